@@ -1,0 +1,20 @@
+"""gpuprof: which GPU kernels matter, how close each is to its roof, and why it is not closer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuprof.api import load
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "load"]
+
+
+def __getattr__(name: str) -> object:
+    """Import `load` on first use, so that `import gpuprof` costs nothing."""
+    if name == "load":
+        from gpuprof.api import load
+
+        return load
+    raise AttributeError(f"module 'gpuprof' has no attribute {name!r}")

@@ -1,0 +1,59 @@
+"""What Python programs use: `gpuprof.load(path)` gives a Session."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from gpuprof import __version__
+from gpuprof.errors import InputError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.analyse import analyse
+from gpuprof.model.ceilings import Hardware
+from gpuprof.model.report import RecordedDevice, Report
+from gpuprof.model.session import Session
+from gpuprof.read.files import read_file
+
+
+def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False) -> Session:
+    """Read reports, CSV exports or a session and analyse them.
+
+    `spec` names a GPU spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of
+    damaged reports. Raises a GpuprofError (InputError, DamagedInput, SpecError …) with a hint.
+    """
+    if not paths:
+        raise InputError("no file was named", "gpuprof show REPORT.ncu-rep")
+    files = [read_file(os.fspath(path), salvage=salvage) for path in paths]
+    sessions = [file for file in files if isinstance(file, Session)]
+    reports = [file for file in files if isinstance(file, Report)]
+    if sessions:
+        if len(files) > 1:
+            raise InputError("a session can only be shown alone", "name the reports that it was made from instead")
+        return sessions[0]
+    return analyse(reports, HardwareFinder(spec), __version__)
+
+
+class HardwareFinder:
+    """Finds what is known of a recorded GPU: its product spec, else its architecture, else what all GPUs share."""
+
+    def __init__(self, spec: str | None = None) -> None:
+        is_file = spec is not None and (spec.endswith((".yaml", ".yml")) or os.sep in spec)
+        self._library = SpecLibrary(explicit=(Path(spec),) if is_file and spec else ())
+        self._gpu = self._library.gpu(spec) if spec is not None and not is_file else None
+
+    def __call__(self, device: RecordedDevice) -> Hardware:
+        """Return the hardware of a device. Raises SpecError if a spec that matters is broken."""
+        gpu = self._gpu or self._library.match(device)
+        if device.compute_capability is not None:
+            arch = self._library.arch_of(device.compute_capability)
+        else:
+            arch = self._library.arch(gpu.arch) if gpu is not None else None
+        if gpu is not None and arch is not None and gpu.arch != arch.name and self._gpu is not None:
+            raise InputError(
+                f"the spec {gpu.name} is for {gpu.arch}, but the report was recorded on {arch.name}",
+                "name a spec of that architecture, or none",
+            )
+        if gpu is not None and device.compute_capability is None:
+            device = replace(device, compute_capability=gpu.arch.removeprefix("sm_"))
+        return Hardware.of(arch if arch is not None else self._library.generic_arch(), gpu, device)

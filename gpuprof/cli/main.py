@@ -1,0 +1,85 @@
+"""Entry point: finds the command, runs it, and turns every error into one message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from gpuprof import __version__
+from gpuprof.errors import GpuprofError
+
+COMMANDS = {
+    "show": "Print a report, CSV export or session: kernels, rooflines, occupancy, stalls.",
+    "roofline": "Draw rooflines of a report as SVG, PNG and HTML.",
+    "report": "Write one self-contained HTML page.",
+    "specs": "List, show, check and match hardware specs.",
+    "demo": "Do the main job on a recorded report.",
+}
+"""Command and its one-line help. Help is printed from here, so that `gpuprof --help` imports no command."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the commands in the order in which a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import `gpuprof.cli.NAME` and return its `command`."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"gpuprof.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print names and one-line helps without importing the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="gpuprof")
+def cli() -> None:
+    """Which GPU kernels matter, how close each is to what the GPU can do, and why it is not closer."""
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 ok, 2 usage, 3 environment, 4 program failed, 5 input, 6 regression."""
+    try:
+        cli.main(prog_name="gpuprof", standalone_mode=False)
+    except GpuprofError as error:
+        _print_error(error.message, error.hint)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as request:
+        sys.exit(request.exit_code)
+    except click.Abort:
+        _print_error("interrupted", None)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has gone: point stdout elsewhere so that the interpreter's last flush is quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        _print_error(_os_error(error), None)
+        sys.exit(1)
+
+
+def _print_error(message: str, hint: str | None) -> None:
+    from gpuprof.present.text import printable
+
+    click.echo(f"error: {printable(message)}", err=True)
+    if hint:
+        click.echo(f"hint: {printable(hint)}", err=True)
+
+
+def _os_error(error: OSError) -> str:
+    name = f"{error.filename}: " if error.filename else ""
+    return f"{name}{error.strerror or error}"

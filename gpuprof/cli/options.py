@@ -1,0 +1,44 @@
+"""Options that several commands share: the same name means the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from gpuprof.errors import UsageError
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def input_files(function: Command) -> Command:
+    """FILE…: reports, CSV exports or a session."""
+    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(function)
+
+
+def reading(function: Command) -> Command:
+    """Options on how files are read: --spec and --salvage."""
+    spec = click.option("--spec", metavar="NAME|FILE", help="Use this GPU spec instead of the one that matches.")
+    salvage = click.option("--salvage", is_flag=True, help="Show what can be read of damaged reports.")
+    return spec(salvage(function))
+
+
+def selecting(function: Command) -> Command:
+    """Options on which kernels are shown: --kernel, --top."""
+    kernel = click.option("--kernel", metavar="REGEX", help="Only kernels whose label or full name matches.")
+    top = click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many; 0 for all.")
+    return kernel(top(function))
+
+
+def overwriting(function: Command) -> Command:
+    """--force: allow to replace files that exist."""
+    return click.option("--force", is_flag=True, help="Replace files that exist.")(function)
+
+
+def refuse_overwrite(paths: list[Path], *, force: bool) -> None:
+    """Raise UsageError if a file would be replaced without --force."""
+    for path in paths:
+        if path.exists() and not force:
+            raise UsageError(f"{path} exists", "choose another name, or add --force")

@@ -1,0 +1,62 @@
+"""Every error that a user can meet: one tree, with an exit code and a hint.
+
+GpuprofError            1  something went wrong that has no better class
+├── UsageError          2  the command line is wrong
+├── EnvironmentProblem  3  no ncu, no GPU, no permission
+├── ProgramFailed       4  the user's program failed
+├── InputError          5  a file cannot be read
+│   ├── DamagedInput    5  it is the right kind of file, but broken
+│   └── SpecError       5  a hardware spec is wrong, at a file and line
+└── RegressionFound     6  `compare` found a regression
+"""
+
+from __future__ import annotations
+
+
+class GpuprofError(Exception):
+    """What happened, in one sentence with the value that caused it, and `hint`: what to type or do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(GpuprofError):
+    """The command line is wrong."""
+
+    exit_code = 2
+
+
+class EnvironmentProblem(GpuprofError):
+    """The machine lacks something: ncu, a GPU, a permission."""
+
+    exit_code = 3
+
+
+class ProgramFailed(GpuprofError):
+    """The profiled program failed."""
+
+    exit_code = 4
+
+
+class InputError(GpuprofError):
+    """A file cannot be read, or is not what this command reads."""
+
+    exit_code = 5
+
+
+class DamagedInput(InputError):
+    """A file of the right kind that is truncated, altered or inconsistent."""
+
+
+class SpecError(InputError):
+    """A hardware spec breaks a rule; the message starts with `file:line`."""
+
+
+class RegressionFound(GpuprofError):
+    """A comparison found a regression."""
+
+    exit_code = 6

@@ -1,0 +1,122 @@
+"""What a spec file says, as typed values: facts with their source, rates by path, counter chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpuprof.hardware.yaml_tree import Place
+
+SCALAR_PATHS = ("fp64", "fp32", "fp16", "int32")
+TENSOR_PATHS = (
+    "tensor.fp64", "tensor.tf32", "tensor.fp16", "tensor.bf16", "tensor.fp8",
+    "tensor.fp6", "tensor.fp4", "tensor.int8", "tensor.int4", "tensor.int1",
+)  # fmt: skip
+PATHS = SCALAR_PATHS + TENSOR_PATHS
+LEVELS = ("l1", "l2", "dram")
+ACCUMULATORS = ("fp64", "fp32", "fp16", "int32")
+INSTRUCTIONS = ("mma.sync", "wgmma", "tcgen05")
+
+
+class ComputeKey(NamedTuple):
+    """A compute path; for tensor paths also the accumulator and, in arch specs, the instruction family."""
+
+    path: str
+    accumulator: str | None = None
+    instruction: str | None = None
+
+    def __str__(self) -> str:
+        return " ".join(part for part in self if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value in base units with its evidence. `values` holds more than one for a list."""
+
+    value: float
+    unit: str
+    source: str
+    kind: str
+    place: Place
+    confirmed: bool = True
+    note: str | None = None
+    clock_hz: float | None = None
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One way to obtain a quantity from metrics: Σ factor × metric, turned into a total as `how` says."""
+
+    how: str
+    terms: tuple[tuple[str, float], ...]
+    basis: str
+    definition: str | None
+    place: Place
+
+
+Chain = tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchSpec:
+    """What one SM of a compute capability can do, and what its counters are called."""
+
+    name: str
+    compute_capability: str
+    family: str
+    chips: tuple[str, ...]
+    ncu_chip: str | None
+    limits: Mapping[str, Fact]
+    compute: Mapping[ComputeKey, Fact]
+    operations: Mapping[str, Fact]
+    bandwidth: Mapping[str, Fact]
+    stalls: tuple[str, ...]
+    counters: Mapping[str, Chain]
+    file: str
+
+    def limit(self, name: str) -> int:
+        """Return an integer limit per SM or block, as named in the spec files."""
+        return round(self.limits[name].value)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How a recorded device is recognised as this product."""
+
+    names: tuple[str, ...]
+    pci_ids: tuple[str, ...]
+    sm_count: int | None
+    memory_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSpec:
+    """A product: how many SMs, at which clocks, with which memory, and what its datasheet promises."""
+
+    name: str
+    title: str
+    arch: str
+    match: Match
+    facts: Mapping[str, Fact]
+    rated: Mapping[ComputeKey, Fact]
+    compute: Mapping[ComputeKey, Fact | None]
+    file: str
+    place: Place
+
+    def number(self, name: str) -> float | None:
+        """Return a fact's value in base units, or None where the spec does not give it."""
+        fact = self.facts.get(name)
+        return fact.value if fact is not None else None
+
+
+def compute_rates(arch: ArchSpec, gpu: GpuSpec | None) -> dict[ComputeKey, Fact]:
+    """Return FLOP (or OP) per clock and SM by path: the architecture's, with the product's exceptions applied."""
+    rates = dict(arch.compute)
+    for key, fact in (gpu.compute if gpu is not None else {}).items():
+        if fact is None:
+            rates.pop(key, None)
+        else:
+            rates[key] = fact
+    return rates

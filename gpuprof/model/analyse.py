@@ -1,0 +1,131 @@
+"""All launches of all reports: one session with shares of time, unique labels and the ceilings of every GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.model.ceilings import Hardware, Limit
+from gpuprof.model.labels import label_kernels
+from gpuprof.model.profile import LaunchProfile, profile_launch
+from gpuprof.model.report import RecordedDevice, Report
+from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
+
+HardwareOf = Callable[[RecordedDevice], Hardware]
+
+
+def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) -> Session:
+    """Analyse every launch of every report. `hardware_of` says what is known of a recorded GPU."""
+    devices, hardware, numbers = _number_devices(reports, hardware_of)
+    launches = [
+        profile_launch(launch, source, numbers[source, launch.device], hardware[numbers[source, launch.device]])
+        for source, report in enumerate(reports)
+        for launch in report
+    ]
+    return Session(
+        schema_version=SCHEMA_VERSION,
+        gpuprof_version=version,
+        sources=tuple(_source(report) for report in reports),
+        devices=devices,
+        ceilings=tuple(_session_ceilings(launches, len(devices))),
+        kernels=_placed([launch.profile for launch in launches]),
+    )
+
+
+def _source(report: Report) -> Source:
+    return Source(
+        file=report.file,
+        sha256=report.sha256,
+        kind=report.kind,
+        tool=report.tool,
+        tool_version=report.tool_version,
+        clock_control=report.clock_control,
+        cache_control=report.cache_control,
+        command=report.command,
+        driver=report.driver,
+        created_s=report.created_s,
+        warnings=report.warnings,
+    )
+
+
+def _number_devices(
+    reports: Sequence[Report], hardware_of: HardwareOf
+) -> tuple[tuple[Device, ...], list[Hardware], dict[tuple[int, int], int]]:
+    """Number the distinct GPUs over all reports; map (report, device in that report) to the number."""
+    devices: list[Device] = []
+    hardware: list[Hardware] = []
+    numbers: dict[tuple[int, int], int] = {}
+    known: dict[tuple[object, ...], int] = {}
+    for source, report in enumerate(reports):
+        for index, recorded in enumerate(report.devices):
+            kind = (recorded.name, recorded.compute_capability, recorded.sm_count, recorded.memory_bytes)
+            if kind not in known:
+                known[kind] = len(devices)
+                hardware.append(hardware_of(recorded))
+                devices.append(_device(len(devices), recorded, hardware[-1]))
+            numbers[source, index] = known[kind]
+    return tuple(devices), hardware, numbers
+
+
+def _device(number: int, recorded: RecordedDevice, found: Hardware) -> Device:
+    gpu = found.gpu
+    return Device(
+        id=number,
+        name=recorded.name or (gpu.title if gpu is not None else None),
+        compute_capability=recorded.compute_capability,
+        sm_count=found.sm_count(),
+        spec=gpu.name if gpu is not None else None,
+    )
+
+
+def _placed(profiles: list[KernelProfile]) -> tuple[KernelProfile, ...]:
+    """Give every kernel its number, its unique label and its share of the time of all."""
+    labels = label_kernels([profile.demangled for profile in profiles])
+    total = sum(profile.time_total_s or 0.0 for profile in profiles)
+    return tuple(
+        replace(profile, id=number, label=label, time_share=_share(profile.time_total_s, total))
+        for number, (profile, label) in enumerate(zip(profiles, labels, strict=True))
+    )
+
+
+def _share(time_s: float | None, total_s: float) -> float | None:
+    return time_s / total_s if time_s is not None and total_s > 0 else None
+
+
+def _session_ceilings(launches: Sequence[LaunchProfile], devices: int) -> Iterator[Ceiling]:
+    """List every GPU's ceilings once: rated as they are, at-clock for the clock of the GPU's longest kernel.
+
+    A kernel's own roofline points are held against the clock of that kernel, which may differ.
+    """
+    for device in range(devices):
+        mine = [launch for launch in launches if launch.profile.device == device]
+        mine.sort(key=lambda launch: launch.profile.time_total_s or 0.0, reverse=True)
+        for origin in ("rated", "at-clock"):
+            for target in (*PATHS, *LEVELS):
+                limit = _first_limit(mine, origin, target)
+                if limit is not None:
+                    yield _ceiling(device, origin, target, limit)
+
+
+def _first_limit(launches: Sequence[LaunchProfile], origin: str, target: str) -> Limit | None:
+    for launch in launches:
+        limit = (launch.rated if origin == "rated" else launch.at_clock).get(target)
+        if limit is not None:
+            return limit
+    return None
+
+
+def _ceiling(device: int, origin: str, target: str, limit: Limit) -> Ceiling:
+    is_level = target in LEVELS
+    return Ceiling(
+        device=device,
+        id=f"{origin}/{target}",
+        kind="bandwidth" if is_level else "compute",
+        path=None if is_level else target,
+        level=target if is_level else None,
+        value=limit.value,
+        clock_hz=limit.clock_hz,
+        origin=origin,
+        source=limit.source,
+    )

@@ -1,0 +1,168 @@
+"""The limits that percentages refer to: rated by the datasheet, and at the clock that a kernel ran at.
+
+`rated` = the datasheet's number. `at-clock` = rate per SM and clock × SMs × clock, the rate from the report's own
+`peak_sustained` where it has it, else from the architecture's spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
+from gpuprof.model.quantities import Clocks, Counted, evaluate
+from gpuprof.model.report import MetricTable, RecordedDevice
+
+_SECTOR_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What is known of the GPU that a launch ran on."""
+
+    arch: ArchSpec
+    gpu: GpuSpec | None
+    device: RecordedDevice
+    rates: Mapping[ComputeKey, Fact]
+
+    @classmethod
+    def of(cls, arch: ArchSpec, gpu: GpuSpec | None, device: RecordedDevice) -> Hardware:
+        """Combine an architecture with its product's exceptions."""
+        return cls(arch, gpu, device, compute_rates(arch, gpu))
+
+    def sm_count(self) -> int | None:
+        """Return the number of SMs: as recorded, else as the product has."""
+        if self.device.sm_count is not None:
+            return self.device.sm_count
+        specified = self.gpu.number("sm_count") if self.gpu is not None else None
+        return round(specified) if specified is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from."""
+
+    value: float
+    clock_hz: float | None
+    source: str
+
+
+def compute_at_clock(
+    path: str,
+    split: Mapping[ComputeKey, float] | None,
+    metrics: MetricTable,
+    hardware: Hardware,
+    clocks: Clocks,
+) -> Limit | None:
+    """Return what the SMs can do of a path at this kernel's SM clock, in FLOP/s; None if rate or clock is unknown."""
+    chain = hardware.arch.counters.get(f"peak.{path}")
+    if chain is not None and clocks.sm_hz is not None:
+        reported = evaluate(chain, f"peak.{path}", metrics, Clocks(duration_s=1.0, sm_hz=clocks.sm_hz))
+        if isinstance(reported, Counted) and reported.value > 0:
+            return Limit(reported.value, clocks.sm_hz, f"report: {' + '.join(reported.metrics)}")
+    sms = hardware.sm_count()
+    rate = blended_rate(path, split, hardware.rates)
+    if sms is None or rate is None or clocks.sm_hz is None:
+        return None
+    source = f"{rate.value:g} per SM and clock ({rate.source}) × {sms} SMs × SM clock"
+    return Limit(rate.value * sms * clocks.sm_hz, clocks.sm_hz, source)
+
+
+def blended_rate(path: str, split: Mapping[ComputeKey, float] | None, rates: Mapping[ComputeKey, Fact]) -> Fact | None:
+    """Return the FLOP per clock and SM of a path.
+
+    A kernel that mixes accumulators or instruction families gets their harmonic mean, weighted by its work; one whose
+    mix is unknown gets the path's fastest rate, with FP32 accumulation where that exists.
+    """
+    used = {key: flop for key, flop in (split or {}).items() if flop > 0}
+    if used:
+        facts = {key: rates.get(key) for key in used}
+        if any(fact is None for fact in facts.values()):
+            return None
+        clocks = sum(flop / fact.value for key, flop in used.items() if (fact := facts[key]) is not None)
+        main = facts[max(used, key=lambda key: used[key])]
+        return _with_value(main, sum(used.values()) / clocks) if main is not None else None
+    return fastest(fact_by_key for fact_by_key in rates.items() if fact_by_key[0].path == path)
+
+
+def fastest(candidates: Iterable[tuple[ComputeKey, Fact]]) -> Fact | None:
+    """Return the fastest of a path's rates, preferring FP32 accumulation; None of none."""
+    ranked = sorted(candidates, key=lambda item: (item[0].accumulator != "fp16", item[1].value))
+    return ranked[-1][1] if ranked else None
+
+
+def _with_value(fact: Fact, value: float) -> Fact:
+    return Fact(value, fact.unit, fact.source, fact.kind, fact.place, fact.confirmed, fact.note)
+
+
+def bandwidth_at_clock(level: str, metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:
+    """Return what a memory level can move at this kernel's clocks, in bytes/s; None if rate or clock is unknown."""
+    if level == "dram":
+        return _dram_at_clock(metrics, hardware, clocks)
+    if level == "l2":
+        chip = _l2_slices(metrics, clocks) or _l2_from_spec(hardware, clocks)
+        if chip is not None:
+            return chip
+    return _all_ports(level, hardware, clocks)
+
+
+def _dram_at_clock(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:
+    chain = hardware.arch.counters.get("peak.dram")
+    if chain is not None:
+        reported = evaluate(chain, "peak.dram", metrics, clocks)
+        if isinstance(reported, Counted) and reported.value > 0:
+            return Limit(reported.value, clocks.dram_hz, f"report: {' + '.join(reported.metrics)} × DRAM clock")
+    device = hardware.device
+    if device.max_memory_clock_hz is not None and device.memory_bus_bits is not None:
+        # Both edges of the clock carry data; the attribute already counts the quad rate of GDDR.
+        value = device.max_memory_clock_hz * 2 * device.memory_bus_bits / 8
+        return Limit(value, device.max_memory_clock_hz, "device attributes: 2 × memory clock × bus width ÷ 8")
+    return None
+
+
+def _all_ports(level: str, hardware: Hardware, clocks: Clocks) -> Limit | None:
+    """Every SM's read port to a level, all at once."""
+    fact, sms = hardware.arch.bandwidth.get(level), hardware.sm_count()
+    if fact is None or sms is None or clocks.sm_hz is None:
+        return None
+    source = f"{fact.value:g} B per SM and clock ({fact.source}) × {sms} SMs × SM clock"
+    return Limit(fact.value * sms * clocks.sm_hz, clocks.sm_hz, source)
+
+
+def _l2_slices(metrics: MetricTable, clocks: Clocks) -> Limit | None:
+    """All L2 slices at the sectors per cycle that the report gives as their peak."""
+    sectors, slices = (
+        metrics.number("lts__t_sectors.avg.peak_sustained"),
+        metrics.number("device__attribute_l2s_count"),
+    )
+    clock = metrics.number("lts__cycles_elapsed.avg.per_second") or clocks.sm_hz
+    if not sectors or not slices or clock is None:
+        return None
+    source = f"report: lts__t_sectors.avg.peak_sustained × {slices:.0f} slices × {_SECTOR_BYTES} B × L2 clock"
+    return Limit(sectors * slices * _SECTOR_BYTES * clock, clock, source)
+
+
+def _l2_from_spec(hardware: Hardware, clocks: Clocks) -> Limit | None:
+    fact = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
+    if fact is None or clocks.sm_hz is None:
+        return None
+    return Limit(fact.value * clocks.sm_hz, clocks.sm_hz, f"{fact.value:g} B per clock ({fact.source}) × SM clock")
+
+
+def rated_compute(path: str, split: Mapping[ComputeKey, float] | None, gpu: GpuSpec | None) -> Limit | None:
+    """Return the datasheet's peak of a path in FLOP/s, for the accumulator that does most of the kernel's work."""
+    if gpu is None:
+        return None
+    used = {key: flop for key, flop in (split or {}).items() if flop > 0 and key.path == path}
+    accumulator = max(used, key=lambda key: used[key]).accumulator if used else None
+    exact = gpu.rated.get(ComputeKey(path, accumulator)) if accumulator else None
+    fact = exact or fastest((key, fact) for key, fact in gpu.rated.items() if key.path == path)
+    if fact is None or (accumulator and exact is None):
+        return None
+    return Limit(fact.value, fact.clock_hz, fact.source)
+
+
+def rated_bandwidth(level: str, gpu: GpuSpec | None) -> Limit | None:
+    """Return the datasheet's DRAM bandwidth in bytes/s; datasheets rate no other level."""
+    fact = gpu.rated.get(ComputeKey("dram")) if gpu is not None and level == "dram" else None
+    return Limit(fact.value, None, fact.source) if fact is not None else None

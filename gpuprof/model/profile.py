@@ -1,0 +1,241 @@
+"""One launch: from its metrics to work, traffic, roofline points, occupancy and stalls; what is missing has a reason.
+
+Pure: the hardware comes in as a value. Nothing here reads files but through the launch's own lazy tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuprof.hardware.specs import LEVELS, PATHS, ComputeKey
+from gpuprof.model.ceilings import (
+    Hardware,
+    Limit,
+    bandwidth_at_clock,
+    compute_at_clock,
+    rated_bandwidth,
+    rated_compute,
+)
+from gpuprof.model.occupancy import launch_resources, theoretical_occupancy
+from gpuprof.model.quantities import Clocks, Counted, constant_moves, evaluate, tensor_split
+from gpuprof.model.report import Launch, Missing
+from gpuprof.model.roofline import Roof, roofline_point
+from gpuprof.model.session import KernelProfile, Occupancy, RooflinePoint, Throughput, Traffic, Work
+from gpuprof.model.stalls import stall_breakdown
+
+THROUGHPUT_UNITS = ("sm", "memory", "dram", "l2", "l1")
+_FLOP_PER_HFMA2 = 4
+"""What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
+
+Split = Mapping[ComputeKey, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchProfile:
+    """A launch's profile, not yet placed among the others, and the ceilings that it was held against."""
+
+    profile: KernelProfile
+    at_clock: Mapping[str, Limit]
+    rated: Mapping[str, Limit]
+
+
+def profile_launch(launch: Launch, source: int, device: int, hardware: Hardware) -> LaunchProfile:
+    """Compute everything that the metrics of one launch allow."""
+    return _LaunchAnalysis(launch, hardware).result(source, device)
+
+
+@dataclass(slots=True)
+class _LaunchAnalysis:
+    """The values that the steps of one launch's analysis share."""
+
+    launch: Launch
+    hardware: Hardware
+    missing: list[Missing] = field(default_factory=list)
+    clocks: Clocks = field(default_factory=Clocks)
+    split: Split | None = None
+    at_clock: dict[str, Limit] = field(default_factory=dict)
+    rated: dict[str, Limit] = field(default_factory=dict)
+
+    def result(self, source: int, device: int) -> LaunchProfile:
+        """Run the steps in the order in which they need each other."""
+        launch, number = self.launch, self.launch.metrics.number
+        self.clocks = self._read_clocks()
+        self.split = self._read_split()
+        work = tuple(self._work())
+        traffic = tuple(self._traffic())
+        duration_s = self.clocks.duration_s
+        profile = KernelProfile(
+            id=0,
+            source=source,
+            device=device,
+            rank=None,
+            process=launch.process,
+            stream=launch.stream,
+            name=launch.name,
+            demangled=launch.demangled,
+            label=launch.name,
+            ranges=launch.ranges,
+            grid=launch.grid,
+            block=launch.block,
+            registers_per_thread=_whole(number("launch__registers_per_thread")),
+            shared_memory_per_block=self._shared_memory(),
+            launches=1,
+            duration_s=duration_s,
+            duration_percentiles_s=None,
+            duration_source="counters" if duration_s is not None else None,
+            time_total_s=duration_s,
+            time_share=None,
+            sm_clock_hz=self.clocks.sm_hz,
+            throttled=None,
+            work=work,
+            traffic=traffic,
+            roofline=tuple(self._points(work, traffic)),
+            throughput=tuple(self._throughput()),
+            occupancy=self._occupancy(),
+            stalls=stall_breakdown(launch.metrics, self.hardware.arch),
+            findings=(),
+            missing=_grouped(self.missing),
+        )
+        return LaunchProfile(profile, self.at_clock, self.rated)
+
+    def _read_clocks(self) -> Clocks:
+        duration = self._quantity("duration", Clocks())
+        clocks = Clocks(
+            duration_s=duration.value if duration is not None and duration.value > 0 else None,
+            sm_hz=self._positive("sm-clock"),
+            dram_hz=self._positive("dram-clock", quiet=True),
+        )
+        dram = bandwidth_at_clock("dram", self.launch.metrics, self.hardware, clocks)
+        return replace(clocks, dram_peak_bytes_per_s=dram.value if dram is not None else None)
+
+    def _positive(self, what: str, *, quiet: bool = False) -> float | None:
+        found = self._quantity(what, Clocks(), quiet=quiet)
+        return found.value if found is not None and found.value > 0 else None
+
+    def _quantity(self, what: str, clocks: Clocks, *, quiet: bool = False) -> Counted | None:
+        """Evaluate a chain of the architecture; note the reason where it has no value (unless `quiet`)."""
+        chain = self.hardware.arch.counters.get(what)
+        if chain is None:
+            return None
+        found = evaluate(chain, what, self.launch.metrics, clocks)
+        if isinstance(found, Missing):
+            if not quiet:
+                self.missing.append(found)
+            return None
+        return found
+
+    def _read_split(self) -> Split | None:
+        """Return the tensor work by accumulator and instruction, as far as the opcodes tell their shape."""
+        split = tensor_split(self.launch.metrics)
+        return {key: flop for key, flop in split.items() if flop is not None} if split is not None else None
+
+    def _work(self) -> Iterator[Work]:
+        for path in PATHS:
+            found = self._quantity(f"work.{path}", self.clocks)
+            if found is None:
+                continue
+            if path == "fp16" and found.value > 0:
+                found = self._without_constant_moves(found)
+            yield Work(path, found.value, self._rate(found.value), found.basis)
+            if found.value > 0:
+                self._compute_limits(path)
+
+    def _without_constant_moves(self, found: Counted) -> Counted:
+        """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""
+        moves = constant_moves(self.launch.metrics, self.launch.details)
+        if moves is None:
+            return replace(found, basis="estimated")
+        return replace(found, value=max(0.0, found.value - _FLOP_PER_HFMA2 * moves))
+
+    def _compute_limits(self, path: str) -> None:
+        split = {key: flop for key, flop in (self.split or {}).items() if key.path == path}
+        limit = compute_at_clock(path, split, self.launch.metrics, self.hardware, self.clocks)
+        if limit is not None:
+            self.at_clock[path] = limit
+        else:
+            self.missing.append(self._no_peak(path, split))
+        rated = rated_compute(path, split, self.hardware.gpu)
+        if rated is not None:
+            self.rated[path] = rated
+
+    def _no_peak(self, path: str, split: Split) -> Missing:
+        kinds = ", ".join(str(key) for key in split) or path
+        if self.clocks.sm_hz is None:
+            return Missing(f"peak.{path}", "the report has no SM clock", "collect with ncu --set full")
+        why = f"no rate of {kinds} is known for {self.hardware.arch.name}"
+        return Missing(f"peak.{path}", why, "measure it, or give it in a spec with --spec FILE")
+
+    def _traffic(self) -> Iterator[Traffic]:
+        for level in LEVELS:
+            found = self._quantity(f"traffic.{level}", self.clocks)
+            limit = bandwidth_at_clock(level, self.launch.metrics, self.hardware, self.clocks)
+            if limit is not None:
+                self.at_clock[level] = limit
+            rated = rated_bandwidth(level, self.hardware.gpu)
+            if rated is not None:
+                self.rated[level] = rated
+            if found is not None:
+                yield Traffic(level, found.value, self._rate(found.value), found.definition, found.basis)
+
+    def _rate(self, total: float) -> float | None:
+        return total / self.clocks.duration_s if self.clocks.duration_s else None
+
+    def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:
+        """Place every path at every level under the at-clock roof, and under the rated one where there is one."""
+        if self.clocks.duration_s is None:
+            return
+        for done in work:
+            for moved in traffic:
+                for origin, limits in (("at-clock", self.at_clock), ("rated", self.rated)):
+                    compute, bandwidth = limits.get(done.path), limits.get(moved.level)
+                    if compute is None or bandwidth is None:
+                        continue
+                    roof = Roof(origin, compute.value, bandwidth.value)
+                    point = roofline_point(done, moved, self.clocks.duration_s, roof)
+                    if point is not None:
+                        yield point
+
+    def _throughput(self) -> Iterator[Throughput]:
+        for unit in THROUGHPUT_UNITS:
+            found = self._quantity(f"throughput.{unit}", self.clocks)
+            if found is not None:
+                yield Throughput(unit, found.value / 100)
+
+    def _occupancy(self) -> Occupancy:
+        """Compute the theoretical occupancy; where the architecture is unknown, take the report's own."""
+        metrics = self.launch.metrics
+        achieved = metrics.number("sm__warps_active.avg.pct_of_peak_sustained_active")
+        if achieved is None:
+            self.missing.append(
+                Missing(
+                    "occupancy.achieved",
+                    "the report has no sm__warps_active.avg.pct_of_peak_sustained_active",
+                    "collect with ncu --section Occupancy",
+                )
+            )
+        resources = launch_resources(metrics, self.launch.block, self.hardware.arch)
+        computed = theoretical_occupancy(resources, self.hardware.arch) if resources is not None else None
+        achieved_fraction = achieved / 100 if achieved is not None else None
+        if computed is not None:
+            return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
+        reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
+        return Occupancy(reported / 100 if reported is not None else None, achieved_fraction, ())
+
+    def _shared_memory(self) -> int | None:
+        """Return static + dynamic shared memory of a block in bytes, without what the driver reserves."""
+        static = self.launch.metrics.number("launch__shared_mem_per_block_static")
+        dynamic = self.launch.metrics.number("launch__shared_mem_per_block_dynamic")
+        return round(static + dynamic) if static is not None and dynamic is not None else None
+
+
+def _whole(value: float | None) -> int | None:
+    return round(value) if value is not None else None
+
+
+def _grouped(missing: list[Missing]) -> tuple[Missing, ...]:
+    """Join what is missing for one reason into one entry."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for item in missing:
+        groups.setdefault((item.why, item.how), []).append(item.what)
+    return tuple(Missing(", ".join(dict.fromkeys(whats)), why, how) for (why, how), whats in groups.items())

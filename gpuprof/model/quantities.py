@@ -1,0 +1,145 @@
+"""From metrics to quantities: walks the fallback chains of an architecture until one link has all its metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuprof.hardware.specs import Chain, ComputeKey, Link
+from gpuprof.model.report import LaunchDetails, MetricTable, Missing
+from gpuprof.model.sass_opcodes import matrix_opcode
+
+THREAD_OPCODES = "sass__thread_inst_executed_true_per_opcode"
+WARP_OPCODES = "sass__inst_executed_per_opcode_with_modifier_all"
+_ZERO_REGISTER = 0xFF
+_COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A quantity in base units, how it was obtained, and from which metrics."""
+
+    value: float
+    basis: str
+    definition: str
+    metrics: tuple[str, ...]
+    split: Mapping[ComputeKey, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What turns rates into totals. None where the report does not tell."""
+
+    duration_s: float | None = None
+    sm_hz: float | None = None
+    dram_hz: float | None = None
+    dram_peak_bytes_per_s: float | None = None
+
+
+def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | Missing:
+    """Return the first link's value whose metrics are all there, or why none is."""
+    for link in chain:
+        found = _evaluate_link(link, what, metrics, clocks)
+        if found is not None:
+            return found
+    wanted = " + ".join(name for name, _ in chain[0].terms) or WARP_OPCODES
+    return Missing(what, f"the report has no {wanted}", _COLLECT)
+
+
+def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
+    if link.how == "thread-opcodes":
+        return _thread_opcodes(link, metrics)
+    if link.how == "tensor-opcodes":
+        return _tensor_opcodes(what.removeprefix("work."), metrics)
+    total = 0.0
+    for name, factor in link.terms:
+        value = metrics.number(name)
+        if value is None:
+            return None
+        total += factor * value
+    scale = _scale(link.how, clocks)
+    if scale is None:
+        return None
+    names = tuple(name for name, _ in link.terms)
+    return Counted(total * scale, link.basis, link.definition or " + ".join(names), names)
+
+
+def _scale(how: str, clocks: Clocks) -> float | None:
+    """Return what turns Σ factor × metric into the quantity; None where the report lacks a clock or the duration."""
+    if how == "total":
+        return 1.0
+    if how == "per-second":
+        return clocks.duration_s
+    if how == "per-sm-cycle":
+        return _product(clocks.sm_hz, clocks.duration_s)
+    if how == "per-dram-cycle":
+        return clocks.dram_hz
+    return _product(0.01, clocks.dram_peak_bytes_per_s, clocks.duration_s)
+
+
+def _product(*factors: float | None) -> float | None:
+    known = [factor for factor in factors if factor is not None]
+    return math.prod(known) if len(known) == len(factors) else None
+
+
+def _thread_opcodes(link: Link, metrics: MetricTable) -> Counted | None:
+    histogram = metrics.instances(THREAD_OPCODES)
+    if not histogram:
+        return None
+    total = sum(factor * histogram.get(opcode, 0.0) for opcode, factor in link.terms)
+    opcodes = ", ".join(opcode for opcode, _ in link.terms)
+    return Counted(total, link.basis, link.definition or f"SASS opcodes {opcodes}", (THREAD_OPCODES,))
+
+
+def _tensor_opcodes(path: str, metrics: MetricTable) -> Counted | None:
+    """Sum FLOP over the matrix opcodes of a path; None if one of them hides its shape: the sum is not known then."""
+    split = tensor_split(metrics)
+    if split is None:
+        return None
+    mine = {key: flop for key, flop in split.items() if key.path == path}
+    if any(flop is None for flop in mine.values()):
+        return None
+    known = {key: flop for key, flop in mine.items() if flop is not None}
+    return Counted(float(sum(known.values())), "counted", "matrix opcodes × shape", (WARP_OPCODES,), known)
+
+
+def tensor_split(metrics: MetricTable) -> dict[ComputeKey, float | None] | None:
+    """Return FLOP by path, accumulator and instruction from the opcode histogram; None where there is no histogram."""
+    histogram = metrics.instances(WARP_OPCODES)
+    if not histogram:
+        return None
+    split: dict[ComputeKey, float | None] = {}
+    for opcode, count in histogram.items():
+        matrix = matrix_opcode(str(opcode))
+        if matrix is None or not count:
+            continue
+        before = split.get(matrix.key, 0.0)
+        split[matrix.key] = before + count * matrix.flop if before is not None and matrix.flop is not None else None
+    return split
+
+
+def constant_moves(metrics: MetricTable, details: LaunchDetails) -> float | None:
+    """Count thread instructions that only load a constant through the FP16 pipe: `HFMA2.MMA R, -RZ, RZ, a, b`.
+
+    They do no arithmetic, yet every FP16 counter includes them. None where the report has no program to tell by.
+    """
+    histogram = metrics.instances(WARP_OPCODES)
+    if histogram is not None and not any(str(opcode).startswith("HFMA2") for opcode in histogram):
+        return 0.0
+    executed = metrics.instances("thread_inst_executed_true")
+    words = details.machine_words()
+    if not executed or not words:
+        return None
+    return sum(executed[pc] for pc, word in words.items() if is_constant_move(word))
+
+
+def is_constant_move(word: int) -> bool:
+    """Tell whether a 128-bit encoding is an HFMA2 with an immediate whose factors are both the zero register.
+
+    Opcode in bits 0 to 11 (0x435 `HFMA2.MMA`, 0x431 `HFMA2`, both with an immediate), first source in bits 24 to 31,
+    the other register in bits 64 to 71; register 255 is RZ. Checked against NVIDIA's disassembler on sm_80 and sm_90.
+    """
+    return (
+        word & 0xFFF in (0x435, 0x431) and word >> 24 & 0xFF == _ZERO_REGISTER and word >> 64 & 0xFF == _ZERO_REGISTER
+    )

@@ -1,0 +1,228 @@
+"""What a reader returns: sources, devices and launches as recorded, before any interpretation.
+
+Metric values are in the base units of `gpuprof.units`; percentages stay percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One recorded value in a base unit. `digits` tells how many significant digits a printed source kept."""
+
+    value: float | str
+    unit: str
+    digits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A value that is not known: what, why, and what would make it known."""
+
+    what: str
+    why: str
+    how: str
+
+
+class MetricTable(Protocol):
+    """The metrics of one launch. A name that was not recorded gives None, never zero."""
+
+    def get(self, name: str) -> Metric | None:
+        """Return the metric of that exact name."""
+        ...
+
+    def number(self, name: str) -> float | None:
+        """Return its value where it is a number."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all recorded metrics, sorted."""
+        ...
+
+    def instances(self, name: str) -> Mapping[str | int, float] | None:
+        """Return a metric's values by instance: by opcode for a histogram, by program counter for samples."""
+        ...
+
+
+class DictMetrics:
+    """A metric table held in memory."""
+
+    __slots__ = ("_instances", "_metrics")
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        instances: Mapping[str, Mapping[str | int, float]] | None = None,
+    ) -> None:
+        self._metrics = dict(metrics)
+        self._instances = dict(instances or {})
+
+    def get(self, name: str) -> Metric | None:
+        """Return the metric of that exact name."""
+        return self._metrics.get(name)
+
+    def number(self, name: str) -> float | None:
+        """Return its value where it is a number."""
+        metric = self._metrics.get(name)
+        return metric.value if metric is not None and not isinstance(metric.value, str) else None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all recorded metrics, sorted."""
+        return tuple(sorted(self._metrics))
+
+    def instances(self, name: str) -> Mapping[str | int, float] | None:
+        """Return a metric's values by instance."""
+        return self._instances.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """One message of NVIDIA's own rules, as the report carries it."""
+
+    rule: str
+    section: str
+    kind: str
+    title: str
+    message: str
+    speedup_percent: float | None = None
+    speedup_scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One SASS instruction: its address, text, source position and recorded counts (samples, executions)."""
+
+    pc: int
+    sass: str
+    file: str | None
+    line: int | None
+    counts: Mapping[str, float]
+
+
+class LaunchDetails(Protocol):
+    """What a report holds about a launch beyond its metrics; read on demand, because it can be large."""
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        """Return NVIDIA's own findings."""
+        ...
+
+    def source_files(self) -> Mapping[str, str]:
+        """Return embedded source text by file name; empty text where only the name was recorded."""
+        ...
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
+        """Return the SASS in address order, with source positions and the named counts (None: all) of each one."""
+        ...
+
+    def machine_words(self) -> Mapping[int, int]:
+        """Return the 128-bit encoding of each executed instruction by address; empty where none is embedded."""
+        ...
+
+
+class NoDetails:
+    """The details of a source that records none."""
+
+    __slots__ = ()
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        """Return nothing."""
+        return ()
+
+    def source_files(self) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:  # noqa: ARG002
+        """Return nothing."""
+        return ()
+
+    def machine_words(self) -> Mapping[int, int]:
+        """Return nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDetails:
+    """Details that were read at once, from a text export."""
+
+    rules: tuple[RuleResult, ...] = ()
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        """Return NVIDIA's own findings."""
+        return self.rules
+
+    def source_files(self) -> Mapping[str, str]:
+        """Return nothing: a text export has no source."""
+        return {}
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:  # noqa: ARG002
+        """Return nothing: a text export has no SASS."""
+        return ()
+
+    def machine_words(self) -> Mapping[int, int]:
+        """Return nothing: a text export has no program."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDevice:
+    """A GPU as the report describes it. Clocks in Hz, memory in bytes."""
+
+    name: str | None = None
+    compute_capability: str | None = None
+    pci_id: str | None = None
+    sm_count: int | None = None
+    max_sm_clock_hz: float | None = None
+    max_memory_clock_hz: float | None = None
+    memory_bus_bits: int | None = None
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    attributes: Mapping[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One profiled kernel launch, range or graph, as recorded."""
+
+    name: str
+    demangled: str
+    device: int
+    kind: str = "kernel"
+    process: int | None = None
+    process_name: str | None = None
+    context: int | None = None
+    stream: int | None = None
+    grid: Dim3 | None = None
+    block: Dim3 | None = None
+    ranges: tuple[str, ...] = ()
+    metrics: MetricTable = field(default_factory=lambda: DictMetrics({}))
+    details: LaunchDetails = field(default_factory=NoDetails)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One file as read. `warnings` are sentences about what could not be read of it."""
+
+    file: str
+    sha256: str
+    kind: str
+    tool: str
+    tool_version: str | None
+    launches: tuple[Launch, ...]
+    devices: tuple[RecordedDevice, ...]
+    clock_control: str | None = None
+    cache_control: str | None = None
+    command: str | None = None
+    driver: str | None = None
+    created_s: int | None = None
+    sections: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Launch]:
+        return iter(self.launches)

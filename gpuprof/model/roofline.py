@@ -1,0 +1,43 @@
+"""The roofline: what a kernel reaches against what compute and bandwidth allow at its intensity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuprof.model.session import RooflinePoint, Traffic, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """Two ceilings of one origin: FLOP/s of a path and bytes/s of a level."""
+
+    ceiling: str
+    flop_per_s: float
+    bytes_per_s: float
+
+    def ridge(self) -> float:
+        """Return the intensity in FLOP/byte at which the two ceilings meet."""
+        return self.flop_per_s / self.bytes_per_s
+
+    def at(self, intensity: float) -> float:
+        """Return what the roof allows at an intensity, in FLOP/s (Williams, Waterman, Patterson 2009)."""
+        return min(self.flop_per_s, self.bytes_per_s * intensity)
+
+
+def roofline_point(work: Work, traffic: Traffic, duration_s: float, roof: Roof) -> RooflinePoint | None:
+    """Place a kernel under a roof; None if it does no such work, moves nothing or takes no time."""
+    flop, traffic_bytes = work.flop, traffic.bytes
+    if flop <= 0 or traffic_bytes <= 0 or duration_s <= 0 or roof.flop_per_s <= 0 or roof.bytes_per_s <= 0:
+        return None
+    intensity, achieved = flop / traffic_bytes, flop / duration_s
+    allowed = roof.at(intensity)
+    return RooflinePoint(
+        path=work.path,
+        level=traffic.level,
+        intensity=intensity,
+        flop_per_s=achieved,
+        roof_flop_per_s=allowed,
+        fraction_of_roof=achieved / allowed,
+        ceiling=roof.ceiling,
+        bound="memory" if intensity < roof.ridge() else "compute",
+    )

@@ -1,0 +1,45 @@
+"""Why warps did not issue: the breakdown by reason, from hardware counters and from program-counter samples.
+
+Counters: warps in each state per issued instruction; a reason's share is its ratio over the sum of all reasons' ratios,
+because the total that ncu prints comes from another pass. Samples: how often a sampled warp was in each state, over all
+samples and over those where the scheduler issued nothing. Kernel Profiling Guide, "Warp Stall Reasons".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.report import MetricTable
+from gpuprof.model.session import Stall
+
+NOT_STALLED = ("selected", "not_selected")
+"""States of a warp that could issue: the first did, the second lost to another warp."""
+
+_SAMPLED_NAMES = {"no_instruction": "no_instructions"}
+
+
+def stall_breakdown(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
+    """Return the shares of every family that the report has, largest first within a family; each family sums to 1."""
+    counters = _values(metrics, arch, "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio", {})
+    samples = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}", _SAMPLED_NAMES)
+    idle = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}_not_issued", _SAMPLED_NAMES)
+    return (*_shares(counters, "counter"), *_shares(samples, "sampled"), *_shares(idle, "sampled-not-issued"))
+
+
+def _values(metrics: MetricTable, arch: ArchSpec, pattern: str, renamed: Mapping[str, str]) -> dict[str, float]:
+    found = {}
+    for reason in arch.stalls:
+        value = metrics.number(pattern.format(renamed.get(reason, reason)))
+        if value is not None:
+            found[reason] = value
+    return found
+
+
+def _shares(values: Mapping[str, float], family: str) -> tuple[Stall, ...]:
+    total = sum(values.values())
+    if total <= 0:
+        return ()
+    cycles = values if family == "counter" else {}
+    stalls = [Stall(reason, value / total, cycles.get(reason), family) for reason, value in values.items()]
+    return tuple(sorted(stalls, key=lambda stall: (-stall.share, stall.reason)))

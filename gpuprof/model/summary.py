@@ -1,0 +1,57 @@
+"""Which of a kernel's many figures speak for it: its roofline position, its nearest limit, its main stall, its rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuprof.model.session import KernelProfile, RooflinePoint, Stall
+from gpuprof.model.stalls import NOT_STALLED
+
+_MEMORY_UNITS = ("dram", "l2", "l1")
+
+
+@dataclass(frozen=True, slots=True)
+class NearestLimit:
+    """The unit that works closest to its peak, as a fraction of that peak."""
+
+    unit: str
+    fraction: float
+
+
+def main_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at-clock") -> RooflinePoint | None:
+    """Return the roofline point that speaks for a kernel at a level: of the path that comes closest to its roof.
+
+    Floating-point and tensor paths come before integers, which nearly every kernel also uses for addresses.
+    """
+    points = [point for point in kernel.roofline if point.level == level and point.ceiling == ceiling]
+    arithmetic = [point for point in points if point.path != "int32"] or points
+    return max(arithmetic, key=lambda point: (point.fraction_of_roof, point.flop_per_s), default=None)
+
+
+def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
+    """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded."""
+    units = [unit for unit in kernel.throughput if unit.unit != "memory"]
+    busiest = max(units, key=lambda unit: unit.fraction, default=None)
+    return NearestLimit(busiest.unit, busiest.fraction) if busiest is not None else None
+
+
+def stalls_of(kernel: KernelProfile, family: str | None = None) -> tuple[Stall, ...]:
+    """Return the stall shares of one family; without a name the counters, else the samples that the kernel has."""
+    families = (family,) if family else ("counter", "sampled-not-issued", "sampled")
+    for wanted in families:
+        found = tuple(stall for stall in kernel.stalls if stall.family == wanted)
+        if found:
+            return found
+    return ()
+
+
+def main_stall(kernel: KernelProfile) -> Stall | None:
+    """Return the reason that held most warps back; being selected, or eligible and not selected, is none."""
+    reasons = [stall for stall in stalls_of(kernel) if stall.reason not in NOT_STALLED and stall.share > 0]
+    return max(reasons, key=lambda stall: stall.share, default=None)
+
+
+def by_time(kernels: Iterable[KernelProfile]) -> list[KernelProfile]:
+    """Sort kernels by the time they take, longest first; those without a duration last, in their order."""
+    return sorted(kernels, key=lambda kernel: (kernel.time_total_s is None, -(kernel.time_total_s or 0.0), kernel.id))

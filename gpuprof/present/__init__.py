@@ -1,0 +1,1 @@
+"""Sessions in, text and pictures out. Decides nothing: every number comes from the model."""

@@ -1,0 +1,47 @@
+"""A session as the JSON contract, version 1: one line per kernel, so that it can be read, compared and streamed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from functools import cache
+
+from gpuprof.model.session import Session
+
+_ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "ranking")
+
+
+def session_lines(session: Session) -> Iterator[str]:
+    """Yield the JSON document line by line, without line ends."""
+    yield "{"
+    names = _field_names(Session)
+    for name in names:
+        comma = "," if name != names[-1] else ""
+        value = getattr(session, name)
+        if name not in _ONE_LINE_EACH or not value:
+            yield f"  {json.dumps(name)}: {_dump(value)}{comma}"
+            continue
+        yield f"  {json.dumps(name)}: ["
+        for index, item in enumerate(value):
+            yield f"    {_dump(item)}{',' if index + 1 < len(value) else ''}"
+        yield f"  ]{comma}"
+    yield "}"
+
+
+def _dump(value: object) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: object) -> object:
+    """Turn frozen dataclasses and tuples into dictionaries and lists, field by field."""
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in _field_names(type(value))}
+    return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))

@@ -1,0 +1,292 @@
+"""The block structure of `.ncu-rep` files, walked before NVIDIA's reader is trusted with one.
+
+Layout (ProfilerReport.proto, which NVIDIA ships in `extras/FileFormat` of Nsight Compute): the magic `NVR\\0`; a length
+and a FileHeader message; then blocks, each a length, a BlockHeader message and a payload. The header declares how many
+sources and results the payload holds; the payload is that many messages, each behind its length. Lengths are 32-bit
+little endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAGIC = b"NVR\0"
+
+# Field numbers of BlockHeader, ReportSessionDetails, VersionInfo, ProcessInfo and ProfilerStringTable.
+_NUM_SOURCES, _SESSION, _STRINGS, _PAYLOAD_SIZE, _PROCESS = 1, 3, 4, 5, 6
+_NUM_RESULTS = (2, 7, 8, 9)
+_SESSION_CREATED, _SESSION_VERSION, _SESSION_COMMAND = 2, 8, 11
+# Of ProfileResult: launch dimensions, the first metric (nothing of use comes between), and whether clocks were locked.
+_RESULT_MANGLED, _RESULT_GRID, _RESULT_BLOCK, _RESULT_METRICS, _RESULT_SOURCE, _RESULT_CLOCKS = (
+    5,
+    10,
+    11,
+    13,
+    15,
+    25,
+)
+# Of SourceData: what results refer to it by, and the cubin.
+_SOURCE_REFERENCE, _SOURCE_BINARY = 1, 4
+_MAX_HEADER = 64 * 1024 * 1024
+
+FieldValue = int | bytes
+
+
+class _Broken(Exception):
+    """The bytes do not parse; `at` is the offset in the file."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where a file stops making sense, and why."""
+
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What the blocks of a report declare. `results` counts kernels, ranges, command lists and graphs."""
+
+    results: int
+    strings: frozenset[str]
+    versions: dict[str, str]
+    command: str | None
+    created_s: int | None
+    processes: tuple[tuple[int, str], ...]
+    spans: tuple[Span, ...]
+    sources: tuple[tuple[int, int], ...]
+    damage: Damage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the message of one kernel launch lies in the file, and which process launched it."""
+
+    start: int
+    end: int
+    process: int | None
+
+
+def walk(data: bytes) -> Container:
+    """Walk all blocks of a report. Damage is a value, not an error: the caller decides whether to salvage."""
+    results, damage = 0, None
+    strings: set[str] = set()
+    versions: dict[str, str] = {}
+    session: dict[int, FieldValue] = {}
+    processes: list[tuple[int, str]] = []
+    spans: list[Span] = []
+    sources: list[tuple[int, int]] = []
+    try:
+        for header, messages in _blocks(data):
+            programs, kernels = _split_messages(header, messages)
+            sources.extend(programs)
+            first_process = len(processes)
+            for field, value, at in header:
+                if field == _SESSION:
+                    _read_session(_as_bytes(value, at), at, versions, session)
+                elif field == _STRINGS:
+                    strings.update(_text(_as_bytes(s, at)) for _, s, _ in _fields(_as_bytes(value, at), at))
+                elif field == _PROCESS:
+                    processes.append(_process(_as_bytes(value, at), at))
+                elif field in _NUM_RESULTS:
+                    results += _as_int(value, at)
+            process = processes[-1][0] if len(processes) > first_process else None
+            spans.extend(Span(start, end, process) for start, end in kernels)
+    except _Broken as broken:
+        damage = Damage(broken.at, broken.why)
+    command, created = session.get(_SESSION_COMMAND), session.get(_SESSION_CREATED)
+    return Container(
+        results=results,
+        strings=frozenset(strings),
+        versions=versions,
+        command=_text(command) if isinstance(command, bytes) else None,
+        created_s=created if isinstance(created, int) else None,
+        processes=tuple(dict.fromkeys(processes)),
+        spans=tuple(spans),
+        sources=tuple(sources),
+        damage=damage,
+    )
+
+
+def launch_dimensions(data: bytes, span: Span) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
+    """Return grid and block of a launch as its message records them; reports before 2021 have them nowhere else."""
+    grid = block = None
+    for field, value, at in _fields(data[span.start : span.end], span.start):
+        if field == _RESULT_METRICS:
+            break
+        if field == _RESULT_GRID and isinstance(value, bytes):
+            grid = _dim3(value, at)
+        elif field == _RESULT_BLOCK and isinstance(value, bytes):
+            block = _dim3(value, at)
+    return grid, block
+
+
+def clocks_locked(data: bytes, span: Span) -> bool | None:
+    """Tell whether ncu held the clocks while it profiled this launch; None where that was not recorded."""
+    for field, value, at in _fields(data[span.start : span.end], span.start):
+        if field == _RESULT_CLOCKS and isinstance(value, bytes):
+            status = {number: flag for number, flag, _ in _fields(value, at)}
+            return bool(status.get(2, 0))
+    return None
+
+
+def program_of(data: bytes, container: Container, span: Span) -> tuple[str, bytes] | None:
+    """Return a launch's mangled kernel name and the cubin that holds it; None where the report embeds none."""
+    name, reference = "", None
+    for field, value, at in _fields(data[span.start : span.end], span.start):
+        if field == _RESULT_MANGLED and isinstance(value, bytes):
+            name = _text(value)
+        elif field == _RESULT_SOURCE and isinstance(value, bytes):
+            reference = dict(_numbers(value, at)).get(_SOURCE_REFERENCE)
+    for start, end in container.sources:
+        entry = {field: value for field, value, _ in _fields(data[start:end], start)}
+        binary = entry.get(_SOURCE_BINARY)
+        if entry.get(_SOURCE_REFERENCE) == reference and isinstance(binary, bytes):
+            return name, binary
+    return None
+
+
+def _numbers(message: bytes, at: int) -> Iterator[tuple[int, int]]:
+    for field, value, _ in _fields(message, at):
+        if isinstance(value, int):
+            yield field, value
+
+
+def _dim3(message: bytes, at: int) -> tuple[int, int, int] | None:
+    """Read a Uint64x3; a launch whose profiling failed records zeros."""
+    entry = {field: _as_int(value, at) for field, value, _ in _fields(message, at)}
+    x, y, z = entry.get(1, 0), entry.get(2, 0), entry.get(3, 0)
+    return (x, y, z) if x and y and z else None
+
+
+Header = list[tuple[int, FieldValue, int]]
+Messages = list[tuple[int, int]]
+
+
+def _split_messages(header: Header, messages: Messages) -> tuple[Messages, Messages]:
+    """Pick the SourceData and the ProfileResult messages of a payload: sources first, ranges and graphs last."""
+    declared = {
+        field: _as_int(value, where) for field, value, where in header if field in (_NUM_SOURCES, _NUM_RESULTS[0])
+    }
+    first = declared.get(_NUM_SOURCES, 0)
+    return messages[:first], messages[first : first + declared.get(_NUM_RESULTS[0], 0)]
+
+
+def _blocks(data: bytes) -> Iterator[tuple[Header, Messages]]:
+    """Yield each block's header and where the messages of its payload lie, after the payload was found whole."""
+    if data[:4] != MAGIC:
+        raise _Broken(0, "the file does not start with NVR")
+    size = _length(data, 4)
+    at = 8 + size
+    if at > len(data):
+        raise _Broken(4, "the file header is cut off")
+    list(_fields(data[8:at], 8))
+    while at < len(data):
+        start = at
+        size = _length(data, at)
+        if size > _MAX_HEADER or at + 4 + size > len(data):
+            raise _Broken(start, f"a block header of {size} bytes does not fit into the file")
+        header = list(_fields(data[at + 4 : at + 4 + size], at + 4))
+        messages = _payload_messages(data, at + 4 + size, header, start)
+        yield header, messages
+        at = messages[-1][1] if messages else at + 4 + size
+
+
+def _payload_messages(data: bytes, at: int, header: Header, block: int) -> Messages:
+    """Step over the messages of a payload; their number and lengths must be those that the header declares."""
+    declared = {field: _as_int(value, where) for field, value, where in header if field in (1, 2, 5, 7, 8, 9)}
+    end = at + declared.pop(_PAYLOAD_SIZE, 0)
+    if end > len(data):
+        raise _Broken(block, f"a block declares {end - at} bytes and the file has {len(data) - at}")
+    wanted = sum(declared.values())
+    messages: Messages = []
+    while at < end:
+        start = at + 4
+        at = start + _length(data, at)
+        messages.append((start, at))
+    if at != end or len(messages) != wanted:
+        raise _Broken(block, f"a block declares {wanted} entries and holds {len(messages)}")
+    return messages
+
+
+def _length(data: bytes, at: int) -> int:
+    if at + 4 > len(data):
+        raise _Broken(at, "the file ends inside a length")
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _fields(message: bytes, base: int) -> Iterator[tuple[int, FieldValue, int]]:
+    """Yield (field number, value, offset in the file) of a protobuf message: integers and byte strings."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at, base)
+        field, wire = tag >> 3, tag & 7
+        value: FieldValue
+        if wire == 0:
+            value, at = _varint(message, at, base)
+        elif wire == 2:
+            size, at = _varint(message, at, base)
+            value = message[at : at + size]
+            at += size
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+            value = message[at : at + size]
+            at += size
+        else:
+            raise _Broken(base + at, "a header has a field of unknown type")
+        if at > len(message):
+            raise _Broken(base + at, "a header field is cut off")
+        yield field, value, base + at
+
+
+def _varint(message: bytes, at: int, base: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise _Broken(base + at, "a header number is cut off")
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _read_session(message: bytes, at: int, versions: dict[str, str], session: dict[int, FieldValue]) -> None:
+    for field, value, where in _fields(message, at):
+        if field == _SESSION_VERSION:
+            entry = {
+                number: _text(_as_bytes(text, where)) for number, text, _ in _fields(_as_bytes(value, where), where)
+            }
+            versions[entry.get(1, "")] = entry.get(2, "")
+        elif field in (_SESSION_COMMAND, _SESSION_CREATED):
+            session[field] = value
+
+
+def _process(message: bytes, at: int) -> tuple[int, str]:
+    entry = {field: value for field, value, _ in _fields(message, at)}
+    number, name = entry.get(1, 0), entry.get(3, b"")
+    return _as_int(number, at), _text(_as_bytes(name, at))
+
+
+def _as_int(value: FieldValue, at: int) -> int:
+    if isinstance(value, int):
+        return value
+    raise _Broken(at, "a header field has the wrong type")
+
+
+def _as_bytes(value: FieldValue, at: int) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    raise _Broken(at, "a header field has the wrong type")
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")

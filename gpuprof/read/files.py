@@ -1,0 +1,52 @@
+"""Any file that gpuprof reads, by what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+from gpuprof.errors import InputError
+from gpuprof.model.report import Report
+from gpuprof.model.session import Session
+from gpuprof.read.identify import identify, text_kind
+
+STDIN = "-"
+
+
+def read_file(name: str, *, salvage: bool = False) -> Report | Session:
+    """Read a report, a CSV export or a session; `-` reads text from standard input.
+
+    Raises InputError (DamagedInput for a broken file) that says what the file is and what to do.
+    """
+    if name == STDIN:
+        return _read_stdin()
+    path = Path(name)
+    kind = identify(path)
+    if kind == "ncu-rep":
+        from gpuprof.read.ncu_rep import read_ncu_rep
+
+        return read_ncu_rep(path, salvage=salvage)
+    return _read_text(path.read_bytes(), name, kind)
+
+
+def _read_stdin() -> Report | Session:
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise InputError("standard input is empty")
+    if data.startswith(b"NVR\0"):
+        raise InputError(
+            "a .ncu-rep cannot be read from standard input", "give its path; only CSV and JSON can be piped"
+        )
+    return _read_text(data, "standard input", text_kind(data[:4096], "standard input"))
+
+
+def _read_text(data: bytes, name: str, kind: str) -> Report | Session:
+    text = data.decode("utf-8-sig", "replace")
+    if kind == "session":
+        from gpuprof.read.session_json import read_session
+
+        return read_session(text, name)
+    from gpuprof.read.ncu_csv import read_ncu_csv
+
+    return read_ncu_csv(text, name, hashlib.sha256(data).hexdigest())

@@ -1,0 +1,70 @@
+"""Tells what a file is before anyone tries to read it, and says what to do with one that cannot be read here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuprof.errors import InputError
+from gpuprof.read.container import MAGIC
+
+_HEAD_BYTES = 4096
+_EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {name} --page raw --csv > report.csv"
+
+
+def identify(path: Path) -> str:
+    """Return "ncu-rep", "csv" or "session". Raises InputError that names what the file is and what to do."""
+    if path.is_dir():
+        raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep")
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist", _near(path)) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not head:
+        raise InputError(f"{path} is empty", "the profiler wrote nothing; look at its messages")
+    return _by_content(path, head)
+
+
+def _by_content(path: Path, head: bytes) -> str:
+    name = path.name.lower()
+    if head.startswith(MAGIC):
+        return "ncu-rep"
+    if head.startswith(b"version https://git-lfs"):
+        raise InputError(f"{path} is a Git LFS pointer, not the report itself", f"git lfs pull --include {path.name}")
+    if name.endswith(".ncu-repz"):
+        raise InputError(f"{path} is a compressed Nsight Compute report", _EXPORT.format(name=path.name))
+    if name.endswith((".nsys-rep", ".qdrep")):
+        raise InputError(
+            f"{path} is an Nsight Systems report; it has a timeline and no counters",
+            f"profile with ncu, or export it: nsys export --type sqlite {path.name}",
+        )
+    if head.startswith(b"SQLite format 3\0"):
+        raise InputError(f"{path} is an SQLite database; gpuprof does not read timelines yet")
+    if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
+        raise InputError(f"{path} is not a report: it does not start with NVR", "copy it again, in binary mode")
+    if head.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+        raise InputError(f"{path} is a compressed archive", "unpack it first, then name the report inside")
+    return text_kind(head, str(path))
+
+
+def text_kind(head: bytes, name: str) -> str:
+    """Return "session" for JSON and "csv" for other text. Raises InputError for binary data."""
+    if b"\0" in head:
+        raise InputError(f"{name} is binary data that gpuprof does not know", _known())
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    return "session" if start == b"{" else "csv"
+
+
+def _known() -> str:
+    return "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV and its own session.json"
+
+
+def _near(path: Path) -> str | None:
+    """Name reports that lie where the missing one was looked for."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist either"
+    reports = sorted(entry.name for entry in folder.glob("*.ncu-rep"))[:3]
+    return f"{folder} has {', '.join(reports)}" if reports else None

@@ -1,0 +1,385 @@
+"""`.ncu-rep` and `.nsight-cuprof-report` files through NVIDIA's `ncu_report`, which is checked before it is believed.
+
+`Any` appears here because ncu_report has no types; it does not leave this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult
+from gpuprof.read.container import Container, Span, clocks_locked, launch_dimensions, program_of, walk
+from gpuprof.read.cubin import instruction_word, kernel_code
+from gpuprof.read.native_guard import prime, start
+from gpuprof.units import ncu_unit
+
+_RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
+_WORKLOADS = {0: "kernel", 1: "range", 2: "command list", 3: "graph", 4: "subgrid schedule"}
+_TOOL = "Nsight Compute Target"
+
+
+def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
+    """Read a report. Raises DamagedInput unless every launch that the file declares could be read.
+
+    With `salvage`, what could be read is returned and the damage becomes a warning.
+    """
+    ncu_report = _import_ncu_report()
+    trial = start(lambda: _touch(ncu_report, str(path)))
+    data = path.read_bytes()
+    container = walk(data)
+    sha256 = hashlib.sha256(data).hexdigest()
+    context = _load(ncu_report, path, trial.outcome())
+    actions = _actions(context)
+    warnings: list[str] = []
+    if container.damage is not None or len(actions) != container.results:
+        if not salvage:
+            raise _damaged(path, container, len(actions))
+        warnings.append(_damage_sentence(container, len(actions)))
+    if not container.versions and container.results:
+        warnings.append("the file names no tool version; it may be cut off at the end of a block")
+    return _report(_File(path, data, container), actions, context, sha256, tuple(warnings))
+
+
+def _load(ncu_report: Any, path: Path, fate: str | None) -> Any:
+    """Load with NVIDIA's reader, after a child process has shown that it survives this file."""
+    if fate is not None:
+        raise DamagedInput(
+            f"{path} is damaged: NVIDIA's report reader {fate} on it",
+            "copy the report again from where it was recorded, or profile again",
+        )
+    return ncu_report.load_report(str(path))
+
+
+def _import_ncu_report() -> Any:
+    try:
+        import ncu_report
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"NVIDIA's report reader cannot be imported: {error}",
+            "pip install ncu-report; or export the report as CSV",
+        ) from error
+    prime(ncu_report)
+    return ncu_report
+
+
+def _touch(ncu_report: Any, path: str) -> None:
+    """Do what reading does later, so that whatever kills it kills the child."""
+    for action in _actions(ncu_report.load_report(path)):
+        action.name(), action.metric_names(), action.nvtx_state()
+
+
+def _actions(context: Any) -> list[Any]:
+    found: list[Any] = []
+    for index in range(context.num_ranges()):
+        profiled = context.range_by_idx(index)
+        found.extend(profiled.action_by_idx(number) for number in range(profiled.num_actions()))
+    return found
+
+
+def _damaged(path: Path, container: Container, loaded: int) -> DamagedInput:
+    hint = "copy it again from where it was recorded"
+    if loaded:
+        hint += f"; --salvage shows the {loaded} that could be read"
+    return DamagedInput(f"{path} is damaged: {_damage_sentence(container, loaded)}", hint)
+
+
+def _damage_sentence(container: Container, loaded: int) -> str:
+    read = f"{loaded} kernel{'' if loaded == 1 else 's'} could be read"
+    if container.damage is not None:
+        return f"at byte {container.damage.offset}, {container.damage.why}; {read}"
+    return f"it declares {container.results} kernels; {read}"
+
+
+def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings: tuple[str, ...]) -> Report:
+    path, data, container = file.path, file.data, file.container
+    launches: list[Launch] = []
+    devices: dict[tuple[int, str | None], int] = {}
+    recorded: list[RecordedDevice] = []
+    spans: tuple[Span | None, ...] = container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
+    for action, span in zip(actions, spans, strict=True):
+        metrics = _NcuMetrics(action, context, container.strings)
+        key = (_integer(metrics, "launch__device_id") or 0, _text(metrics, "device__attribute_display_name"))
+        if key not in devices:
+            devices[key] = len(recorded)
+            recorded.append(_device(metrics))
+        launches.append(_launch(action, metrics, devices[key], file, span))
+    first = container.spans[0] if container.spans else None
+    return Report(
+        file=str(path),
+        sha256=sha256,
+        kind="cuprof-report" if path.suffix == ".nsight-cuprof-report" else "ncu-rep",
+        tool="ncu",
+        tool_version=container.versions.get(_TOOL, "").split(" ")[0] or None,
+        launches=tuple(launches),
+        devices=tuple(recorded),
+        clock_control=_clock_control(container.command, clocks_locked(data, first) if first else None),
+        cache_control=_option(container.command, "--cache-control"),
+        command=container.command,
+        driver=container.versions.get("Display Driver Version"),
+        created_s=container.created_s,
+        sections=_section_names(actions[0]) if actions else (),
+        warnings=warnings,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A report's bytes and their structure, for what NVIDIA's reader does not give."""
+
+    path: Path
+    data: bytes
+    container: Container
+
+
+def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None) -> Launch:
+    grid, block = _dimensions(metrics, "grid"), _dimensions(metrics, "block")
+    if (grid is None or block is None) and span is not None:
+        recorded_grid, recorded_block = launch_dimensions(file.data, span)
+        grid, block = grid or recorded_grid, block or recorded_block
+    name = _clean(action.name(action.NameBase_FUNCTION))
+    return Launch(
+        name=name,
+        demangled=_clean(action.name(action.NameBase_DEMANGLED)) or name,
+        device=device,
+        kind=_WORKLOADS.get(int(action.workload_type()), "kernel"),
+        process=span.process if span is not None else None,
+        context=_integer(metrics, "launch__context_id"),
+        stream=_integer(metrics, "launch__stream_id"),
+        grid=grid,
+        block=block,
+        ranges=_nvtx_ranges(action),
+        metrics=metrics,
+        details=_NcuDetails(action, metrics, file, span),
+    )
+
+
+def _clean(text: object) -> str:
+    return text if isinstance(text, str) else ""
+
+
+def _dimensions(metrics: _NcuMetrics, which: str) -> Dim3 | None:
+    sizes = [_integer(metrics, f"launch__{which}_dim_{axis}") for axis in "xyz"]
+    return (sizes[0], sizes[1], sizes[2]) if sizes[0] and sizes[1] and sizes[2] else None
+
+
+def _integer(metrics: _NcuMetrics, name: str) -> int | None:
+    value = metrics.number(name)
+    return round(value) if value is not None else None
+
+
+def _text(metrics: _NcuMetrics, name: str) -> str | None:
+    metric = metrics.get(name)
+    return metric.value if metric is not None and isinstance(metric.value, str) else None
+
+
+def _device(metrics: _NcuMetrics) -> RecordedDevice:
+    """Describe the GPU by the device attributes that every ncu report carries."""
+
+    def attribute(name: str, scale: float = 1.0) -> float | None:
+        value = metrics.number(f"device__attribute_{name}")
+        return value * scale if value else None
+
+    major, minor = (
+        attribute("compute_capability_major"),
+        metrics.number("device__attribute_compute_capability_minor"),
+    )
+    pci, sm_count = attribute("gpu_pci_device_id"), attribute("multiprocessor_count")
+    bus, memory, l2 = (
+        attribute("global_memory_bus_width"),
+        attribute("total_memory"),
+        attribute("l2_cache_size"),
+    )
+    return RecordedDevice(
+        name=_text(metrics, "device__attribute_display_name"),
+        compute_capability=f"{major:.0f}.{minor:.0f}" if major is not None and minor is not None else None,
+        pci_id=f"{int(pci) & 0xFFFF:04x}:{int(pci) >> 16:04x}" if pci else None,
+        sm_count=round(sm_count) if sm_count else None,
+        max_sm_clock_hz=attribute("clock_rate", 1e3),
+        max_memory_clock_hz=attribute("memory_clock_rate", 1e3),
+        memory_bus_bits=round(bus) if bus else None,
+        memory_bytes=round(memory) if memory else None,
+        l2_bytes=round(l2) if l2 else None,
+    )
+
+
+def _nvtx_ranges(action: Any) -> tuple[str, ...]:
+    """Return the names of the NVTX ranges around a launch, outermost first, the default domain unprefixed."""
+    state = action.nvtx_state()
+    if state is None:
+        return ()
+    names: list[str] = []
+    for number in state.domains():
+        domain = state.domain_by_id(number)
+        prefix = "" if domain.name() in ("", "<default domain>") else f"{domain.name()}:"
+        names.extend(prefix + str(name) for name in (*domain.push_pop_ranges(), *domain.start_end_ranges()))
+    return tuple(names)
+
+
+def _section_names(action: Any) -> tuple[str, ...]:
+    return tuple(section.identifier() for section in action.sections())
+
+
+def _clock_control(command: str | None, locked: bool | None) -> str | None:
+    """Return the mode named on the command line, else whether ncu held the clocks."""
+    named = _option(command, "--clock-control")
+    if named is not None or locked is None:
+        return named
+    return "locked" if locked else "none"
+
+
+def _option(command: str | None, name: str) -> str | None:
+    """Return the value that the recorded ncu command line gives an option, or None."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError:
+        words = (command or "").split()
+    for index, word in enumerate(words):
+        if word == name:
+            return words[index + 1] if index + 1 < len(words) else None
+        if word.startswith(name + "="):
+            return word.partition("=")[2]
+    return None
+
+
+class _NcuMetrics:
+    """The metrics of one launch, read from the native report when asked for.
+
+    The report's string table lists every name that occurs in it, so a name that is not there costs no native call.
+    """
+
+    __slots__ = ("_action", "_cache", "_context", "_strings")
+
+    def __init__(self, action: Any, context: Any, strings: frozenset[str]) -> None:
+        self._action = action
+        self._context = context  # keeps the native report alive
+        self._strings = strings
+        self._cache: dict[str, Metric | None] = {}
+
+    def get(self, name: str) -> Metric | None:
+        """Return the metric of that exact name in base units."""
+        if name not in self._strings:
+            return None
+        if name not in self._cache:
+            self._cache[name] = self._read(name)
+        return self._cache[name]
+
+    def number(self, name: str) -> float | None:
+        """Return its value where it is a number."""
+        metric = self.get(name)
+        return metric.value if metric is not None and not isinstance(metric.value, str) else None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all recorded metrics, sorted."""
+        return tuple(sorted(name for name in self._action.metric_names() if isinstance(name, str)))
+
+    def instances(self, name: str) -> Mapping[str | int, float] | None:
+        """Return a metric's values by opcode or by program counter."""
+        if name not in self._strings:
+            return None
+        native = self._action.metric_by_name(name)
+        if native is None or not native.has_correlation_ids():
+            return None
+        keys = native.correlation_ids()
+        values: dict[str | int, float] = {}
+        for index in range(native.num_instances()):
+            key, value = keys.value(index), native.value(index)
+            if isinstance(key, (str, int)) and isinstance(value, (int, float)):
+                values[key] = values.get(key, 0) + value
+        return values
+
+    def _read(self, name: str) -> Metric | None:
+        native = self._action.metric_by_name(name)
+        value = native.value() if native is not None else None
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return Metric(value, "")
+        factor, unit = ncu_unit(native.unit())
+        return Metric(float(value) * factor, unit) if value == value else None  # noqa: PLR0124 (NaN is missing)
+
+
+class _NcuDetails:
+    """Rules, source and SASS of one launch. Source and SASS make the native reader disassemble: guarded once a file."""
+
+    __slots__ = ("_action", "_file", "_metrics", "_span")
+
+    def __init__(self, action: Any, metrics: _NcuMetrics, file: _File, span: Span | None) -> None:
+        self._action = action
+        self._metrics = metrics
+        self._file = file
+        self._span = span
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        """Return NVIDIA's own findings."""
+        return tuple(_rule(entry) for entry in self._action.rule_results_as_dicts())
+
+    def source_files(self) -> Mapping[str, str]:
+        """Return embedded source text by file name. Raises DamagedInput where reading it would crash."""
+        self._guard()
+        return dict(self._action.source_files())
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
+        """Return the SASS in address order with the named counts (None: all recorded) of each instruction."""
+        self._guard()
+        names = counts if counts is not None else tuple(filter(_is_source_metric, self._metrics.names()))
+        recorded: dict[int, dict[str, float]] = {}
+        for name in names:
+            for pc, value in (self._metrics.instances(name) or {}).items():
+                if isinstance(pc, int):
+                    recorded.setdefault(pc, {})[name] = value
+        return tuple(self._instruction(pc, recorded[pc]) for pc in sorted(recorded))
+
+    def machine_words(self) -> Mapping[int, int]:
+        """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
+        executed = self._metrics.instances("thread_inst_executed_true") or {}
+        addresses = [pc for pc in executed if isinstance(pc, int)]
+        program = program_of(self._file.data, self._file.container, self._span) if self._span and addresses else None
+        code = kernel_code(program[1], program[0]) if program is not None else None
+        if code is None:
+            return {}
+        start = min(addresses)
+        words = {pc: instruction_word(code, pc - start) for pc in addresses}
+        return {pc: word for pc, word in words.items() if word is not None}
+
+    def _instruction(self, pc: int, counts: Mapping[str, float]) -> Instruction:
+        place = self._action.source_info(pc)
+        return Instruction(
+            pc=pc,
+            sass=str(self._action.sass_by_pc(pc) or "").strip(),
+            file=place.file_name() if place is not None else None,
+            line=int(place.line()) if place is not None else None,
+            counts=counts,
+        )
+
+    def _guard(self) -> None:
+        fate = start(self._action.source_files).outcome()
+        if fate is not None:
+            raise DamagedInput(
+                f"{self._file.path}: the embedded program is damaged: NVIDIA's report reader {fate} on it",
+                "everything but source and SASS can still be shown",
+            )
+
+
+def _is_source_metric(name: str) -> bool:
+    return name.startswith(("smsp__pcsamp_", "inst_executed", "thread_inst_executed", "memory_", "smsp__branch_"))
+
+
+def _rule(entry: Mapping[str, Any]) -> RuleResult:
+    message = entry.get("rule_message") or {}
+    speedup = entry.get("speedup_estimation") or {}
+    scope = {1: "local", 2: "global"}.get(int(speedup.get("type", 0)))
+    return RuleResult(
+        rule=str(entry.get("rule_identifier", "")),
+        section=str(entry.get("section_identifier", "")),
+        kind=_RULE_KINDS.get(int(message.get("type", 0)), "none"),
+        title=str(message.get("title", "")),
+        message=str(message.get("message", "")),
+        speedup_percent=float(speedup["speedup"]) if "speedup" in speedup else None,
+        speedup_scope=scope,
+    )
