@@ -70,6 +70,12 @@ def main() -> None:
     except OSError as error:
         _print_error(_os_error(error), None)
         sys.exit(1)
+    except Exception as error:
+        if os.environ.get("GPUPROF_DEBUG"):
+            raise
+        hint = "this is a defect of gpuprof; GPUPROF_DEBUG=1 shows where it happened"
+        _print_error(f"internal error: {type(error).__name__}: {error}", hint)
+        sys.exit(1)
 
 
 def _print_error(message: str, hint: str | None) -> None:

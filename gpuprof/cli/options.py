@@ -27,7 +27,7 @@ def reading(function: Command) -> Command:
 
 def selecting(function: Command) -> Command:
     """Options on which kernels are shown: --kernel, --top."""
-    kernel = click.option("--kernel", metavar="REGEX", help="Only kernels whose label or full name matches.")
+    kernel = click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
     top = click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many; 0 for all.")
     return kernel(top(function))
 

@@ -6,18 +6,22 @@ Matching looks for the device's PCI id or name in the text of the files and pars
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
 from gpuprof.errors import InputError, SpecError
-from gpuprof.hardware.parse import parse_arch, parse_gpu
+from gpuprof.hardware.parse import ARCH_NAME, parse_arch, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, GpuSpec
-from gpuprof.hardware.yaml_tree import Node, load_tree, merge
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree, merge, read_text
 from gpuprof.model.report import RecordedDevice
 from gpuprof.resources import data_dir
 
+_BASE_NAME = re.compile(r"[a-z0-9_-]+")
 _MEMORY_TOLERANCE = 0.12
 """A device reports less memory than its name says (ECC, reserved), and GB against GiB differ by 7 %."""
 
@@ -40,11 +44,15 @@ class SpecLibrary:
 
     def gpu_files(self) -> tuple[Path, ...]:
         """Return every product file once: a user's file of the same name hides the packaged one."""
-        return self.explicit + tuple(_first_by_name(self.folders, "gpu"))
+        return tuple(path for tier in self._tiers("gpu") for path in tier)
 
     def arch_files(self) -> tuple[Path, ...]:
         """Return every architecture file once, the shared base file excluded."""
-        return tuple(path for path in _first_by_name(self.folders, "arch") if path.stem != "base")
+        return tuple(path for tier in self._tiers("arch") for path in tier if path.stem != "base")
+
+    def files(self) -> tuple[Path, ...]:
+        """Return every file in reach once, the shared base file included."""
+        return tuple(path for kind in ("arch", "gpu") for tier in self._tiers(kind) for path in tier)
 
     def arch(self, name: str) -> ArchSpec | None:
         """Return the architecture "sm_80", or None if no spec describes it."""
@@ -65,15 +73,9 @@ class SpecLibrary:
         for path in self.gpu_files():
             if path.stem == name:
                 return load_gpu(path)
-        wanted = name.casefold()
-        for path in self.gpu_files():
-            spec = load_gpu(path)
-            if wanted in {
-                spec.name.casefold(),
-                spec.title.casefold(),
-                *(n.casefold() for n in spec.match.names),
-            }:
-                return spec
+        titled = self._titled(name.casefold())
+        if titled is not None:
+            return titled
         import difflib
 
         near = difflib.get_close_matches(name.lower(), [path.stem for path in self.gpu_files()], n=3, cutoff=0.4)
@@ -84,24 +86,70 @@ class SpecLibrary:
         """Return the product that this device is, or None. Two that match equally well are an error in the specs."""
         if self.explicit:
             return load_gpu(self.explicit[0])
-        for key in (device.pci_id, device.name):
-            found = [load_gpu(path) for path in self.gpu_files() if key and key in _file_text(path)]
-            fitting = [spec for spec in found if fits(spec, device)]
-            if len(fitting) > 1:
-                fitting = [spec for spec in fitting if device.name in spec.match.names] or fitting
-            if len(fitting) == 1:
-                return fitting[0]
-            if fitting:
-                names = ", ".join(spec.name for spec in fitting)
-                raise SpecError(f"{fitting[1].place}: {device.name} matches several specs: {names}")
+        for tier in self._tiers("gpu"):
+            found = _match_among(tier, device)
+            if found is not None:
+                return found
         return None
 
+    def _titled(self, wanted: str) -> GpuSpec | None:
+        """Find a product by title or device name. A broken file that mentions it counts only if no other fits."""
+        broken: SpecError | None = None
+        for path in self.gpu_files():
+            if wanted not in _file_text(path).casefold():
+                continue
+            try:
+                spec = load_gpu(path)
+            except SpecError as error:
+                broken = broken or error
+                continue
+            if wanted in {text.casefold() for text in (spec.name, spec.title, *spec.match.names)}:
+                return spec
+        if broken is not None:
+            raise broken
+        return None
+
+    def _tiers(self, kind: str) -> Iterator[tuple[Path, ...]]:
+        """Yield the files of each place to look in, nearest first; a name that was seen hides those behind it."""
+        if kind == "gpu":
+            yield self.explicit
+        seen: set[str] = set()
+        for folder in self.folders:
+            files = tuple(path for path in sorted((folder / kind).glob("*.yaml")) if path.name not in seen)
+            seen.update(path.name for path in files)
+            yield files
+
     def _arch_path(self, name: str) -> Path | None:
+        if not ARCH_NAME.fullmatch(name):
+            return None
         for folder in self.folders:
             path = folder / "arch" / f"{name}.yaml"
             if path.is_file():
                 return path
         return None
+
+
+def _match_among(paths: Iterable[Path], device: RecordedDevice) -> GpuSpec | None:
+    paths = tuple(paths)
+    for key in (device.pci_id, device.name):
+        found = [load_gpu(path) for path in paths if key and _mentions(_file_text(path), key)]
+        fitting = [spec for spec in found if fits(spec, device)]
+        if len(fitting) > 1:
+            fitting = [spec for spec in fitting if device.name in spec.match.names] or fitting
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            names = ", ".join(spec.name for spec in fitting)
+            raise BrokenSpec(fitting[1].place, f"{device.name} matches several specs: {names}", "give one with --spec")
+    return None
+
+
+def _mentions(text: str, key: str) -> bool:
+    """Tell whether a file has the PCI id or name as a whole word outside of comments."""
+    if key not in text:
+        return False
+    word = re.compile(rf"(?<![\w-]){re.escape(key)}(?![\w-])")
+    return any(word.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
 
 
 def fits(spec: GpuSpec, device: RecordedDevice) -> bool:
@@ -115,35 +163,46 @@ def fits(spec: GpuSpec, device: RecordedDevice) -> bool:
         return False
     if match.memory_bytes is None or device.memory_bytes is None:
         return True
-    return abs(device.memory_bytes / match.memory_bytes - 1) <= _MEMORY_TOLERANCE
+    return same_memory(device.memory_bytes, match.memory_bytes)
 
 
-def _first_by_name(folders: tuple[Path, ...], kind: str) -> Iterator[Path]:
-    seen: set[str] = set()
-    for folder in folders:
-        for path in sorted((folder / kind).glob("*.yaml")):
-            if path.name not in seen:
-                seen.add(path.name)
-                yield path
+def same_memory(one_bytes: float, other_bytes: float) -> bool:
+    """Tell whether two memory sizes can be the same product's, however they were rounded and whatever is reserved."""
+    return abs(one_bytes / other_bytes - 1) <= _MEMORY_TOLERANCE
 
 
 @cache
 def _file_text(path: Path) -> str:
+    """Return a file's text for a quick look; nothing of one that cannot be read: `specs check` says why."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from error
+        return read_text(path) if path.is_file() else ""
+    except SpecError:
+        return ""
 
 
 @lru_cache(maxsize=256)
 def load_gpu(path: Path) -> GpuSpec:
     """Read one product file."""
-    return parse_gpu(load_tree(path))
+    with _hint(path):
+        return parse_gpu(load_tree(path))
 
 
 @lru_cache(maxsize=64)
 def _load_arch(path: Path, folders: tuple[Path, ...]) -> ArchSpec:
-    return parse_arch(arch_tree(path, folders))
+    with _hint(path):
+        return parse_arch(arch_tree(path, folders))
+
+
+@contextmanager
+def _hint(path: Path) -> Iterator[None]:
+    """Tell whoever meets a broken spec while doing something else what to do about it."""
+    try:
+        yield
+    except SpecError as error:
+        error.hint = (
+            error.hint or f"repair it, or move it away; `gpuprof specs check {shlex.quote(str(path))}` checks it"
+        )
+        raise
 
 
 def arch_tree(path: Path, folders: tuple[Path, ...], depth: int = 0) -> Node:
@@ -153,9 +212,29 @@ def arch_tree(path: Path, folders: tuple[Path, ...], depth: int = 0) -> Node:
     if base is None:
         return tree
     if depth > 4:
-        raise SpecError(f"{base.place}: bases are nested too deeply")
+        raise BrokenSpec(base.place, "bases are nested too deeply")
+    below = arch_tree(base_path(base, path, folders), folders, depth + 1)
+    _refuse_redefined_sources(below, tree)
+    return merge(below, tree)
+
+
+def base_path(base: Node, path: Path, folders: tuple[Path, ...]) -> Path:
+    """Find the base of an arch file: beside it, else in the folders. A user's sm_90 may start from the packaged one."""
+    name = base.text("base")
     for folder in (path.parent.parent, *folders):
-        candidate = folder / "arch" / f"{base.text('base')}.yaml"
-        if candidate.is_file():
-            return merge(arch_tree(candidate, folders, depth + 1), tree)
-    raise SpecError(f"{base.place}: base {base.value!r} is not found")
+        candidate = folder / "arch" / f"{name}.yaml"
+        if _BASE_NAME.fullmatch(name) and candidate.is_file() and candidate.resolve() != path.resolve():
+            return candidate
+    raise BrokenSpec(base.place, f"base {name!r} is not found")
+
+
+def _refuse_redefined_sources(below: Node, tree: Node) -> None:
+    """A source id that the base has already would silently become the evidence of the facts that come from the base."""
+    inherited = below.mapping("a spec file").get("sources")
+    own = tree.mapping("a spec file").get("sources")
+    if inherited is None or own is None:
+        return
+    for name, node in own.mapping("sources").items():
+        earlier = inherited.mapping("sources").get(name)
+        if earlier is not None:
+            raise BrokenSpec(node.place, f"redefines source {name!r} of {earlier.place}; choose another id")

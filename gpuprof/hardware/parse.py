@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Mapping
 
-from gpuprof.errors import SpecError
 from gpuprof.hardware.specs import (
     ACCUMULATORS,
     INSTRUCTIONS,
@@ -18,7 +19,7 @@ from gpuprof.hardware.specs import (
     Link,
     Match,
 )
-from gpuprof.hardware.yaml_tree import Node
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place
 from gpuprof.units import parse_quantity
 
 SOURCE_KINDS = ("datasheet", "programming guide", "header", "measured", "derived", "reported")
@@ -33,38 +34,54 @@ _ARCH_KEYS = {
 }  # fmt: skip
 _GPU_KEYS = {"schema", "kind", "name", "title", "arch", "sources", "match", "facts", "rated", "compute"}
 _FACT_KEYS = {"value", "source", "confirmed", "note", "clock"}
-_LIMIT_UNITS = {"warp", "thread", "block", "register", "scheduler", "B"}
-_OPERATION_UNITS = {"result/clk/SM", "lane/clk/SM"}
+_PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
+ARCH_NAME = re.compile(r"sm_[0-9]{2,4}[a-z]?")
+
 GPU_FACTS = {
     "sm_count": "SM", "base_clock": "Hz", "boost_clock": "Hz", "memory_size": "B", "memory_bus": "bit",
     "memory_rate": "bit/s", "memory_clock": "Hz", "l2_size": "B", "l2_bandwidth": "B/clk", "power_limit": "W",
 }  # fmt: skip
-LIMIT_NAMES = {
-    "threads_per_warp", "threads_per_block", "sub_partitions", "registers_per_sm", "registers_per_block",
-    "registers_per_thread", "register_allocation_unit", "warp_allocation_granularity", "static_shared_per_block",
-    "warps_per_sm", "threads_per_sm", "blocks_per_sm", "shared_per_sm", "shared_per_block_optin",
-    "shared_reserved_per_block", "shared_allocation_unit", "l1_and_shared_per_sm", "shared_carveouts",
-    "tensor_memory_per_sm", "blocks_per_cluster",
+LIMITS = {
+    "threads_per_warp": "thread", "threads_per_block": "thread", "sub_partitions": "scheduler",
+    "registers_per_sm": "register", "registers_per_block": "register", "registers_per_thread": "register",
+    "register_allocation_unit": "register", "warp_allocation_granularity": "warp", "warps_per_sm": "warp",
+    "threads_per_sm": "thread", "blocks_per_sm": "block", "blocks_per_cluster": "block",
+    "static_shared_per_block": "B", "shared_per_sm": "B", "shared_per_block_optin": "B",
+    "shared_reserved_per_block": "B", "shared_allocation_unit": "B", "l1_and_shared_per_sm": "B",
+    "shared_carveouts": "B", "tensor_memory_per_sm": "B",
 }  # fmt: skip
+NEEDED_LIMITS = (
+    "threads_per_warp", "sub_partitions", "registers_per_sm", "register_allocation_unit", "warps_per_sm",
+    "blocks_per_sm", "shared_per_sm", "shared_allocation_unit",
+)  # fmt: skip
+"""What occupancy is computed from: an architecture without one of them is no architecture."""
+OPERATIONS = {
+    "int32.multiply-add": "result/clk/SM", "special-function": "result/clk/SM", "shuffle": "result/clk/SM",
+    "load-store": "lane/clk/SM",
+}  # fmt: skip
+BANDWIDTHS = {"shared": "B/clk/SM", "l1": "B/clk/SM", "l2": "B/clk/SM"}
 
 
 def parse_arch(tree: Node, *, generic: bool = False) -> ArchSpec:
-    """Turn a merged arch tree into an ArchSpec. Raises SpecError at the first broken rule.
+    """Turn a merged arch tree into an ArchSpec. Raises BrokenSpec at the first broken rule.
 
     `generic` allows the shared base, which is no architecture of its own.
     """
     top = _top(tree, "arch", _ARCH_KEYS)
     sources = _sources(top)
+    limits = _facts(top.get("limits"), sources, LIMITS)
+    if not generic:
+        _require_limits(limits, top.get("limits", tree))
     return ArchSpec(
-        name=_text(top, "name", tree),
+        name=_text(top, "name", tree) if generic else _arch_name(top, "name", tree),
         compute_capability="" if generic else _text(top, "compute_capability", tree),
         family="unknown" if generic else _text(top, "family", tree),
         chips=_texts(top.get("chips")),
-        ncu_chip=top["ncu_chip"].text("ncu_chip") if "ncu_chip" in top else None,
-        limits=_facts(top.get("limits"), sources, _limit_units),
+        ncu_chip=_optional_text(top, "ncu_chip"),
+        limits=limits,
         compute=_without_none(_compute(top.get("compute"), sources, instruction=True)),
-        operations=_facts(top.get("operations"), sources, lambda _name: _OPERATION_UNITS),
-        bandwidth=_facts(top.get("bandwidth"), sources, lambda _name: {"B/clk/SM"}),
+        operations=_facts(top.get("operations"), sources, OPERATIONS),
+        bandwidth=_facts(top.get("bandwidth"), sources, BANDWIDTHS),
         stalls=_texts(top.get("stalls")),
         counters=_counters(top.get("counters")),
         file=tree.place.file,
@@ -72,16 +89,17 @@ def parse_arch(tree: Node, *, generic: bool = False) -> ArchSpec:
 
 
 def parse_gpu(tree: Node) -> GpuSpec:
-    """Turn a product tree into a GpuSpec. Raises SpecError at the first broken rule."""
+    """Turn a product tree into a GpuSpec. Raises BrokenSpec at the first broken rule."""
     top = _top(tree, "gpu", _GPU_KEYS)
     sources = _sources(top)
-    facts = _facts(top.get("facts"), sources, _gpu_fact_units)
+    facts = _facts(top.get("facts"), sources, GPU_FACTS)
     if "sm_count" not in facts:
-        raise SpecError(f"{tree.place}: facts must give sm_count")
+        raise BrokenSpec(tree.place, "facts must give sm_count")
+    _whole(facts["sm_count"].value, facts["sm_count"].place)
     return GpuSpec(
         name=_text(top, "name", tree),
         title=_text(top, "title", tree),
-        arch=_text(top, "arch", tree),
+        arch=_arch_name(top, "arch", tree),
         match=_match(top.get("match")),
         facts=facts,
         rated=_rated(top.get("rated"), sources),
@@ -95,32 +113,50 @@ def _top(tree: Node, kind: str, known: set[str]) -> Mapping[str, Node]:
     top = tree.mapping("a spec file")
     _refuse_unknown(top, known)
     if _text(top, "schema", tree) != "1":
-        raise SpecError(
-            f"{top['schema'].place}: schema {top['schema'].value} is not known; this gpuprof reads schema 1"
-        )
+        raise BrokenSpec(top["schema"].place, f"schema {top['schema'].value} is not known; this gpuprof reads schema 1")
     if _text(top, "kind", tree) != kind:
-        raise SpecError(f"{top['kind'].place}: kind must be {kind}")
+        raise BrokenSpec(top["kind"].place, f"kind must be {kind}")
     return top
 
 
 def _refuse_unknown(mapping: Mapping[str, Node], known: set[str]) -> None:
     for key, node in mapping.items():
         if key not in known:
-            raise SpecError(f"{node.place}: unknown key {key!r}; known: {', '.join(sorted(known))}")
+            raise BrokenSpec(node.place, f"unknown key {key!r}; known: {', '.join(sorted(known))}")
 
 
 def _text(mapping: Mapping[str, Node], key: str, parent: Node) -> str:
     node = mapping.get(key)
     if node is None:
-        raise SpecError(f"{parent.place}: {key} is missing")
+        raise BrokenSpec(parent.place, f"{key} is missing")
     text = node.text(key).strip()
     if not text or text.upper() in {"TODO", "TBD", "FIXME", "?", "XXX"}:
-        raise SpecError(f"{node.place}: {key} is a placeholder: {text!r}")
+        raise BrokenSpec(node.place, f"{key} is a placeholder: {text!r}")
     return text
+
+
+def _arch_name(mapping: Mapping[str, Node], key: str, parent: Node) -> str:
+    name = _text(mapping, key, parent)
+    if not ARCH_NAME.fullmatch(name):
+        raise BrokenSpec(mapping[key].place, f"{key} {name!r} is not of the form sm_90")
+    return name
+
+
+def _optional_text(mapping: Mapping[str, Node], key: str) -> str | None:
+    node = mapping.get(key)
+    return node.text(key) if node is not None and node.value is not None else None
 
 
 def _texts(node: Node | None) -> tuple[str, ...]:
     return tuple(item.text("an item") for item in node.sequence("this")) if node is not None else ()
+
+
+def _require_limits(limits: Mapping[str, Fact], node: Node) -> None:
+    for name in NEEDED_LIMITS:
+        if name not in limits:
+            raise BrokenSpec(node.place, f"limits lack {name}")
+        if limits[name].value <= 0:
+            raise BrokenSpec(limits[name].place, f"{name} must be above zero")
 
 
 def _sources(top: Mapping[str, Node]) -> dict[str, tuple[str, str]]:
@@ -130,45 +166,35 @@ def _sources(top: Mapping[str, Node]) -> dict[str, tuple[str, str]]:
         _refuse_unknown(entry, {"kind", "text"})
         kind = _text(entry, "kind", node)
         if kind not in SOURCE_KINDS:
-            raise SpecError(f"{node.place}: source kind {kind!r} is not one of {', '.join(SOURCE_KINDS)}")
+            raise BrokenSpec(node.place, f"source kind {kind!r} is not one of {', '.join(SOURCE_KINDS)}")
         sources[name] = (kind, _text(entry, "text", node))
     return sources
 
 
-def _facts(
-    node: Node | None, sources: Mapping[str, tuple[str, str]], units: Callable[[str], set[str]]
-) -> dict[str, Fact]:
+def _facts(node: Node | None, sources: Mapping[str, tuple[str, str]], units: Mapping[str, str]) -> dict[str, Fact]:
     if node is None:
         return {}
-    return {
-        name: _fact(child, name, sources, units(name) if callable(units) else units)
-        for name, child in node.mapping("this").items()
-    }
+    facts = {}
+    for name, child in node.mapping("this").items():
+        if name not in units:
+            raise BrokenSpec(child.place, f"unknown fact {name!r}; known: {', '.join(sorted(units))}")
+        facts[name] = _fact(child, name, sources, units[name])
+    return facts
 
 
-def _limit_units(_name: str) -> set[str]:
-    return _LIMIT_UNITS
-
-
-def _gpu_fact_units(name: str) -> set[str]:
-    unit = GPU_FACTS.get(name)
-    return {unit} if unit is not None else set()
-
-
-def _fact(node: Node, name: str, sources: Mapping[str, tuple[str, str]], units: set[str]) -> Fact:
+def _fact(node: Node, name: str, sources: Mapping[str, tuple[str, str]], expected: str) -> Fact:
     entry = node.mapping(name)
     _refuse_unknown(entry, _FACT_KEYS)
-    if not units:
-        raise SpecError(f"{node.place}: unknown fact {name!r}")
     source_id = _text(entry, "source", node)
     if source_id not in sources:
-        raise SpecError(f"{node.place}: source {source_id!r} of {name} is not in the sources table")
+        raise BrokenSpec(node.place, f"source {source_id!r} of {name} is not in the sources table")
     kind, source = sources[source_id]
     if "value" not in entry:
-        raise SpecError(f"{node.place}: {name} has no value")
+        raise BrokenSpec(node.place, f"{name} has no value")
     values, unit = _values(entry["value"], name)
-    if unit not in units:
-        raise SpecError(f"{node.place}: {name} is in {unit or 'no unit'}; expected {' or '.join(sorted(units))}")
+    _require_unit(unit, expected, name, node)
+    if len(values) > 1 and name != "shared_carveouts":
+        raise BrokenSpec(node.place, f"{name} must be one value")
     return Fact(
         value=values[-1],
         unit=unit,
@@ -176,7 +202,7 @@ def _fact(node: Node, name: str, sources: Mapping[str, tuple[str, str]], units: 
         kind=kind,
         place=node.place,
         confirmed=_flag(entry.get("confirmed")),
-        note=entry["note"].text("note") if "note" in entry else None,
+        note=_optional_text(entry, "note"),
         clock_hz=_clock(entry.get("clock")),
         values=values if len(values) > 1 else (),
     )
@@ -189,45 +215,64 @@ def _values(node: Node, name: str) -> tuple[tuple[float, ...], str]:
         try:
             quantities.append(parse_quantity(item.text(name)))
         except ValueError as error:
-            raise SpecError(f"{item.place}: {name}: {error}") from error
+            raise BrokenSpec(item.place, f"{name}: {error}") from error
     units = {quantity.unit for quantity in quantities}
     if len(units) != 1:
-        raise SpecError(f"{node.place}: {name} must be in one unit")
+        raise BrokenSpec(node.place, f"{name} must be in one unit")
     if any(quantity.value < 0 for quantity in quantities):
-        raise SpecError(f"{node.place}: {name} is negative")
+        raise BrokenSpec(node.place, f"{name} is negative")
+    if not all(math.isfinite(quantity.value) for quantity in quantities):
+        raise BrokenSpec(node.place, f"{name} is too large for a number")
     return tuple(quantity.value for quantity in quantities), units.pop()
 
 
 def _flag(node: Node | None) -> bool:
     if node is None:
         return True
-    if node.value not in {"true", "false"}:
-        raise SpecError(f"{node.place}: confirmed must be true or false")
-    return node.value == "true"
+    text = node.text("confirmed")
+    if text not in {"true", "false"}:
+        raise BrokenSpec(node.place, "confirmed must be true or false")
+    return text == "true"
 
 
 def _clock(node: Node | None) -> float | None:
     if node is None:
         return None
-    values, unit = _values(node, "clock")
-    if unit != "Hz":
-        raise SpecError(f"{node.place}: clock must be in Hz, MHz or GHz")
+    return _positive(node, "clock", "Hz")
+
+
+def _positive(node: Node, name: str, expected: str) -> float:
+    values, unit = _values(node, name)
+    _require_unit(unit, expected, name, node)
+    if len(values) != 1 or values[0] <= 0:
+        raise BrokenSpec(node.place, f"{name} must be one number above zero")
     return values[0]
+
+
+def _require_unit(unit: str, expected: str, name: str, node: Node) -> None:
+    if unit != expected:
+        raise BrokenSpec(node.place, f"{name} is in {unit or 'no unit'}; expected {expected}")
+
+
+def _whole(value: float, place: Place) -> int:
+    if value < 1 or value != round(value):
+        raise BrokenSpec(place, f"sm_count must be a whole number of SMs, not {value:g}")
+    return round(value)
 
 
 def parse_compute_key(text: str, node: Node, *, instruction: bool) -> ComputeKey:
     """Read "fp32" or "tensor.fp16 fp32 mma.sync" (without the instruction for rated peaks)."""
     parts = text.split()
     if not parts or parts[0] not in PATHS:
-        raise SpecError(f"{node.place}: {text!r} is not a compute path; known: {', '.join(PATHS)}")
+        raise BrokenSpec(node.place, f"{text!r} is not a compute path; known: {', '.join(PATHS)}")
     if parts[0] in SCALAR_PATHS:
         if len(parts) != 1:
-            raise SpecError(f"{node.place}: {parts[0]} takes no accumulator")
+            raise BrokenSpec(node.place, f"{parts[0]} takes no accumulator")
         return ComputeKey(parts[0])
     wanted = 3 if instruction else 2
     if len(parts) != wanted or parts[1] not in ACCUMULATORS or (instruction and parts[2] not in INSTRUCTIONS):
         form = "PATH ACCUMULATOR INSTRUCTION" if instruction else "PATH ACCUMULATOR"
-        raise SpecError(f"{node.place}: {text!r} is not of the form {form}")
+        raise BrokenSpec(node.place, f"{text!r} is not of the form {form}")
     return ComputeKey(parts[0], parts[1], parts[2] if instruction else None)
 
 
@@ -238,8 +283,15 @@ def _compute(
     for text, child in node.mapping("compute").items() if node is not None else ():
         key = parse_compute_key(text, child, instruction=instruction)
         unit = "OP/clk/SM" if "int" in key.path else "FLOP/clk/SM"
-        rates[key] = None if child.value is None else _fact(child, text, sources, {unit})
+        rates[key] = None if child.value is None else _rate(child, text, sources, unit)
     return rates
+
+
+def _rate(node: Node, name: str, sources: Mapping[str, tuple[str, str]], unit: str) -> Fact:
+    fact = _fact(node, name, sources, unit)
+    if fact.value <= 0:
+        raise BrokenSpec(node.place, f"{name} must be above zero; leave out what is not known or does not exist")
+    return fact
 
 
 def _without_none(rates: Mapping[ComputeKey, Fact | None]) -> dict[ComputeKey, Fact]:
@@ -250,12 +302,12 @@ def _rated(node: Node | None, sources: Mapping[str, tuple[str, str]]) -> dict[Co
     rated: dict[ComputeKey, Fact] = {}
     for text, child in node.mapping("rated").items() if node is not None else ():
         if text == "dram":
-            rated[ComputeKey("dram")] = _fact(child, text, sources, {"B/s"})
+            rated[ComputeKey("dram")] = _rate(child, text, sources, "B/s")
             continue
         key = parse_compute_key(text, child, instruction=False)
-        fact = _fact(child, text, sources, {"OP/s"} if "int" in key.path else {"FLOP/s"})
+        fact = _rate(child, text, sources, "OP/s" if "int" in key.path else "FLOP/s")
         if fact.clock_hz is None:
-            raise SpecError(f"{child.place}: rated {text} must name the clock it implies")
+            raise BrokenSpec(child.place, f"rated {text} must name the clock it implies")
         rated[key] = fact
     return rated
 
@@ -265,11 +317,14 @@ def _match(node: Node | None) -> Match:
     _refuse_unknown(entry, {"names", "pci_ids", "sm_count", "memory_size"})
     pci_ids = _texts(entry.get("pci_ids"))
     for pci_id in pci_ids:
-        if pci_id != pci_id.lower() or len(pci_id) != 9 or pci_id[4] != ":":
-            raise SpecError(f"{entry['pci_ids'].place}: {pci_id!r} is not a PCI id such as 10de:20b5")
-    sm_count = _values(entry["sm_count"], "sm_count")[0][0] if "sm_count" in entry else None
-    memory = _values(entry["memory_size"], "memory_size")[0][0] if "memory_size" in entry else None
-    return Match(_texts(entry.get("names")), pci_ids, round(sm_count) if sm_count is not None else None, memory)
+        if not _PCI_ID.fullmatch(pci_id):
+            raise BrokenSpec(entry["pci_ids"].place, f"{pci_id!r} is not a PCI id such as 10de:20b5")
+    sm_count = memory = None
+    if "sm_count" in entry:
+        sm_count = _whole(_positive(entry["sm_count"], "sm_count", "SM"), entry["sm_count"].place)
+    if "memory_size" in entry:
+        memory = _positive(entry["memory_size"], "memory_size", "B")
+    return Match(_texts(entry.get("names")), pci_ids, sm_count, memory)
 
 
 def _counters(node: Node | None) -> dict[str, Chain]:
@@ -281,7 +336,7 @@ def _counters(node: Node | None) -> dict[str, Chain]:
 def _chain(node: Node, name: str) -> Chain:
     links = tuple(_link(child, name) for child in node.sequence(name))
     if not links:
-        raise SpecError(f"{node.place}: {name} has no link")
+        raise BrokenSpec(node.place, f"{name} has no link")
     return links
 
 
@@ -290,19 +345,23 @@ def _link(node: Node, name: str) -> Link:
     _refuse_unknown(entry, {"how", "terms", "basis", "definition"})
     how = _text(entry, "how", node)
     if how not in HOWS:
-        raise SpecError(f"{node.place}: how {how!r} is not one of {', '.join(HOWS)}")
+        raise BrokenSpec(node.place, f"how {how!r} is not one of {', '.join(HOWS)}")
     basis = entry["basis"].text("basis") if "basis" in entry else "counted"
     if basis not in BASES:
-        raise SpecError(f"{node.place}: basis {basis!r} is not one of {', '.join(BASES)}")
+        raise BrokenSpec(node.place, f"basis {basis!r} is not one of {', '.join(BASES)}")
     terms = entry["terms"].mapping("terms") if "terms" in entry else {}
     if not terms and how != "tensor-opcodes":
-        raise SpecError(f"{node.place}: a link of {name} has no terms")
-    definition = entry["definition"].text("definition") if "definition" in entry else None
+        raise BrokenSpec(node.place, f"a link of {name} has no terms")
+    definition = _optional_text(entry, "definition")
     return Link(how, tuple((metric, _factor(child)) for metric, child in terms.items()), basis, definition, node.place)
 
 
 def _factor(node: Node) -> float:
+    text = node.text("a factor")
     try:
-        return float(node.text("a factor"))
+        factor = float(text)
     except ValueError as error:
-        raise SpecError(f"{node.place}: {node.value!r} is not a number") from error
+        raise BrokenSpec(node.place, f"{text!r} is not a number") from error
+    if not math.isfinite(factor):
+        raise BrokenSpec(node.place, f"{text!r} is not a finite number")
+    return factor

@@ -13,6 +13,7 @@ from gpuprof.errors import SpecError
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 12
 _MAX_BYTES = 1_000_000
+_NULLS = {"", "~", "null", "Null", "NULL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,15 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
+class BrokenSpec(SpecError):
+    """A spec breaks a rule: where, and which."""
+
+    def __init__(self, place: Place, problem: str, hint: str | None = None) -> None:
+        super().__init__(f"{place}: {problem}", hint)
+        self.place = place
+        self.problem = problem
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A YAML value: text, a list, a mapping, or None for `null`."""
@@ -37,69 +47,114 @@ class Node:
         """Return the value as a mapping, or say at which line `what` should have been one."""
         if isinstance(self.value, Mapping):
             return self.value
-        raise SpecError(f"{self.place}: {what} must be a mapping")
+        raise BrokenSpec(self.place, f"{what} must be a mapping")
 
     def sequence(self, what: str) -> tuple[Node, ...]:
         """Return the value as a list, or say at which line `what` should have been one."""
         if isinstance(self.value, tuple):
             return self.value
-        raise SpecError(f"{self.place}: {what} must be a list")
+        raise BrokenSpec(self.place, f"{what} must be a list")
 
     def text(self, what: str) -> str:
         """Return the value as text, or say at which line `what` should have been text."""
         if isinstance(self.value, str):
             return self.value
-        raise SpecError(f"{self.place}: {what} must be text")
+        raise BrokenSpec(self.place, f"{what} must be text")
 
 
 def load_tree(path: Path) -> Node:
-    """Read one YAML document. Raises SpecError with file and line for anything that is not plain YAML."""
+    """Read one YAML document. Raises BrokenSpec with file and line for anything that is not plain YAML."""
+    return parse_tree(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a spec file. Raises BrokenSpec if it cannot be read, is no UTF-8 or is no spec by its size."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise SpecError(f"{path}: larger than {_MAX_BYTES} bytes; a spec file is a few kilobytes")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from error
-    return parse_tree(text, str(path))
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise BrokenSpec(Place(str(path), 1), f"cannot be read: {reason}") from error
+    if len(data) > _MAX_BYTES:
+        raise BrokenSpec(Place(str(path), 1), f"larger than {_MAX_BYTES} bytes; a spec file is a few kilobytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BrokenSpec(Place(str(path), line), f"not UTF-8 text: {error.reason}") from error
 
 
 def parse_tree(text: str, file: str) -> Node:
-    """Parse YAML text that came from `file`."""
+    """Parse YAML text that came from `file`. Anchors, aliases and tags are refused: a spec says what it says in place.
+
+    The tree is built from events, so that nesting is cut off before it can exhaust the stack.
+    """
     try:
-        root = yaml.compose(text, Loader=_LOADER)
+        return _document(yaml.parse(text, Loader=_LOADER), file)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        problem = getattr(error, "problem", None) or str(error)
-        raise SpecError(f"{file}:{line}: not valid YAML: {problem}") from error
-    if root is None:
-        raise SpecError(f"{file}:1: the file is empty")
-    return _convert(root, file, 0)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        raise BrokenSpec(Place(file, _error_line(error, text)), f"not valid YAML: {problem}") from error
+    except UnicodeError as error:
+        raise BrokenSpec(Place(file, 1), f"not UTF-8 text: {error}") from error
 
 
-def _convert(node: yaml.Node, file: str, depth: int) -> Node:
-    place = Place(file, node.start_mark.line + 1)
+def _error_line(error: yaml.YAMLError, text: str) -> int:
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    if mark is not None:
+        return int(mark.line) + 1
+    return text.encode()[:position].count(b"\n") + 1 if position is not None else 1
+
+
+def _document(events: Iterator[yaml.Event], file: str) -> Node:
+    next(events)  # The start of the stream.
+    if isinstance(next(events), yaml.StreamEndEvent):
+        raise BrokenSpec(Place(file, 1), "the file is empty")
+    root = _node(next(events), events, file, 0)
+    next(events)  # The end of the document.
+    after = next(events)
+    if not isinstance(after, yaml.StreamEndEvent):
+        raise BrokenSpec(_place(after, file), "a second document begins; a spec file is one")
+    return root
+
+
+def _node(event: yaml.Event, events: Iterator[yaml.Event], file: str, depth: int) -> Node:
+    place = _place(event, file)
     if depth > _MAX_DEPTH:
-        raise SpecError(f"{place}: nested deeper than {_MAX_DEPTH} levels")
-    if isinstance(node, yaml.MappingNode):
-        return Node(dict(_pairs(node, file, depth)), place)
-    if isinstance(node, yaml.SequenceNode):
-        return Node(tuple(_convert(child, file, depth + 1) for child in node.value), place)
-    if node.tag == "tag:yaml.org,2002:null":
-        return Node(None, place)
-    return Node(str(node.value), place)
+        raise BrokenSpec(place, f"nested deeper than {_MAX_DEPTH} levels")
+    if getattr(event, "anchor", None) is not None:
+        raise BrokenSpec(place, "anchors and aliases are not used in specs")
+    if getattr(event, "tag", None) is not None:
+        raise BrokenSpec(place, f"tags such as {getattr(event, 'tag', '')} are not used in specs")
+    if isinstance(event, yaml.MappingStartEvent):
+        return Node(dict(_pairs(events, file, depth)), place)
+    if isinstance(event, yaml.SequenceStartEvent):
+        return Node(tuple(_items(events, file, depth)), place)
+    assert isinstance(event, yaml.ScalarEvent)
+    is_null = event.implicit[0] and event.value in _NULLS
+    return Node(None if is_null else str(event.value), place)
 
 
-def _pairs(node: yaml.MappingNode, file: str, depth: int) -> Iterator[tuple[str, Node]]:
+def _items(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[Node]:
+    while not isinstance(event := next(events), yaml.SequenceEndEvent):
+        yield _node(event, events, file, depth + 1)
+
+
+def _pairs(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[tuple[str, Node]]:
+    """Yield keys and values. A value's place is the line of its key, where a reader looks for it."""
     seen: set[str] = set()
-    for key, value in node.value:
-        name = str(key.value) if isinstance(key, yaml.ScalarNode) else None
-        if name is None:
-            raise SpecError(f"{file}:{key.start_mark.line + 1}: a key must be text")
+    while not isinstance(event := next(events), yaml.MappingEndEvent):
+        place = _place(event, file)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise BrokenSpec(place, "a key must be text")
+        name = str(event.value)
         if name in seen:
-            raise SpecError(f"{file}:{key.start_mark.line + 1}: {name!r} appears twice")
+            raise BrokenSpec(place, f"{name!r} appears twice")
         seen.add(name)
-        yield name, _convert(value, file, depth + 1)
+        yield name, Node(_node(next(events), events, file, depth + 1).value, place)
+
+
+def _place(event: yaml.Event, file: str) -> Place:
+    return Place(file, event.start_mark.line + 1 if event.start_mark is not None else 1)
 
 
 def merge(base: Node, override: Node) -> Node:

@@ -81,7 +81,7 @@ def _device(number: int, recorded: RecordedDevice, found: Hardware) -> Device:
 
 def _placed(profiles: list[KernelProfile]) -> tuple[KernelProfile, ...]:
     """Give every kernel its number, its unique label and its share of the time of all."""
-    labels = label_kernels([profile.demangled for profile in profiles])
+    labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(
         replace(profile, id=number, label=label, time_share=_share(profile.time_total_s, total))

@@ -131,8 +131,11 @@ class _LaunchAnalysis:
         return {key: flop for key, flop in split.items() if flop is not None} if split is not None else None
 
     def _work(self) -> Iterator[Work]:
+        tensor_idle = self._tensor_idle()
         for path in PATHS:
-            found = self._quantity(f"work.{path}", self.clocks)
+            found = self._quantity(f"work.{path}", self.clocks, quiet=tensor_idle and path.startswith("tensor."))
+            if found is None and tensor_idle and path in self._tensor_paths():
+                found = Counted(0.0, "counted", "the tensor pipe was idle", ())
             if found is None:
                 continue
             if path == "fp16" and found.value > 0:
@@ -140,6 +143,15 @@ class _LaunchAnalysis:
             yield Work(path, found.value, self._rate(found.value), found.basis)
             if found.value > 0:
                 self._compute_limits(path)
+
+    def _tensor_idle(self) -> bool:
+        """Tell whether the report proves that no tensor instruction ran."""
+        active = self._quantity("idle.tensor", self.clocks, quiet=True)
+        return active is not None and active.value == 0
+
+    def _tensor_paths(self) -> set[str]:
+        """Return the tensor paths that the architecture has."""
+        return {what.removeprefix("work.") for what in self.hardware.arch.counters if what.startswith("work.tensor.")}
 
     def _without_constant_moves(self, found: Counted) -> Counted:
         """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""

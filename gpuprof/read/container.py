@@ -117,51 +117,57 @@ def walk(data: bytes) -> Container:
 
 def launch_dimensions(data: bytes, span: Span) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
     """Return grid and block of a launch as its message records them; reports before 2021 have them nowhere else."""
-    grid = block = None
-    for field, value, at in _fields(data[span.start : span.end], span.start):
-        if field == _RESULT_METRICS:
-            break
-        if field == _RESULT_GRID and isinstance(value, bytes):
-            grid = _dim3(value, at)
-        elif field == _RESULT_BLOCK and isinstance(value, bytes):
-            block = _dim3(value, at)
-    return grid, block
+    found = _first_fields(data, span, (_RESULT_GRID, _RESULT_BLOCK), stop=_RESULT_METRICS)
+    grid, block = found.get(_RESULT_GRID), found.get(_RESULT_BLOCK)
+    return _dim3(grid, span), _dim3(block, span)
 
 
 def clocks_locked(data: bytes, span: Span) -> bool | None:
     """Tell whether ncu held the clocks while it profiled this launch; None where that was not recorded."""
-    for field, value, at in _fields(data[span.start : span.end], span.start):
-        if field == _RESULT_CLOCKS and isinstance(value, bytes):
-            status = {number: flag for number, flag, _ in _fields(value, at)}
-            return bool(status.get(2, 0))
-    return None
+    status = _first_fields(data, span, (_RESULT_CLOCKS,)).get(_RESULT_CLOCKS)
+    return bool(_small_numbers(status, span).get(2, 0)) if isinstance(status, bytes) else None
 
 
 def program_of(data: bytes, container: Container, span: Span) -> tuple[str, bytes] | None:
     """Return a launch's mangled kernel name and the cubin that holds it; None where the report embeds none."""
-    name, reference = "", None
-    for field, value, at in _fields(data[span.start : span.end], span.start):
-        if field == _RESULT_MANGLED and isinstance(value, bytes):
-            name = _text(value)
-        elif field == _RESULT_SOURCE and isinstance(value, bytes):
-            reference = dict(_numbers(value, at)).get(_SOURCE_REFERENCE)
+    found = _first_fields(data, span, (_RESULT_MANGLED, _RESULT_SOURCE))
+    name, source = found.get(_RESULT_MANGLED), found.get(_RESULT_SOURCE)
+    if not isinstance(name, bytes) or not isinstance(source, bytes):
+        return None
+    reference = _small_numbers(source, span).get(_SOURCE_REFERENCE)
     for start, end in container.sources:
-        entry = {field: value for field, value, _ in _fields(data[start:end], start)}
+        entry = _first_fields(data, Span(start, end, None), (_SOURCE_REFERENCE, _SOURCE_BINARY))
         binary = entry.get(_SOURCE_BINARY)
         if entry.get(_SOURCE_REFERENCE) == reference and isinstance(binary, bytes):
-            return name, binary
+            return _text(name), binary
     return None
 
 
-def _numbers(message: bytes, at: int) -> Iterator[tuple[int, int]]:
-    for field, value, _ in _fields(message, at):
-        if isinstance(value, int):
-            yield field, value
+def _first_fields(data: bytes, span: Span, wanted: tuple[int, ...], stop: int | None = None) -> dict[int, FieldValue]:
+    """Return the wanted fields of a message, as far as it parses: what follows altered bytes is as good as missing."""
+    found: dict[int, FieldValue] = {}
+    try:
+        for field, value, _ in _fields(data[span.start : span.end], span.start):
+            if field == stop:
+                break
+            if field in wanted:
+                found.setdefault(field, value)
+    except _Broken:
+        pass
+    return found
 
 
-def _dim3(message: bytes, at: int) -> tuple[int, int, int] | None:
+def _small_numbers(message: bytes, span: Span) -> dict[int, int]:
+    """Return the integer fields of a small message; empty if it does not parse."""
+    try:
+        return {field: value for field, value, _ in _fields(message, span.start) if isinstance(value, int)}
+    except _Broken:
+        return {}
+
+
+def _dim3(message: FieldValue | None, span: Span) -> tuple[int, int, int] | None:
     """Read a Uint64x3; a launch whose profiling failed records zeros."""
-    entry = {field: _as_int(value, at) for field, value, _ in _fields(message, at)}
+    entry = _small_numbers(message, span) if isinstance(message, bytes) else {}
     x, y, z = entry.get(1, 0), entry.get(2, 0), entry.get(3, 0)
     return (x, y, z) if x and y and z else None
 

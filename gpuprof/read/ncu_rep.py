@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from gpuprof.units import ncu_unit
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 _WORKLOADS = {0: "kernel", 1: "range", 2: "command list", 3: "graph", 4: "subgrid schedule"}
 _TOOL = "Nsight Compute Target"
+_NATIVE_ERRORS = (AttributeError, IndexError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
+"""What the native reader's bindings raise on values that do not make sense."""
 
 
 def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
@@ -35,7 +38,8 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     container = walk(data)
     sha256 = hashlib.sha256(data).hexdigest()
     context = _load(ncu_report, path, trial.outcome())
-    actions = _actions(context)
+    # The reader also loads a launch whose message is cut off; only those in whole blocks are believed.
+    actions = _actions(context)[: container.results]
     warnings: list[str] = []
     if container.damage is not None or len(actions) != container.results:
         if not salvage:
@@ -43,7 +47,10 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
         warnings.append(_damage_sentence(container, len(actions)))
     if not container.versions and container.results:
         warnings.append("the file names no tool version; it may be cut off at the end of a block")
-    return _report(_File(path, data, container), actions, context, sha256, tuple(warnings))
+    try:
+        return _report(_File(path, data, container), actions, context, sha256, tuple(warnings))
+    except _NATIVE_ERRORS as error:
+        raise DamagedInput(f"{path} is damaged: NVIDIA's report reader fails on it: {error}") from error
 
 
 def _load(ncu_report: Any, path: Path, fate: str | None) -> Any:
@@ -119,7 +126,7 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
         launches=tuple(launches),
         devices=tuple(recorded),
         clock_control=_clock_control(container.command, clocks_locked(data, first) if first else None),
-        cache_control=_option(container.command, "--cache-control"),
+        cache_control=_cache_control(container.command),
         command=container.command,
         driver=container.versions.get("Display Driver Version"),
         created_s=container.created_s,
@@ -233,6 +240,11 @@ def _clock_control(command: str | None, locked: bool | None) -> str | None:
     return "locked" if locked else "none"
 
 
+def _cache_control(command: str | None) -> str | None:
+    """Return the mode named on the command line; a command that names none ran with ncu's documented default."""
+    return None if command is None else _option(command, "--cache-control") or "all (default)"
+
+
 def _option(command: str | None, name: str) -> str | None:
     """Return the value that the recorded ncu command line gives an option, or None."""
     try:
@@ -282,6 +294,12 @@ class _NcuMetrics:
         """Return a metric's values by opcode or by program counter."""
         if name not in self._strings:
             return None
+        try:
+            return self._read_instances(name)
+        except _NATIVE_ERRORS as error:
+            raise DamagedInput(f"a report is damaged: the values of {name} cannot be read: {error}") from error
+
+    def _read_instances(self, name: str) -> Mapping[str | int, float] | None:
         native = self._action.metric_by_name(name)
         if native is None or not native.has_correlation_ids():
             return None
@@ -294,14 +312,16 @@ class _NcuMetrics:
         return values
 
     def _read(self, name: str) -> Metric | None:
-        native = self._action.metric_by_name(name)
-        value = native.value() if native is not None else None
-        if value is None:
-            return None
-        if isinstance(value, str):
-            return Metric(value, "")
-        factor, unit = ncu_unit(native.unit())
-        return Metric(float(value) * factor, unit) if value == value else None  # noqa: PLR0124 (NaN is missing)
+        try:
+            native = self._action.metric_by_name(name)
+            value = native.value() if native is not None else None
+            if value is None or isinstance(value, str):
+                return Metric(value, "") if value is not None else None
+            factor, unit = ncu_unit(native.unit())
+            number = float(value) * factor
+        except _NATIVE_ERRORS as error:
+            raise DamagedInput(f"a report is damaged: the value of {name} cannot be read: {error}") from error
+        return Metric(number, unit) if math.isfinite(number) else None
 
 
 class _NcuDetails:

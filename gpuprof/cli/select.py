@@ -1,0 +1,52 @@
+"""Picks the kernels that --kernel asks for, in the order that --sort names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NoReturn
+
+from gpuprof.errors import UsageError
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.summary import main_point
+
+SORT_KEYS: dict[str, Callable[[KernelProfile], float | None]] = {
+    "time": lambda kernel: -kernel.time_total_s if kernel.time_total_s is not None else None,
+    "launch": lambda kernel: kernel.id,
+    "roof": lambda kernel: point.fraction_of_roof if (point := main_point(kernel)) is not None else None,
+    "occupancy": lambda kernel: kernel.occupancy.achieved,
+}
+"""What each --sort orders by, smallest first; kernels without the value come last."""
+
+
+def sort_kernels(kernels: list[KernelProfile], order: str) -> list[KernelProfile]:
+    """Sort kernels; equal ones keep the order of their launches."""
+
+    def key(kernel: KernelProfile) -> tuple[bool, float, int]:
+        value = SORT_KEYS[order](kernel)
+        return value is None, value if value is not None else 0.0, kernel.id
+
+    return sorted(kernels, key=key)
+
+
+def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]:
+    """Return the kernels whose label or full name matches, or the one numbered `#N`. Raises UsageError if none does or REGEX is wrong."""
+    if pattern is None:
+        return list(session.kernels)
+    if re.fullmatch(r"#\d+", pattern):
+        found = [kernel for kernel in session.kernels if kernel.id == int(pattern[1:])]
+        return found or _none_matches(session, pattern)
+    try:
+        regex = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"--kernel {pattern!r} is not a regular expression: {error}", "escape ( ) [ ] * + ? with \\"
+        ) from error
+    found = [kernel for kernel in session.kernels if regex.search(kernel.label) or regex.search(kernel.demangled)]
+    return found or _none_matches(session, pattern)
+
+
+def _none_matches(session: Session, pattern: str) -> NoReturn:
+    labels = list(dict.fromkeys(kernel.label for kernel in session.kernels))
+    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    raise UsageError(f"no kernel matches {pattern!r}", f"there are: {'; '.join(labels[:5])}{more}")

@@ -1,0 +1,374 @@
+"""Checks specs beyond what parsing needs: numbers that contradict each other, names that do not fit, doubles.
+
+Rules are functions from a spec to findings; `check_files` applies them and goes on after a file that cannot be parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from pathlib import Path
+
+from gpuprof.errors import SpecError
+from gpuprof.hardware.library import SpecLibrary, arch_tree, base_path, load_gpu, same_memory
+from gpuprof.hardware.parse import parse_arch, parse_gpu
+from gpuprof.hardware.specs import (
+    LEVELS,
+    PATHS,
+    ArchSpec,
+    ComputeKey,
+    Fact,
+    GpuSpec,
+    Link,
+    Match,
+    compute_rates,
+)
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree
+from gpuprof.units import format_si
+
+_RATED_TOLERANCE = 0.02
+"""Datasheets round to two or three digits."""
+_DRAM_TOLERANCE = 0.05
+"""Memory clocks and bandwidths are rounded separately."""
+_BOOST_MARGIN = 1.02
+_SPARSE = (1.9, 2.1)
+"""Structured sparsity doubles the peak; rated numbers are dense."""
+
+QUANTITIES = {
+    "duration", "sm-clock", "dram-clock", "l2-clock", "idle.tensor", "peak.dram",
+    *(f"{kind}.{path}" for kind in ("work", "peak") for path in PATHS),
+    *(f"traffic.{level}" for level in LEVELS),
+    *(f"throughput.{unit}" for unit in ("sm", "memory", *LEVELS)),
+}  # fmt: skip
+"""What `counters` may describe."""
+
+_METRIC = re.compile(r"(?:[a-z]+:)?[A-Za-z0-9_]+__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
+_OPCODE = re.compile(r"[A-Z][A-Z0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong at a place. Severity: `error`, `warning`, or `info` for a contradiction that a note explains."""
+
+    place: Place
+    severity: str
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.severity}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The findings in order of file and line, and how many files and facts were looked at."""
+
+    findings: tuple[Finding, ...]
+    files: int
+    facts: int
+    unconfirmed: int
+
+    def count(self, severity: str) -> int:
+        """Return the number of findings of that severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+
+def check_library(library: SpecLibrary) -> CheckResult:
+    """Check every spec in reach."""
+    return check_files(library.files(), library)
+
+
+def check_files(paths: Iterable[Path], library: SpecLibrary) -> CheckResult:
+    """Check these files. Architectures that they name are looked for beside them, then in the library."""
+    findings: list[Finding] = []
+    specs: list[ArchSpec | GpuSpec] = []
+    paths = tuple(paths)
+    for path in paths:
+        try:
+            spec, found = _check_file(path, replace(library, folders=(path.parent.parent, *library.folders)))
+        except SpecError as error:
+            findings.append(_broken(error, path))
+        else:
+            specs.append(spec)
+            findings.extend(found)
+    findings.extend(_doubles([spec for spec in specs if isinstance(spec, GpuSpec)]))
+    facts = [fact for spec in specs for fact in own_facts(spec)]
+    order = {str(path): index for index, path in enumerate(paths)}
+    findings.sort(key=lambda finding: (order.get(finding.place.file, len(order)), finding.place.line))
+    return CheckResult(tuple(findings), len(paths), len(facts), sum(not fact.confirmed for fact in facts))
+
+
+def own_facts(spec: ArchSpec | GpuSpec) -> tuple[Fact, ...]:
+    """Return the facts that stand in the spec's own file, not those of its base."""
+    groups: tuple[Mapping[str, Fact] | Mapping[ComputeKey, Fact] | Mapping[ComputeKey, Fact | None], ...]
+    if isinstance(spec, ArchSpec):
+        groups = (spec.limits, spec.compute, spec.operations, spec.bandwidth)
+    else:
+        groups = (spec.facts, spec.rated, spec.compute)
+    every = chain.from_iterable(group.values() for group in groups)
+    return tuple(fact for fact in every if fact is not None and fact.place.file == spec.file)
+
+
+def _broken(error: SpecError, path: Path) -> Finding:
+    if isinstance(error, BrokenSpec):
+        return Finding(error.place, "error", "parse", error.problem)
+    return Finding(Place(str(path), 1), "error", "parse", error.message)
+
+
+def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec, list[Finding]]:
+    tree = load_tree(path)
+    top = tree.mapping("a spec file")
+    kind = top["kind"].text("kind") if "kind" in top else None
+    if kind == "arch":
+        merged = arch_tree(path, library.folders)
+        arch = parse_arch(merged, generic=path.stem == "base")
+        return arch, [
+            *_misnamed(arch.name, top, path),
+            *_check_arch(arch, tree),
+            *_removes_nothing(path, tree, library),
+        ]
+    if kind == "gpu":
+        gpu = parse_gpu(tree)
+        return gpu, [*_misnamed(gpu.name, top, path), *_check_gpu(gpu, top, library)]
+    raise BrokenSpec(top["kind"].place if "kind" in top else tree.place, "kind must be arch or gpu")
+
+
+def _misnamed(name: str, top: Mapping[str, Node], path: Path) -> Iterator[Finding]:
+    if name != path.stem:
+        yield Finding(top["name"].place, "error", "file-name", f"name {name!r} in a file called {path.name}")
+
+
+# Architectures
+
+
+def _check_arch(arch: ArchSpec, tree: Node) -> Iterator[Finding]:
+    generic = not arch.compute_capability
+    if not generic and arch.name != "sm_" + arch.compute_capability.replace(".", ""):
+        place = tree.mapping("a spec file")["name"].place
+        message = f"{arch.name} has compute capability {arch.compute_capability}"
+        yield Finding(place, "error", "compute-capability", message)
+    yield from _contradicting_limits(arch.limits)
+    yield from _rising_ports(arch.bandwidth)
+    yield from _strange_counters(arch)
+    if not arch.stalls:
+        yield Finding(tree.place, "error", "stalls", "the list of stall reasons is empty")
+
+
+def _contradicting_limits(limits: Mapping[str, Fact]) -> Iterator[Finding]:
+    def error(name: str, message: str) -> Finding:
+        return Finding(limits[name].place, "error", "limits", message)
+
+    value = {name: round(fact.value) for name, fact in limits.items()}
+    if {"warps_per_sm", "threads_per_sm", "threads_per_warp"} <= value.keys():
+        threads = value["warps_per_sm"] * value["threads_per_warp"]
+        if threads != value["threads_per_sm"]:
+            yield error(
+                "threads_per_sm", f"{value['warps_per_sm']} warps are {threads} threads, not {value['threads_per_sm']}"
+            )
+    if {"shared_per_sm", "shared_per_block_optin"} <= value.keys():
+        block = value["shared_per_block_optin"] + value.get("shared_reserved_per_block", 0)
+        if block > value["shared_per_sm"]:
+            yield error(
+                "shared_per_block_optin", f"a block and its reserve take {block} B, an SM has {value['shared_per_sm']}"
+            )
+    if {"shared_per_sm", "shared_carveouts"} <= value.keys():
+        largest = max(limits["shared_carveouts"].values or (limits["shared_carveouts"].value,))
+        if largest != value["shared_per_sm"]:
+            yield error(
+                "shared_carveouts", f"the largest carve-out is {largest:g} B, an SM has {value['shared_per_sm']}"
+            )
+    for name in ("registers_per_sm", "registers_per_block", "register_allocation_unit"):
+        if name in value and (value[name] < 1 or value[name] & (value[name] - 1)):
+            yield error(name, f"{name} {value[name]} is not a power of two")
+
+
+def _rising_ports(bandwidth: Mapping[str, Fact]) -> Iterator[Finding]:
+    if "l1" in bandwidth and "l2" in bandwidth and bandwidth["l1"].value < bandwidth["l2"].value:
+        message = f"L2 gives an SM {bandwidth['l2'].value:g} B/clk, more than L1 with {bandwidth['l1'].value:g}"
+        yield Finding(bandwidth["l2"].place, "error", "bandwidth", message)
+
+
+def _strange_counters(arch: ArchSpec) -> Iterator[Finding]:
+    for quantity, links in arch.counters.items():
+        here = [link for link in links if link.place.file == arch.file]
+        if quantity not in QUANTITIES and here:
+            yield Finding(here[0].place, "error", "quantity", f"{quantity!r} is no quantity that gpuprof computes")
+        yield from chain.from_iterable(_strange_terms(link) for link in here)
+
+
+def _strange_terms(link: Link) -> Iterator[Finding]:
+    pattern, what = (_OPCODE, "an opcode") if link.how == "thread-opcodes" else (_METRIC, "a metric name")
+    for name, _ in link.terms:
+        if not pattern.fullmatch(name):
+            yield Finding(link.place, "error", "metric-name", f"{name!r} does not look like {what}")
+
+
+def _removes_nothing(path: Path, tree: Node, library: SpecLibrary) -> Iterator[Finding]:
+    """A `null` that removes nothing is a misspelt key."""
+    top = tree.mapping("a spec file")
+    if "base" not in top:
+        return
+    base = arch_tree(base_path(top["base"], path, library.folders), library.folders).mapping("a spec file")
+    for section, node in top.items():
+        if not isinstance(node.value, Mapping):
+            continue
+        inherited = base[section].value if section in base else None
+        for key, child in node.value.items():
+            if child.value is None and not (isinstance(inherited, Mapping) and key in inherited):
+                yield Finding(child.place, "warning", "removes-nothing", f"the base has no {section} {key!r} to remove")
+
+
+# Products
+
+
+def _check_gpu(gpu: GpuSpec, top: Mapping[str, Node], library: SpecLibrary) -> Iterator[Finding]:
+    if not gpu.match.names and not gpu.match.pci_ids:
+        yield Finding(gpu.place, "warning", "match", "no name and no PCI id: no device will match this product")
+    yield from _dram_off(gpu)
+    yield from _above_boost(gpu)
+    arch = library.arch(gpu.arch)
+    if arch is None:
+        yield Finding(top["arch"].place, "error", "arch", f"arch {gpu.arch} is not found")
+        return
+    yield from _peaks_off(gpu, arch)
+    yield from _rising_bandwidth(gpu, arch)
+    for key, fact in gpu.compute.items():
+        if fact is None and key not in arch.compute:
+            place = top["compute"].mapping("compute")[str(key)].place if "compute" in top else gpu.place
+            yield Finding(place, "warning", "removes-nothing", f"{gpu.arch} has no rate {str(key)!r} to remove")
+
+
+def implied_peak(
+    key: ComputeKey, rated: Fact, gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]
+) -> tuple[Fact, float] | None:
+    """Return SMs × rate × clock for a rated peak, and the rate used; None if the rate or the clock is not known.
+
+    The accumulator must agree; of several instruction families the fastest counts, because that is what is rated.
+    """
+    fitting = [rate for rate_key, rate in rates.items() if rate_key[:2] == key[:2]]
+    sms = gpu.number("sm_count")
+    if not fitting or rated.clock_hz is None or sms is None:
+        return None
+    rate = max(fitting, key=lambda fact: fact.value)
+    return rate, sms * rate.value * rated.clock_hz
+
+
+def _peaks_off(gpu: GpuSpec, arch: ArchSpec) -> Iterator[Finding]:
+    rates = compute_rates(arch, gpu)
+    for key, rated in gpu.rated.items():
+        if key.path == "dram":
+            continue
+        implied = implied_peak(key, rated, gpu, rates)
+        if implied is None:
+            message = f"rated {key} has no rate per SM and clock: neither {gpu.arch} nor this file gives it"
+            yield Finding(rated.place, "error", "rate-missing", message)
+            continue
+        rate, peak = implied
+        if abs(rated.value / peak - 1) > _RATED_TOLERANCE:
+            yield _peak_finding(key, rated, peak, f"{gpu.number('sm_count'):g} SMs × {rate.value:g} {rate.unit}")
+
+
+def _peak_finding(key: ComputeKey, rated: Fact, peak: float, product: str) -> Finding:
+    factor = rated.value / peak
+    clock = format_si(rated.clock_hz or 0.0, "Hz", 4)
+    message = (
+        f"rated {key} is {format_si(rated.value, rated.unit, 4)}, but {product} × {clock} = "
+        f"{format_si(peak, rated.unit, 4)} ({factor - 1:+.1%})"
+    )
+    if key.path.startswith("tensor.") and _SPARSE[0] <= factor <= _SPARSE[1]:
+        return Finding(rated.place, "error", "sparse", f"{message}; looks like the sparse figure, rates are dense")
+    return _unless_noted(rated, "rated-peak", message)
+
+
+def _above_boost(gpu: GpuSpec) -> Iterator[Finding]:
+    boost = gpu.number("boost_clock")
+    for key, rated in gpu.rated.items():
+        if boost is None or rated.clock_hz is None or rated.clock_hz <= _BOOST_MARGIN * boost:
+            continue
+        clocks = f"{format_si(rated.clock_hz, 'Hz', 4)}, above the boost clock {format_si(boost, 'Hz', 4)}"
+        message = f"rated {key} implies {clocks}"
+        if key.path.startswith("tensor.") and _SPARSE[0] <= rated.clock_hz / boost <= _SPARSE[1]:
+            message += "; looks like the sparse figure, rates are dense"
+        yield _unless_noted(rated, "rated-clock", message)
+
+
+def _dram_off(gpu: GpuSpec) -> Iterator[Finding]:
+    rated, bus, rate = gpu.rated.get(ComputeKey("dram")), gpu.number("memory_bus"), gpu.number("memory_rate")
+    if rated is None or not bus or not rate:
+        return
+    computed = bus * rate / 8
+    if abs(rated.value / computed - 1) > _DRAM_TOLERANCE:
+        message = (
+            f"rated dram is {format_si(rated.value, 'B/s', 4)}, but {bus:g} bit × {format_si(rate, 'bit/s', 4)} ÷ 8 = "
+            f"{format_si(computed, 'B/s', 4)} ({rated.value / computed - 1:+.1%})"
+        )
+        yield _unless_noted(rated, "rated-dram", message)
+
+
+def _unless_noted(fact: Fact, rule: str, message: str) -> Finding:
+    """A contradiction that the file explains is information: datasheets do contradict themselves."""
+    if fact.note is None:
+        return Finding(fact.place, "error", rule, message)
+    return Finding(fact.place, "info", rule, f"{message}; noted: {fact.note}")
+
+
+def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[Finding]:
+    """Bandwidth falls with distance: L1 of all SMs at boost clock, then L2, then DRAM."""
+    sms, boost, dram = gpu.number("sm_count"), gpu.number("boost_clock"), gpu.rated.get(ComputeKey("dram"))
+    if sms is None or boost is None:
+        return
+    ports = {level: sms * fact.value * boost for level, fact in arch.bandwidth.items()}
+    slices = gpu.facts.get("l2_bandwidth")
+    l1, l2 = ports.get("l1"), slices.value * boost if slices is not None else ports.get("l2")
+    if slices is not None and l1 is not None and l2 is not None and l2 > l1:
+        message = f"L2 gives {format_si(l2, 'B/s')} at boost clock, more than L1 with {format_si(l1, 'B/s')}"
+        yield Finding(slices.place, "error", "bandwidth", message)
+    if l2 is not None and dram is not None and dram.value >= l2:
+        message = f"DRAM is rated {format_si(dram.value, 'B/s')}, not less than L2 with {format_si(l2, 'B/s')}"
+        yield Finding(dram.place, "error", "bandwidth", message)
+
+
+# Several products
+
+
+def _doubles(specs: Sequence[GpuSpec]) -> Iterator[Finding]:
+    """Two products of one folder that a device could both be. In different folders the nearer one wins."""
+    checked = {spec.file for spec in specs}
+    for one, other in combinations((*_neighbours(specs), *specs), 2):
+        if other.file not in checked or Path(one.file).parent != Path(other.file).parent:
+            continue
+        shared = {*one.match.names, *one.match.pci_ids} & {*other.match.names, *other.match.pci_ids}
+        if shared and not _kept_apart(one.match, other.match):
+            first = min(shared)
+            message = f"{first!r} matches {one.name} too ({one.place}); tell them apart by sm_count or memory_size"
+            yield Finding(_match_place(other, first), "error", "ambiguous", message)
+
+
+def _neighbours(specs: Sequence[GpuSpec]) -> Iterator[GpuSpec]:
+    """Yield the readable products that lie beside the checked ones."""
+    checked = {spec.file for spec in specs}
+    for folder in sorted({Path(spec.file).parent for spec in specs}):
+        for path in sorted(folder.glob("*.yaml")):
+            if str(path) not in checked and path.is_file():
+                with suppress(SpecError):
+                    yield load_gpu(path)
+
+
+def _kept_apart(one: Match, other: Match) -> bool:
+    if one.sm_count is not None and other.sm_count is not None and one.sm_count != other.sm_count:
+        return True
+    if one.memory_bytes is None or other.memory_bytes is None:
+        return False
+    return not same_memory(one.memory_bytes, other.memory_bytes)
+
+
+def _match_place(spec: GpuSpec, text: str) -> Place:
+    match = load_tree(Path(spec.file)).mapping("a spec file")["match"]
+    for node in match.mapping("match").values():
+        for item in node.value if isinstance(node.value, tuple) else ():
+            if item.value == text:
+                return item.place
+    return match.place

@@ -1,0 +1,39 @@
+"""The flat table of kernels as CSV: base units, the unit in the column's name, empty cells for what is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from gpuprof.model.session import Session
+from gpuprof.model.table import rows
+from gpuprof.present.text import printable
+
+_FORMULA_STARTS = ("=", "+", "-", "@")
+
+
+def csv_lines(session: Session) -> Iterator[str]:
+    """Yield the header and a line per kernel, without line ends."""
+    table = rows(session)
+    if not table:
+        return
+    yield _line(list(table[0]))
+    for row in table:
+        yield _line([_cell(value) for value in row.values()])
+
+
+def _cell(value: str | int | float | None) -> str:
+    """Write a cell; a name that a spreadsheet would take for a formula gets a quote before it."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = printable(value)
+        return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return repr(value)
+
+
+def _line(cells: list[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(cells)
+    return buffer.getvalue()

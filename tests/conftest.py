@@ -1,0 +1,30 @@
+"""What tests share: where the real reports of other people's programs lie, if they lie beside the checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+REPORTS = SHARED / "reports"
+REAL_REPORTS = sorted(REPORTS.glob("*rep*")) if REPORTS.is_dir() else []
+
+
+@pytest.fixture
+def reports() -> Path:
+    """The folder of real reports; skips where it is not there."""
+    if not REPORTS.is_dir():
+        pytest.skip("no real reports lie beside the checkout (../shared/reports)")
+    return REPORTS
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes `real_report` once for each real report, or skip it once where there is none."""
+    if "real_report" not in metafunc.fixturenames:
+        return
+    if REAL_REPORTS:
+        metafunc.parametrize("real_report", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+    else:
+        skip = pytest.mark.skip(reason="no real reports lie beside the checkout (../shared/reports)")
+        metafunc.parametrize("real_report", [pytest.param(Path(), marks=skip)])

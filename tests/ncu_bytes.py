@@ -1,0 +1,105 @@
+"""Builds small `.ncu-rep` files byte by byte, so that tests own their reports and know every offset."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        byte, value = value & 0x7F, value >> 7
+        out.append(byte | (0x80 if value else 0))
+        if not value:
+            return bytes(out)
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def double(field: int, value: float) -> bytes:
+    return varint(field << 3 | 1) + struct.pack("<d", value)
+
+
+def prefixed(content: bytes) -> bytes:
+    return struct.pack("<I", len(content)) + content
+
+
+def dim3(size: tuple[int, int, int]) -> bytes:
+    return b"".join(number(axis + 1, value) for axis, value in enumerate(size))
+
+
+def launch(
+    name: str,
+    metrics: Mapping[int, float | str],
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (32, 1, 1),
+) -> bytes:
+    """A ProfileResult: metric values by the index of their name in the string table."""
+    text = name.encode()
+    results = b"".join(message(13, number(1, index) + message(2, _value(value))) for index, value in metrics.items())
+    return (
+        number(1, 1) + number(2, 1) + number(3, 1) + number(4, 1)
+        + message(5, text) + message(6, text) + message(7, text)
+        + number(8, 3) + message(9, dim3((0, 0, 0))) + message(10, dim3(grid)) + message(11, dim3(block))
+        + results + message(15, b"") + message(25, number(1, 1) + number(2, 1))
+    )  # fmt: skip
+
+
+def _value(value: float | str) -> bytes:
+    return message(1, value.encode()) if isinstance(value, str) else double(3, value)
+
+
+def block(
+    launches: Sequence[bytes],
+    strings: Sequence[str] = (),
+    session: bytes = b"",
+    declared: int | None = None,
+    process: int | None = None,
+) -> bytes:
+    """A block: header and payload. `declared` lies about the number of launches."""
+    payload = b"".join(prefixed(item) for item in launches)
+    header = number(1, 0) + number(2, len(launches) if declared is None else declared)
+    if session:
+        header += message(3, session)
+    header += message(4, b"".join(message(1, text.encode()) for text in strings)) + number(5, len(payload))
+    if process is not None:
+        header += message(6, number(1, process) + message(3, b"/opt/app"))
+    return prefixed(header) + payload
+
+
+def session_details(command: str | None = None, versions: Mapping[str, str] | None = None) -> bytes:
+    out = number(2, 1_700_000_000)
+    for provider, version in (versions or {}).items():
+        out += message(8, message(1, provider.encode()) + message(2, version.encode()))
+    return out + (message(11, command.encode()) if command is not None else b"")
+
+
+def report(*blocks: bytes) -> bytes:
+    return b"NVR\0" + prefixed(number(1, 7)) + b"".join(blocks)
+
+
+A100 = {
+    "device__attribute_display_name": "NVIDIA A100 80GB PCIe",
+    "device__attribute_compute_capability_major": 8.0,
+    "device__attribute_compute_capability_minor": 0.0,
+    "device__attribute_multiprocessor_count": 108.0,
+    "device__attribute_gpu_pci_device_id": float(0x20B5_10DE),
+    "launch__device_id": 0.0,
+}
+
+
+def simple_report(launches: Sequence[tuple[str, Mapping[str, float | str]]], command: str | None = None) -> bytes:
+    """A whole report: one block of session facts and one block with all launches."""
+    names = list(dict.fromkeys(name for _, metrics in launches for name in metrics))
+    results = [
+        launch(kernel, {names.index(name): value for name, value in metrics.items()}) for kernel, metrics in launches
+    ]
+    details = session_details(command, {"Nsight Compute Target": "2024.1.1.0 (build 1)"})
+    return report(block([], session=details), block(results, names, process=7))

@@ -1,0 +1,361 @@
+"""The formulas, on numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.analyse import analyse
+from gpuprof.model.ceilings import blended_rate
+from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+from gpuprof.model.profile import profile_launch
+from gpuprof.model.quantities import WARP_OPCODES, Clocks, Counted, evaluate, is_constant_move
+from gpuprof.model.report import Missing, RecordedDevice
+from gpuprof.model.roofline import Roof, roofline_point
+from gpuprof.model.sass_opcodes import matrix_opcode
+from gpuprof.model.session import Traffic, Work
+from gpuprof.model.summary import main_point, main_stall, nearest_limit
+from gpuprof.model.table import rows
+from tests import builders
+
+
+def work_of(path: str, values: dict[str, float | str], **instances: dict[str | int, float]) -> Work | None:
+    profile = profile_launch(builders.launch(values, instances), 0, 0, builders.a100()).profile
+    return next((work for work in profile.work if work.path == path), None)
+
+
+def test_fp32_flop_are_adds_plus_multiplies_plus_twice_the_fused() -> None:
+    work = work_of("fp32", builders.FLOP_1)
+    assert work == Work("fp32", 1.3e7, 1.3e13, "counted")
+
+
+def test_per_cycle_counters_are_scaled_by_sm_clock_and_duration() -> None:
+    per_cycle = {
+        "gpu__time_duration.sum": 2e-3,
+        "smsp__cycles_elapsed.avg.per_second": 1.5e9,
+        "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum.per_cycle_elapsed": 10.0,
+        "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum.per_cycle_elapsed": 20.0,
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed": 35.0,
+    }
+    work = work_of("fp32", per_cycle)
+    assert work is not None
+    assert work.flop == pytest.approx(100 * 1.5e9 * 2e-3)
+
+
+def test_the_opcode_histogram_counts_where_counters_are_missing() -> None:
+    histogram: dict[str | int, float] = {"FADD": 32.0, "FFMA": 64.0, "DFMA": 3.0, "LDG": 7.0}
+    opcodes = {"sass__thread_inst_executed_true_per_opcode": histogram}
+    work = work_of("fp32", {"gpu__time_duration.sum": 1.0}, **opcodes)
+    assert work == Work("fp32", 160.0, 160.0, "counted")
+
+
+def test_packed_half_instructions_count_both_lanes() -> None:
+    values: dict[str, float | str] = {
+        "gpu__time_duration.sum": 1.0,
+        builders.ADD.format("hadd"): 1.0,
+        builders.ADD.format("hmul"): 10.0,
+        builders.ADD.format("hfma"): 100.0,
+    }
+    work = work_of("fp16", values)
+    assert work is not None and work.flop == 2 + 20 + 400
+    assert work.basis == "estimated", "without the program, constant loads cannot be told from arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (0x000FE200000001FF_00000000FF057435, True),  # HFMA2.MMA R5, -RZ, RZ, 0, 0
+        (0x000FE200000001FF_00000000FF057431, True),  # HFMA2 R5, -RZ, RZ, 0, 0
+        (0x000FC6000040081D_8000001C021D7231, False),  # HFMA2 R29, R2.H0_H0, -R28.H0_NH1, R29
+        (0x000FE200078E00FF_00000A00FF017624, False),  # IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28]
+    ],
+)
+def test_constant_loads_are_told_by_their_encoding(word: int, expected: bool) -> None:
+    assert is_constant_move(word) is expected
+
+
+def test_missing_work_is_missing_with_a_reason_and_never_zero() -> None:
+    profile = profile_launch(builders.launch({"gpu__time_duration.sum": 1e-6}), 0, 0, builders.a100()).profile
+    assert profile.work == ()
+    assert profile.roofline == ()
+    entry = next(entry for entry in profile.missing if "work.fp32" in entry.what.split(", "))
+    assert "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum" in entry.why
+    assert "--set full" in entry.how
+
+
+def test_an_idle_tensor_pipe_proves_that_there_was_no_tensor_work() -> None:
+    idle: dict[str, float | str] = {
+        "gpu__time_duration.sum": 1.0,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 0.0,
+    }
+    assert work_of("tensor.bf16", idle) == Work("tensor.bf16", 0.0, 0.0, "counted")
+    assert (
+        work_of("tensor.bf16", idle | {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 0.1}) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("opcode", "path", "accumulator", "instruction", "flop"),
+    [
+        ("HMMA.16816.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
+        ("HMMA.16816.F16", "tensor.fp16", "fp16", "mma.sync", 4096),
+        ("HMMA.1688.F32.BF16", "tensor.bf16", "fp32", "mma.sync", 2048),
+        ("HMMA.1688.F32.TF32", "tensor.tf32", "fp32", "mma.sync", 2048),
+        ("HMMA.884.F32.F32.STEP0", "tensor.fp16", "fp32", "mma.sync", 512),
+        ("HMMA.SP.16832.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
+        ("IMMA.16832.S8.S8.SAT", "tensor.int8", "int32", "mma.sync", 8192),
+        ("IMMA.16864.S4.S4", "tensor.int4", "int32", "mma.sync", 16384),
+        ("DMMA.884", "tensor.fp64", "fp64", "mma.sync", 512),
+        ("BMMA.168256.XOR.POPC", "tensor.int1", "int32", "mma.sync", 65536),
+        ("HGMMA.64x256x16.F32.BF16", "tensor.bf16", "fp32", "wgmma", 524288),
+        ("QGMMA.64x128x32.F32.E4M3.E4M3", "tensor.fp8", "fp32", "wgmma", 524288),
+        ("QMMA.16832.F32.E2M1.E2M1", "tensor.fp4", "fp32", "mma.sync", 8192),
+    ],
+)
+def test_a_matrix_opcode_carries_path_shape_and_flop(
+    opcode: str, path: str, accumulator: str, instruction: str, flop: float
+) -> None:
+    found = matrix_opcode(opcode)
+    assert found is not None
+    assert (found.key, found.flop) == (ComputeKey(path, accumulator, instruction), flop)
+
+
+@pytest.mark.parametrize("opcode", ["HFMA2.MMA", "IMAD.WIDE", "FFMA", "WARPGROUP.ARRIVE", ""])
+def test_other_opcodes_are_no_matrix_instructions(opcode: str) -> None:
+    assert matrix_opcode(opcode) is None
+
+
+def test_a_384_cubed_int8_product_is_counted_exactly() -> None:
+    # 13,824 IMMA.16832 do 2 · 384³ operations.
+    histogram: dict[str | int, float] = {"IMMA.16832.S8.S8.SAT": 13824.0, "LDSM.16.M88.4": 5.0}
+    work = work_of("tensor.int8", {"gpu__time_duration.sum": 1.0}, **{WARP_OPCODES: histogram})
+    assert work is not None and work.flop == 2 * 384**3
+
+
+def test_an_opcode_that_hides_its_shape_makes_the_path_missing() -> None:
+    histogram: dict[str | int, float] = {"UTCHMMA.gdesc": 10.0}
+    assert work_of("tensor.fp16", {"gpu__time_duration.sum": 1.0}, **{WARP_OPCODES: histogram}) is None
+
+
+def test_a_point_under_the_slope_is_bound_by_memory() -> None:
+    roof = Roof("at-clock", flop_per_s=100.0, bytes_per_s=10.0)
+    point = roofline_point(Work("fp32", 40.0, None, "counted"), Traffic("dram", 20.0, None, "", "counted"), 4.0, roof)
+    assert point is not None
+    assert (point.intensity, point.flop_per_s, point.roof_flop_per_s) == (2.0, 10.0, 20.0)
+    assert (point.fraction_of_roof, point.bound) == (0.5, "memory")
+    assert roof.ridge() == 10.0
+
+
+def test_a_point_right_of_the_ridge_is_bound_by_compute() -> None:
+    roof = Roof("rated", flop_per_s=100.0, bytes_per_s=10.0)
+    point = roofline_point(Work("fp32", 400.0, None, "counted"), Traffic("dram", 20.0, None, "", "counted"), 8.0, roof)
+    assert point is not None
+    assert (point.roof_flop_per_s, point.fraction_of_roof, point.bound) == (100.0, 0.5, "compute")
+
+
+def test_no_work_or_no_traffic_gives_no_point() -> None:
+    roof = Roof("rated", 100.0, 10.0)
+    assert (
+        roofline_point(Work("fp32", 0.0, None, "counted"), Traffic("dram", 20.0, None, "", "counted"), 1.0, roof)
+        is None
+    )
+    assert (
+        roofline_point(Work("fp32", 9.0, None, "counted"), Traffic("dram", 0.0, None, "", "counted"), 1.0, roof) is None
+    )
+
+
+@given(
+    flop=st.floats(1, 1e18), moved=st.floats(1, 1e15), time_s=st.floats(1e-9, 1e3),
+    compute=st.floats(1e6, 1e16), bandwidth=st.floats(1e3, 1e14),
+)  # fmt: skip
+def test_a_roofline_fraction_is_the_larger_of_both_utilisations(
+    flop: float, moved: float, time_s: float, compute: float, bandwidth: float
+) -> None:
+    point = roofline_point(
+        Work("fp32", flop, None, "counted"),
+        Traffic("dram", moved, None, "", "counted"),
+        time_s,
+        Roof("x", compute, bandwidth),
+    )
+    assert point is not None
+    expected = max(flop / time_s / compute, moved / time_s / bandwidth)
+    assert point.fraction_of_roof == pytest.approx(expected, rel=1e-9)
+
+
+def test_at_clock_ceilings_come_from_the_report_and_else_from_the_spec() -> None:
+    launch = builders.launch(builders.FLOP_1)
+    found = profile_launch(launch, 0, 0, builders.a100())
+    assert found.at_clock["dram"].value == 1280 * 1.5e9
+    assert found.at_clock["fp32"].value == 128 * 108 * 1e9
+    assert "sm_80" not in found.at_clock["fp32"].source and "108 SMs" in found.at_clock["fp32"].source
+    assert found.rated["fp32"].value == 19.5e12
+    assert found.rated["dram"].value == 1935e9
+    point = main_point(found.profile)
+    assert point is not None
+    assert point.intensity == pytest.approx(10.0)
+    assert point.fraction_of_roof == pytest.approx(1.3e13 / min(128 * 108 * 1e9, 10 * 1280 * 1.5e9))
+
+
+def test_a_kernel_of_two_instruction_kinds_gets_their_harmonic_mean() -> None:
+    rates = builders.a100().rates
+    int8, fp16 = ComputeKey("tensor.int8", "int32", "mma.sync"), ComputeKey("tensor.fp16", "fp32", "mma.sync")
+    blended = blended_rate("tensor.int8", {int8: 100.0, fp16: 100.0}, rates)
+    assert blended is not None
+    assert blended.value == pytest.approx(200 / (100 / 4096 + 100 / 2048))
+
+
+def test_a_kind_without_a_known_rate_gives_no_ceiling() -> None:
+    assert blended_rate("tensor.fp16", {ComputeKey("tensor.fp16", "fp32", "wgmma"): 1.0}, builders.a100().rates) is None
+
+
+def test_an_estimate_from_percent_of_peak_says_so() -> None:
+    chain = builders.a100().arch.counters["traffic.dram"]
+    table = builders.metrics({"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 25.0})
+    found = evaluate(chain, "traffic.dram", table, Clocks(duration_s=2.0, dram_peak_bytes_per_s=1e12))
+    assert isinstance(found, Counted)
+    assert (found.value, found.basis) == (0.25 * 1e12 * 2.0, "estimated")
+    assert isinstance(evaluate(chain, "traffic.dram", table, Clocks(duration_s=2.0)), Missing)
+
+
+@pytest.mark.parametrize(
+    ("resources", "fraction", "limiters"),
+    [
+        # 256 threads, 32 registers: 8 blocks of 8 warps fill 64 warps.
+        (LaunchResources(256, 32, 1024), 1.0, ()),
+        # 255 registers round to 256: 8192 a warp, 2 warps a sub-partition, 8 an SM: one block of 8 warps.
+        (LaunchResources(256, 255, 1024), 8 / 64, ("registers",)),
+        # 96 registers: 3072 a warp, 5 warps a sub-partition, 20 an SM: two blocks of 8.
+        (LaunchResources(256, 96, 1024), 16 / 64, ("registers",)),
+        # 49 KiB + 1 KiB reserved: three blocks fit into 164 KiB.
+        (LaunchResources(128, 32, 50 * 1024), 12 / 64, ("shared memory",)),
+        # One warp a block: 32 blocks an SM.
+        (LaunchResources(32, 16, 1024), 32 / 64, ("blocks",)),
+        # 1024 threads: two blocks.
+        (LaunchResources(1024, 32, 1024), 1.0, ()),
+        # 768 threads: two blocks of 24 warps leave 16 warps unused.
+        (LaunchResources(768, 32, 1024), 48 / 64, ("registers", "block size")),
+        # The carve-out that the driver chose holds one block.
+        (LaunchResources(128, 32, 20 * 1024, 32 * 1024), 4 / 64, ("shared memory",)),
+    ],
+)
+def test_occupancy_by_hand(resources: LaunchResources, fraction: float, limiters: tuple[str, ...]) -> None:
+    found = theoretical_occupancy(resources, builders.a100().arch)
+    assert found is not None
+    assert found.fraction == pytest.approx(fraction)
+    assert found.limiters == limiters
+
+
+@given(
+    threads=st.integers(1, 1024), registers=st.integers(0, 255), shared=st.integers(0, 163 * 1024),
+)  # fmt: skip
+def test_occupancy_never_exceeds_one_and_more_resources_never_raise_it(
+    threads: int, registers: int, shared: int
+) -> None:
+    arch = builders.a100().arch
+    found = theoretical_occupancy(LaunchResources(threads, registers, shared), arch)
+    hungrier = theoretical_occupancy(LaunchResources(threads, min(255, registers + 8), shared + 1024), arch)
+    assert found is not None and hungrier is not None
+    assert 0 <= found.fraction <= 1
+    assert hungrier.blocks_per_sm <= found.blocks_per_sm
+
+
+def test_stall_shares_of_each_family_sum_to_one() -> None:
+    pattern = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    values: dict[str, float | str] = {
+        pattern.format("long_scoreboard"): 6.0,
+        pattern.format("selected"): 1.0,
+        pattern.format("wait"): 3.0,
+        "smsp__pcsamp_warps_issue_stalled_no_instructions": 5.0,
+        "smsp__pcsamp_warps_issue_stalled_wait": 15.0,
+    }
+    profile = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
+    counter = {stall.reason: stall for stall in profile.stalls if stall.family == "counter"}
+    sampled = {stall.reason: stall for stall in profile.stalls if stall.family == "sampled"}
+    assert counter["long_scoreboard"].share == pytest.approx(0.6)
+    assert counter["long_scoreboard"].cycles_per_issue == 6.0
+    assert sampled["no_instruction"].share == pytest.approx(0.25)
+    assert sampled["no_instruction"].cycles_per_issue is None
+    stall = main_stall(profile)
+    assert stall is not None and stall.reason == "long_scoreboard"
+
+
+def test_being_selected_is_not_a_stall() -> None:
+    values: dict[str, float | str] = {"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio": 1.0}
+    assert main_stall(profile_launch(builders.launch(values), 0, 0, builders.a100()).profile) is None
+
+
+def test_the_nearest_limit_is_the_busiest_unit_and_not_the_sum_of_memory() -> None:
+    values: dict[str, float | str] = {
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": 40.0,
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": 90.0,
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed": 90.0,
+    }
+    limit = nearest_limit(profile_launch(builders.launch(values), 0, 0, builders.a100()).profile)
+    assert limit is not None and (limit.unit, limit.fraction) == ("l2", 0.9)
+
+
+def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
+    first = builders.launch(builders.FLOP_1, name="a")
+    second = builders.launch(builders.FLOP_1 | {"gpu__time_duration.sum": 3e-6}, name="b")
+    third = builders.launch({}, name="c")
+    session = analyse([builders.report(first, second, third)], builders.hardware_of, "1")
+    assert [kernel.time_share for kernel in session.kernels] == [pytest.approx(0.25), pytest.approx(0.75), None]
+    assert [kernel.id for kernel in session.kernels] == [0, 1, 2]
+    assert session.devices[0].spec == "a100-80gb-pcie"
+    assert {ceiling.id for ceiling in session.ceilings} >= {
+        "rated/fp32",
+        "at-clock/fp32",
+        "rated/dram",
+        "at-clock/dram",
+    }
+
+
+def test_two_reports_of_one_gpu_share_the_device() -> None:
+    report = builders.report(builders.launch({}))
+    session = analyse([report, report], builders.hardware_of, "1")
+    assert len(session.devices) == 1
+    assert [kernel.source for kernel in session.kernels] == [0, 1]
+
+
+def test_a_gpu_without_a_product_spec_uses_its_architecture() -> None:
+    unknown = RecordedDevice(name="NVIDIA Prototype", compute_capability="8.0", sm_count=10)
+    session = analyse([builders.report(builders.launch(builders.FLOP_1), device=unknown)], builders.hardware_of, "1")
+    assert session.devices[0].spec is None
+    ceilings = {ceiling.id: ceiling.value for ceiling in session.ceilings}
+    assert ceilings["at-clock/fp32"] == 128 * 10 * 1e9
+    assert not any(name.startswith("rated/") for name in ceilings)
+
+
+def test_an_unknown_architecture_still_shows_what_the_report_holds() -> None:
+    old = RecordedDevice(name="NVIDIA Old", compute_capability="6.1", sm_count=20)
+    values = builders.FLOP_1 | {
+        "sm__maximum_warps_per_active_cycle_pct": 62.5,
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 2560.0,
+    }
+    session = analyse([builders.report(builders.launch(values), device=old)], builders.hardware_of, "1")
+    kernel = session.kernels[0]
+    assert kernel.occupancy.theoretical == 0.625
+    assert next(work for work in kernel.work if work.path == "fp32").flop == 1.3e7
+    ceilings = {ceiling.id: ceiling.value for ceiling in session.ceilings}
+    assert ceilings["at-clock/fp32"] == 2 * 2560 * 1e9
+
+
+def test_rows_have_equal_keys_and_none_for_missing() -> None:
+    session = analyse(
+        [builders.report(builders.launch(builders.FLOP_1), builders.launch({}))], builders.hardware_of, "1"
+    )
+    full, empty = rows(session)
+    assert full.keys() == empty.keys()
+    assert full["flop_fp32"] == 1.3e7
+    assert empty["flop_fp32"] is None and empty["duration_s"] is None
+
+
+def test_the_dataframe_has_one_row_a_kernel() -> None:
+    session = analyse(
+        [builders.report(builders.launch(builders.FLOP_1), builders.launch({}))], builders.hardware_of, "1"
+    )
+    frame = session.to_dataframe()
+    assert frame.shape[0] == 2
+    assert frame.loc[0, "flop_per_s_fp32"] == pytest.approx(1.3e13)
