@@ -49,9 +49,7 @@ def parse_quantity(text: str) -> Quantity:
     if match is None:
         raise ValueError(f"{text!r} is not a number with a unit")
     number, symbol = float(match[1]), match[2]
-    if not math.isfinite(number):
-        raise ValueError(f"{text!r} is not finite")
-    if symbol in _PLAIN:
+    if symbol in _PLAIN and math.isfinite(number):
         return Quantity(number, symbol)
     for base in _SCALABLE:
         if symbol.endswith(base):
@@ -61,7 +59,7 @@ def parse_quantity(text: str) -> Quantity:
                 factor = BINARY_PREFIXES.get(prefix)
             if factor is None and base == "s":
                 factor = SUBMULTIPLES.get(prefix)
-            if factor is not None:
+            if factor is not None and math.isfinite(number * factor):
                 return Quantity(number * factor, base)
     raise ValueError(f"{text!r} has no unit that gpuprof knows")
 

@@ -85,7 +85,7 @@ def report(*blocks: bytes) -> bytes:
     return b"NVR\0" + prefixed(number(1, 7)) + b"".join(blocks)
 
 
-A100 = {
+A100: dict[str, float | str] = {
     "device__attribute_display_name": "NVIDIA A100 80GB PCIe",
     "device__attribute_compute_capability_major": 8.0,
     "device__attribute_compute_capability_minor": 0.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ from gpuprof.model.table import rows
 from tests import builders
 
 
-def work_of(path: str, values: dict[str, float | str], **instances: dict[str | int, float]) -> Work | None:
+def work_of(path: str, values: Mapping[str, float | str], **instances: dict[str | int, float]) -> Work | None:
     profile = profile_launch(builders.launch(values, instances), 0, 0, builders.a100()).profile
     return next((work for work in profile.work if work.path == path), None)
 
@@ -141,7 +143,7 @@ def test_an_opcode_that_hides_its_shape_makes_the_path_missing() -> None:
 
 def test_a_point_under_the_slope_is_bound_by_memory() -> None:
     roof = Roof("at-clock", flop_per_s=100.0, bytes_per_s=10.0)
-    point = roofline_point(Work("fp32", 40.0, None, "counted"), Traffic("dram", 20.0, None, "", "counted"), 4.0, roof)
+    point = roofline_point(Work("fp32", 40.0, 10.0, "counted"), Traffic("dram", 20.0, 5.0, "", "counted"), roof)
     assert point is not None
     assert (point.intensity, point.flop_per_s, point.roof_flop_per_s) == (2.0, 10.0, 20.0)
     assert (point.fraction_of_roof, point.bound) == (0.5, "memory")
@@ -150,20 +152,15 @@ def test_a_point_under_the_slope_is_bound_by_memory() -> None:
 
 def test_a_point_right_of_the_ridge_is_bound_by_compute() -> None:
     roof = Roof("rated", flop_per_s=100.0, bytes_per_s=10.0)
-    point = roofline_point(Work("fp32", 400.0, None, "counted"), Traffic("dram", 20.0, None, "", "counted"), 8.0, roof)
+    point = roofline_point(Work("fp32", 400.0, 50.0, "counted"), Traffic("dram", 20.0, 2.5, "", "counted"), roof)
     assert point is not None
     assert (point.roof_flop_per_s, point.fraction_of_roof, point.bound) == (100.0, 0.5, "compute")
 
 
 def test_no_work_or_no_traffic_gives_no_point() -> None:
     roof = Roof("rated", 100.0, 10.0)
-    assert (
-        roofline_point(Work("fp32", 0.0, None, "counted"), Traffic("dram", 20.0, None, "", "counted"), 1.0, roof)
-        is None
-    )
-    assert (
-        roofline_point(Work("fp32", 9.0, None, "counted"), Traffic("dram", 0.0, None, "", "counted"), 1.0, roof) is None
-    )
+    assert roofline_point(Work("fp32", 0.0, 0.0, "counted"), Traffic("dram", 20.0, 20.0, "", "counted"), roof) is None
+    assert roofline_point(Work("fp32", 9.0, 9.0, "counted"), Traffic("dram", 0.0, 0.0, "", "counted"), roof) is None
 
 
 @given(
@@ -174,14 +171,24 @@ def test_a_roofline_fraction_is_the_larger_of_both_utilisations(
     flop: float, moved: float, time_s: float, compute: float, bandwidth: float
 ) -> None:
     point = roofline_point(
-        Work("fp32", flop, None, "counted"),
-        Traffic("dram", moved, None, "", "counted"),
-        time_s,
+        Work("fp32", flop, flop / time_s, "counted"),
+        Traffic("dram", moved, moved / time_s, "", "counted"),
         Roof("x", compute, bandwidth),
     )
     assert point is not None
     expected = max(flop / time_s / compute, moved / time_s / bandwidth)
     assert point.fraction_of_roof == pytest.approx(expected, rel=1e-9)
+
+
+def test_rates_place_a_kernel_whose_duration_was_not_recorded() -> None:
+    fadd = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+    values = {fadd.format("fadd"): 100.0, fadd.format("fmul"): 0.0, fadd.format("ffma"): 450.0}
+    values |= {"sm__cycles_elapsed.avg.per_second": 1e9, "dram__bytes.sum.per_second": 5e11}
+    profile = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
+    assert profile.duration_s is None
+    assert next(work for work in profile.work if work.path == "fp32") == Work("fp32", None, 1e12, "counted")
+    point = main_point(profile, ceiling="rated")
+    assert point is not None and point.intensity == pytest.approx(2.0)
 
 
 def test_at_clock_ceilings_come_from_the_report_and_else_from_the_spec() -> None:

@@ -30,7 +30,10 @@ def sort_kernels(kernels: list[KernelProfile], order: str) -> list[KernelProfile
 
 
 def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]:
-    """Return the kernels whose label or full name matches, or the one numbered `#N`. Raises UsageError if none does or REGEX is wrong."""
+    """Return the kernels whose label or full name matches, or the one numbered `#N`.
+
+    Raises UsageError if none does, or if the pattern is no regular expression.
+    """
     if pattern is None:
         return list(session.kernels)
     if re.fullmatch(r"#\d+", pattern):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli.options import input_files, reading, selecting
+from gpuprof.cli.output import write_lines
 from gpuprof.cli.select import SORT_KEYS, select_kernels, sort_kernels
 
 if TYPE_CHECKING:
@@ -44,23 +44,17 @@ def command(
     if form == "json":
         from gpuprof.present.json_out import session_lines
 
-        _write(session_lines(replace(session, kernels=tuple(kernels))))
+        write_lines(session_lines(replace(session, kernels=tuple(kernels))))
     elif form == "csv":
         from gpuprof.present.csv_out import csv_lines
 
-        _write(csv_lines(replace(session, kernels=tuple(kernels))))
+        write_lines(csv_lines(replace(session, kernels=tuple(kernels))))
     elif form == "md":
         from gpuprof.present.markdown import markdown_lines
 
-        _write(markdown_lines(session, kernels, top))
+        write_lines(markdown_lines(session, kernels, top))
     else:
         _print_table(session, kernels, top, depth=kernel is not None)
-
-
-def _write(lines: Iterable[str]) -> None:
-    out = click.get_text_stream("stdout", encoding="utf-8", errors="backslashreplace")
-    out.writelines(f"{line}\n" for line in lines)
-    out.flush()
 
 
 def _print_table(session: Session, kernels: list[KernelProfile], top: int, *, depth: bool) -> None:

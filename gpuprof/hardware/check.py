@@ -1,4 +1,4 @@
-"""Checks specs beyond what parsing needs: numbers that contradict each other, names that do not fit, doubles.
+"""Checks specs beyond what parsing needs: contradicting numbers, names that do not fit, doubles, recorded devices.
 
 Rules are functions from a spec to findings; `check_files` applies them and goes on after a file that cannot be parsed.
 """
@@ -27,6 +27,7 @@ from gpuprof.hardware.specs import (
     compute_rates,
 )
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree
+from gpuprof.model.report import RecordedDevice
 from gpuprof.units import format_si
 
 _RATED_TOLERANCE = 0.02
@@ -34,6 +35,7 @@ _RATED_TOLERANCE = 0.02
 _DRAM_TOLERANCE = 0.05
 """Memory clocks and bandwidths are rounded separately."""
 _BOOST_MARGIN = 1.02
+_SAME = 0.005
 _SPARSE = (1.9, 2.1)
 """Structured sparsity doubles the peak; rated numbers are dense."""
 
@@ -372,3 +374,48 @@ def _match_place(spec: GpuSpec, text: str) -> Place:
             if item.value == text:
                 return item.place
     return match.place
+
+
+# A recorded device against its product
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One property as the report and as the spec give it, in base units; None where one of them does not."""
+
+    what: str
+    unit: str
+    recorded: float | None
+    specified: float | None
+    differs: bool
+
+
+def match_reasons(spec: GpuSpec, device: RecordedDevice) -> tuple[str, ...]:
+    """Tell by what a device was recognised: PCI id, name, and the SM count or memory where the spec asks for them."""
+    match = spec.match
+    reasons = (
+        ("PCI id", device.pci_id is not None and device.pci_id in match.pci_ids),
+        ("name", device.name is not None and device.name in match.names),
+        ("SM count", match.sm_count is not None and device.sm_count == match.sm_count),
+        ("memory size", match.memory_bytes is not None and device.memory_bytes is not None),
+    )
+    return tuple(reason for reason, holds in reasons if holds)
+
+
+def compare_device(spec: GpuSpec, device: RecordedDevice) -> tuple[Difference, ...]:
+    """Set the report's own device attributes beside the spec's facts."""
+    rows = (
+        ("SM count", "SM", "sm_count", device.sm_count),
+        ("boost clock", "Hz", "boost_clock", device.max_sm_clock_hz),
+        ("memory bus", "bit", "memory_bus", device.memory_bus_bits),
+        ("memory size", "B", "memory_size", device.memory_bytes),
+        ("L2 size", "B", "l2_size", device.l2_bytes),
+    )
+    return tuple(_difference(what, unit, recorded, spec.number(name)) for what, unit, name, recorded in rows)
+
+
+def _difference(what: str, unit: str, recorded: float | None, specified: float | None) -> Difference:
+    if recorded is None or not specified:
+        return Difference(what, unit, recorded, specified, differs=False)
+    same = same_memory(recorded, specified) if what == "memory size" else abs(recorded / specified - 1) < _SAME
+    return Difference(what, unit, recorded, specified, differs=not same)

@@ -70,6 +70,8 @@ def load_tree(path: Path) -> Node:
 def read_text(path: Path) -> str:
     """Return the text of a spec file. Raises BrokenSpec if it cannot be read, is no UTF-8 or is no spec by its size."""
     try:
+        if path.is_fifo():
+            raise OSError("a pipe, not a file")
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:

@@ -28,6 +28,9 @@ THROUGHPUT_UNITS = ("sm", "memory", "dram", "l2", "l1")
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
 
+_RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
+"""Links whose metrics are rates already: they tell FLOP/s and bytes/s even where the duration was not recorded."""
+
 Split = Mapping[ComputeKey, float]
 
 
@@ -43,6 +46,21 @@ class LaunchProfile:
 def profile_launch(launch: Launch, source: int, device: int, hardware: Hardware) -> LaunchProfile:
     """Compute everything that the metrics of one launch allow."""
     return _LaunchAnalysis(launch, hardware).result(source, device)
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """A quantity of one launch: its total, its rate per second, or both."""
+
+    total: float | None
+    per_second: float | None
+    basis: str
+    definition: str
+
+    @classmethod
+    def of(cls, counted: Counted, total: float | None, per_second: float | None) -> _Amount:
+        """Take basis and definition from what was counted."""
+        return cls(total, per_second, counted.basis, counted.definition)
 
 
 @dataclass(slots=True)
@@ -130,18 +148,32 @@ class _LaunchAnalysis:
         split = tensor_split(self.launch.metrics)
         return {key: flop for key, flop in split.items() if flop is not None} if split is not None else None
 
+    def _amount(self, what: str, *, quiet: bool = False) -> _Amount | None:
+        """Return a quantity as total and rate; without a duration only the rate, from the counters that are rates."""
+        duration_s = self.clocks.duration_s
+        if duration_s is not None:
+            found = self._quantity(what, self.clocks, quiet=quiet)
+            return _Amount.of(found, found.value, found.value / duration_s) if found is not None else None
+        rates = tuple(link for link in self.hardware.arch.counters.get(what, ()) if link.how in _RATES)
+        rate = evaluate(rates, what, self.launch.metrics, replace(self.clocks, duration_s=1.0)) if rates else None
+        if isinstance(rate, Counted):
+            return _Amount.of(rate, None, rate.value)
+        total = self._quantity(what, self.clocks, quiet=quiet)
+        return _Amount.of(total, total.value, None) if total is not None else None
+
     def _work(self) -> Iterator[Work]:
         tensor_idle = self._tensor_idle()
         for path in PATHS:
-            found = self._quantity(f"work.{path}", self.clocks, quiet=tensor_idle and path.startswith("tensor."))
-            if found is None and tensor_idle and path in self._tensor_paths():
-                found = Counted(0.0, "counted", "the tensor pipe was idle", ())
-            if found is None:
+            idle = tensor_idle and path in self._tensor_paths()
+            amount = self._amount(f"work.{path}", quiet=idle)
+            if amount is None and idle:
+                amount = _Amount(0.0, 0.0, "counted", "the tensor pipe was idle")
+            if amount is None:
                 continue
-            if path == "fp16" and found.value > 0:
-                found = self._without_constant_moves(found)
-            yield Work(path, found.value, self._rate(found.value), found.basis)
-            if found.value > 0:
+            if path == "fp16" and amount.total:
+                amount = self._without_constant_moves(amount, amount.total)
+            yield Work(path, amount.total, amount.per_second, amount.basis)
+            if amount.total or amount.per_second:
                 self._compute_limits(path)
 
     def _tensor_idle(self) -> bool:
@@ -153,12 +185,14 @@ class _LaunchAnalysis:
         """Return the tensor paths that the architecture has."""
         return {what.removeprefix("work.") for what in self.hardware.arch.counters if what.startswith("work.tensor.")}
 
-    def _without_constant_moves(self, found: Counted) -> Counted:
+    def _without_constant_moves(self, amount: _Amount, flop: float) -> _Amount:
         """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""
         moves = constant_moves(self.launch.metrics, self.launch.details)
         if moves is None:
-            return replace(found, basis="estimated")
-        return replace(found, value=max(0.0, found.value - _FLOP_PER_HFMA2 * moves))
+            return replace(amount, basis="estimated")
+        kept = max(0.0, flop - _FLOP_PER_HFMA2 * moves)
+        rate = kept / self.clocks.duration_s if self.clocks.duration_s else None
+        return replace(amount, total=kept, per_second=rate)
 
     def _compute_limits(self, path: str) -> None:
         split = {key: flop for key, flop in (self.split or {}).items() if key.path == path}
@@ -180,23 +214,18 @@ class _LaunchAnalysis:
 
     def _traffic(self) -> Iterator[Traffic]:
         for level in LEVELS:
-            found = self._quantity(f"traffic.{level}", self.clocks)
+            amount = self._amount(f"traffic.{level}")
             limit = bandwidth_at_clock(level, self.launch.metrics, self.hardware, self.clocks)
             if limit is not None:
                 self.at_clock[level] = limit
             rated = rated_bandwidth(level, self.hardware.gpu)
             if rated is not None:
                 self.rated[level] = rated
-            if found is not None:
-                yield Traffic(level, found.value, self._rate(found.value), found.definition, found.basis)
-
-    def _rate(self, total: float) -> float | None:
-        return total / self.clocks.duration_s if self.clocks.duration_s else None
+            if amount is not None:
+                yield Traffic(level, amount.total, amount.per_second, amount.definition, amount.basis)
 
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:
         """Place every path at every level under the at-clock roof, and under the rated one where there is one."""
-        if self.clocks.duration_s is None:
-            return
         for done in work:
             for moved in traffic:
                 for origin, limits in (("at-clock", self.at_clock), ("rated", self.rated)):
@@ -204,7 +233,7 @@ class _LaunchAnalysis:
                     if compute is None or bandwidth is None:
                         continue
                     roof = Roof(origin, compute.value, bandwidth.value)
-                    point = roofline_point(done, moved, self.clocks.duration_s, roof)
+                    point = roofline_point(done, moved, roof)
                     if point is not None:
                         yield point
 

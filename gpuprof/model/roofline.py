@@ -24,12 +24,12 @@ class Roof:
         return min(self.flop_per_s, self.bytes_per_s * intensity)
 
 
-def roofline_point(work: Work, traffic: Traffic, duration_s: float, roof: Roof) -> RooflinePoint | None:
-    """Place a kernel under a roof; None if it does no such work, moves nothing or takes no time."""
-    flop, traffic_bytes = work.flop, traffic.bytes
-    if flop <= 0 or traffic_bytes <= 0 or duration_s <= 0 or roof.flop_per_s <= 0 or roof.bytes_per_s <= 0:
+def roofline_point(work: Work, traffic: Traffic, roof: Roof) -> RooflinePoint | None:
+    """Place a kernel under a roof by its rates; None if one is not known or zero."""
+    achieved, moved = work.flop_per_s, traffic.bytes_per_s
+    if not achieved or not moved or roof.flop_per_s <= 0 or roof.bytes_per_s <= 0:
         return None
-    intensity, achieved = flop / traffic_bytes, flop / duration_s
+    intensity = achieved / moved
     allowed = roof.at(intensity)
     return RooflinePoint(
         path=work.path,

@@ -61,20 +61,20 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Floating-point (or integer) operations of one path."""
+    """Floating-point (or integer) operations of one path. `flop` is None where only the rate was recorded."""
 
     path: str
-    flop: float
+    flop: float | None
     flop_per_s: float | None
     basis: str
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes at one memory level, and which counters define them."""
+    """Bytes at one memory level, and which counters define them. None where only the rate was recorded."""
 
     level: str
-    bytes: float
+    bytes: float | None
     bytes_per_s: float | None
     definition: str
     basis: str

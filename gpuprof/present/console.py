@@ -176,13 +176,10 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
             )
     rated = main_point(kernel, ceiling="rated")
     if rated is not None and point is not None:
-        yield (
-            "",
-            f"{format_percent(rated.fraction_of_roof)} of the rated roof {format_si(rated.roof_flop_per_s, words.work_unit(rated.path))}",
-        )
-    work = [item for item in kernel.work if item.flop > 0]
+        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {words.roof_value(rated)}"
+    work = [words.work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
     if work:
-        yield "work", ", ".join(_work_text(item.path, item.flop, item.basis) for item in work)
+        yield "work", ", ".join(work)
     for index, moved in enumerate(kernel.traffic):
         yield ("traffic" if index == 0 else ""), _traffic_text(moved)
     if kernel.throughput:
@@ -199,15 +196,12 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         )
 
 
-def _work_text(path: str, flop: float, basis: str) -> str:
-    mark = " (estimated)" if basis == "estimated" else ""
-    return f"{words.path_name(path)} {format_si(flop, words.work_unit(path, per_second=False))}{mark}"
-
-
 def _traffic_text(moved: Traffic) -> str:
-    rate = f", {format_si(moved.bytes_per_s, 'B/s')}" if moved.bytes_per_s is not None else ""
+    total = format_si(moved.bytes, "B") if moved.bytes is not None else None
+    rate = format_si(moved.bytes_per_s, "B/s") if moved.bytes_per_s is not None else None
     mark = " (estimated)" if moved.basis == "estimated" else ""
-    return f"{words.LEVEL_NAMES[moved.level]} {format_si(moved.bytes, 'B')}{rate}{mark}: {moved.definition}"
+    amounts = ", ".join(amount for amount in (total, rate) if amount is not None)
+    return f"{words.LEVEL_NAMES[moved.level]} {amounts}{mark}: {moved.definition}"
 
 
 def _launch_text(kernel: KernelProfile) -> str:

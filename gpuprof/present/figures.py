@@ -174,25 +174,25 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
 
 def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at-clock") -> Missing:
     """Say why a kernel has no floating-point roofline point at a level, and what would give it one."""
-    wanted = "roofline point"
-    for gap in kernel.missing:
-        whats = gap.what.split(", ")
-        if "duration" in whats:
-            return Missing(wanted, "its duration was not collected", gap.how)
-    done = [item for item in kernel.work if item.flop > 0]
-    if not kernel.work:
-        return Missing(wanted, "its work was not collected", _how(kernel, "work.fp32"))
-    if not any(item.path != "int32" for item in done):
-        unknown = any(gap.what.startswith("work.") for gap in kernel.missing)
-        why = "no floating-point work was counted" if unknown else "it does no floating-point work"
-        return Missing(wanted, why, "")
+    name = words.LEVEL_NAMES[level]
+    done = [item for item in kernel.work if item.path != "int32" and (item.flop or item.flop_per_s)]
     moved = next((item for item in kernel.traffic if item.level == level), None)
-    if moved is None:
-        how = _how(kernel, f"traffic.{level}")
-        return Missing(wanted, f"its {words.LEVEL_NAMES[level]} traffic was not collected", how)
-    if moved.bytes <= 0:
-        return Missing(wanted, f"it moves nothing at {words.LEVEL_NAMES[level]}", "")
-    return Missing(wanted, f"no {ceiling} roof is known for its work", "give a GPU spec with --spec NAME|FILE")
+    if not kernel.work:
+        why, how = "work not collected", _how(kernel, "work.fp32")
+    elif not done:
+        unknown = any(gap.what.startswith("work.") for gap in kernel.missing)
+        why, how = ("no floating-point work counted" if unknown else "no floating-point work"), ""
+    elif moved is None:
+        why, how = f"{name} traffic not collected", _how(kernel, f"traffic.{level}")
+    elif not moved.bytes and not moved.bytes_per_s:
+        why, how = f"no {name} traffic", ""
+    elif kernel.duration_s is None and (moved.bytes_per_s is None or all(item.flop_per_s is None for item in done)):
+        why, how = "duration not collected", _how(kernel, "duration")
+    elif ceiling == "rated" and level != "dram":
+        why, how = f"datasheets rate no {name} bandwidth", "choose --ceiling at-clock"
+    else:
+        why, how = f"no {ceiling.replace('-', ' ')} roof known for its work", "give a GPU spec with --spec NAME|FILE"
+    return Missing("roofline point", why, how)
 
 
 def _how(kernel: KernelProfile, what: str) -> str:
@@ -328,7 +328,6 @@ def _assemble(
 ) -> RooflineFigure:
     ridges = tuple(_ridges(limits))
     intensities, rates = _ranges(limits, ridges, points)
-    estimated = ["Hollow points are estimated."] if any(point.estimated for point in points) else []
     return RooflineFigure(
         id=figure_id,
         title=title,
@@ -344,7 +343,7 @@ def _assemble(
         ridges=ridges,
         points=tuple(points),
         left_out=tuple(left_out),
-        notes=(*notes, *estimated),
+        notes=tuple(notes),
     )
 
 
@@ -369,12 +368,17 @@ def _ranges(limits: Sequence[_Limit], ridges: Sequence[Ridge], points: Sequence[
     rates = [point.flop_per_s for point in points] + flats
     if not intensities and not slopes:
         return _NO_RANGE
-    low, high = _widened(min(intensities, default=1.0) / 6, max(intensities, default=1.0) * 8)
+    low, high = min(intensities, default=1.0) / 6, max(intensities, default=1.0) * 8
+    if ridges:
+        # Two fifths of the width for the flat roofs, whose labels need it.
+        last = max(ridge.intensity for ridge in ridges)
+        high = max(high, last * (last / low) ** 0.65)
+    low, high = _widened(low, high)
     rates = rates or [bandwidth * intensity for bandwidth in slopes for intensity in (low, high)]
     bottom, top = min(rates) / 5, max(rates) * 4
     if slopes:
         # A slope that would leave the frame at once shows nothing: keep two decades of the lowest one.
-        bottom = min(bottom, max(flats, default=top) / 300)
+        bottom = min(bottom, max(flats, default=top) / 100)
     return (low, high), _widened(bottom, top, upwards=False)
 
 
@@ -442,12 +446,12 @@ def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: S
     times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
     drawn = len({point.kernel for point in points})
     count = f"{drawn} of {len(kernels)}" if drawn < len(kernels) else str(drawn)
-    parts = [f"{count} profiled launch{'es' if len(kernels) != 1 else ''}"]
+    parts = [f"{count} profiled launch{'es' if len(kernels) != 1 else ''} drawn"]
     if times:
         parts.append(f"{format_si(sum(times), 's')} GPU time")
     if points:
-        which = "its own clock's roof" if ceiling == "at-clock" else f"the {ceiling} roof"
-        parts.append(f"percentages are of {which}")
+        which = "the roof at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roof"
+        parts.append(f"percentages of {which}")
     return ", ".join(parts)
 
 
@@ -459,7 +463,8 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
         rate = format_si(main.flop_per_s, words.work_unit(main.path))
         parts.append(f"{words.path_name(main.path)} {rate}")
         parts.append(
-            f"{format_percent(main.fraction_of_roof)} of its {words.LEVEL_NAMES[main.level]} roof {main.ceiling}"
+            f"{format_percent(main.fraction_of_roof)} of its {words.LEVEL_NAMES[main.level]} roof "
+            f"{main.ceiling.replace('-', ' ')}"
         )
     return ", ".join(parts)
 
@@ -507,4 +512,4 @@ def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint]) -> Iterat
         return
     for level in LEVELS:
         if all(point.level != level for point in points) and all(moved.level != level for moved in kernel.traffic):
-            yield f"{words.LEVEL_NAMES[level]} traffic was not collected; {_how(kernel, f'traffic.{level}')}."
+            yield f"{words.LEVEL_NAMES[level]} traffic not collected; {_how(kernel, f'traffic.{level}')}."

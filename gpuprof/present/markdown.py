@@ -32,7 +32,7 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
 
 def _row(kernel: KernelProfile) -> str:
     cells = (
-        escape(kernel.label),
+        kernel.label,
         words.duration(kernel.duration_s),
         words.percent(kernel.time_share),
         words.limit_text(kernel),
@@ -40,7 +40,7 @@ def _row(kernel: KernelProfile) -> str:
         words.percent(kernel.occupancy.achieved),
         words.stall_text(kernel),
     )
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(escape, cells))} |"
 
 
 def escape(text: str) -> str:

@@ -9,7 +9,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
@@ -23,19 +23,23 @@ from gpuprof.units import format_percent, format_si
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
 
 ThemeName = Literal["light", "dark", "page"]
 
 _WIDTH, _HEIGHT = 620.0, 430.0
-_MARGINS = {"left": 62.0, "right": 16.0, "bottom": 44.0, "top": 14.0}
-_HEADING, _KEY, _NOTE_LINE = 40.0, 20.0, 12.0
+_MARGINS = {"left": 62.0, "right": 16.0, "bottom": 36.0, "top": 14.0}
+_HEADING, _KEY, _NOTE_LINE = 36.0, 22.0, 12.0
 _PNG_DPI = 200
 _TEXT, _SMALL, _TITLE = 9.0, 8.0, 12.0
-_LABELLED_KERNELS = 8
-_LEAST_SHARE = 0.01
+_LABELLED_KERNELS, _ALWAYS_LABELLED, _LEAST_SHARE = 8, 3, 0.01
 _LABEL_WIDTH = 190.0
-_FULL_AREA, _LEAST_AREA, _PLAIN_AREAS = 900.0, 20.0, {"l1": 130.0, "l2": 75.0, "dram": 36.0}
-_SAME_PLACE = 14.0
+_FULL_AREA, _LEAST_AREA, _PLAIN_AREAS = 600.0, 20.0, {"l1": 130.0, "l2": 75.0, "dram": 36.0}
+_SAME_PLACE = 30.0
+_TITLE_LENGTH = 100
+_CROWDED = 20.0
+"""A roof's label that costs more than this along its line may stand beside it."""
 
 # Okabe and Ito's palette. Levels and paths keep their colour everywhere; yellow is left out, it is unreadable on white.
 PALETTE = {
@@ -44,6 +48,10 @@ PALETTE = {
 }  # fmt: skip
 _MARKERS = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
 _AREA_OF_UNIT = {"s": 1.0, "o": math.pi / 4, "^": 0.5, "v": 0.5, "D": 1.0}
+_REACH_OF_UNIT = {"s": 0.5, "o": 0.5, "^": 0.5, "v": 0.5, "D": 0.71}
+_STROKES: dict[str, tuple[float, tuple[float, tuple[float, ...]] | Literal["solid"]]] = {
+    "dashed": (1.5, (0.0, (4.0, 2.5))), "solid": (1.5, "solid"), "bold": (2.8, "solid"),
+}  # fmt: skip
 _BASE_COLOURS = {
     "light": {"background": "#ffffff", "ink": "#1b1d21", "muted": "#5a5f69", "grid": "#e4e6ea"},
     "dark": {"background": "#16181d", "ink": "#e9eaec", "muted": "#a9aeb7", "grid": "#2d3138"},
@@ -172,16 +180,6 @@ class _Box(NamedTuple):
     right: float
     top: float
 
-    def overlap(self, other: _Box) -> float:
-        """Return the common area."""
-        width = min(self.right, other.right) - max(self.left, other.left)
-        height = min(self.top, other.top) - max(self.bottom, other.bottom)
-        return width * height if width > 0 and height > 0 else 0.0
-
-    def holds(self, x: float, y: float) -> bool:
-        """Tell whether a position lies inside."""
-        return self.left < x < self.right and self.bottom < y < self.top
-
     def inside(self, other: _Box) -> bool:
         """Tell whether the whole box lies in another."""
         return (
@@ -192,40 +190,72 @@ class _Box(NamedTuple):
         )
 
 
-@dataclass(slots=True)
+class _Raster:
+    """A density over the frame in cells of one square point, and its sum over any box in constant time."""
+
+    def __init__(self, size: Span) -> None:
+        import numpy
+
+        self._cells = numpy.zeros((math.ceil(size[0]) + 1, math.ceil(size[1]) + 1))
+        self._sums: NDArray[numpy.float64] | None = None
+
+    def _window(self, box: _Box) -> tuple[int, int, int, int]:
+        columns, rows = self._cells.shape
+        left, right = max(0, round(box.left)), min(columns, round(box.right))
+        bottom, top = max(0, round(box.bottom)), min(rows, round(box.top))
+        return left, max(left, right), bottom, max(bottom, top)
+
+    def add(self, box: _Box, density: float) -> None:
+        """Add to every cell that a box touches."""
+        left, right, bottom, top = self._window(box)
+        self._cells[left:right, bottom:top] += density
+        self._sums = None
+
+    def total(self, box: _Box) -> float:
+        """Return the sum over the cells that a box touches, from a summed-area table."""
+        import numpy
+
+        if self._sums is None:
+            self._sums = numpy.pad(self._cells.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+        left, right, bottom, top = self._window(box)
+        sums = self._sums
+        return float(sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom])
+
+
 class _Occupied:
     """What has been drawn inside the frame so far, and what a further text there would cost."""
 
-    frame: _Box
-    texts: list[_Box] = field(default_factory=list)
-    marks: list[_Box] = field(default_factory=list)
-    lines: list[Span] = field(default_factory=list)
+    def __init__(self, size: Span) -> None:
+        self._frame = _Box(3, 3, size[0] - 3, size[1] - 3)
+        self._texts = _Raster(size)
+        self._ink = _Raster(size)
 
     def cost(self, boxes: Sequence[_Box]) -> float:
         """Return the cost of a text that covers these boxes; infinite outside the frame or over another text."""
-        if any(not box.inside(self.frame) for box in boxes):
+        if any(not box.inside(self._frame) or self._texts.total(box) > 0.5 for box in boxes):
             return math.inf
-        if any(box.overlap(text) > 0 for box in boxes for text in self.texts):
-            return math.inf
-        hidden = sum(box.overlap(mark) / max(1.0, _area(mark)) for box in boxes for mark in self.marks)
-        crossed = sum(1 for box in boxes for x, y in self.lines if box.holds(x, y))
-        return 40 * hidden + 1.5 * crossed
+        return sum(self._ink.total(box) for box in boxes)
 
     def leader_cost(self, start: Span, end: Span) -> float:
-        """Return the cost of a leader: infinite through a text, dear through marks."""
-        path = _samples((start, end))
-        if any(text.holds(x, y) for text in self.texts for x, y in path):
+        """Return the cost of a leader: its length and what it crosses; infinite through a text."""
+        windows = [_Box(x - 2, y - 2, x + 2, y + 2) for x, y in _samples((start, end))]
+        if any(self._texts.total(window) > 0.5 for window in windows):
             return math.inf
-        through = sum(1 for mark in self.marks for x, y in path if mark.holds(x, y))
-        return 0.15 * math.dist(start, end) + 0.5 * through
+        return 0.15 * math.dist(start, end) + sum(self._ink.total(window) for window in windows)
+
+    def add_text(self, boxes: Iterable[_Box]) -> None:
+        """Remember a text."""
+        for box in boxes:
+            self._texts.add(box, 1.0)
+
+    def add_mark(self, box: _Box) -> None:
+        """Remember a point: to hide it whole costs as much as to cross many lines."""
+        self._ink.add(box, 40 / max(1.0, (box.right - box.left) * (box.top - box.bottom)))
 
     def add_line(self, line: tuple[Span, Span]) -> None:
         """Remember a line."""
-        self.lines += _samples(line)
-
-
-def _area(box: _Box) -> float:
-    return (box.right - box.left) * (box.top - box.bottom)
+        for x, y in _samples(line):
+            self._ink.add(_Box(x - 0.5, y - 0.5, x + 0.5, y + 0.5), 1.5)
 
 
 def _samples(line: tuple[Span, Span], step: float = 3.0) -> list[Span]:
@@ -248,7 +278,7 @@ class _Drawing:
         window = self.ax.get_window_extent()
         scale = 72 / self.ax.get_figure(root=True).dpi  # type: ignore[union-attr]
         self.size = (window.width * scale, window.height * scale)
-        self.occupied = _Occupied(_Box(3, 3, self.size[0] - 3, self.size[1] - 3))
+        self.occupied = _Occupied(self.size)
 
     def draw(self) -> None:
         """Draw everything, from the back to the front, then find room for the texts."""
@@ -268,7 +298,7 @@ class _Drawing:
         )
 
     def _frame(self) -> None:
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
         ax, unit = self.ax, self.figure.unit
         ax.set_xscale("log")
@@ -276,15 +306,14 @@ class _Drawing:
         ax.set_xlim(*self.figure.intensity_range)
         ax.set_ylim(*self.figure.flop_per_s_range)
         ax.set_facecolor(self.colours["background"])
-        levels = " or ".join(words.LEVEL_NAMES[level] for level in self.figure.levels)
-        ax.set_xlabel(f"{unit} per byte of {levels} traffic", size=_TEXT, color=self.colours["muted"])
+        levels = self.figure.levels
+        traffic = f"of {words.LEVEL_NAMES[levels[0]]} traffic" if len(levels) == 1 else "of traffic at each level"
+        ax.set_xlabel(f"{unit} per byte {traffic}", size=_TEXT, color=self.colours["muted"])
         ax.set_ylabel(f"{unit}/s", size=_TEXT, color=self.colours["muted"])
-        for axis, spread in ((ax.xaxis, self.figure.intensity_range), (ax.yaxis, self.figure.flop_per_s_range)):
-            fine = math.log10(spread[1] / spread[0]) < 3.5
+        for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(LogLocator(10, numticks=20))
-            axis.set_minor_locator(LogLocator(10, subs=(2, 5), numticks=40) if fine else NullLocator())
+            axis.set_minor_locator(NullLocator())
             axis.set_major_formatter(FuncFormatter(lambda value, _: format_si(value, "", 1)))
-            axis.set_minor_formatter(NullFormatter())
         ax.tick_params(which="both", length=0, labelsize=_SMALL, labelcolor=self.colours["muted"], pad=5)
         ax.grid(True, color=self.colours["grid"], linewidth=0.7)
         ax.set_axisbelow(True)
@@ -305,8 +334,8 @@ class _Drawing:
                 roof.line,
                 gid=f"roof-{roof.id}",
                 color=self.colours[f"line-{_colour_name(roof)}"],
-                linewidth=2.8 if roof.style == "bold" else 1.5,
-                linestyle=(0, (4, 2.5)) if roof.style == "dashed" else "solid",
+                linewidth=_STROKES[roof.style][0],
+                linestyle=_STROKES[roof.style][1],
                 zorder=2.2 if roof.style == "dashed" else 2.0,
             )
             self.occupied.add_line((self.at(*roof.line[0]), self.at(*roof.line[1])))
@@ -318,8 +347,7 @@ class _Drawing:
         for point in largest_first:
             colour = self.colours[f"line-{_point_colour(self.figure, point)}"]
             marker = _MARKERS[_family(point.path)]
-            area = _point_area(self.figure, point)
-            width = math.sqrt(area / _AREA_OF_UNIT[marker])
+            width = math.sqrt(_point_area(self.figure, point) / _AREA_OF_UNIT[marker])
             self._line(
                 [(point.intensity, point.flop_per_s)],
                 gid=_point_id(point),
@@ -332,29 +360,48 @@ class _Drawing:
                 zorder=4,
             )
             x, y = self.at(point.intensity, point.flop_per_s)
-            half = width / 2 + 1
-            self.occupied.marks.append(_Box(x - half, y - half, x + half, y + half))
+            half = width * _REACH_OF_UNIT[marker] + 1
+            self.occupied.add_mark(_Box(x - half, y - half, x + half, y + half))
 
     def _roof_labels(self) -> None:
-        """Write every roof's name and value along it, on the side where it covers least."""
-        for group in _coincident(self.figure.roofs):
+        """Write every roof's name and value: along it where there is room, else beside it with a leader."""
+        groups = _coincident(self.figure.roofs)
+        for group in sorted(groups, key=lambda group: group[0].origin != self.figure.ceiling):
             roof = group[0]
             text = f"{', '.join(item.name for item in group)} {roof.value_text}"
+            colour, gid = self.colours[f"text-{_colour_name(roof)}"], f"label-{roof.id}"
             start, end = self.at(*roof.line[0]), self.at(*roof.line[1])
             angle = math.atan2(end[1] - start[1], end[0] - start[0])
-            width = _text_width(text, _SMALL)
-            best: tuple[float, Span, list[_Box]] | None = None
-            for place, preference in _along(roof, start, end, width):
-                boxes = _boxes_along(place, angle, width, _SMALL)
-                cost = self.occupied.cost(boxes) + preference
-                if cost < math.inf and (best is None or cost < best[0]):
-                    best = cost, place, boxes
-            if best is None:
-                continue
-            _, place, boxes = best
-            colour = self.colours[f"text-{_colour_name(roof)}"]
-            self._text(place, text, _SMALL, colour, gid=f"label-{roof.id}", rotation=math.degrees(angle))
-            self.occupied.texts += boxes
+            cost, place, boxes = self._along(roof, angle, _text_width(text, _SMALL))
+            beside = self._beside(start, end, _text_width(text, _SMALL)) if cost > _CROWDED else None
+            if beside is not None and beside[0] < cost:
+                _, root, box, tip = beside
+                self._text((box.left + 1, box.bottom + 2.2), text, _SMALL, colour, gid=gid)
+                self._leader(root, tip)
+                self.occupied.add_text([box])
+            elif cost < math.inf:
+                self._text(place, text, _SMALL, colour, gid=gid, rotation=math.degrees(angle))
+                self.occupied.add_text(boxes)
+
+    def _along(self, roof: RoofLine, angle: float, width: float) -> tuple[float, Span, list[_Box]]:
+        """Return the cheapest place for a text along a roof."""
+        best: tuple[float, Span, list[_Box]] = math.inf, (0.0, 0.0), []
+        for place, preference in _along(roof, self.at(*roof.line[0]), self.at(*roof.line[1]), width):
+            boxes = _boxes_along(place, angle, width, _SMALL)
+            cost = self.occupied.cost(boxes) + preference
+            if cost < best[0]:
+                best = cost, place, boxes
+        return best
+
+    def _beside(self, start: Span, end: Span, width: float) -> tuple[float, Span, _Box, Span] | None:
+        """Return the cheapest place for a text near a roof: cost, root of the leader, box, tip of the leader."""
+        best: tuple[float, Span, _Box, Span] | None = None
+        for part in (0.85, 0.65, 0.45, 0.25):
+            root = (start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part)
+            found = self._cheapest(*root, 0.0, width)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found[0], root, found[1], found[2]
+        return best
 
     def _ridges(self) -> None:
         """Mark the ridges of the roof that percentages refer to, and write the intensity of the few that fit."""
@@ -375,40 +422,40 @@ class _Drawing:
             for side, dx in (("left", 6.0), ("right", -6.0)):
                 width = _text_width(text, _SMALL)
                 left = x + dx - (width if side == "right" else 0.0)
-                box = _Box(left, y - _SMALL - 5, left + width, y - 4)
-                if self.occupied.cost([box]) < 1:
+                box = _Box(left - 2, y - _SMALL - 5, left + width + 2, y - 4)
+                if self.occupied.cost([box]) < 8:
                     self._text((left, y - _SMALL - 3), text, _SMALL, self.colours["muted"])
-                    self.occupied.texts.append(box)
+                    self.occupied.add_text([box])
                     break
 
     def _point_labels(self) -> None:
         for point, text in _labels(self.figure, self.at):
             x, y = self.at(point.intensity, point.flop_per_s)
             marker = _MARKERS[_family(point.path)]
-            radius = math.sqrt(_point_area(self.figure, point) / _AREA_OF_UNIT[marker]) / 2
+            radius = math.sqrt(_point_area(self.figure, point) / _AREA_OF_UNIT[marker]) * _REACH_OF_UNIT[marker]
             found = self._cheapest(x, y, radius, _text_width(text, _TEXT))
             if found is None:
                 continue
-            box, tip = found
-            self.occupied.texts.append(box)
-            self._text(
-                (box.left + 1, box.bottom + 2.2), text, _TEXT, self.colours["ink"], gid=f"label-{_point_id(point)}"
-            )
+            _, box, tip = found
+            self.occupied.add_text([box])
+            role = "ink" if self.figure.sized else f"text-{point.level}"
+            place = (box.left + 1, box.bottom + 2.2)
+            self._text(place, text, _TEXT, self.colours[role], gid=f"label-{_point_id(point)}")
             rim = _towards((x, y), tip, radius)
             if math.dist(rim, tip) > 5:
                 self._leader(rim, tip)
 
-    def _cheapest(self, x: float, y: float, radius: float, width: float) -> tuple[_Box, Span] | None:
-        """Return the box of the cheapest place for a label around a point, and where its leader ends."""
+    def _cheapest(self, x: float, y: float, radius: float, width: float) -> tuple[float, _Box, Span] | None:
+        """Return the cheapest place for a label around a point: its cost, its box, and where its leader ends."""
         best: tuple[float, _Box, Span] | None = None
-        for box, tip in _around(x, y, radius, width + 2, _TEXT + 3):
+        for rank, (box, tip) in enumerate(_around(x, y, radius, width + 2, _TEXT + 3)):
             cost = self.occupied.cost([box])
             if cost == math.inf:
                 continue
-            cost += self.occupied.leader_cost(_towards((x, y), tip, radius + 1), tip)
+            cost += 0.02 * rank + self.occupied.leader_cost(_towards((x, y), tip, radius + 3), tip)
             if cost < math.inf and (best is None or cost < best[0]):
                 best = cost, box, tip
-        return (best[1], best[2]) if best is not None else None
+        return best
 
     def _leader(self, start: Span, end: Span) -> None:
         ends = [(x / self.size[0], y / self.size[1]) for x, y in (start, end)]
@@ -435,36 +482,36 @@ class _Drawing:
 
     def key(self, drawn: Figure, x: float, y: float) -> None:
         """Write one line that says what shapes, dashes and areas mean."""
+        handles = [*self._shape_handles(), *self._roof_handles()]
+        if handles:
+            drawn.legend(
+                handles=handles, loc="lower left", bbox_to_anchor=(x, y), ncols=len(handles), frameon=False,
+                fontsize=_SMALL, labelcolor=self.colours["muted"], handlelength=2.2, handletextpad=0.5,
+                columnspacing=1.4, borderpad=0, borderaxespad=0,
+            )  # fmt: skip
+        meanings = ["area of a point: share of the time"] if self.figure.sized and _has_shares(self.figure) else []
+        meanings += ["hollow: estimated"] if any(point.estimated for point in self.figure.points) else []
+        place = (1 - _MARGINS["right"] / _WIDTH, y + 1.5 / _HEIGHT)
+        drawn.text(*place, ", ".join(meanings), size=_SMALL, color=self.colours["muted"], ha="right", parse_math=False)
+
+    def _shape_handles(self) -> Iterator[Line2D]:
         from matplotlib.lines import Line2D
 
-        handles: list[Line2D] = []
-        families = list(dict.fromkeys(_family(point.path) for point in self.figure.points))
-        for name in families:
-            role = name if self.figure.sized else "muted"
-            colour = self.colours.get(f"line-{role}", self.colours["muted"])
-            label = " or ".join(
-                dict.fromkeys(
-                    words.path_name(point.path) for point in self.figure.points if _family(point.path) == name
-                )
-            )
-            style = {"marker": _MARKERS[name], "markersize": 6, "markerfacecolor": (colour, 0.45)}
-            handles.append(Line2D([], [], linestyle="none", markeredgecolor=colour, label=label, **style))  # type: ignore[arg-type]
-        looks = {"rated": ((0, (4, 2.5)), 1.5), "at-clock": ("solid", 1.5), "measured": ("solid", 2.8)}
-        for origin in dict.fromkeys(roof.origin for roof in self.figure.roofs):
-            dashes, width = looks[origin]
+        for name in dict.fromkeys(_family(point.path) for point in self.figure.points):
+            colour = self.colours[f"line-{name}" if self.figure.sized else "muted"]
+            paths = dict.fromkeys(point.path for point in self.figure.points if _family(point.path) == name)
+            yield Line2D(
+                [], [], linestyle="none", marker=_MARKERS[name], markersize=6, markerfacecolor=(colour, 0.45),
+                markeredgecolor=colour, label=", ".join(words.path_name(path) for path in paths),
+            )  # fmt: skip
+
+    def _roof_handles(self) -> Iterator[Line2D]:
+        from matplotlib.lines import Line2D
+
+        for style, origin in dict.fromkeys((roof.style, roof.origin) for roof in self.figure.roofs):
             label = "roof at clock" if origin == "at-clock" else f"{origin} roof"
-            handles.append(Line2D([], [], color=self.colours["muted"], linestyle=dashes, linewidth=width, label=label))
-        if self.figure.sized and self.figure.points:
-            handles.append(Line2D([], [], linestyle="none", label="area: share of the time"))
-        if not handles:
-            return
-        legend = drawn.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(x, y), ncols=len(handles), frameon=False,
-            fontsize=_SMALL, labelcolor=self.colours["muted"], handlelength=2.2, handletextpad=0.5,
-            columnspacing=1.4, borderpad=0, borderaxespad=0,
-        )  # fmt: skip
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+            width, dashes = _STROKES[style]
+            yield Line2D([], [], color=self.colours["muted"], linestyle=dashes, linewidth=width, label=label)
 
 
 def _family(path: str) -> str:
@@ -483,7 +530,11 @@ def _point_colour(figure: RooflineFigure, point: FigurePoint) -> str:
 def _point_area(figure: RooflineFigure, point: FigurePoint) -> float:
     if not figure.sized:
         return _PLAIN_AREAS[point.level]
-    return max(_LEAST_AREA, _FULL_AREA * (point.share or 0.0))
+    return max(_LEAST_AREA, _FULL_AREA * point.share) if point.share is not None else _PLAIN_AREAS["l2"]
+
+
+def _has_shares(figure: RooflineFigure) -> bool:
+    return any(point.share is not None for point in figure.points)
 
 
 def _point_id(point: FigurePoint) -> str:
@@ -537,15 +588,15 @@ def _along(roof: RoofLine, start: Span, end: Span, width: float) -> Iterator[tup
 def _boxes_along(place: Span, angle: float, width: float, size: float) -> list[_Box]:
     """Cover a text that runs at an angle with small upright boxes."""
     if abs(angle) < 1e-6:
-        return [_Box(place[0] - 1, place[1] - 2.5, place[0] + width + 1, place[1] + size)]
+        return [_Box(place[0] - 1, place[1] - 2, place[0] + width + 1, place[1] + size - 1)]
     boxes = []
-    step = size * 0.6
+    step = size * 0.5
     count = max(1, math.ceil(width / step))
     for index in range(count + 1):
         offset = width * index / count
         x = place[0] + math.cos(angle) * offset - math.sin(angle) * size * 0.35
         y = place[1] + math.sin(angle) * offset + math.cos(angle) * size * 0.35
-        boxes.append(_Box(x - size * 0.55, y - size * 0.55, x + size * 0.55, y + size * 0.55))
+        boxes.append(_Box(x - size * 0.42, y - size * 0.42, x + size * 0.42, y + size * 0.42))
     return boxes
 
 
@@ -571,33 +622,32 @@ def _towards(start: Span, end: Span, distance: float) -> Span:
     return (start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part)
 
 
-class _Placer(NamedTuple):
+class _Group(NamedTuple):
     """A label's text and the launches that share it."""
 
     point: FigurePoint
     others: list[FigurePoint]
 
 
-def _labels(figure: RooflineFigure, at: object) -> Iterator[tuple[FigurePoint, str]]:
+def _labels(figure: RooflineFigure, at: Callable[[float, float], Span]) -> Iterator[tuple[FigurePoint, str]]:
     """Yield the points that get a label: the longest few, one for launches of a kernel that lie on each other."""
-    assert callable(at)
     mains = [point for point in figure.points if point.main or not figure.sized]
     mains.sort(key=lambda point: -(point.share or 0.0))
-    groups: list[_Placer] = []
+    groups: list[_Group] = []
     for point in mains:
         place = at(point.intensity, point.flop_per_s)
         for group in groups:
             first = group.point
-            same = (first.label, first.path, first.level) == (point.label, point.path, point.level)
+            same = (first.label, first.level) == (point.label, point.level)
             if same and math.dist(place, at(first.intensity, first.flop_per_s)) < _SAME_PLACE:
                 group.others.append(point)
                 break
         else:
-            groups.append(_Placer(point, []))
+            groups.append(_Group(point, []))
     for rank, (point, others) in enumerate(groups[:_LABELLED_KERNELS]):
         share = sum(item.share or 0.0 for item in (point, *others))
-        if rank < 3 or share >= _LEAST_SHARE:
-            yield point, _label_text(point, others)
+        if rank < _ALWAYS_LABELLED or share >= _LEAST_SHARE:
+            yield point, _label_text(point, others) + (_fractions([point, *others]) if figure.sized else "")
 
 
 def _label_text(point: FigurePoint, others: Sequence[FigurePoint]) -> str:
@@ -608,6 +658,12 @@ def _label_text(point: FigurePoint, others: Sequence[FigurePoint]) -> str:
     else:
         tail = f"×{len(others) + 1}"
     return f"{_fitted(printable(point.label), _LABEL_WIDTH, _TEXT)} {tail}"
+
+
+def _fractions(points: Sequence[FigurePoint]) -> str:
+    lowest = format_percent(min(point.fraction_of_roof for point in points))
+    highest = format_percent(max(point.fraction_of_roof for point in points))
+    return f", {lowest}" if lowest == highest else f", {lowest} to {highest}"
 
 
 @lru_cache(maxsize=4096)
@@ -707,11 +763,11 @@ def _page_variables() -> dict[str, str]:
 
 def _point_title(point: FigurePoint) -> str:
     """Write what a reader sees when the pointer rests on a point."""
-    unit = words.work_unit(point.path)
+    intensity = format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B")
     share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
     return (
-        f"{point.label} #{point.kernel}: {words.path_name(point.path)} {format_si(point.flop_per_s, unit)} at "
-        f"{format_si(point.intensity, words.work_unit(point.path, per_second=False))}/B of "
-        f"{words.LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of its roof {point.ceiling} "
-        f"({point.bound} side){share}"
+        f"{_shortened(point.label, _TITLE_LENGTH)} #{point.kernel}: {words.path_name(point.path)} "
+        f"{format_si(point.flop_per_s, words.work_unit(point.path))} at {intensity} of "
+        f"{words.LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of its roof "
+        f"{point.ceiling.replace('-', ' ')} ({point.bound} side){share}"
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import unicodedata
+from typing import TextIO
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -17,3 +20,21 @@ def printable(text: str) -> str:
 def _escape(char: str) -> str:
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_ASCII = {
+    "×": "x", "µ": "u", "…": "...", "≤": "<=", "≥": ">=", "–": "-", "—": "-", "·": ".", "↔": "<->", "→": "->",
+    "÷": "/", "Σ": "sum", "\u202f": " ", "\u2009": " ", "\u00a0": " ", "█": "#", "▏": "|", "─": "-", "━": "-", "│": "|",
+}  # fmt: skip
+
+
+def tolerate(stream: TextIO) -> None:
+    """Let a stream whose encoding lacks our characters print ASCII for them, and a question mark for the rest."""
+    if isinstance(stream, io.TextIOWrapper) and "utf" not in (stream.encoding or "").lower():
+        codecs.register_error("gpuprof-ascii", _ascii_for)
+        stream.reconfigure(errors="gpuprof-ascii")
+
+
+def _ascii_for(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_ASCII.get(char, "?") for char in error.object[error.start : error.end]), error.end

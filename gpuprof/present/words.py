@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.model.session import Device, KernelProfile, RooflinePoint, Session, Source
+from gpuprof.model.session import Device, KernelProfile, RooflinePoint, Session, Source, Work
 from gpuprof.model.summary import main_point, main_stall, nearest_limit
 from gpuprof.units import format_percent, format_si
 
@@ -56,7 +56,21 @@ def roof_text(kernel: KernelProfile) -> str:
     if point is not None:
         return format_percent(point.fraction_of_roof)
     counted = [work for work in kernel.work if work.path != "int32"]
-    return "no FLOP" if counted and all(work.flop == 0 for work in counted) else NOT_COLLECTED
+    return "no FLOP" if counted and not any(work.flop or work.flop_per_s for work in counted) else NOT_COLLECTED
+
+
+def work_text(work: Work) -> str:
+    """Write the work of a path as a total, or as a rate where only that is known."""
+    mark = " (estimated)" if work.basis == "estimated" else ""
+    if work.flop is not None:
+        return f"{path_name(work.path)} {format_si(work.flop, work_unit(work.path, per_second=False))}{mark}"
+    rate = format_si(work.flop_per_s, work_unit(work.path)) if work.flop_per_s is not None else NOT_COLLECTED
+    return f"{path_name(work.path)} {rate}{mark}"
+
+
+def roof_value(point: RooflinePoint) -> str:
+    """Write what the roof allows at a point's intensity."""
+    return format_si(point.roof_flop_per_s, work_unit(point.path))
 
 
 def point_text(point: RooflinePoint) -> str:

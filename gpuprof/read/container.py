@@ -18,14 +18,8 @@ _NUM_SOURCES, _SESSION, _STRINGS, _PAYLOAD_SIZE, _PROCESS = 1, 3, 4, 5, 6
 _NUM_RESULTS = (2, 7, 8, 9)
 _SESSION_CREATED, _SESSION_VERSION, _SESSION_COMMAND = 2, 8, 11
 # Of ProfileResult: launch dimensions, the first metric (nothing of use comes between), and whether clocks were locked.
-_RESULT_MANGLED, _RESULT_GRID, _RESULT_BLOCK, _RESULT_METRICS, _RESULT_SOURCE, _RESULT_CLOCKS = (
-    5,
-    10,
-    11,
-    13,
-    15,
-    25,
-)
+_RESULT_MANGLED, _RESULT_GRID, _RESULT_BLOCK, _RESULT_METRICS = 5, 10, 11, 13
+_RESULT_SOURCE, _RESULT_SECTION, _RESULT_CLOCKS = 15, 17, 25
 # Of SourceData: what results refer to it by, and the cubin.
 _SOURCE_REFERENCE, _SOURCE_BINARY = 1, 4
 _MAX_HEADER = 64 * 1024 * 1024
@@ -126,6 +120,87 @@ def clocks_locked(data: bytes, span: Span) -> bool | None:
     """Tell whether ncu held the clocks while it profiled this launch; None where that was not recorded."""
     status = _first_fields(data, span, (_RESULT_CLOCKS,)).get(_RESULT_CLOCKS)
     return bool(_small_numbers(status, span).get(2, 0)) if isinstance(status, bytes) else None
+
+
+def section_names(data: bytes, span: Span) -> tuple[str, ...]:
+    """Return the identifiers of the sections that ncu collected for a launch, as far as the message parses."""
+    names: list[str] = []
+    try:
+        for field, value, at in _fields(data[span.start : span.end], span.start):
+            if field == _RESULT_SECTION and isinstance(value, bytes):
+                identifier = next(_fields(value, at))[1]
+                names.append(_text(_as_bytes(identifier, at)))
+    except (_Broken, StopIteration):
+        pass
+    return tuple(names)
+
+
+def without_sections(data: bytes) -> bytes:
+    """Return an undamaged report without the definitions of its sections: labels and charts, no values.
+
+    NVIDIA's reader spends up to 8 ms a launch on them; without them it gives the same metrics, names, units, rules and
+    source (checked on 17 real reports).
+    """
+    header = 8 + _length(data, 4)
+    out = [data[:header]]
+    at = header
+    while at < len(data):
+        start = at + 4
+        fields = list(_fields(data[start : start + _length(data, at)], start))
+        messages = _payload_messages(data, start + _length(data, at), fields, at)
+        programs, kernels = _split_messages(fields, messages)
+        others = messages[len(programs) + len(kernels) :]
+        payload = [data[first - 4 : last] for first, last in programs]
+        payload += [_without_field(data, first, last, _RESULT_SECTION) for first, last in kernels]
+        payload += [data[first - 4 : last] for first, last in others]
+        content = b"".join(payload)
+        out += [_resized_header(data, at, fields, len(content)), content]
+        at = messages[-1][1] if messages else start + _length(data, at)
+    return b"".join(out)
+
+
+def _without_field(data: bytes, at: int, end: int, dropped: int) -> bytes:
+    """Return a message behind its length, without the length-delimited fields of one number."""
+    drop_tag = _varint_bytes(dropped << 3 | 2)
+    kept: list[bytes] = []
+    copied = at
+    while at < end:
+        start = at
+        tag, at = _varint(data, at, 0)
+        if tag & 7 == 0:
+            _, at = _varint(data, at, 0)
+        elif tag & 7 == 2:
+            size, at = _varint(data, at, 0)
+            at += size
+        else:
+            at += 8 if tag & 7 == 1 else 4
+        if data.startswith(drop_tag, start):
+            kept.append(data[copied:start])
+            copied = at
+    kept.append(data[copied:end])
+    message = b"".join(kept)
+    return len(message).to_bytes(4, "little") + message
+
+
+def _resized_header(data: bytes, at: int, fields: Header, payload_size: int) -> bytes:
+    """Return a block header, behind its length, that declares another payload size."""
+    end = at + 4 + _length(data, at)
+    size_tag = _varint_bytes(_PAYLOAD_SIZE << 3)
+    out, start = b"", at + 4
+    for field, _, after in fields:
+        out += size_tag + _varint_bytes(payload_size) if field == _PAYLOAD_SIZE else data[start:after]
+        start = after
+    assert start == end
+    return len(out).to_bytes(4, "little") + out
+
+
+def _varint_bytes(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 def program_of(data: bytes, container: Container, span: Span) -> tuple[str, bytes] | None:

@@ -4,25 +4,26 @@ A damaged report can make it crash the whole process (measured with ncu-report 2
 reports, nearly all where it disassembles the embedded binary). A child that dies is an error message; a parent that
 dies is a lost session. Where the system cannot fork, the check is skipped.
 
-The reader spends some 80 ms on tables of its own when it first meets a section that shows a recorded metric. `prime`
-makes it do so before the fork, on a minimal report of ours, so that parent and child do not both pay.
+The reader spends some 65 ms on tables of its own when it is first asked for a metric. `prime` makes it do so on a
+minimal report of ours, while the child tries the user's.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 _TIMEOUT_S = 60.0
-_SILENCE = "/dev/null"
 
-# One launch named "k" with one metric, shown by one section: the smallest file that makes the reader load its tables.
+# One launch named "k" with one metric, shown by one section.
 _MINIMAL_REPORT = (
     b"NVR\0\x02\0\0\0\x08\x07"
     b' \0\0\0\x08\0\x10\x01"\x18\n\x16gpu__time_duration.sum(h'
@@ -30,20 +31,6 @@ _MINIMAL_REPORT = (
     b"R\x06\x08\x01\x10\x01\x18\x01Z\x06\x08\x01\x10\x01\x18\x01j\r\x08\0\x12\t\x19\0\0\0\0\0\0\xf0?z\0"
     b'\x8a\x01%\n\x01s\x12\x01s"\x1d\x12\x1b\n\x16gpu__time_duration.sum\x12\x01l'
 )
-
-
-@cache
-def prime(ncu_report: Any) -> None:
-    """Make the native reader load its tables, once a process. Does nothing where the system has no memory files."""
-    if not hasattr(os, "memfd_create") or not os.path.isdir("/proc/self/fd"):  # noqa: PTH112
-        return
-    handle = os.memfd_create("gpuprof-prime")
-    try:
-        os.write(handle, _MINIMAL_REPORT)
-        context = ncu_report.load_report(f"/proc/self/fd/{handle}")
-        context.range_by_idx(0).action_by_idx(0)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ def start(action: Callable[[], object]) -> Trial:
 def _in_child(action: Callable[[], object]) -> None:
     status = 1
     try:
-        silent = os.open(_SILENCE, os.O_WRONLY)
+        silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
         action()
@@ -98,3 +85,35 @@ def _outcome(child: int) -> str | None:
     if os.WIFSIGNALED(status):
         return f"crashes ({signal.Signals(os.WTERMSIG(status)).name})"
     return None if os.WEXITSTATUS(status) == 0 else "fails"
+
+
+@cache
+def prime(ncu_report: Any) -> None:
+    """Make the native reader load its tables, once a process."""
+    file = NamedBytes(_MINIMAL_REPORT)
+    action = ncu_report.load_report(file.path).range_by_idx(0).action_by_idx(0)
+    action.metric_by_name("gpu__time_duration.sum").unit()
+
+
+class NamedBytes:
+    """Bytes with a path, for a reader that wants a file: in memory where the system can, else in a temporary folder.
+
+    The path lives as long as the object: the native reader goes back to it for source and SASS.
+    """
+
+    __slots__ = ("__weakref__", "_folder", "_handle", "path")
+
+    def __init__(self, data: bytes) -> None:
+        self._handle: int | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):  # noqa: PTH112
+            self._handle = os.memfd_create("gpuprof")
+            weakref.finalize(self, os.close, self._handle)
+            with os.fdopen(os.dup(self._handle), "wb") as file:
+                file.write(data)
+            self.path = f"/proc/self/fd/{self._handle}"
+        else:
+            self._folder = tempfile.TemporaryDirectory(prefix="gpuprof-")
+            self.path = os.path.join(self._folder.name, "report.ncu-rep")  # noqa: PTH118
+            with open(self.path, "wb") as file:  # noqa: PTH123
+                file.write(data)

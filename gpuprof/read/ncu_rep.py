@@ -15,9 +15,18 @@ from typing import Any
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult
-from gpuprof.read.container import Container, Span, clocks_locked, launch_dimensions, program_of, walk
+from gpuprof.read.container import (
+    Container,
+    Span,
+    clocks_locked,
+    launch_dimensions,
+    program_of,
+    section_names,
+    walk,
+    without_sections,
+)
 from gpuprof.read.cubin import instruction_word, kernel_code
-from gpuprof.read.native_guard import prime, start
+from gpuprof.read.native_guard import NamedBytes, prime, start
 from gpuprof.units import ncu_unit
 
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -32,12 +41,16 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
 
     With `salvage`, what could be read is returned and the damage becomes a warning.
     """
-    ncu_report = _import_ncu_report()
-    trial = start(lambda: _touch(ncu_report, str(path)))
     data = path.read_bytes()
     container = walk(data)
+    ncu_report = _import_ncu_report()
+    # A damaged file goes to the reader as it is: what it makes of it decides what can be salvaged.
+    lean = without_sections(data) if container.damage is None else data
+    file = _File(path, data, container, NamedBytes(lean))
+    trial = start(lambda: _touch(ncu_report, file.lean.path))
+    prime(ncu_report)
     sha256 = hashlib.sha256(data).hexdigest()
-    context = _load(ncu_report, path, trial.outcome())
+    context = _load(ncu_report, file, trial.outcome())
     # The reader also loads a launch whose message is cut off; only those in whole blocks are believed.
     actions = _actions(context)[: container.results]
     warnings: list[str] = []
@@ -48,19 +61,19 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     if not container.versions and container.results:
         warnings.append("the file names no tool version; it may be cut off at the end of a block")
     try:
-        return _report(_File(path, data, container), actions, context, sha256, tuple(warnings))
+        return _report(file, actions, context, sha256, tuple(warnings))
     except _NATIVE_ERRORS as error:
         raise DamagedInput(f"{path} is damaged: NVIDIA's report reader fails on it: {error}") from error
 
 
-def _load(ncu_report: Any, path: Path, fate: str | None) -> Any:
+def _load(ncu_report: Any, file: _File, fate: str | None) -> Any:
     """Load with NVIDIA's reader, after a child process has shown that it survives this file."""
     if fate is not None:
         raise DamagedInput(
-            f"{path} is damaged: NVIDIA's report reader {fate} on it",
+            f"{file.path} is damaged: NVIDIA's report reader {fate} on it",
             "copy the report again from where it was recorded, or profile again",
         )
-    return ncu_report.load_report(str(path))
+    return ncu_report.load_report(file.lean.path)
 
 
 def _import_ncu_report() -> Any:
@@ -71,7 +84,6 @@ def _import_ncu_report() -> Any:
             f"NVIDIA's report reader cannot be imported: {error}",
             "pip install ncu-report; or export the report as CSV",
         ) from error
-    prime(ncu_report)
     return ncu_report
 
 
@@ -130,7 +142,7 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
         command=container.command,
         driver=container.versions.get("Display Driver Version"),
         created_s=container.created_s,
-        sections=_section_names(actions[0]) if actions else (),
+        sections=section_names(data, first) if first else (),
         warnings=warnings,
     )
 
@@ -142,13 +154,15 @@ class _File:
     path: Path
     data: bytes
     container: Container
+    lean: NamedBytes
 
 
 def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None) -> Launch:
     grid, block = _dimensions(metrics, "grid"), _dimensions(metrics, "block")
     if (grid is None or block is None) and span is not None:
         recorded_grid, recorded_block = launch_dimensions(file.data, span)
-        grid, block = grid or recorded_grid, block or recorded_block
+        block = block or recorded_block
+        grid = grid or _grid_in_blocks(recorded_grid, block, _integer(metrics, "launch__grid_size"))
     name = _clean(action.name(action.NameBase_FUNCTION))
     return Launch(
         name=name,
@@ -164,6 +178,16 @@ def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: S
         metrics=metrics,
         details=_NcuDetails(action, metrics, file, span),
     )
+
+
+def _grid_in_blocks(recorded: Dim3 | None, block: Dim3 | None, blocks: int | None) -> Dim3 | None:
+    """Return the grid in blocks: reports of 2021 and before record it in threads; None if neither reading fits."""
+    if recorded is None or blocks is None or math.prod(recorded) == blocks:
+        return recorded
+    if block is None or any(size % width for size, width in zip(recorded, block, strict=True)):
+        return None
+    grid = (recorded[0] // block[0], recorded[1] // block[1], recorded[2] // block[2])
+    return grid if math.prod(grid) == blocks else None
 
 
 def _clean(text: object) -> str:
@@ -228,10 +252,6 @@ def _nvtx_ranges(action: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _section_names(action: Any) -> tuple[str, ...]:
-    return tuple(section.identifier() for section in action.sections())
-
-
 def _clock_control(command: str | None, locked: bool | None) -> str | None:
     """Return the mode named on the command line, else whether ncu held the clocks."""
     named = _option(command, "--clock-control")
@@ -265,13 +285,14 @@ class _NcuMetrics:
     The report's string table lists every name that occurs in it, so a name that is not there costs no native call.
     """
 
-    __slots__ = ("_action", "_cache", "_context", "_strings")
+    __slots__ = ("_action", "_cache", "_context", "_instances", "_strings")
 
     def __init__(self, action: Any, context: Any, strings: frozenset[str]) -> None:
         self._action = action
         self._context = context  # keeps the native report alive
         self._strings = strings
         self._cache: dict[str, Metric | None] = {}
+        self._instances: dict[str, Mapping[str | int, float] | None] = {}
 
     def get(self, name: str) -> Metric | None:
         """Return the metric of that exact name in base units."""
@@ -294,10 +315,12 @@ class _NcuMetrics:
         """Return a metric's values by opcode or by program counter."""
         if name not in self._strings:
             return None
-        try:
-            return self._read_instances(name)
-        except _NATIVE_ERRORS as error:
-            raise DamagedInput(f"a report is damaged: the values of {name} cannot be read: {error}") from error
+        if name not in self._instances:
+            try:
+                self._instances[name] = self._read_instances(name)
+            except _NATIVE_ERRORS as error:
+                raise DamagedInput(f"a report is damaged: the values of {name} cannot be read: {error}") from error
+        return self._instances[name]
 
     def _read_instances(self, name: str) -> Mapping[str | int, float] | None:
         native = self._action.metric_by_name(name)

@@ -1,0 +1,254 @@
+"""Writes docs/reference from the code: the command line, the JSON schema, the counters and the hardware.
+
+`python docs/generate.py` writes the files; with `--check` it writes nothing and fails if one is out of date.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import click
+
+from gpuprof.cli.main import COMMANDS, cli
+from gpuprof.hardware.library import SpecLibrary, load_gpu
+from gpuprof.hardware.specs import ArchSpec, ComputeKey
+from gpuprof.model.session import Session
+from gpuprof.resources import data_dir
+from gpuprof.units import format_si, significant
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
+WIDTH = 100
+
+ENUMS: dict[tuple[str, str], list[str]] = {
+    ("Source", "kind"): ["ncu-rep", "cuprof-report", "ncu-csv-raw", "ncu-csv-details"],
+    ("Ceiling", "kind"): ["compute", "bandwidth"],
+    ("Ceiling", "origin"): ["rated", "at-clock", "measured"],
+    ("Work", "basis"): ["counted", "derived", "estimated"],
+    ("Traffic", "basis"): ["counted", "derived", "estimated"],
+    ("Traffic", "level"): ["l1", "l2", "dram"],
+    ("RooflinePoint", "level"): ["l1", "l2", "dram"],
+    ("RooflinePoint", "bound"): ["memory", "compute"],
+    ("RooflinePoint", "ceiling"): ["rated", "at-clock", "measured"],
+    ("Stall", "family"): ["counter", "sampled", "sampled-not-issued"],
+    ("Throughput", "unit"): ["sm", "memory", "dram", "l2", "l1"],
+}
+
+
+def main() -> int:
+    """Write or check every generated file; return the exit code."""
+    stale = []
+    for name, make in FILES.items():
+        path, text = REFERENCE / name, make()
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        if "--check" in sys.argv:
+            stale.append(name)
+            continue
+        REFERENCE.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"wrote {path.name}\n")
+    if stale:
+        sys.stdout.write(f"out of date: {', '.join(stale)}; run make docs\n")
+    return 1 if stale else 0
+
+
+def cli_page() -> str:
+    """Every command with its options, from click itself."""
+    parts = [NOTE, "# Command line\n", "Results go to stdout, talk and errors to stderr.\n", EXIT_CODES]
+    context = click.Context(cli, info_name="gpuprof", max_content_width=WIDTH, terminal_width=WIDTH)
+    parts.append(_help_block("gpuprof", cli.get_help(context)))
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        parts.extend(_command_blocks(command, f"gpuprof {name}", context))
+    return "\n".join(parts)
+
+
+EXIT_CODES = """| exit code | meaning |
+|---|---|
+| 0 | done |
+| 2 | the command line is wrong |
+| 3 | the environment lacks something: no ncu, no GPU, no permission |
+| 4 | the profiled program failed |
+| 5 | a file cannot be read, or is damaged |
+| 6 | a regression was found |
+"""
+
+
+def _command_blocks(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    context = click.Context(
+        command, info_name=name.rsplit(maxsplit=1)[-1], parent=parent, max_content_width=WIDTH, terminal_width=WIDTH
+    )
+    yield _help_block(name, command.get_help(context))
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            assert found is not None
+            yield from _command_blocks(found, f"{name} {child}", context)
+
+
+def _help_block(name: str, text: str) -> str:
+    return f"## `{name}`\n\n```text\n{text}\n```\n"
+
+
+def schema_page() -> str:
+    """The JSON Schema of `show --format json`, from the session's types."""
+    definitions: dict[str, Any] = {}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpuprof session, version 1",
+        **_record(Session, definitions),
+        "$defs": dict(sorted(definitions.items())),
+    }
+    schema["properties"]["schema_version"] = {"const": 1}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _record(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind, localns={"pandas": None})
+    properties = {}
+    for field in dataclasses.fields(kind):
+        shape = _shape(hints[field.name], definitions)
+        allowed = ENUMS.get((kind.__name__, field.name))
+        properties[field.name] = {"enum": allowed} if allowed else shape
+    description = (kind.__doc__ or "").strip().split("\n")[0]
+    return {
+        "type": "object",
+        "description": description,
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _shape(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin = get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [_shape(choice, definitions) for choice in get_args(kind)]}
+    if origin is tuple:
+        return _array(get_args(kind), definitions)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}
+            definitions[kind.__name__] = _record(kind, definitions)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    names = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
+    return {"type": names[kind]}
+
+
+def _array(items: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
+    if not items:
+        return {"type": "array", "maxItems": 0}
+    if items[-1] is Ellipsis:
+        return {"type": "array", "items": _shape(items[0], definitions)}
+    shapes = [_shape(item, definitions) for item in items]
+    return {"type": "array", "prefixItems": shapes, "minItems": len(shapes), "maxItems": len(shapes)}
+
+
+def hardware_page() -> str:
+    """Every GPU and architecture that ships, in a table."""
+    library = SpecLibrary(folders=(data_dir("specs"),))
+    lines = [NOTE, "# Hardware\n", HARDWARE_INTRO]
+    lines += [
+        "| spec | GPU | arch | SMs | boost clock | DRAM | FP32 | FP16 tensor |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for path in library.gpu_files():
+        gpu = load_gpu(path)
+        rated = {key: format_si(fact.value, fact.unit) + _mark(fact.confirmed) for key, fact in gpu.rated.items()}
+        boost = gpu.facts.get("boost_clock")
+        cells = (
+            f"`{gpu.name}`",
+            gpu.title,
+            gpu.arch,
+            f"{gpu.facts['sm_count'].value:.0f}",
+            format_si(boost.value, "Hz") + _mark(boost.confirmed) if boost else "",
+            rated.get(ComputeKey("dram"), ""),
+            rated.get(ComputeKey("fp32"), ""),
+            rated.get(ComputeKey("tensor.fp16", "fp32"), ""),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "## Architectures\n", *_arch_table(library)]
+    return "\n".join(lines) + "\n"
+
+
+HARDWARE_INTRO = """`gpuprof specs show NAME` has every fact with its source. Peaks are the datasheets', dense;
+tensor peaks accumulate in FP32. A star marks a fact that nobody of this project has seen in the source named.
+"""
+
+
+def _mark(confirmed: bool) -> str:
+    return "" if confirmed else "\\*"
+
+
+def _arch_table(library: SpecLibrary) -> Iterator[str]:
+    yield "| arch | family | chips | warps per SM | shared memory per SM | FP32 FLOP/clk/SM | L2 port, B/clk |"
+    yield "|---|---|---|--:|--:|--:|--:|"
+    for arch in _archs(library):
+        fp32, l2 = arch.compute.get(ComputeKey("fp32")), arch.bandwidth.get("l2")
+        yield (
+            f"| {arch.name} | {arch.family} | {', '.join(arch.chips)} | {arch.limit('warps_per_sm')} "
+            f"| {arch.limit('shared_per_sm') // 1024} KiB | {_rate(fp32)} | {_rate(l2)} |"
+        )
+
+
+def _rate(fact: Any) -> str:
+    return f"{significant(fact.value, 6, strip=True)}{_mark(fact.confirmed)}" if fact is not None else ""
+
+
+def _archs(library: SpecLibrary) -> list[ArchSpec]:
+    found = [library.arch(path.stem) for path in library.arch_files()]
+    return sorted((arch for arch in found if arch is not None), key=lambda arch: float(arch.compute_capability))
+
+
+def counters_page() -> str:
+    """The chains of metrics behind every quantity, per architecture."""
+    archs = _archs(SpecLibrary(folders=(data_dir("specs"),)))
+    lines = [NOTE, "# Counters\n", COUNTERS_INTRO]
+    for quantity in sorted({name for arch in archs for name in arch.counters}):
+        lines.append(f"## `{quantity}`\n")
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for arch in archs:
+            chain = arch.counters.get(quantity)
+            if chain is not None:
+                groups.setdefault(tuple(_link_text(link) for link in chain), []).append(arch.name)
+        for links, names in groups.items():
+            lines.append(f"{', '.join(names)}:\n")
+            lines += [f"{index}. {text}" for index, text in enumerate(links, 1)]
+            lines.append("")
+    return "\n".join(lines)
+
+
+COUNTERS_INTRO = """For each quantity the ways to obtain it, in the order in which they are tried: the first whose
+metrics are all in the report counts.
+What `how` means is told in `specs/README.md`.
+"""
+
+
+def _link_text(link: Any) -> str:
+    terms = " + ".join(
+        name if factor == 1 else f"{significant(factor, 6, strip=True)} × {name}" for name, factor in link.terms
+    )
+    basis = "" if link.basis == "counted" else f", {link.basis}"
+    what = f": `{terms}`" if terms else ""
+    definition = f" ({link.definition})" if link.definition else ""
+    return f"{link.how}{basis}{what}{definition}"
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "session.schema.json": schema_page,
+    "hardware.md": hardware_page,
+    "counters.md": counters_page,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+"""Results to stdout as UTF-8, whatever the locale says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines to stdout; characters that UTF-8 cannot hold are escaped."""
+    out = click.get_binary_stream("stdout")
+    out.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in lines)
+    out.flush()

@@ -1,0 +1,193 @@
+"""`gpuprof roofline FILE…`: the roofline as SVG, PNG and HTML with a short text, or its data as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite, selecting
+from gpuprof.cli.output import write_lines
+from gpuprof.cli.report import warn, write_files
+from gpuprof.cli.select import select_kernels
+
+if TYPE_CHECKING:
+    from gpuprof.model.session import Session
+    from gpuprof.present.figures import FigurePoint, RooflineFigure
+
+
+@click.command("roofline")
+@input_files
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("gpuprof-roofline"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for roofline.svg, roofline.png and roofline.html.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["dram", "l2", "l1"]),
+    help="Memory level of the intensities. Default: dram, or all three levels where there is one kernel.",
+)
+@click.option(
+    "--ceiling",
+    type=click.Choice(["at-clock", "rated"]),
+    default="at-clock",
+    show_default=True,
+    help="What percentages refer to.",
+)
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: figure data to stdout, no files.",
+)
+@selecting
+@reading
+@overwriting
+def command(
+    files: tuple[str, ...],
+    folder: Path,
+    level: str | None,
+    ceiling: str,
+    theme: Literal["light", "dark"],
+    form: str,
+    kernel: str | None,
+    top: int,
+    spec: str | None,
+    salvage: bool,
+    force: bool,
+) -> None:
+    """Draw the rooflines of a report as SVG, PNG and HTML.
+
+    FILE is a .ncu-rep, an ncu CSV export or a session.json. Each point is a kernel; the text names intensity, what it
+    reaches, what the roof allows there, and which side of the roof binds.
+    """
+    from gpuprof.api import load
+
+    session = load(*files, spec=spec, salvage=salvage)
+    warn(session)
+    chosen = replace(session, kernels=tuple(select_kernels(session, kernel)))
+    figures = _figures(chosen, level, ceiling)
+    if form == "json":
+        write_lines(_json_lines(session, figures))
+        return
+    pictures = _picture_paths(figures, folder)
+    page_path = folder / "roofline.html"
+    refuse_overwrite([*pictures, page_path], force=force)
+    page = _page(session, chosen, level or "dram", ceiling)
+    write_files({**_pictures(figures, pictures, theme), page_path: page})
+    write_lines(_summary(session, figures, top))
+    _say_what_was_written(figures, [*pictures, page_path], files)
+
+
+def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:
+    """Return one kernel's figure of all levels, or an overview of every GPU that ran a kernel."""
+    from gpuprof.present.figures import hierarchical, overview
+
+    if len(session.kernels) == 1 and level is None:
+        return [hierarchical(session, session.kernels[0].id, ceiling)]
+    used = sorted({kernel.device for kernel in session.kernels})
+    return [overview(session, device, level or "dram", ceiling) for device in used]
+
+
+def _json_lines(session: Session, figures: Sequence[RooflineFigure]) -> Iterator[str]:
+    from gpuprof.present.json_out import plain
+
+    document = {
+        "schema_version": session.schema_version,
+        "gpuprof_version": session.gpuprof_version,
+        "figures": [plain(figure) for figure in figures],
+    }
+    yield json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def _picture_paths(figures: Sequence[RooflineFigure], folder: Path) -> list[Path]:
+    """Return two names for each figure: the first GPU's have no number."""
+    stems = ["roofline" if index == 0 else f"roofline-gpu{figure.device}" for index, figure in enumerate(figures)]
+    return [folder / f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")]
+
+
+def _pictures(
+    figures: Sequence[RooflineFigure], paths: Sequence[Path], theme: Literal["light", "dark"]
+) -> dict[Path, bytes]:
+    from gpuprof.present.plot import render_png, render_svg
+
+    contents: list[bytes] = []
+    for figure in figures:
+        contents += [render_svg(figure, theme).encode("utf-8", "backslashreplace"), render_png(figure, theme)]
+    return dict(zip(paths, contents, strict=True))
+
+
+def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
+    from gpuprof.present.html import render_html
+
+    wanted = {kernel.id for kernel in chosen.kernels}
+    return render_html(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
+
+
+def _summary(session: Session, figures: Sequence[RooflineFigure], top: int) -> Iterator[str]:
+    """Yield the text: the totals, then the points of the first `top` kernels (0: all), then what is not drawn."""
+    from gpuprof.present import words
+    from gpuprof.present.text import printable
+
+    yield printable(words.totals_text(session))
+    for figure in figures:
+        yield ""
+        yield printable(figure.title)
+        kernels = list(dict.fromkeys(point.kernel for point in figure.points))
+        shown = kernels[:top] if top else kernels
+        for kernel in shown:
+            points = [point for point in figure.points if point.kernel == kernel]
+            yield printable(_kernel_line(points[0]))
+            for point in points:
+                yield f"   {_point_line(point)}"
+        if len(shown) < len(kernels):
+            yield f"… and {len(kernels) - len(shown)} more; --top 0 shows all"
+        for note in figure.notes:
+            yield printable(note)
+
+
+def _kernel_line(point: FigurePoint) -> str:
+    from gpuprof.units import format_percent
+
+    share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
+    return f"#{point.kernel} {point.label}{share}"
+
+
+def _point_line(point: FigurePoint) -> str:
+    from gpuprof.present import words
+    from gpuprof.units import format_percent, format_si
+
+    unit = words.work_unit(point.path)
+    intensity = format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B")
+    mark = ", estimated" if point.estimated else ""
+    return (
+        f"{words.path_name(point.path)} {intensity} of {words.LEVEL_NAMES[point.level]}: "
+        f"{format_si(point.flop_per_s, unit)}, {format_percent(point.fraction_of_roof)} of "
+        f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, {point.bound} bound{mark}"
+    )
+
+
+def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Path], files: Sequence[str]) -> None:
+    from gpuprof.present.text import printable
+
+    if not any(figure.points for figure in figures):
+        click.echo("note: no kernel has a roofline point; the figure shows the roofs alone", err=True)
+    names = ", ".join(path.name for path in paths)
+    first = next((point.kernel for figure in figures for point in figure.points), None)
+    more = f" --kernel '#{first}'" if first is not None else ""
+    next_step = f"gpuprof show {shlex.join(files)}{more}"
+    click.echo(printable(f"wrote {names} to {paths[0].parent}; next: {next_step}"), err=True)

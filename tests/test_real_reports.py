@@ -1,0 +1,205 @@
+"""What must hold on every real report: our values against NVIDIA's own reader, rules and counters."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ncu_report
+import pytest
+
+import gpuprof
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.ceilings import Hardware, blended_rate
+from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
+from gpuprof.model.report import Launch, Report
+from gpuprof.model.session import Session
+from gpuprof.read.ncu_rep import read_ncu_rep
+
+LIBRARY = SpecLibrary()
+
+
+def native_actions(path: Path) -> Iterator[Any]:
+    context = ncu_report.load_report(str(path))
+    for index in range(context.num_ranges()):
+        yield from context.range_by_idx(index)
+
+
+def native_value(action: Any, name: str) -> float | None:
+    metric = action.metric_by_name(name)
+    value = metric.value() if metric is not None else None
+    return float(value) if value is not None and not math.isnan(value) else None
+
+
+def pairs(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Every kernel of our session beside NVIDIA's own view of it."""
+    session = gpuprof.load(path)
+    actions = list(native_actions(path))
+    assert len(session.kernels) == len(actions)
+    yield from zip(session.kernels, actions, strict=True)
+
+
+def hardware(report: Report) -> Hardware:
+    device = report.devices[0]
+    arch = LIBRARY.arch_of(device.compute_capability or "")
+    assert arch is not None
+    return Hardware.of(arch, LIBRARY.match(device), device)
+
+
+def test_names_grids_blocks_and_durations_are_those_of_ncu_report(real_report: Path) -> None:
+    for kernel, action in pairs(real_report):
+        assert kernel.demangled == action.name(action.NameBase_DEMANGLED)
+        for size, which in ((kernel.grid, "grid"), (kernel.block, "block")):
+            native = tuple(native_value(action, f"launch__{which}_dim_{axis}") for axis in "xyz")
+            if all(native):
+                assert size == native
+            total = native_value(action, f"launch__{which}_size")
+            if total and size is not None:
+                assert size[0] * size[1] * size[2] == total
+        nanoseconds = native_value(action, "gpu__time_duration.sum")
+        assert kernel.duration_s == (pytest.approx(nanoseconds * 1e-9, rel=1e-12) if nanoseconds else None)
+
+
+def test_theoretical_occupancy_is_that_of_ncu(real_report: Path) -> None:
+    compared = 0
+    for kernel, action in pairs(real_report):
+        percent = native_value(action, "sm__maximum_warps_per_active_cycle_pct")
+        if percent is not None:
+            assert kernel.occupancy.theoretical * 100 == pytest.approx(percent, abs=0.1)
+            compared += 1
+    assert compared > 0
+
+
+ROOFLINE_RULE = re.compile(
+    r"achieved (?: ?close to )? ?(\d+)% of this device's fp32 peak .*? and (?: ?close to )? ?(\d+)% of"
+)
+
+
+def test_fraction_of_fp32_and_fp64_peak_is_what_ncu_prints() -> None:
+    compared = 0
+    for path in sorted((Path(__file__).parents[2] / "shared" / "reports").glob("*.ncu-rep")):
+        for kernel, action in pairs(path):
+            for rule in action.rule_results_as_dicts():
+                found = ROOFLINE_RULE.search(rule.get("rule_message", {}).get("message", ""))
+                if found is None or not native_value(action, "gpu__time_duration.sum"):
+                    continue
+                for percent, name in ((found[1], "fp32"), (found[2], "fp64")):
+                    assert round(100 * fraction_of_peak(kernel, action, name)) == int(percent)
+                compared += 1
+    if not compared:
+        pytest.skip("no real reports lie beside the checkout (../shared/reports)")
+    assert compared >= 25
+
+
+def fraction_of_peak(kernel: Any, action: Any, path: str) -> float:
+    """FLOP/s of a path over its at-clock peak, from our own figures alone."""
+    work = next(work for work in kernel.work if work.path == path)
+    opcode = {"fp32": "ffma", "fp64": "dfma"}[path]
+    peak = native_value(action, f"sm__sass_thread_inst_executed_op_{opcode}_pred_on.sum.peak_sustained")
+    assert peak is not None
+    return float(work.flop_per_s / (2 * peak * kernel.sm_clock_hz))
+
+
+def test_flop_per_second_equal_ncus_roofline_values(real_report: Path) -> None:
+    """NVIDIA's roofline: (adds + multiplies + 2 × fused) per SM cycle × SM clock."""
+    letters = {"fp32": "f", "fp64": "d"}
+    for kernel, action in pairs(real_report):
+        for work in kernel.work:
+            terms = [
+                native_value(
+                    action,
+                    f"smsp__sass_thread_inst_executed_op_{letters.get(work.path)}{op}_pred_on.sum.per_cycle_elapsed",
+                )
+                for op in ("add", "mul", "fma")
+            ]
+            clock = native_value(action, "smsp__cycles_elapsed.avg.per_second")
+            if None in terms or clock is None:
+                continue
+            add, multiply, fused = (float(term) for term in terms if term is not None)
+            assert work.flop_per_s == pytest.approx((add + multiply + 2 * fused) * clock, rel=2e-4)
+
+
+def test_fp32_flop_from_opcodes_equal_those_from_counters(real_report: Path) -> None:
+    report = read_ncu_rep(real_report)
+    chain = hardware(report).arch.counters["work.fp32"]
+    by_counter = tuple(link for link in chain if link.how != "thread-opcodes")
+    by_opcode = tuple(link for link in chain if link.how == "thread-opcodes")
+    for launch in report:
+        clocks = clocks_of(launch)
+        counted = evaluate(by_counter, "work.fp32", launch.metrics, clocks)
+        opcodes = evaluate(by_opcode, "work.fp32", launch.metrics, clocks)
+        if isinstance(counted, Counted) and isinstance(opcodes, Counted):
+            assert opcodes.value == pytest.approx(counted.value, rel=2e-3, abs=1)
+
+
+def clocks_of(launch: Launch) -> Clocks:
+    number = launch.metrics.number
+    return Clocks(duration_s=number("gpu__time_duration.sum"), sm_hz=number("sm__cycles_elapsed.avg.per_second"))
+
+
+def test_tensor_flop_over_peak_cycles_equal_the_busy_tensor_pipe(real_report: Path) -> None:
+    report = read_ncu_rep(real_report)
+    rates = hardware(report).rates
+    for launch in report:
+        split = {key: flop for key, flop in (tensor_split(launch.metrics) or {}).items() if flop}
+        active = launch.metrics.number("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed")
+        if split and active:
+            assert busy_fraction(launch, split, rates) * 100 == pytest.approx(active, rel=0.015)
+
+
+def busy_fraction(launch: Launch, split: Mapping[ComputeKey, float | None], rates: Any) -> float:
+    """Σ over the instruction kinds of FLOP ÷ (rate per SM and clock × SMs × cycles)."""
+    sms = launch.metrics.number("device__attribute_multiprocessor_count")
+    clocks = clocks_of(launch)
+    assert sms and clocks.sm_hz and clocks.duration_s
+    cycles = clocks.sm_hz * clocks.duration_s
+    busy = 0.0
+    for key, flop in split.items():
+        rate = blended_rate(key.path, {key: 1.0}, rates)
+        assert rate is not None and flop is not None, f"no rate for {key}"
+        busy += flop / (rate.value * sms * cycles)
+    return busy
+
+
+def test_stall_shares_sum_to_one(real_report: Path) -> None:
+    for kernel in gpuprof.load(real_report).kernels:
+        for family in {stall.family for stall in kernel.stalls}:
+            assert sum(stall.share for stall in kernel.stalls if stall.family == family) == pytest.approx(1.0)
+
+
+def test_every_report_matches_a_product_spec(real_report: Path) -> None:
+    session = gpuprof.load(real_report)
+    assert all(device.spec is not None for device in session.devices)
+
+
+def test_constant_loads_are_no_fp16_work(reports: Path) -> None:
+    session = gpuprof.load(reports / "sglang-profile.ncu-rep")
+    fp16 = [work for kernel in session.kernels for work in kernel.work if work.path == "fp16"]
+    assert fp16 and all(work.flop == 0 and work.basis == "counted" for work in fp16)
+
+
+def test_details_of_a_report_are_there_for_a_diagnosis(reports: Path) -> None:
+    report = read_ncu_rep(reports / "cutlass-report-s8-persist.ncu-rep")
+    launch = report.launches[0]
+    assert launch.ranges == ("NCUTEST",)
+    assert any(name.endswith("mma_base.h") and text for name, text in launch.details.source_files().items())
+    assert any(rule.rule == "SOLBottleneck" for rule in launch.details.rule_results())
+    listing = launch.details.instructions()
+    hot = max(listing, key=lambda entry: entry.counts.get("smsp__pcsamp_sample_count", 0.0))
+    assert hot.sass and hot.file and hot.line
+    assert sum(entry.counts.get("smsp__pcsamp_sample_count", 0) for entry in listing) == launch.metrics.number(
+        "smsp__pcsamp_sample_count"
+    )
+    words = launch.details.machine_words()
+    assert set(words) <= {entry.pc for entry in listing} and len(words) >= len(listing) - 1
+
+
+def test_cuprof_reports_have_grids_and_no_durations(reports: Path) -> None:
+    session: Session = gpuprof.load(reports / "darknet-profile.nsight-cuprof-report")
+    assert all(kernel.grid is not None and kernel.duration_s is None for kernel in session.kernels)
+    assert all(kernel.time_share is None for kernel in session.kernels)
+    assert any("duration" in entry.what for entry in session.kernels[0].missing)

@@ -1,0 +1,54 @@
+"""The generated reference is current, and what the commands print fits the schema in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import gpuprof
+from gpuprof.model.analyse import analyse
+from gpuprof.model.session import Session
+from gpuprof.present.json_out import session_lines
+from tests import builders
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema.Draft202012Validator:
+    text = (ROOT / "docs" / "reference" / "session.schema.json").read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def to_json(session: Session) -> object:
+    return json.loads("\n".join(session_lines(session)))
+
+
+def test_the_generated_reference_is_current() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_hand_made_session_fits_the_schema(schema: jsonschema.Draft202012Validator) -> None:
+    session = analyse(
+        [builders.report(builders.launch(builders.FLOP_1), builders.launch({}))], builders.hardware_of, "1"
+    )
+    schema.validate(to_json(session))
+
+
+def test_real_sessions_fit_the_schema(real_report: Path, schema: jsonschema.Draft202012Validator) -> None:
+    schema.validate(to_json(gpuprof.load(real_report)))
+
+
+@pytest.mark.parametrize("field", ["schema_version", "kernels", "devices"])
+def test_the_schema_refuses_a_session_without_a_field(field: str, schema: jsonschema.Draft202012Validator) -> None:
+    session = to_json(analyse([builders.report(builders.launch({}))], builders.hardware_of, "1"))
+    assert isinstance(session, dict)
+    del session[field]
+    assert not schema.is_valid(session)

@@ -1,0 +1,88 @@
+"""A session survives its JSON, and a broken one is refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpuprof
+from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.model.analyse import analyse
+from gpuprof.model.session import Session
+from gpuprof.present.json_out import session_lines
+from gpuprof.read.session_json import read_session
+from tests import builders
+
+
+def example() -> Session:
+    launches = builders.launch(builders.FLOP_1, name="κ<1> \x1b[31m"), builders.launch({})
+    return analyse([builders.report(*launches)], builders.hardware_of, "9.9")
+
+
+def text_of(session: Session) -> str:
+    return "\n".join(session_lines(session))
+
+
+def test_a_session_reads_back_equal() -> None:
+    session = example()
+    assert read_session(text_of(session), "s.json") == session
+
+
+def test_real_sessions_read_back_equal(real_report: Path) -> None:
+    session = gpuprof.load(real_report)
+    assert read_session(text_of(session), "s.json") == session
+
+
+def test_a_saved_session_is_loaded_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "session.json"
+    path.write_text(text_of(example()), encoding="utf-8")
+    assert gpuprof.load(path) == example()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema_version": 2}, "newer than the 1"),
+        ({"schema_version": 0}, "older than the 1"),
+        ({"kernels": 5}, "kernels is not a list"),
+        ({"kernels": [{}]}, r"kernels\[0\] has no id"),
+        ({"devices": []}, "names a device or source that is not there"),
+        ({"gpuprof_version": None}, "gpuprof_version is None"),
+        ({"ranking": [1]}, "ranking should be empty"),
+    ],
+)
+def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object], words: str) -> None:
+    data = json.loads(text_of(example())) | change
+    with pytest.raises(InputError, match=words):
+        read_session(json.dumps(data), "s.json")
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"schema_version": NaN}', "[" * 100_000, '{"a": 1}'])
+def test_other_json_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        read_session(text, "s.json")
+
+
+@given(st.data())
+def test_a_value_replaced_anywhere_gives_a_session_or_an_error(data: st.DataObject) -> None:
+    document = json.loads(text_of(example()))
+    node: object = document
+    for _ in range(data.draw(st.integers(1, 6))):
+        if not isinstance(node, (dict, list)) or not node:
+            break
+        key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+        parent, node = node, node[key]  # type: ignore[index]
+    values = (
+        st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.floats(allow_nan=False)
+    )
+    parent[key] = data.draw(values)  # type: ignore[index]
+    try:
+        session = read_session(json.dumps(document, allow_nan=True), "s.json")
+    except GpuprofError as error:
+        assert isinstance(error, (InputError, DamagedInput))
+    else:
+        assert isinstance(session, Session)

@@ -1,0 +1,212 @@
+"""`gpuprof show` and the errors around it, as a user meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import builders, ncu_bytes
+from tests.conftest import REPORTS
+
+HOSTILE = 'evil<"\x1b[31m|`$(x)`\u202e>'
+
+
+def gpuprof(*arguments: str | Path, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, away from a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "gpuprof", *map(str, arguments)],
+        input=stdin, capture_output=True, encoding="utf-8", check=False, timeout=60,
+        env={**os.environ, "COLUMNS": "80", **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """A small report of our own making: the hand-worked FP32 kernel and a hostile name."""
+    work = dict(builders.FLOP_1) | {"gpu__time_duration.sum": 1000.0}
+    path = tmp_path / "small.ncu-rep"
+    path.write_bytes(
+        ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **work}), (HOSTILE, {"gpu__time_duration.sum": 3000.0})])
+    )
+    return path
+
+
+def test_the_table_fits_80_columns_and_has_no_colour_when_piped(report: Path) -> None:
+    done = gpuprof("show", report)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+    assert "2 profiled launches" in done.stdout
+    assert "saxpy" in done.stdout
+
+
+def test_json_is_the_contract_on_stdout_alone(report: Path) -> None:
+    done = gpuprof("show", "--format", "json", "--sort", "launch", report)
+    session = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert session["schema_version"] == 1
+    assert [kernel["name"] for kernel in session["kernels"]] == ["saxpy", HOSTILE]
+    assert session["devices"][0]["spec"] == "a100-80gb-pcie"
+
+
+def test_csv_and_markdown_keep_hostile_names_in_their_cell(report: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(gpuprof("show", "--format", "csv", report).stdout)))
+    assert len(rows) == 2
+    assert "\x1b" not in rows[1]["name"]
+    markdown = gpuprof("show", "--format", "md", report).stdout
+    table = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len(table) == 4
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 8 for line in table)
+    assert "<" not in re.sub(r"\\<", "", markdown)
+
+
+def test_kernels_are_picked_by_name_or_number_and_sorted(report: Path) -> None:
+    assert "#0 saxpy" in gpuprof("show", "--kernel", "^sax", report).stdout
+    assert "#1 " in gpuprof("show", "--kernel", "#1", report).stdout
+    by_launch = json.loads(gpuprof("show", "--format", "json", "--sort", "launch", report).stdout)
+    by_time = json.loads(gpuprof("show", "--format", "json", "--sort", "time", report).stdout)
+    assert [kernel["id"] for kernel in by_launch["kernels"]] == [0, 1]
+    assert [kernel["id"] for kernel in by_time["kernels"]] == [1, 0]
+
+
+def test_a_session_written_as_json_is_shown_again_the_same(report: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "session.json"
+    saved.write_text(gpuprof("show", "--format", "json", "--sort", "launch", report).stdout, encoding="utf-8")
+    assert gpuprof("show", saved).stdout == gpuprof("show", report).stdout
+
+
+def test_two_reports_are_one_run(report: Path) -> None:
+    done = gpuprof("show", "--format", "json", report, report)
+    session = json.loads(done.stdout)
+    assert sorted(kernel["source"] for kernel in session["kernels"]) == [0, 0, 1, 1]
+    assert len(session["sources"]) == 2
+    assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
+
+
+def test_a_locale_without_unicode_is_no_obstacle(report: Path) -> None:
+    done = gpuprof("show", report, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0, done.stderr
+    assert "saxpy" in done.stdout
+
+
+def test_csv_can_be_piped_in() -> None:
+    text = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
+    done = gpuprof("show", "--format", "json", "-", stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kernels"][0]["duration_s"] == pytest.approx(5e-6)
+
+
+FILES = {
+    "lfs.ncu-rep": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS pointer"),
+    "empty.ncu-rep": (b"", "is empty"),
+    "text.ncu-rep": (b"hello", "does not start with NVR"),
+    "trace.nsys-rep": (b"\x00\x01", "Nsight Systems report"),
+    "db.sqlite": (b"SQLite format 3\0....", "SQLite database"),
+    "trace.json.gz": (b"\x1f\x8b\x08....", "compressed"),
+    "packed.ncu-repz": (b"PK\x03\x04", "compressed Nsight Compute report"),
+    "noise.bin": (b"ab\0cd", "binary data"),
+    "log.txt": (b"==ERROR== The application returned an error code (2).\n", "error code"),
+    "other.json": (b'{"a": 1}', "not a gpuprof session"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_file_that_is_no_report_is_named_for_what_it_is(name: str, tmp_path: Path) -> None:
+    content, words = FILES[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    done = gpuprof("show", path)
+    assert done.returncode == 5
+    assert words in done.stderr and name in done.stderr
+    assert "Traceback" not in done.stderr and done.stdout == ""
+
+
+def test_a_missing_file_and_a_directory_say_what_to_do(tmp_path: Path, report: Path) -> None:
+    missing = gpuprof("show", tmp_path / "nope.ncu-rep")
+    assert missing.returncode == 5 and "does not exist" in missing.stderr and "small.ncu-rep" in missing.stderr
+    folder = gpuprof("show", report.parent)
+    assert folder.returncode == 5 and "is a directory" in folder.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show"],
+        ["show", "--format", "yaml", "x"],
+        ["nonsense"],
+        ["show", "--kernel", "(", "{report}"],
+        ["show", "--kernel", "zz", "{report}"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], report: Path) -> None:
+    done = gpuprof(*(argument.format(report=report) for argument in arguments))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_gpu_spec_names_near_ones(report: Path) -> None:
+    done = gpuprof("show", "--spec", "a100-80gb", report)
+    assert done.returncode == 5
+    assert "a100-80gb-pcie" in done.stderr
+
+
+def test_the_spec_of_another_architecture_is_refused(report: Path) -> None:
+    done = gpuprof("show", "--spec", "h100-sxm", report)
+    assert done.returncode == 5 and "sm_90" in done.stderr and "sm_80" in done.stderr
+
+
+def test_damage_is_exit_code_5_and_salvage_shows_the_rest(report: Path) -> None:
+    report.write_bytes(report.read_bytes()[:-9])
+    refused = gpuprof("show", report)
+    assert refused.returncode == 5 and "is damaged: at byte" in refused.stderr
+    two = ncu_bytes.report(
+        ncu_bytes.block([ncu_bytes.launch("kept", {0: 5.0})], ["gpu__time_duration.sum"]),
+        ncu_bytes.block([ncu_bytes.launch("lost", {0: 5.0})]),
+    )
+    report.write_bytes(two[:-9])
+    salvaged = gpuprof("show", "--salvage", report)
+    assert salvaged.returncode == 0, salvaged.stderr
+    assert "kept" in salvaged.stdout and "lost" not in salvaged.stdout
+    assert "1 kernel could be read" in " ".join(salvaged.stdout.split())
+
+
+def test_help_imports_no_heavy_module() -> None:
+    code = (
+        "import sys, gpuprof.cli.main as m; m.cli.main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for heavy in ("'numpy'", "'pandas'", "'rich'", "'matplotlib'", "'ncu_report'", "'yaml'", "'jinja2'"):
+        assert heavy not in done.stdout
+
+
+def test_json_imports_neither_numpy_nor_pandas_nor_rich(report: Path) -> None:
+    code = (
+        "import sys, gpuprof.cli.main as m;"
+        "m.cli.main(['show', '--format', 'json', sys.argv[1]], standalone_mode=False);"
+        "sys.stderr.write(repr(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(report)], capture_output=True, text=True, check=True)
+    for heavy in ("'numpy'", "'pandas'", "'rich'", "'matplotlib'", "'jinja2'"):
+        assert heavy not in done.stderr
+
+
+def test_a_closed_pipe_is_no_error(report: Path) -> None:
+    command = f"{sys.executable} -m gpuprof show --format json {report} | head -c 10"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr and "error" not in done.stderr
+
+
+@pytest.mark.skipif(not REPORTS.is_dir(), reason="no real reports lie beside the checkout (../shared/reports)")
+@pytest.mark.parametrize("name", ["rtx5090-details.csv", "rtx5090-roofline-section.csv", "bert-torch-details.csv"])
+def test_real_csv_exports_are_shown(name: str) -> None:
+    done = gpuprof("show", REPORTS / "csv" / name)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80

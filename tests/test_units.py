@@ -1,0 +1,156 @@
+"""Units: worked examples, and round trips for arbitrary numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.units import (
+    BINARY_PREFIXES,
+    DECIMAL_PREFIXES,
+    Quantity,
+    format_binary,
+    format_percent,
+    format_si,
+    ncu_unit,
+    parse_quantity,
+    significant,
+)
+
+SCALED = ("FLOP/s", "OP/s", "bit/s", "B/s", "FLOP", "bit", "Hz", "B", "W")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("4.8 TB/s", 4.8e12, "B/s"),
+        ("40 MiB", 41943040.0, "B"),
+        ("1410 MHz", 1.41e9, "Hz"),
+        ("2048 FLOP/clk/SM", 2048.0, "FLOP/clk/SM"),
+        ("12.5 Gbit/s", 1.25e10, "bit/s"),
+        ("64 warp", 64.0, "warp"),
+        ("2 us", 2e-6, "s"),
+        ("2 µs", 2e-6, "s"),
+        ("5 ms", 5e-3, "s"),
+        ("1e3 kB", 1e6, "B"),
+        (".5 TOP/s", 5e11, "OP/s"),
+        ("7", 7.0, ""),
+        ("50 %", 50.0, "%"),
+    ],
+)
+def test_quantities(text: str, value: float, unit: str) -> None:
+    quantity = parse_quantity(text)
+    assert quantity.unit == unit
+    assert quantity.value == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "MHz", "1 Mhz", "1 GiHz", "1 XB", "1,5 GB", "1 GB/sec", "0x10 B", "nan B", "1e400 B"]
+)
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_quantity(text)
+
+
+@given(
+    st.floats(0, 1e9, allow_nan=False),
+    st.sampled_from([(prefix, factor, unit) for prefix, factor in DECIMAL_PREFIXES.items() for unit in SCALED]),
+)
+def test_a_decimal_prefix_multiplies(number: float, unit: tuple[str, float, str]) -> None:
+    prefix, factor, base = unit
+    assert parse_quantity(f"{number!r} {prefix}{base}") == Quantity(number * factor, base)
+
+
+@given(st.integers(0, 2**40), st.sampled_from(sorted(BINARY_PREFIXES)), st.sampled_from(["B", "B/s"]))
+def test_a_binary_prefix_is_for_bytes(number: int, prefix: str, unit: str) -> None:
+    assert parse_quantity(f"{number} {prefix}{unit}") == Quantity(number * BINARY_PREFIXES[prefix], unit)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
+    try:
+        quantity = parse_quantity(text)
+    except ValueError:
+        return
+    assert not math.isnan(quantity.value)
+
+
+@given(st.floats(1e-3, 9.99e17), st.sampled_from(SCALED))
+def test_what_format_si_writes_can_be_read_back(value: float, unit: str) -> None:
+    read = parse_quantity(format_si(value, unit, digits=6))
+    assert read.unit == unit
+    assert read.value == pytest.approx(value, rel=1e-5)
+
+
+@given(st.floats(1e-11, 9e3))
+def test_times_can_be_read_back(value: float) -> None:
+    read = parse_quantity(format_si(value, "s", digits=6))
+    assert read.unit == "s"
+    assert read.value == pytest.approx(value, rel=1e-5)
+
+
+@given(st.floats(1, 2.0**49))
+def test_what_format_binary_writes_can_be_read_back(value: float) -> None:
+    assert parse_quantity(format_binary(value, digits=6)).value == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (4.8e12, "B/s", "4.80 TB/s"),
+        (999.7, "B/s", "1.00 kB/s"),
+        (1.23e-6, "s", "1.23 µs"),
+        (0.0, "B", "0 B"),
+        (1830e6, "Hz", "1.83 GHz"),
+        (120.0, "s", "120 s"),
+        (float("inf"), "B", "inf B"),
+    ],
+)  # fmt: skip
+def test_format_si(value: float, unit: str, text: str) -> None:
+    assert format_si(value, unit) == text
+
+
+def test_format_binary_and_percent() -> None:
+    assert format_binary(41943040) == "40 MiB"
+    assert format_binary(132644864, digits=4) == "126.5 MiB"
+    assert format_percent(0.612) == "61 %"
+    assert format_percent(0.00001) == "<0.01 %"
+
+
+@given(st.floats(1e-6, 1e15), st.integers(1, 8))
+def test_significant_digits_are_kept(value: float, digits: int) -> None:
+    assert float(significant(value, digits)) == pytest.approx(value, rel=10.0 ** (1 - digits) * 0.51)
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor", "base"),
+    [
+        ("Gbyte/second", 1e9, "byte/s"),
+        ("cycle/nsecond", 1e9, "Hz"),
+        ("usecond", 1e-6, "s"),
+        ("Kbyte/block", 1e3, "byte/block"),
+        ("ns", 1e-9, "s"),
+        ("hz", 1.0, "Hz"),
+        ("Ghz", 1e9, "Hz"),
+        ("sectors", 1.0, "sector"),
+        ("Mbytes", 1e6, "byte"),
+        ("register/thread", 1.0, "register/thread"),
+        ("%", 1.0, "%"),
+        ("", 1.0, ""),
+    ],
+)
+def test_ncu_units(unit: str, factor: float, base: str) -> None:
+    found_factor, found = ncu_unit(unit)
+    assert found == base
+    assert found_factor == pytest.approx(factor)
+
+
+@given(st.text(max_size=40))
+def test_any_ncu_unit_has_a_base(unit: str) -> None:
+    factor, base = ncu_unit(unit)
+    assert factor > 0
+    again_factor, again = ncu_unit(base)
+    assert (again, again_factor) == (base, 1.0)
