@@ -24,7 +24,7 @@ def test_a_whole_report_declares_what_it_holds() -> None:
     assert container.command == "/opt/ncu --cache-control none --clock-control=base -o out ./app"
     assert container.versions == {"Nsight Compute Target": "2024.1.1.0 (build 1)"}
     assert container.created_s == 1_700_000_000
-    assert "gpu__time_duration.sum" in container.strings
+    assert "gpu__time_duration.sum" in container.names
     assert container.processes == ((7, "/opt/app"),)
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.hardware.specs import ComputeKey
+from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import blended_rate
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.profile import profile_launch
-from gpuprof.model.quantities import WARP_OPCODES, Clocks, Counted, evaluate, is_constant_move
+from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
 from gpuprof.model.report import Missing, RecordedDevice
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode

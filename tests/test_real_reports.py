@@ -16,9 +16,10 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
-from gpuprof.model.report import Launch, Report
+from gpuprof.model.report import Launch, Metric, Report
 from gpuprof.model.session import Session
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.units import ncu_unit
 
 LIBRARY = SpecLibrary()
 
@@ -203,3 +204,21 @@ def test_cuprof_reports_have_grids_and_no_durations(reports: Path) -> None:
     assert all(kernel.grid is not None and kernel.duration_s is None for kernel in session.kernels)
     assert all(kernel.time_share is None for kernel in session.kernels)
     assert any("duration" in entry.what for entry in session.kernels[0].missing)
+
+
+def test_every_metric_has_the_value_and_unit_of_the_whole_report(real_report: Path) -> None:
+    """The copy that is read leaves out what is repeated; nothing of it may be lost or changed."""
+    for launch, action in zip(read_ncu_rep(real_report), native_actions(real_report), strict=True):
+        assert launch.metrics.names() == tuple(sorted(action.metric_names()))
+        for name in action.metric_names():
+            assert same_metric(launch.metrics.get(name), action.metric_by_name(name)), name
+
+
+def same_metric(ours: Metric | None, native: Any) -> bool:
+    value = native.value()
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ours is None
+    if isinstance(value, str):
+        return ours == Metric(value, "")
+    factor, unit = ncu_unit(native.unit())
+    return ours is not None and ours.unit == unit and ours.value == pytest.approx(value * factor, rel=1e-12)

@@ -75,11 +75,11 @@ def test_a_value_replaced_anywhere_gives_a_session_or_an_error(data: st.DataObje
         if not isinstance(node, (dict, list)) or not node:
             break
         key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
-        parent, node = node, node[key]  # type: ignore[index]
+        parent, node = node, node[key]
     values = (
         st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.floats(allow_nan=False)
     )
-    parent[key] = data.draw(values)  # type: ignore[index]
+    parent[key] = data.draw(values)
     try:
         session = read_session(json.dumps(document, allow_nan=True), "s.json")
     except GpuprofError as error:

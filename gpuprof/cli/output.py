@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-
-import click
 
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout; characters that UTF-8 cannot hold are escaped."""
-    out = click.get_binary_stream("stdout")
+    sys.stdout.flush()
+    out = sys.stdout.buffer
     out.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in lines)
     out.flush()

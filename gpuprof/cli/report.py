@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite
-from gpuprof.cli.output import write_lines
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def write_report(session: Session, output: Path, *, title: str | None, top: int,
     warn(session)
     page = render_html(session, title=title, top=top, keep_paths=keep_paths)
     write_files({output: page.encode("utf-8", "backslashreplace")})
-    write_lines([printable(verdict(session))])
+    click.echo(printable(verdict(session)))
     click.echo(f"wrote {printable(str(output))}; open it in a browser", err=True)
 
 

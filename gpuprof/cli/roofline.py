@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite, selecting
-from gpuprof.cli.output import write_lines
 from gpuprof.cli.report import warn, write_files
 from gpuprof.cli.select import select_kernels
 
@@ -82,14 +81,15 @@ def command(
     chosen = replace(session, kernels=tuple(select_kernels(session, kernel)))
     figures = _figures(chosen, level, ceiling)
     if form == "json":
-        write_lines(_json_lines(session, figures))
+        click.echo(_json_text(session, figures))
         return
     pictures = _picture_paths(figures, folder)
     page_path = folder / "roofline.html"
     refuse_overwrite([*pictures, page_path], force=force)
     page = _page(session, chosen, level or "dram", ceiling)
     write_files({**_pictures(figures, pictures, theme), page_path: page})
-    write_lines(_summary(session, figures, top))
+    for line in _summary(session, figures, top):
+        click.echo(line)
     _say_what_was_written(figures, [*pictures, page_path], files)
 
 
@@ -103,7 +103,7 @@ def _figures(session: Session, level: str | None, ceiling: str) -> list[Roofline
     return [overview(session, device, level or "dram", ceiling) for device in used]
 
 
-def _json_lines(session: Session, figures: Sequence[RooflineFigure]) -> Iterator[str]:
+def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
     from gpuprof.present.json_out import plain
 
     document = {
@@ -111,7 +111,7 @@ def _json_lines(session: Session, figures: Sequence[RooflineFigure]) -> Iterator
         "gpuprof_version": session.gpuprof_version,
         "figures": [plain(figure) for figure in figures],
     }
-    yield json.dumps(document, ensure_ascii=False, allow_nan=False)
+    return json.dumps(document, allow_nan=False)
 
 
 def _picture_paths(figures: Sequence[RooflineFigure], folder: Path) -> list[Path]:
@@ -185,7 +185,7 @@ def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Pat
     from gpuprof.present.text import printable
 
     if not any(figure.points for figure in figures):
-        click.echo("note: no kernel has a roofline point; the figure shows the roofs alone", err=True)
+        click.echo("note: no kernel has a roofline point; the figure is drawn without", err=True)
     names = ", ".join(path.name for path in paths)
     first = next((point.kernel for figure in figures for point in figure.points), None)
     more = f" --kernel '#{first}'" if first is not None else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuprof.hardware.yaml_tree import Place
@@ -79,6 +79,27 @@ class ArchSpec:
     def limit(self, name: str) -> int:
         """Return an integer limit per SM or block, as named in the spec files."""
         return round(self.limits[name].value)
+
+
+THREAD_OPCODES = "sass__thread_inst_executed_true_per_opcode"
+WARP_OPCODES = "sass__inst_executed_per_opcode_with_modifier_all"
+
+
+def without_absent_links(arch: ArchSpec, names: frozenset[str]) -> ArchSpec:
+    """Return the architecture with only those links that a report holding these metric names can satisfy.
+
+    A chain that none of them satisfies keeps its first link, which names what is missing.
+    """
+    kept = {
+        quantity: tuple(link for link in chain if names.issuperset(_needed(link))) or chain[:1]
+        for quantity, chain in arch.counters.items()
+    }
+    return replace(arch, counters=kept)
+
+
+def _needed(link: Link) -> tuple[str, ...]:
+    opcodes = {"thread-opcodes": (THREAD_OPCODES,), "tensor-opcodes": (WARP_OPCODES,)}
+    return opcodes.get(link.how) or tuple(name for name, _ in link.terms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.hardware.specs import LEVELS, PATHS, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.profile import LaunchProfile, profile_launch
-from gpuprof.model.report import RecordedDevice, Report
+from gpuprof.model.report import Launch, RecordedDevice, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
 
 HardwareOf = Callable[[RecordedDevice], Hardware]
@@ -19,9 +19,9 @@ def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) ->
     """Analyse every launch of every report. `hardware_of` says what is known of a recorded GPU."""
     devices, hardware, numbers = _number_devices(reports, hardware_of)
     launches = [
-        profile_launch(launch, source, numbers[source, launch.device], hardware[numbers[source, launch.device]])
+        profile_launch(launch, source, number, found)
         for source, report in enumerate(reports)
-        for launch in report
+        for number, found, launch in _launches(source, report, hardware, numbers)
     ]
     return Session(
         schema_version=SCHEMA_VERSION,
@@ -31,6 +31,21 @@ def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) ->
         ceilings=tuple(_session_ceilings(launches, len(devices))),
         kernels=_placed([launch.profile for launch in launches]),
     )
+
+
+def _launches(
+    source: int, report: Report, hardware: Sequence[Hardware], numbers: Mapping[tuple[int, int], int]
+) -> Iterator[tuple[int, Hardware, Launch]]:
+    """Yield each launch with the number of its GPU and what is known of it, as far as this report's metrics go."""
+    found = {index: numbers[source, index] for index in range(len(report.devices))}
+    known = {number: _as_recorded(hardware[number], report.names) for number in set(found.values())}
+    for launch in report:
+        number = found[launch.device]
+        yield number, known[number], launch
+
+
+def _as_recorded(hardware: Hardware, names: frozenset[str] | None) -> Hardware:
+    return hardware if names is None else replace(hardware, arch=without_absent_links(hardware.arch, names))
 
 
 def _source(report: Report) -> Source:

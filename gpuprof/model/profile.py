@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from gpuprof.hardware.specs import LEVELS, PATHS, ComputeKey
 from gpuprof.model.ceilings import (
@@ -181,9 +182,9 @@ class _LaunchAnalysis:
         active = self._quantity("idle.tensor", self.clocks, quiet=True)
         return active is not None and active.value == 0
 
-    def _tensor_paths(self) -> set[str]:
+    def _tensor_paths(self) -> frozenset[str]:
         """Return the tensor paths that the architecture has."""
-        return {what.removeprefix("work.") for what in self.hardware.arch.counters if what.startswith("work.tensor.")}
+        return _paths_with_counters(tuple(self.hardware.arch.counters))
 
     def _without_constant_moves(self, amount: _Amount, flop: float) -> _Amount:
         """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""
@@ -268,6 +269,11 @@ class _LaunchAnalysis:
         static = self.launch.metrics.number("launch__shared_mem_per_block_static")
         dynamic = self.launch.metrics.number("launch__shared_mem_per_block_dynamic")
         return round(static + dynamic) if static is not None and dynamic is not None else None
+
+
+@lru_cache(maxsize=64)
+def _paths_with_counters(quantities: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(what.removeprefix("work.") for what in quantities if what.startswith("work.tensor."))
 
 
 def _whole(value: float | None) -> int | None:

@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuprof.hardware.specs import Chain, ComputeKey, Link
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Chain, ComputeKey, Link
 from gpuprof.model.report import LaunchDetails, MetricTable, Missing
 from gpuprof.model.sass_opcodes import matrix_opcode
 
-THREAD_OPCODES = "sass__thread_inst_executed_true_per_opcode"
-WARP_OPCODES = "sass__inst_executed_per_opcode_with_modifier_all"
 _ZERO_REGISTER = 0xFF
 _COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
 

@@ -207,7 +207,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One file as read. `warnings` are sentences about what could not be read of it."""
+    """One file as read. `warnings` are sentences about what could not be read of it.
+
+    `names` holds every metric name that can occur in it, where the file lists them.
+    """
 
     file: str
     sha256: str
@@ -222,6 +225,7 @@ class Report:
     driver: str | None = None
     created_s: int | None = None
     sections: tuple[str, ...] = ()
+    names: frozenset[str] | None = None
     warnings: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Launch]:

@@ -8,6 +8,7 @@ samples and over those where the scheduler issued nothing. Kernel Profiling Guid
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import MetricTable
@@ -21,19 +22,21 @@ _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 def stall_breakdown(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
     """Return the shares of every family that the report has, largest first within a family; each family sums to 1."""
-    counters = _values(metrics, arch, "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio", {})
-    samples = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}", _SAMPLED_NAMES)
-    idle = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}_not_issued", _SAMPLED_NAMES)
+    counters = _values(metrics, arch, "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio")
+    samples = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}")
+    idle = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}_not_issued")
     return (*_shares(counters, "counter"), *_shares(samples, "sampled"), *_shares(idle, "sampled-not-issued"))
 
 
-def _values(metrics: MetricTable, arch: ArchSpec, pattern: str, renamed: Mapping[str, str]) -> dict[str, float]:
-    found = {}
-    for reason in arch.stalls:
-        value = metrics.number(pattern.format(renamed.get(reason, reason)))
-        if value is not None:
-            found[reason] = value
-    return found
+def _values(metrics: MetricTable, arch: ArchSpec, pattern: str) -> dict[str, float]:
+    values = {reason: metrics.number(name) for reason, name in _metric_names(arch.stalls, pattern)}
+    return {reason: value for reason, value in values.items() if value is not None}
+
+
+@lru_cache(maxsize=64)
+def _metric_names(reasons: tuple[str, ...], pattern: str) -> tuple[tuple[str, str], ...]:
+    renamed = _SAMPLED_NAMES if "pcsamp" in pattern else {}
+    return tuple((reason, pattern.format(renamed.get(reason, reason))) for reason in reasons)
 
 
 def _shares(values: Mapping[str, float], family: str) -> tuple[Stall, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from gpuprof.model.session import Ceiling, Device, KernelProfile, Session, Source
+from gpuprof.model.session import Ceiling, Device, KernelProfile, Occupancy, Session, Source
 from gpuprof.model.stalls import NOT_STALLED
 from gpuprof.model.summary import by_time, main_point, stalls_of
 from gpuprof.present import words
@@ -33,6 +34,11 @@ STALL_COLOURS = {
     "selected": "#9aa0a8", "not_selected": "#c4c8ce",
 }  # fmt: skip
 """Memory orange, shared memory green, arithmetic blue, synchronisation purple, fetching yellow, no stall grey."""
+
+
+_IN_NAME = r"[^\s/\\:;,=()'\"]"
+_PATH = re.compile(rf"(?<!{_IN_NAME})(?:[A-Za-z]:(?=[/\\]))?{_IN_NAME}*(?:[/\\]{_IN_NAME}*)+")
+_HOME = re.compile(r"(?:[A-Za-z]:)?[/\\](?:root|(?:home|Users)[/\\][^/\\]+)[/\\]?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,7 @@ def render_html(
 ) -> str:
     """Return the page. `top` limits the sections, `kernels` (numbers) restricts all but the verdict.
 
-    File names lose their folders and commands are left out unless `keep_paths`.
+    File names, and paths in commands, lose their folders unless `keep_paths`.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -356,12 +362,14 @@ def _kernel_facts(kernel: KernelProfile) -> Iterator[Fact]:
     shared = kernel.shared_memory_per_block
     yield Fact("Shared memory per block", format_binary(shared) if shared is not None else words.NOT_COLLECTED)
     yield Fact("SM clock", format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else words.NOT_COLLECTED)
-    occupancy = kernel.occupancy
+    yield Fact("Occupancy", _occupancy_text(kernel.occupancy))
+
+
+def _occupancy_text(occupancy: Occupancy) -> str:
+    if occupancy.achieved is None and occupancy.theoretical is None:
+        return words.NOT_COLLECTED
     limited = f", limited by {' and '.join(occupancy.limiters)}" if occupancy.limiters else ""
-    yield Fact(
-        "Occupancy",
-        f"{words.percent(occupancy.achieved)} achieved, {words.percent(occupancy.theoretical)} theoretical{limited}",
-    )
+    return f"{words.percent(occupancy.achieved)} achieved, {words.percent(occupancy.theoretical)} theoretical{limited}"
 
 
 def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]]:
@@ -426,10 +434,21 @@ def _source_facts(source: Source, *, keep_paths: bool) -> Iterator[Fact]:
         when = datetime.fromtimestamp(source.created_s, tz=timezone.utc)
         yield Fact("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
     if source.command:
-        hidden = "recorded in the report; left out here, because it can hold private paths"
-        yield Fact("Command", printable(source.command) if keep_paths else hidden)
+        yield Fact("Command", printable(source.command if keep_paths else without_folders(source.command)))
     for warning in source.warnings:
-        yield Fact("Warning", printable(warning))
+        yield Fact("Warning", printable(warning if keep_paths else without_folders(warning)))
+
+
+def without_folders(text: str) -> str:
+    """Shorten every path in a text to its last part; a home folder itself becomes `~`."""
+    return _PATH.sub(_last_part, text)
+
+
+def _last_part(match: re.Match[str]) -> str:
+    parts = [part for part in re.split(r"[/\\]", match[0]) if part]
+    if _HOME.fullmatch(match[0]) or not parts:
+        return "~" if parts else match[0]
+    return parts[-1]
 
 
 def _ceiling_row(session: Session, ceiling: Ceiling) -> tuple[str, ...]:

@@ -201,8 +201,8 @@ class _Raster:
 
     def _window(self, box: _Box) -> tuple[int, int, int, int]:
         columns, rows = self._cells.shape
-        left, right = max(0, round(box.left)), min(columns, round(box.right))
-        bottom, top = max(0, round(box.bottom)), min(rows, round(box.top))
+        left, right = max(0, int(box.left + 0.5)), min(columns, int(box.right + 0.5))
+        bottom, top = max(0, int(box.bottom + 0.5)), min(rows, int(box.top + 0.5))
         return left, max(left, right), bottom, max(bottom, top)
 
     def add(self, box: _Box, density: float) -> None:

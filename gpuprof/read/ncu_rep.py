@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,16 @@ from gpuprof.read.container import (
     program_of,
     section_names,
     walk,
-    without_sections,
 )
 from gpuprof.read.cubin import instruction_word, kernel_code
+from gpuprof.read.lean_report import DEVICE_ATTRIBUTE, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, start
 from gpuprof.units import ncu_unit
 
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 _WORKLOADS = {0: "kernel", 1: "range", 2: "command list", 3: "graph", 4: "subgrid schedule"}
 _TOOL = "Nsight Compute Target"
+_TRIED_LAUNCHES = 500
 _NATIVE_ERRORS = (AttributeError, IndexError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
 """What the native reader's bindings raise on values that do not make sense."""
 
@@ -45,9 +48,9 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     container = walk(data)
     ncu_report = _import_ncu_report()
     # A damaged file goes to the reader as it is: what it makes of it decides what can be salvaged.
-    lean = without_sections(data) if container.damage is None else data
-    file = _File(path, data, container, NamedBytes(lean))
-    trial = start(lambda: _touch(ncu_report, file.lean.path))
+    lean = lean_copy(data, container) if container.damage is None else LeanReport(data, ())
+    file = _File(path, data, container, lean, NamedBytes(lean.data))
+    trial = start(lambda: _touch(ncu_report, file.opened.path))
     prime(ncu_report)
     sha256 = hashlib.sha256(data).hexdigest()
     context = _load(ncu_report, file, trial.outcome())
@@ -73,7 +76,7 @@ def _load(ncu_report: Any, file: _File, fate: str | None) -> Any:
             f"{file.path} is damaged: NVIDIA's report reader {fate} on it",
             "copy the report again from where it was recorded, or profile again",
         )
-    return ncu_report.load_report(file.lean.path)
+    return ncu_report.load_report(file.opened.path)
 
 
 def _import_ncu_report() -> Any:
@@ -88,17 +91,30 @@ def _import_ncu_report() -> Any:
 
 
 def _touch(ncu_report: Any, path: str) -> None:
-    """Do what reading does later, so that whatever kills it kills the child."""
-    for action in _actions(ncu_report.load_report(path)):
-        action.name(), action.metric_names(), action.nvtx_state()
+    """Do what reading does later, so that whatever kills it kills the child.
+
+    What was seen to kill it is the loading of the whole file; of very many launches only the first are tried.
+    """
+    context = ncu_report.load_report(path)
+    for action in itertools.islice(_each_action(context), _TRIED_LAUNCHES):
+        action.name(), action.nvtx_state()
+
+
+def _each_action(context: Any) -> Iterator[Any]:
+    for index in range(context.num_ranges()):
+        profiled = context.range_by_idx(index)
+        for number in range(profiled.num_actions()):
+            yield profiled.action_by_idx(number)
 
 
 def _actions(context: Any) -> list[Any]:
-    found: list[Any] = []
-    for index in range(context.num_ranges()):
-        profiled = context.range_by_idx(index)
-        found.extend(profiled.action_by_idx(number) for number in range(profiled.num_actions()))
-    return found
+    return list(_each_action(context))
+
+
+def _whole_actions(file: _File) -> list[Any]:
+    """Load the report as it is, with nothing left out."""
+    whole = NamedBytes(file.data)
+    return _actions(_import_ncu_report().load_report(whole.path))
 
 
 def _damaged(path: Path, container: Container, loaded: int) -> DamagedInput:
@@ -121,8 +137,12 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     devices: dict[tuple[int, str | None], int] = {}
     recorded: list[RecordedDevice] = []
     spans: tuple[Span | None, ...] = container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
-    for action, span in zip(actions, spans, strict=True):
-        metrics = _NcuMetrics(action, context, container.strings)
+    tables: list[_NcuMetrics] = []
+    shared = _Shared(context, frozenset(container.names), cache(lambda: _whole_actions(file)))
+    owners = file.lean.owners if len(file.lean.owners) == len(actions) else range(len(actions))
+    for action, span, owner in zip(actions, spans, owners, strict=True):
+        metrics = _NcuMetrics(action, len(tables), shared, tables[owner] if owner < len(tables) else None)
+        tables.append(metrics)
         key = (_integer(metrics, "launch__device_id") or 0, _text(metrics, "device__attribute_display_name"))
         if key not in devices:
             devices[key] = len(recorded)
@@ -143,6 +163,7 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
         driver=container.versions.get("Display Driver Version"),
         created_s=container.created_s,
         sections=section_names(data, first) if first else (),
+        names=frozenset(container.names),
         warnings=warnings,
     )
 
@@ -154,7 +175,8 @@ class _File:
     path: Path
     data: bytes
     container: Container
-    lean: NamedBytes
+    lean: LeanReport
+    opened: NamedBytes
 
 
 def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None) -> Launch:
@@ -279,41 +301,80 @@ def _option(command: str | None, name: str) -> str | None:
     return None
 
 
+@dataclass(slots=True)
+class _Shared:
+    """What the launches of a report have in common: the native report, the names in it, and the units seen so far."""
+
+    context: Any
+    names: frozenset[str]
+    load_whole: Callable[[], list[Any]]
+    units: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def unit(self, name: str, native: Any, metrics: _NcuMetrics) -> tuple[float, str]:
+        """Return factor and base unit of a metric.
+
+        NVIDIA's reader derives units from the device attributes: a launch that was copied without them has none, and
+        the launch that holds them is asked; should that one lack the metric, the whole report.
+        """
+        if name not in self.units:
+            if metrics.device is not None:
+                native = metrics.device.native(name) or self.load_whole()[metrics.number_in_report].metric_by_name(name)
+            self.units[name] = ncu_unit(native.unit())
+        return self.units[name]
+
+
 class _NcuMetrics:
     """The metrics of one launch, read from the native report when asked for.
 
     The report's string table lists every name that occurs in it, so a name that is not there costs no native call.
+    Device attributes that another launch holds for this one are read from there.
     """
 
-    __slots__ = ("_action", "_cache", "_context", "_instances", "_strings")
+    __slots__ = ("_action", "_cache", "_instances", "_shared", "device", "number_in_report")
 
-    def __init__(self, action: Any, context: Any, strings: frozenset[str]) -> None:
+    def __init__(self, action: Any, number: int, shared: _Shared, device: _NcuMetrics | None) -> None:
         self._action = action
-        self._context = context  # keeps the native report alive
-        self._strings = strings
+        self._shared = shared
         self._cache: dict[str, Metric | None] = {}
         self._instances: dict[str, Mapping[str | int, float] | None] = {}
+        self.number_in_report = number
+        self.device = device
+
+    def whole_action(self) -> Any:
+        """Return this launch as the whole report has it, rules included."""
+        return self._shared.load_whole()[self.number_in_report]
+
+    def native(self, name: str) -> Any:
+        """Return NVIDIA's metric object, or None."""
+        return self._action.metric_by_name(name)
 
     def get(self, name: str) -> Metric | None:
         """Return the metric of that exact name in base units."""
-        if name not in self._strings:
+        if name not in self._shared.names:
             return None
+        if self.device is not None and name.startswith(DEVICE_ATTRIBUTE):
+            return self.device.get(name)
         if name not in self._cache:
             self._cache[name] = self._read(name)
         return self._cache[name]
 
     def number(self, name: str) -> float | None:
         """Return its value where it is a number."""
+        if name not in self._shared.names:
+            return None
         metric = self.get(name)
         return metric.value if metric is not None and not isinstance(metric.value, str) else None
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
-        return tuple(sorted(name for name in self._action.metric_names() if isinstance(name, str)))
+        names = {name for name in self._action.metric_names() if isinstance(name, str)}
+        if self.device is not None:
+            names.update(name for name in self.device.names() if name.startswith(DEVICE_ATTRIBUTE))
+        return tuple(sorted(names))
 
     def instances(self, name: str) -> Mapping[str | int, float] | None:
         """Return a metric's values by opcode or by program counter."""
-        if name not in self._strings:
+        if name not in self._shared.names:
             return None
         if name not in self._instances:
             try:
@@ -340,7 +401,7 @@ class _NcuMetrics:
             value = native.value() if native is not None else None
             if value is None or isinstance(value, str):
                 return Metric(value, "") if value is not None else None
-            factor, unit = ncu_unit(native.unit())
+            factor, unit = self._shared.unit(name, native, self)
             number = float(value) * factor
         except _NATIVE_ERRORS as error:
             raise DamagedInput(f"a report is damaged: the value of {name} cannot be read: {error}") from error
@@ -359,8 +420,9 @@ class _NcuDetails:
         self._span = span
 
     def rule_results(self) -> tuple[RuleResult, ...]:
-        """Return NVIDIA's own findings."""
-        return tuple(_rule(entry) for entry in self._action.rule_results_as_dicts())
+        """Return NVIDIA's own findings. The copy that is read does without them, so the whole report is loaded once."""
+        whole = self._metrics.whole_action()
+        return tuple(_rule(entry) for entry in whole.rule_results_as_dicts())
 
     def source_files(self) -> Mapping[str, str]:
         """Return embedded source text by file name. Raises DamagedInput where reading it would crash."""

@@ -1,0 +1,240 @@
+"""The documentation: links lead somewhere, commands and options exist, worked examples are right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gpuprof.cli.main import COMMANDS, cli
+from gpuprof.hardware.check import check_files
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+from gpuprof.model.roofline import Roof, roofline_point
+from gpuprof.model.sass_opcodes import matrix_opcode
+from gpuprof.model.session import Traffic, Work
+from tests.builders import ADD, FLOP_1
+from tests.ncu_bytes import A100, simple_report
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted({*DOCS.rglob("*.md"), ROOT / "README.md"})
+HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+TUTORIAL = DOCS / "tutorial" / "first-report.md"
+
+NCU_OPTIONS = {
+    "--cache-control", "--clock-control", "--csv", "--import", "--log-file", "--page", "--set",
+}  # fmt: skip
+"""Options of ncu that the pages mention."""
+
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|tmp|home/\w)|[A-Z]:\\Users")
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=page_id)
+every_how_to = pytest.mark.parametrize("page", HOW_TO, ids=page_id)
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """The fenced blocks of a page, of some languages or of all."""
+    found = _FENCE.findall(page.read_text(encoding="utf-8"))
+    return [text for language, text in found if not languages or language in languages]
+
+
+def prose(page: Path) -> str:
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def words_of(line: str) -> list[str]:
+    """Split a shell line into words; operators such as | and > are words of their own."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return list(lexer)
+
+
+def gpuprof_calls(line: str) -> Iterator[list[str]]:
+    """Yield the arguments of each gpuprof call in a shell line, without redirections."""
+    call: list[str] = []
+    words = iter([*words_of(line.removeprefix("$ ")), ";"])
+    for word in words:
+        if word in {">", ">>", "<", "2>"}:
+            next(words)
+        elif set(word) <= set("();|&"):
+            if call[:1] == ["gpuprof"]:
+                yield call[1:]
+            call = []
+        else:
+            call.append(word)
+
+
+def resolve(arguments: Sequence[str]) -> tuple[click.Command, list[str]]:
+    """Follow the words of a call to its command; return it with what is left."""
+    found: click.Command = cli
+    rest = list(arguments)
+    while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
+        child = found.get_command(click.Context(found), rest[0])
+        assert child is not None, f"gpuprof has no command {' '.join(arguments)!r}"
+        found, rest = child, rest[1:]
+    return found, rest
+
+
+def options_of(command: click.Command) -> set[str]:
+    """The long options of a command, and those of its subcommands."""
+    own = {
+        name for option in command.get_params(click.Context(command)) for name in option.opts if name.startswith("--")
+    }
+    children = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*(options_of(child) for child in children))
+
+
+def command_named(name: str) -> click.Command:
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None
+    return found
+
+
+def all_options() -> set[str]:
+    return options_of(cli).union(*(options_of(command_named(name)) for name in COMMANDS))
+
+
+def slug(heading: str) -> str:
+    """The anchor that Markdown renderers give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+@every_page
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = page.parent / file if file else page
+        assert path.exists(), f"{target} does not exist"
+        if anchor and path.suffix == ".md":
+            headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, f"{target} has no such heading"
+
+
+@every_page
+def test_commands_in_blocks_can_be_typed(page: Path) -> None:
+    for line in (line for block in blocks(page, "sh", "bash", "shell", "console", "") for line in block.splitlines()):
+        if "gpuprof" not in line:
+            continue
+        for call in gpuprof_calls(line):
+            command, arguments = resolve(call)
+            if not {"--help", "-h", "--version"} & set(arguments):
+                command.make_context("gpuprof", arguments)
+
+
+@every_page
+def test_commands_in_sentences_exist(page: Path) -> None:
+    for code in _CODE.findall(prose(page)):
+        if not code.startswith("gpuprof "):
+            continue
+        command, arguments = resolve(re.findall(r"\S+", code)[1:])
+        used = {option for word in arguments for option in _OPTION.findall(word)}
+        assert used <= options_of(command) | {"--help", "--version"}, code
+
+
+@every_how_to
+def test_options_in_how_to_pages_exist(page: Path) -> None:
+    known = options_of(command_named(page.stem)) if page.stem in COMMANDS else all_options()
+    for code in _CODE.findall(prose(page)):
+        if code.startswith("ncu "):
+            continue
+        allowed = all_options() if code.startswith("gpuprof ") else known
+        assert set(_OPTION.findall(code)) <= allowed | NCU_OPTIONS | {"--help"}, code
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_page_that_names_all_its_options(name: str) -> None:
+    text = (DOCS / "how-to" / f"{name}.md").read_text(encoding="utf-8")
+    assert f"gpuprof {name}" in text
+    assert options_of(command_named(name)) - {"--help"} <= set(_OPTION.findall(text))
+
+
+@every_page
+def test_no_page_has_a_path_of_somebodys_machine(page: Path) -> None:
+    assert _MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_map_names_every_page() -> None:
+    index = DOCS / "index.md"
+    linked = {(DOCS / target.partition("#")[0]).resolve() for target in _LINK.findall(prose(index))}
+    written = {page for folder in ("tutorial", "how-to", "explanation") for page in (DOCS / folder).glob("*.md")}
+    assert written <= linked
+
+
+# What the pages claim
+
+
+def test_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {**A100, **FLOP_1, "launch__block_size": 256.0, "launch__registers_per_thread": 40.0}
+    Path("report.ncu-rep").write_bytes(simple_report([("sgemm", values), ("copy", {**values, ADD.format("ffma"): 0})]))
+    for line in (line for block in blocks(TUTORIAL, "sh") for line in block.splitlines()):
+        for call in gpuprof_calls(line):
+            result = CliRunner().invoke(cli, call)
+            assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
+            if ">" in words_of(line):
+                Path(words_of(line)[-1]).write_bytes(result.stdout_bytes)
+    for program in blocks(TUTORIAL, "python"):
+        exec(compile(program, str(TUTORIAL), "exec"), {})
+    assert {path.name for path in Path().iterdir()} >= {"gpuprof-roofline", "one-kernel", "report.html", "session.json"}
+
+
+def test_example_spec_passes_its_own_check(tmp_path: Path) -> None:
+    (text,) = blocks(DOCS / "how-to" / "specs.md", "yaml")
+    file = tmp_path / "my-gpu.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert check_files([file], SpecLibrary()).findings == ()
+
+
+def test_example_of_a_rejected_spec_is_what_check_says(tmp_path: Path) -> None:
+    page = DOCS / "how-to" / "specs.md"
+    file = tmp_path / "my-gpu.yaml"
+    file.write_text(blocks(page, "yaml")[0].replace("19.2 TFLOP/s", "39.2 TFLOP/s"), encoding="utf-8")
+    (finding,) = check_files([file], SpecLibrary()).findings
+    assert str(finding).replace(str(file), file.name) in page.read_text(encoding="utf-8")
+
+
+def test_example_output_of_specs_show_is_real() -> None:
+    shown = CliRunner().invoke(cli, ["specs", "show", "a100-80gb-pcie"]).stdout.splitlines()
+    (example,) = (text for text in blocks(DOCS / "how-to" / "specs.md", "text") if "108 SMs" in text)
+    assert example.rstrip("\n") in shown
+
+
+def test_worked_example_of_the_roofline_is_right() -> None:
+    work, traffic = Work("fp32", 13e6, 1.3e12, "counted"), Traffic("dram", 2e6, 2e11, "dram__bytes", "counted")
+    roof = Roof("at-clock", 10e12, 1e12)
+    point = roofline_point(work, traffic, roof)
+    assert point is not None
+    assert roof.ridge() == 10
+    assert (point.intensity, point.roof_flop_per_s, point.bound) == (6.5, 6.5e12, "memory")
+    assert point.fraction_of_roof == pytest.approx(0.2)
+
+
+def test_worked_example_of_occupancy_is_right() -> None:
+    arch = SpecLibrary().arch("sm_90")
+    assert arch is not None
+    found = theoretical_occupancy(LaunchResources(256, 40, 0), arch)
+    assert found is not None
+    assert (found.fraction, found.blocks_per_sm, found.limiters) == (0.75, 6, ("registers",))
+
+
+def test_worked_examples_of_tensor_shapes_are_right() -> None:
+    for opcode, flop in (("HMMA.16816.F32", 4096), ("IMMA.16832.S8.S8", 8192)):
+        matrix = matrix_opcode(opcode)
+        assert matrix is not None and matrix.flop == flop

@@ -1,0 +1,321 @@
+"""Figure data on small sessions whose numbers can be worked out on paper. The builder serves the drawing tests too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.model.report import Missing
+from gpuprof.model.session import (
+    Ceiling,
+    Device,
+    KernelProfile,
+    Occupancy,
+    RooflinePoint,
+    Session,
+    Source,
+    Stall,
+    Throughput,
+    Traffic,
+    Work,
+)
+from gpuprof.present.figures import RooflineFigure, hierarchical, overview
+from gpuprof.present.json_out import plain
+
+PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}
+BANDWIDTHS = {"l1": 1e13, "l2": 4e12, "dram": 1e12}
+RATED = {"fp32": 1.25e13, "tensor.fp16": 1.25e14, "dram": 1.1e12}
+CLOCK = 1e9
+HOSTILE = "</script><img src=x onerror=alert(1)> $\\frac{a}{b}$ \x1b[31m\u202e & \"quoted' #fa007e"
+
+
+def kernel(
+    number: int,
+    work: dict[str, float] | None = None,
+    traffic: dict[str, float] | None = None,
+    *,
+    duration_s: float | None = 1e-3,
+    label: str | None = None,
+    clock_hz: float = CLOCK,
+    basis: str = "counted",
+    **changes: object,
+) -> KernelProfile:
+    """Return a kernel with its points under the peaks above, scaled to its clock (DRAM excepted)."""
+    work, traffic = work or {}, traffic or {}
+    name = label or f"kernel_{number}"
+    profile = KernelProfile(
+        id=number, source=0, device=0, rank=None, process=1, stream=7, name=name, demangled=f"void {name}(float*)",
+        label=name, ranges=(), grid=(108, 1, 1), block=(256, 1, 1), registers_per_thread=32,
+        shared_memory_per_block=49152, launches=1, duration_s=duration_s, duration_percentiles_s=None,
+        duration_source="counters", time_total_s=duration_s, time_share=None, sm_clock_hz=clock_hz, throttled=None,
+        work=tuple(Work(path, flop, flop / duration_s if duration_s else None, basis) for path, flop in work.items()),
+        traffic=tuple(
+            Traffic(level, moved, moved / duration_s if duration_s else None, f"{level}__bytes", "counted")
+            for level, moved in traffic.items()
+        ),
+        roofline=tuple(_points(work, traffic, duration_s, clock_hz / CLOCK)) if duration_s else (),
+        throughput=(Throughput("sm", 0.25), Throughput("dram", 0.5)),
+        occupancy=Occupancy(0.5, 0.4, ("registers",)),
+        stalls=(Stall("long_scoreboard", 0.6, 6.0, "counter"), Stall("selected", 0.4, 4.0, "counter")),
+        findings=(), missing=(),
+    )  # fmt: skip
+    return replace(profile, **changes)  # type: ignore[arg-type]
+
+
+def _points(work: dict[str, float], traffic: dict[str, float], duration_s: float, scale: float) -> list[RooflinePoint]:
+    points = []
+    for path, flop in work.items():
+        for level, moved in traffic.items():
+            limits = [("at-clock", PEAKS[path] * scale, BANDWIDTHS[level] * (1.0 if level == "dram" else scale))]
+            if path in RATED and level in RATED:
+                limits.append(("rated", RATED[path], RATED[level]))
+            for origin, peak, bandwidth in limits:
+                if flop and moved:
+                    roof = min(peak, bandwidth * flop / moved)
+                    side = "memory" if flop / moved < peak / bandwidth else "compute"
+                    rate = flop / duration_s
+                    points.append(RooflinePoint(path, level, flop / moved, rate, roof, rate / roof, origin, side))
+    return points
+
+
+def session(*kernels: KernelProfile, measured: dict[str, float] | None = None) -> Session:
+    """Return a session of these kernels on one GPU with the peaks above."""
+    total = sum(item.time_total_s or 0.0 for item in kernels)
+    shared = tuple(
+        replace(item, time_share=item.time_total_s / total if item.time_total_s and total else None) for item in kernels
+    )
+    limits = [("at-clock", PEAKS | BANDWIDTHS), ("rated", RATED), ("measured", measured or {})]
+    return Session(
+        schema_version=1,
+        gpuprof_version="0.1.0",
+        sources=(
+            Source(
+                "/home/someone/secret/run.ncu-rep", "ab" * 32, "ncu-rep", "ncu", "2024.1.1.0", "base", "all",
+                "/home/someone/bin/ncu --set full ./app", "550.54", 1700000000,
+            ),
+        ),
+        devices=(Device(0, "NVIDIA Test GPU", "8.0", 108, "test-gpu"),),
+        ceilings=tuple(
+            Ceiling(
+                0, f"{origin}/{target}", "bandwidth" if target in BANDWIDTHS else "compute",
+                None if target in BANDWIDTHS else target, target if target in BANDWIDTHS else None, value,
+                CLOCK if origin == "at-clock" else None, origin, "by hand",
+            )
+            for origin, targets in limits
+            for target, value in targets.items()
+        ),
+        kernels=shared,
+    )  # fmt: skip
+
+
+TWO = session(
+    kernel(0, {"fp32": 1e9}, {"l1": 1.6e9, "l2": 8e8, "dram": 4e8}, duration_s=1e-3),
+    kernel(1, {"fp32": 3e10, "int32": 1e9}, {"dram": 1e9}, duration_s=4e-3),
+)
+
+
+def digits(figure: RooflineFigure) -> object:
+    """Return a figure as JSON values with six significant digits, as goldens hold it."""
+
+    def rounded(value: object) -> object:
+        if isinstance(value, float):
+            return float(f"{value:.6g}")
+        if isinstance(value, list):
+            return [rounded(item) for item in value]
+        if isinstance(value, dict):
+            return {name: rounded(item) for name, item in value.items()}
+        return value
+
+    return rounded(json.loads(json.dumps(plain(figure), allow_nan=False)))
+
+
+def field(figure: RooflineFigure, name: str) -> object:
+    data = digits(figure)
+    assert isinstance(data, dict)
+    return data[name]
+
+
+def test_overview_places_every_kernel_at_intensity_and_rate_longest_first() -> None:
+    points = overview(TWO).points
+    assert [(point.kernel, point.path, point.intensity, point.flop_per_s) for point in points] == [
+        (1, "fp32", 30.0, 7.5e12),
+        (0, "fp32", 2.5, 1e12),
+    ]
+    assert [(round(point.fraction_of_roof, 6), point.bound) for point in points] == [(0.75, "compute"), (0.4, "memory")]
+    assert [point.share for point in points] == [0.8, 0.2]
+    assert all(point.main and not point.estimated for point in points)
+
+
+def test_overview_has_rated_and_at_clock_roofs_of_the_paths_that_occur() -> None:
+    roofs = {roof.id: roof for roof in overview(TWO).roofs}
+    assert list(roofs) == ["rated/dram", "rated/fp32", "at-clock/dram", "at-clock/fp32"]
+    assert roofs["rated/dram"].style == "dashed"
+    assert roofs["at-clock/fp32"].style == "solid"
+    assert roofs["at-clock/fp32"].value_text == "10.0 TFLOP/s at 1.00 GHz"
+    assert roofs["rated/dram"].value_text == "1.10 TB/s rated"
+
+
+def test_roofs_meet_at_the_ridge() -> None:
+    figure = overview(TWO)
+    roofs = {roof.id: roof for roof in figure.roofs}
+    assert roofs["at-clock/dram"].line[1] == (10.0, 1e13)
+    assert roofs["at-clock/fp32"].line[0] == (10.0, 1e13)
+    ridges = [(ridge.origin, round(ridge.intensity, 4), ridge.flop_per_s) for ridge in figure.ridges]
+    assert ridges == [("rated", 11.3636, 1.25e13), ("at-clock", 10.0, 1e13)]
+
+
+def test_measured_roofs_are_bold_where_they_exist() -> None:
+    figure = overview(replace(TWO, ceilings=session(measured={"fp32": 9e12, "dram": 9e11}).ceilings))
+    measured = [(roof.id, roof.style, roof.value_text) for roof in figure.roofs if roof.origin == "measured"]
+    assert measured == [
+        ("measured/dram", "bold", "900 GB/s measured"),
+        ("measured/fp32", "bold", "9.00 TFLOP/s measured"),
+    ]
+
+
+def test_every_point_roof_and_ridge_lies_inside_the_ranges() -> None:
+    figure = overview(TWO)
+    (left, right), (bottom, top) = figure.intensity_range, figure.flop_per_s_range
+    places = [(point.intensity, point.flop_per_s) for point in figure.points]
+    places += [place for roof in figure.roofs for place in roof.line]
+    places += [(ridge.intensity, ridge.flop_per_s) for ridge in figure.ridges]
+    assert all(left <= x <= right and bottom <= y <= top for x, y in places)
+
+
+def test_kernel_with_only_integer_work_has_no_point_but_a_note() -> None:
+    figure = overview(session(*TWO.kernels, kernel(2, {"fp32": 0.0, "int32": 1e9}, {"dram": 1e9}, label="copy")))
+    assert {point.kernel for point in figure.points} == {0, 1}
+    assert [(group.kernels, group.why) for group in figure.left_out] == [((2,), "no floating-point work")]
+    assert figure.notes == ("Not drawn: copy (1 launch): no floating-point work.",)
+
+
+def test_integers_are_drawn_where_every_kernel_has_only_integers() -> None:
+    figure = overview(session(kernel(0, {"int32": 2e9}, {"dram": 1e9})))
+    assert [(point.path, point.intensity) for point in figure.points] == [("int32", 2.0)]
+    assert figure.unit == "OP"
+    assert {roof.path for roof in figure.roofs if roof.path} == {"int32"}
+
+
+def test_second_path_is_drawn_only_if_its_units_are_busy() -> None:
+    traffic = {"dram": 1e10}
+    # Tensor units 40 % busy, FP32 units 20 % busy (drawn), FP64 units 0.02 % busy (not drawn).
+    busy = kernel(0, {"tensor.fp16": 4e10, "fp32": 2e9, "fp64": 1e6, "int32": 1e9}, traffic, duration_s=1e-3)
+    points = overview(session(busy)).points
+    assert [(point.path, point.main) for point in points if point.main] == [("tensor.fp16", True)]
+    assert {point.path for point in points} == {"tensor.fp16", "fp32"}
+
+
+def test_missing_traffic_gives_no_point_and_says_how_to_collect_it() -> None:
+    gap = Missing("traffic.dram", "the report has no dram__bytes.sum", "collect with ncu --set full")
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {}, missing=(gap,))))
+    assert figure.points == ()
+    assert figure.notes == ("Not drawn: kernel_0 (1 launch): DRAM traffic not collected; collect with ncu --set full.",)
+    assert {roof.level for roof in figure.roofs if roof.level} == {"dram"}
+
+
+def test_missing_work_is_named_as_such() -> None:
+    figure = overview(session(kernel(0, {}, {"dram": 1e9})))
+    assert [group.why for group in figure.left_out] == ["work not collected"]
+
+
+def test_rated_roof_of_a_cache_does_not_exist() -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"l2": 1e9, "dram": 1e9})), level="l2", ceiling="rated")
+    assert [group.why for group in figure.left_out] == ["datasheets rate no L2 bandwidth"]
+
+
+def test_estimated_work_makes_a_hollow_point() -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, basis="estimated")))
+    assert [point.estimated for point in figure.points] == [True]
+
+
+def test_kernels_at_other_clocks_are_mentioned() -> None:
+    slow = kernel(1, {"fp32": 1e9}, {"dram": 1e9}, clock_hz=0.8e9, duration_s=1e-4)
+    note = overview(session(*TWO.kernels[:1], slow)).notes[0]
+    assert note.startswith("Kernels ran at 800 MHz to 1.00 GHz; the at-clock roofs are drawn for 1.00 GHz")
+    assert overview(TWO).notes == ()
+
+
+def test_equal_labels_are_told_apart_by_number() -> None:
+    twins = session(*(kernel(number, {"fp32": 1e9}, {"dram": 1e9}, label="gemm") for number in range(2)))
+    assert [point.caption for point in overview(twins).points] == ["gemm #0", "gemm #1"]
+    assert [point.caption for point in overview(TWO).points] == ["kernel_1", "kernel_0"]
+
+
+def test_device_without_kernels_gives_an_empty_figure_with_ranges() -> None:
+    figure = overview(TWO, device=3)
+    assert (figure.points, figure.roofs) == ((), ())
+    assert figure.intensity_range == (0.1, 1e3)
+
+
+def test_hierarchical_has_a_point_at_each_level_of_the_main_path() -> None:
+    figure = hierarchical(TWO, 0)
+    assert [(point.level, point.intensity, point.caption) for point in figure.points] == [
+        ("l1", 0.625, "L1: 0.625 FLOP/B, 16 %"),
+        ("l2", 1.25, "L2: 1.25 FLOP/B, 20 %"),
+        ("dram", 2.5, "DRAM: 2.50 FLOP/B, 40 %"),
+    ]
+    assert {roof.id for roof in figure.roofs if roof.origin == "at-clock"} == {
+        "at-clock/l1", "at-clock/l2", "at-clock/dram", "at-clock/fp32",
+    }  # fmt: skip
+
+
+def test_hierarchical_says_which_level_is_missing() -> None:
+    gap = Missing("traffic.l2, traffic.l1", "the report has no …", "collect with ncu --set full")
+    figure = hierarchical(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, missing=(gap,))), 0)
+    assert figure.levels == ("dram",)
+    assert figure.notes == (
+        "L1 traffic not collected; collect with ncu --set full.",
+        "L2 traffic not collected; collect with ncu --set full.",
+    )
+
+
+def test_hierarchical_roofs_are_those_of_the_kernels_own_clock() -> None:
+    slow = kernel(1, {"fp32": 1e9}, {"l1": 1e9, "dram": 1e8}, clock_hz=0.5e9, duration_s=1e-4)
+    roofs = {roof.id: roof for roof in hierarchical(session(*TWO.kernels[:1], slow), 1).roofs}
+    assert roofs["at-clock/fp32"].value == pytest.approx(5e12)
+    assert roofs["at-clock/fp32"].value_text == "5.00 TFLOP/s at 500 MHz"
+    assert roofs["at-clock/dram"].value == pytest.approx(1e12)
+    assert roofs["rated/fp32"].value == pytest.approx(1.25e13)
+
+
+def test_figure_data_is_json_and_repeats() -> None:
+    assert digits(overview(TWO)) == digits(overview(TWO))
+    assert field(hierarchical(TWO, 1), "id") == "kernel-1"
+    assert field(overview(TWO), "points") == [
+        {
+            "kernel": 1, "label": "kernel_1", "caption": "kernel_1", "path": "fp32", "level": "dram",
+            "intensity": 30.0, "flop_per_s": 7.5e12, "share": 0.8, "roof_flop_per_s": 1e13, "fraction_of_roof": 0.75,
+            "ceiling": "at-clock", "bound": "compute", "estimated": False, "main": True,
+        },
+        {
+            "kernel": 0, "label": "kernel_0", "caption": "kernel_0", "path": "fp32", "level": "dram",
+            "intensity": 2.5, "flop_per_s": 1e12, "share": 0.2, "roof_flop_per_s": 2.5e12, "fraction_of_roof": 0.4,
+            "ceiling": "at-clock", "bound": "memory", "estimated": False, "main": True,
+        },
+    ]  # fmt: skip
+
+
+def test_real_reports_give_figures_with_all_points_inside(real_report: Path) -> None:
+    try:
+        read = gpuprof.load(real_report, salvage=True)
+    except gpuprof.errors.GpuprofError as error:
+        pytest.skip(f"not readable: {error.message}")
+    for device in read.devices:
+        for level in ("dram", "l2", "l1"):
+            figure = overview(read, device.id, level)
+            drawn = {point.kernel for point in figure.points}
+            left = {number for group in figure.left_out for number in group.kernels}
+            mine = {item.id for item in read.kernels if item.device == device.id}
+            assert drawn | left == mine
+            assert not drawn & left
+            assert all(
+                figure.intensity_range[0] < point.intensity < figure.intensity_range[1]
+                and figure.flop_per_s_range[0] < point.flop_per_s < figure.flop_per_s_range[1]
+                for point in figure.points
+            )
+    for item in read.kernels[:5]:
+        assert digits(hierarchical(read, item.id))

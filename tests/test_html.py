@@ -1,0 +1,313 @@
+"""The page: what it says, that it is safe, complete and the same every time; and the commands that write it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpuprof.cli.main import cli
+from gpuprof.cli.report import write_files
+from gpuprof.errors import UsageError
+from gpuprof.model.report import Missing
+from gpuprof.model.session import Device, Session
+from gpuprof.present.html import STALL_COLOURS, render_html, verdict, without_folders
+from gpuprof.present.json_out import session_lines
+from tests.test_figures import HOSTILE, TWO, kernel, session
+from tests.test_plot import many
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Outline(HTMLParser):
+    """Collects tags, ids, references and the texts between them, and checks that tags are balanced."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.links += [value for name, value in attrs if name in {"href", "src", "xlink:href"} and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open[-1:] != ["style"]:
+            self.texts.append(" ".join(data.split()))
+
+
+@cache
+def page_of_two() -> str:
+    return render_html(TWO)
+
+
+def test_verdict_counts_the_kernels_that_take_most_of_the_time() -> None:
+    three = session(*(kernel(number, duration_s=time) for number, time in enumerate((6e-3, 3.5e-3, 0.5e-3))))
+    assert verdict(three) == "2 of 3 kernels take 95 % of 10.0 ms of profiled GPU time on an NVIDIA Test GPU."
+
+
+def test_verdict_counts_launches_of_one_kernel_as_one() -> None:
+    twins = session(*(kernel(number, label="gemm") for number in range(3)))
+    assert verdict(twins) == "1 kernel takes all of 3.00 ms of profiled GPU time on an NVIDIA Test GPU, in 3 launches."
+
+
+def test_verdict_without_durations_says_so() -> None:
+    read = replace(session(kernel(0, duration_s=None)), devices=(Device(0, None, None, None, None),))
+    assert verdict(read) == "1 profiled launch on a GPU of unknown name; durations were not collected."
+
+
+def test_page_has_landmarks_headers_and_one_table_row_for_each_kernel() -> None:
+    outline = Outline(page_of_two())
+    assert outline.open == []
+    assert {"header", "main", "nav", "footer", "h1", "h2", "h3"} <= set(outline.tags)
+    assert outline.tags.count("h1") == 1
+    assert outline.tags.count("article") == 2
+    scopes = [value for tag, name, value in outline.attributes if (tag, name) == ("th", "scope")]
+    assert len(scopes) == outline.tags.count("th")
+    assert {"75 %", "40 %", "DRAM 50 %", "long scoreboard 60 %"} <= set(outline.texts)
+
+
+def test_page_needs_nothing_else() -> None:
+    page = page_of_two()
+    outline = Outline(page)
+    assert "script" not in outline.tags
+    assert all(link.startswith("#") or link == "data:," for link in outline.links)
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_ids_are_unique_and_every_link_has_a_target() -> None:
+    outline = Outline(render_html(many(5)))
+    assert len(outline.ids) == len(set(outline.ids))
+    assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
+
+
+def test_same_session_gives_the_same_page() -> None:
+    assert render_html(TWO) == page_of_two()
+
+
+def test_hostile_texts_are_text_everywhere() -> None:
+    gap = Missing(HOSTILE, HOSTILE, HOSTILE)
+    hostile = kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE, ranges=(HOSTILE,), missing=(gap,))
+    read = session(hostile)
+    source = replace(read.sources[0], file=f"/tmp/{HOSTILE}", command=HOSTILE, driver=HOSTILE, warnings=(HOSTILE,))
+    read = replace(read, sources=(source,), devices=(Device(0, HOSTILE, HOSTILE, 1, HOSTILE),))
+    page = render_html(read, title=HOSTILE, keep_paths=True)
+    outline = Outline(page)
+    assert outline.open == []
+    assert not {"script", "img"} & set(outline.tags)
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert any("<img src=x onerror=alert(1)> $\\frac{a}{b}$" in text for text in outline.texts)
+
+
+def test_paths_and_commands_stay_private_unless_asked_for() -> None:
+    assert "someone" not in page_of_two()
+    assert "ncu --set full app" in Outline(page_of_two()).texts
+    shown = render_html(TWO, keep_paths=True, top=1)
+    assert "/home/someone/secret/run.ncu-rep" in shown
+    assert "/home/someone/bin/ncu --set full ./app" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("/opt/ncu/ncu --set full -o out ./build/app", "ncu --set full -o out app"),
+        ("env LD_LIBRARY_PATH=/home/ann/lib:/usr/lib app", "env LD_LIBRARY_PATH=lib:lib app"),
+        ("app --home=/home/ann --data /Users/ann/ ../x/y.bin", "app --home=~ --data ~ y.bin"),
+        ("C:\\Users\\ann\\app.exe --nvtx-include Fused-GEMM/", "app.exe --nvtx-include Fused-GEMM"),
+        ("app --rate 3/s /", "app --rate s /"),
+        ("ncu --set full", "ncu --set full"),
+    ],
+)
+def test_commands_lose_the_folders_of_their_paths(command: str, shown: str) -> None:
+    assert without_folders(command) == shown
+
+
+def test_windows_paths_lose_their_folders_too() -> None:
+    source = replace(TWO.sources[0], file="C:\\Users\\someone\\run.ncu-rep")
+    page = render_html(replace(TWO, sources=(source,)), top=1)
+    assert "someone" not in page
+    assert "run.ncu-rep" in page
+
+
+def test_sections_stop_at_top_and_say_what_is_left_out() -> None:
+    page = render_html(many(4), top=1)
+    assert Outline(page).tags.count("article") == 1
+    assert "Sections are given for the longest kernels only; 3 launches more" in page
+
+
+def test_five_hundred_long_names_stay_below_a_megabyte_and_a_half() -> None:
+    read = many(500, "very::long::name<{}, " + "int, " * 170 + ">")
+    one, two = len(render_html(read, top=1)), len(render_html(read, top=2))
+    assert one + 11 * (two - one) < 1_500_000
+
+
+def test_what_was_not_collected_is_said_and_not_drawn() -> None:
+    gap = Missing("work.fp32", "the report has no smsp__…ffma", "collect with ncu --set full")
+    bare = kernel(0, stalls=(), throughput=(), missing=(gap,))
+    page = render_html(session(bare))
+    outline = Outline(page)
+    assert "Not collected" in outline.texts
+    assert "No point: work not collected; collect with ncu --set full." in outline.texts
+    assert "the report has no smsp__…ffma" in outline.texts
+    assert page.count('role="img"') == 1
+
+
+def test_every_stall_reason_of_the_specs_has_a_colour_of_its_own() -> None:
+    from gpuprof.hardware.library import SpecLibrary
+
+    library = SpecLibrary()
+    names = {reason for capability in ("7.0", "8.0", "9.0", "10.0", "12.0") for reason in _reasons(library, capability)}
+    assert names <= STALL_COLOURS.keys()
+    assert len(set(STALL_COLOURS.values())) == len(STALL_COLOURS)
+
+
+def _reasons(library: object, capability: str) -> tuple[str, ...]:
+    from gpuprof.hardware.library import SpecLibrary
+
+    assert isinstance(library, SpecLibrary)
+    arch = library.arch_of(capability)
+    return arch.stalls if arch is not None else ()
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    """A session file to give to commands."""
+    path = tmp_path / "two.session.json"
+    path.write_text("\n".join(session_lines(TWO)), encoding="utf-8")
+    return str(path)
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    result = CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout, result.stderr
+
+
+def test_roofline_writes_three_files_and_says_so(saved: str, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "figures"
+    out, err = run("roofline", saved, "-o", str(folder))
+    assert sorted(path.name for path in folder.iterdir()) == ["roofline.html", "roofline.png", "roofline.svg"]
+    assert "   FP32 2.50 FLOP/B of DRAM: 1.00 TFLOP/s, 40 % of 2.50 TFLOP/s at clock, memory bound" in out.splitlines()
+    assert err.splitlines()[-1].startswith("wrote roofline.svg, roofline.png, roofline.html to ")
+    assert "next: gpuprof show" in err.splitlines()[-1]
+
+
+def test_roofline_of_one_kernel_has_all_its_levels(saved: str, tmp_path: Path) -> None:
+    out, _ = run("roofline", saved, "--kernel", "kernel_0", "-o", str(tmp_path / "one"))
+    assert [line.split()[4] for line in out.splitlines() if line.startswith("   FP32")] == ["L1:", "L2:", "DRAM:"]
+
+
+def test_roofline_json_is_figure_data_and_writes_nothing(
+    saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out, _ = run("roofline", saved, "--format", "json")
+    figures = json.loads(out)["figures"]
+    assert [point["kernel"] for point in figures[0]["points"]] == [1, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["two.session.json"]
+
+
+def test_roofline_without_points_still_writes_and_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "bare.session.json"
+    gap = Missing("work.fp32", "the report has no …", "collect with ncu --set full")
+    bare = session(kernel(0, missing=(gap,)), kernel(1, missing=(gap,)))
+    path.write_text("\n".join(session_lines(bare)), encoding="utf-8")
+    out, err = run("roofline", str(path), "-o", str(tmp_path / "figures"))
+    assert "work not collected; collect with ncu --set full." in out
+    assert "note: no kernel has a roofline point" in err
+    assert (tmp_path / "figures" / "roofline.svg").exists()
+
+
+def test_nothing_is_replaced_without_force(saved: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("mine")
+    with pytest.raises(UsageError, match="exists"):
+        run("report", saved, "-o", str(page))
+    assert page.read_text() == "mine"
+    run("report", saved, "-o", str(page), "--force", "--title", "Nightly")
+    assert "<title>Nightly</title>" in page.read_text(encoding="utf-8")
+
+
+def test_kernel_that_nothing_matches_is_a_usage_error(saved: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no kernel matches 'nothing'"):
+        run("roofline", saved, "--kernel", "nothing", "-o", str(tmp_path / "x"))
+    assert not (tmp_path / "x").exists()
+
+
+def test_demo_without_a_report_says_what_to_type() -> None:
+    with pytest.raises(UsageError, match="ships no recorded session") as caught:
+        run("demo")
+    assert caught.value.hint is not None
+    assert "make demo REPORT=path" in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_demo_writes_the_page_of_a_report(saved: str, tmp_path: Path) -> None:
+    out, err = run("demo", saved, "-o", str(tmp_path / "demo"))
+    assert out.startswith("2 kernels take all of 5.00 ms")
+    assert "wrote" in err
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
+
+
+def test_files_are_written_all_or_none(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(UsageError, match="is a folder"):
+        write_files({tmp_path / "new" / "a.svg": b"a", tmp_path / "taken": b"b"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
+
+
+def test_folder_that_cannot_be_made_is_a_usage_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write") as caught:
+        write_files({tmp_path / "file" / "deep" / "a.html": b""})
+    assert caught.value.hint == "choose another place with -o"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission_is_a_usage_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="Permission denied"):
+        write_files({tmp_path / "a.html": b""})
+
+
+def test_new_files_get_the_permissions_of_the_user(tmp_path: Path) -> None:
+    write_files({tmp_path / "a.html": b"x"})
+    (tmp_path / "b.html").write_bytes(b"x")
+    assert (tmp_path / "a.html").stat().st_mode == (tmp_path / "b.html").stat().st_mode
+
+
+@pytest.mark.parametrize("name", ["sglang-profile.ncu-rep", "nukexc-profile.ncu-rep", "csv/bert-torch-details.csv"])
+def test_real_reports_give_balanced_pages(reports: Path, name: str) -> None:
+    from gpuprof.api import load
+
+    read: Session = load(reports / name)
+    outline = Outline(render_html(read, top=1))
+    assert outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))

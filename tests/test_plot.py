@@ -1,0 +1,196 @@
+"""Drawn rooflines: ids and texts of the SVG, no collisions, stable bytes, hostile names."""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+
+import pytest
+from PIL import Image
+
+from gpuprof.model.session import Session
+from gpuprof.present.figures import RooflineFigure, hierarchical, overview
+from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_png, render_svg
+from tests.test_figures import HOSTILE, TWO, kernel, session
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def many(count: int, label: str = "kernel_{}") -> Session:
+    """Return kernels spread under both sides of the roof, each half as long as the one before, to a point."""
+    return session(
+        *(
+            kernel(
+                number, {"fp32": 1e9 * (1 + number % 17)}, {"dram": 1e9 * 10 ** (number % 7 / 3 - 1)},
+                duration_s=1e-3 * (1 + 9 / (1 + number)) * (2 + number % 5), label=label.format(number),
+            )
+            for number in range(count)
+        ),
+        measured={"fp32": 9.6e12, "dram": 9.2e11},
+    )  # fmt: skip
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(node.itertext()).strip() for node in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def ids(svg: str) -> list[str]:
+    return [node.get("id", "") for node in ET.fromstring(svg).iter() if node.get("id")]
+
+
+def test_svg_names_every_roof_with_its_value_and_every_point() -> None:
+    svg = render_svg(overview(TWO))
+    written = texts(svg)
+    for text in ("DRAM 1.10 TB/s rated", "DRAM 1.00 TB/s at 1.00 GHz", "FP32 10.0 TFLOP/s at 1.00 GHz"):
+        assert text in written
+    assert {"kernel_1, 75 %", "kernel_0, 40 %"} <= set(written)
+    assert {"overview-0-dram-roof-rated-dram", "overview-0-dram-point-1-fp32-dram"} <= set(ids(svg))
+    assert any(name.startswith("overview-0-dram-ridge-fp32") for name in ids(svg))
+
+
+def test_points_and_figure_have_titles() -> None:
+    root = ET.fromstring(render_svg(overview(TWO)))
+    titles = [node.text or "" for node in root.iter(f"{SVG}title")]
+    assert titles[0] == "NVIDIA Test GPU: roofline at DRAM"
+    assert "kernel_0 #0: FP32 1.00 TFLOP/s at 2.50 FLOP/B of DRAM, 40 % of its roof at clock (memory side)" in [
+        title.partition(",  ")[0].removesuffix(", 20 % of the time") for title in titles
+    ]
+    assert root.get("role") == "img"
+
+
+def test_same_figure_gives_the_same_bytes() -> None:
+    assert render_svg(overview(TWO)) == render_svg(overview(TWO))
+    assert render_png(overview(TWO)) == render_png(overview(TWO))
+
+
+def test_style_of_the_user_changes_nothing() -> None:
+    import matplotlib
+
+    before = render_svg(overview(TWO))
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
+        assert render_svg(overview(TWO)) == before
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_png_is_wide_enough_and_has_the_background_of_its_theme(theme: str) -> None:
+    picture = Image.open(io.BytesIO(render_png(overview(TWO), "dark" if theme == "dark" else "light")))
+    assert picture.width > 1600
+    corner = picture.convert("RGB").getpixel((2, 2))
+    assert corner == ((0x16, 0x18, 0x1D) if theme == "dark" else (255, 255, 255))
+
+
+def test_colours_stand_out_in_both_themes() -> None:
+    colours = page_colours()
+    for index, background in enumerate(colours["--gp-background"]):
+        for name, values in colours.items():
+            if name.startswith("--gp-text") or name in {"--gp-ink", "--gp-muted"}:
+                assert contrast_ratio(values[index], background) >= 4.5, name
+            elif name.startswith("--gp-line"):
+                assert contrast_ratio(values[index], background) >= 3.0, name
+
+
+def test_page_theme_has_variables_and_no_size() -> None:
+    svg = render_svg(overview(TWO), "page")
+    assert "var(--gp-line-fp32, " in svg
+    assert "#fa0" not in svg
+    assert not re.search(r"<svg[^>]*\swidth=", svg)
+
+
+def test_ids_are_unique_and_differ_between_figures() -> None:
+    one, other = ids(render_svg(overview(TWO))), ids(render_svg(hierarchical(TWO, 0)))
+    assert len(one) == len(set(one))
+    assert not set(one) & set(other)
+
+
+def test_references_point_to_ids_of_the_same_figure() -> None:
+    svg = render_svg(overview(TWO), "page")
+    for target in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
+        assert target in set(ids(svg))
+
+
+def test_svg_calls_for_nothing_else() -> None:
+    svg = render_svg(overview(TWO))
+    assert "<!DOCTYPE" not in svg
+    assert "<metadata" not in svg
+    assert re.findall(r'(?:href|src)="(?!#)', svg) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "page"])
+def test_hostile_name_is_text_everywhere(theme: str) -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE)))
+    svg = render_svg(figure, "page" if theme == "page" else "light")
+    written = " ".join(texts(svg))
+    assert "<img" not in svg
+    assert "</script><img" in written
+    assert "\x1b" not in svg
+    assert "\u202e" not in svg
+    assert "var(" not in written
+
+
+def test_mathematics_in_a_name_stays_text() -> None:
+    svg = render_svg(overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="f$\\frac{a}{b}$"))))
+    assert any("f$\\frac{a}{b}$" in text for text in texts(svg))
+
+
+def test_name_without_glyphs_draws_without_a_warning() -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="核函数 🚀 kernel")))
+    assert "核函数" in render_svg(figure)
+    assert render_png(figure)
+
+
+def test_long_name_is_shortened_in_the_picture() -> None:
+    label = "cutlass::gemm::device<" + "Shape<128, 256, 64>, " * 45 + ">"
+    svg = render_svg(overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=label))))
+    assert max(len(text) for text in texts(svg)) < 120
+
+
+def test_launches_in_one_place_share_a_label() -> None:
+    twins = session(*(kernel(number, {"fp32": 1e9}, {"dram": 1e9}, label="gemm") for number in range(20)))
+    written = texts(render_svg(overview(twins)))
+    fraction = overview(twins).points[0].fraction_of_roof
+    assert [text for text in written if text.startswith("gemm")] == [f"gemm ×20, {fraction * 100:.0f} %"]
+
+
+def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
+    """Yield each text inside the axes with its extent, as the renderer measures it; slanted ones are left out."""
+    axes = draw(figure)
+    drawn = axes.get_figure(root=True)
+    assert drawn is not None
+    renderer = drawn.canvas.get_renderer()  # type: ignore[attr-defined]
+    frame = axes.get_window_extent(renderer)
+    for text in axes.texts:
+        extent = text.get_window_extent(renderer)
+        assert frame.x0 <= extent.x0 and extent.x1 <= frame.x1, text.get_text()
+        assert frame.y0 <= extent.y0 and extent.y1 <= frame.y1, text.get_text()
+        if text.get_rotation() == 0:
+            yield text.get_text(), extent
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 60])
+def test_labels_lie_inside_the_frame_and_not_on_each_other(count: int) -> None:
+    boxes = list(_label_boxes(overview(many(count))))
+    assert len(boxes) >= 1
+    for index, (name, one) in enumerate(boxes):
+        for other_name, other in boxes[index + 1 :]:
+            assert not one.overlaps(other), (name, other_name)  # type: ignore[attr-defined]
+
+
+def test_five_hundred_kernels_draw_with_few_labels() -> None:
+    svg = render_svg(overview(many(500)), "page", heading=False)
+    assert len(svg) < 400_000
+    assert sum(text.startswith("kernel_") for text in texts(svg)) <= 8
+
+
+def test_draw_uses_the_axes_it_is_given() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    assert draw(overview(TWO), axes) is axes
+    assert axes.get_ylabel() == "FLOP/s"
+
+
+def test_figure_without_points_and_roofs_draws() -> None:
+    assert "<svg" in render_svg(overview(TWO, device=9))
