@@ -8,6 +8,8 @@ little endian.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -175,6 +177,39 @@ def raw_fields(message: bytes) -> Iterator[tuple[int, int, int]]:
             start = end
     except _Broken:
         return
+
+
+def metric_result(field: bytes) -> tuple[int, float | str]:
+    """Decode a metric result, tag and length included: the number of its name in the string table, and its value.
+
+    ProfileMetricResult: NameId = 1, MetricValue = 2; ProfileMetricValue: string = 1, float = 2, double = 3, uint32 = 4,
+    uint64 = 5. What does not parse is not a number.
+    """
+    try:
+        return _metric_result(field)
+    except _Broken:
+        return 0, math.nan
+
+
+def _metric_result(field: bytes) -> tuple[int, float | str]:
+    content = next((value for _, value, _ in _fields(field, 0)), b"")
+    name, value = 0, math.nan
+    for number, part, _ in _fields(_as_bytes(content, 0), 0):
+        if number == 1:
+            name = _as_int(part, 0)
+        elif number == 2 and isinstance(part, bytes):
+            for kind, raw, _ in _fields(part, 0):
+                return name, _metric_value(kind, raw)
+    return name, value
+
+
+def _metric_value(kind: int, raw: FieldValue) -> float | str:
+    if isinstance(raw, int):
+        return float(raw)
+    if kind == 1:
+        return _text(raw)
+    form = {2: "<f", 3: "<d"}.get(kind)
+    return float(struct.unpack(form, raw)[0]) if form is not None and len(raw) == struct.calcsize(form) else math.nan
 
 
 def resized_header(data: bytes, block: RawBlock, payload_size: int) -> bytes:

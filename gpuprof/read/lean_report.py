@@ -1,30 +1,35 @@
-"""A copy of a report that NVIDIA's reader opens several times faster, with every value still in it.
+"""A copy of a report that NVIDIA's reader opens several times faster, and the device attributes that it lacks.
 
-What is left out is found once and then removed from the other launches as equal bytes:
-- the definitions of sections: labels and charts, which gpuprof does not use;
-- the device attributes of a launch where they are, byte for byte, those of an earlier launch, which `owners` names.
-Checked on 17 real reports: the reader gives the same metrics, names, rules and source as for the whole file. It takes
-units from the device attributes, so a launch without them has no units and those of its owner count.
+Left out are the definitions of sections; the results of rules and the metrics with long lists, which repeat from launch
+to launch (occupancy curves, names of groups) and are read from the whole file on demand; and the device attributes: the reader takes the units of all metrics from them, for which it loads 65 ms worth of tables. They
+are decoded here instead. What is left out is found once and removed from the other launches as equal bytes.
+Checked on 17 real reports: every metric has the value that the reader gives for the whole file.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuprof.read.container import Container, raw_blocks, raw_fields, resized_header
+from gpuprof.read.container import Container, metric_result, raw_blocks, raw_fields, resized_header
 
 DEVICE_ATTRIBUTE = "device__attribute_"
 _RESULT_METRIC, _RESULT_SECTION, _RESULT_RULE = 13, 17, 19
 _MOST_TEMPLATES = 8
+_LONG_METRIC = 300
+_MOST_LONG = 64
+
+
+Attributes = Mapping[str, float | str]
 
 
 @dataclass(frozen=True, slots=True)
 class LeanReport:
-    """The copy, and for each kernel launch the number of the launch that holds its device attributes."""
+    """The copy, and for each kernel launch the attributes of its GPU by their full names, in ncu's own units."""
 
     data: bytes
-    owners: tuple[int, ...]
+    attributes: tuple[Attributes, ...]
+    left_out: frozenset[str]
 
 
 def lean_copy(data: bytes, container: Container) -> LeanReport:
@@ -37,34 +42,69 @@ def lean_copy(data: bytes, container: Container) -> LeanReport:
         payload += [data[start - 4 : end] for start, end in block.others]
         content = b"".join(payload)
         out += [block.before, resized_header(data, block, len(content)), content]
-    return LeanReport(b"".join(out), tuple(shrinker.owners))
+    return LeanReport(b"".join(out), tuple(shrinker.attributes), frozenset(shrinker.left_out))
 
 
 class _Shrinker:
     """Removes from each launch what an earlier launch already has."""
 
     def __init__(self, container: Container) -> None:
-        names = container.names
-        self._device_ids = {index for index, name in enumerate(names) if name.startswith(DEVICE_ATTRIBUTE)}
-        self._shares_devices = container.results == len(container.spans)
+        names = enumerate(container.names)
+        self._devices = {index: name for index, name in names if name.startswith(DEVICE_ATTRIBUTE)}
         self._sections: list[bytes] = []
-        self._devices: list[tuple[bytes, int]] = []
-        self.owners: list[int] = []
+        self._known: list[tuple[bytes, Attributes]] = []
+        self._long: list[tuple[bytes, str]] = []
+        self._names = container.names
+        self._most_left = 0
+        self.left_out: set[str] = set()
+        self.attributes: list[Attributes] = []
 
     def shrink(self, message: bytes) -> bytes:
-        """Return one launch's message without sections and, if an earlier launch has them, device attributes."""
-        message = self._without_sections(message)
-        number = len(self.owners)
-        for attributes, owner in self._devices:
-            head, found, tail = message.partition(attributes)
+        """Return one launch's message without sections, rules and device attributes; note the attributes."""
+        message = self._without_attributes(self._without_sections(message))
+        for field, name in self._long:
+            head, found, tail = message.partition(field)
             if found:
-                self.owners.append(owner)
-                return head + tail
-        self.owners.append(number)
-        attributes = _device_run(message, self._device_ids) if self._shares_devices else b""
-        if attributes and len(self._devices) < _MOST_TEMPLATES:
-            self._devices.append((attributes, number))
+                message = head + tail
+                self.left_out.add(name)
+        if len(message) > self._most_left:
+            self._note_long_metrics(message)
         return message
+
+    def _note_long_metrics(self, message: bytes) -> None:
+        """Remember the long metrics of a launch, so that they are removed from those that follow."""
+        self._most_left = len(message) + _LONG_METRIC
+        for field, start, end in raw_fields(message):
+            index = _name_index(message, start, end) if field == _RESULT_METRIC and end - start > _LONG_METRIC else None
+            if index is not None and index < len(self._names) and len(self._long) < _MOST_LONG:
+                self._long.append((message[start:end], self._names[index]))
+
+    def _without_attributes(self, message: bytes) -> bytes:
+        """Remove the device attributes, and note them for this launch."""
+        for run, attributes in self._known:
+            head, found, tail = message.partition(run)
+            if found:
+                self.attributes.append(attributes)
+                return head + tail
+        places = [
+            (start, end)
+            for field, start, end in raw_fields(message)
+            if field == _RESULT_METRIC and _name_index(message, start, end) in self._devices
+        ]
+        attributes = dict(self._attribute(message[start:end]) for start, end in places)
+        self.attributes.append(attributes)
+        run = message[places[0][0] : places[-1][1]] if places else b""
+        if len(run) != sum(end - start for start, end in places) or not run:
+            return message
+        if len(self._known) < _MOST_TEMPLATES:
+            self._known.append((run, attributes))
+        head, _, tail = message.partition(run)
+        return head + tail
+
+    def _attribute(self, field: bytes) -> tuple[str, float | str]:
+        """Decode one metric result: the number of its name, and its value."""
+        name, value = metric_result(field)
+        return self._devices.get(name, ""), value
 
     def _without_sections(self, message: bytes) -> bytes:
         """Remove the sections and, right behind them, the results of NVIDIA's rules."""
@@ -89,17 +129,6 @@ def _without_rules(tail: bytes) -> bytes:
     return b"".join(tail[start:end] for start, end in kept) + (
         b"" if parsed == len(tail) or not kept else tail[parsed:]
     )
-
-
-def _device_run(message: bytes, device_ids: set[int]) -> bytes:
-    """Return the bytes of a launch's device attributes; empty if they do not lie together."""
-    places = [
-        (start, end)
-        for field, start, end in raw_fields(message)
-        if field == _RESULT_METRIC and _name_index(message, start, end) in device_ids
-    ]
-    together = all(before[1] == after[0] for before, after in itertools.pairwise(places))
-    return message[places[0][0] : places[-1][1]] if places and together else b""
 
 
 def _name_index(message: bytes, start: int, end: int) -> int | None:

@@ -10,7 +10,7 @@ import itertools
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,14 @@ from gpuprof.read.container import (
     walk,
 )
 from gpuprof.read.cubin import instruction_word, kernel_code
-from gpuprof.read.lean_report import DEVICE_ATTRIBUTE, LeanReport, lean_copy
+from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, start
 from gpuprof.units import ncu_unit
 
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 _WORKLOADS = {0: "kernel", 1: "range", 2: "command list", 3: "graph", 4: "subgrid schedule"}
 _TOOL = "Nsight Compute Target"
+_NANOSECONDS = "gpu__time_"
 _TRIED_LAUNCHES = 500
 _NATIVE_ERRORS = (AttributeError, IndexError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
 """What the native reader's bindings raise on values that do not make sense."""
@@ -48,7 +49,7 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     container = walk(data)
     ncu_report = _import_ncu_report()
     # A damaged file goes to the reader as it is: what it makes of it decides what can be salvaged.
-    lean = lean_copy(data, container) if container.damage is None else LeanReport(data, ())
+    lean = lean_copy(data, container) if container.damage is None else LeanReport(data, (), frozenset())
     file = _File(path, data, container, lean, NamedBytes(lean.data))
     trial = start(lambda: _touch(ncu_report, file.opened.path))
     prime(ncu_report)
@@ -137,13 +138,11 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     devices: dict[tuple[int, str | None], int] = {}
     recorded: list[RecordedDevice] = []
     spans: tuple[Span | None, ...] = container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
-    tables: list[_NcuMetrics] = []
-    shared = _Shared(context, frozenset(container.names), cache(lambda: _whole_actions(file)))
-    owners = file.lean.owners if len(file.lean.owners) == len(actions) else range(len(actions))
-    for action, span, owner in zip(actions, spans, owners, strict=True):
-        metrics = _NcuMetrics(action, len(tables), shared, tables[owner] if owner < len(tables) else None)
-        tables.append(metrics)
-        key = (_integer(metrics, "launch__device_id") or 0, _text(metrics, "device__attribute_display_name"))
+    shared = _Shared(context, frozenset(container.names), file.lean.left_out, cache(lambda: _whole_actions(file)))
+    attributes = file.lean.attributes
+    for number, (action, span) in enumerate(zip(actions, spans, strict=True)):
+        metrics = _NcuMetrics(action, number, shared, attributes[number] if number < len(attributes) else {})
+        key = (_integer(metrics, "launch__device_id") or 0, metrics.text("device__attribute_display_name"))
         if key not in devices:
             devices[key] = len(recorded)
             recorded.append(_device(metrics))
@@ -226,11 +225,6 @@ def _integer(metrics: _NcuMetrics, name: str) -> int | None:
     return round(value) if value is not None else None
 
 
-def _text(metrics: _NcuMetrics, name: str) -> str | None:
-    metric = metrics.get(name)
-    return metric.value if metric is not None and isinstance(metric.value, str) else None
-
-
 def _device(metrics: _NcuMetrics) -> RecordedDevice:
     """Describe the GPU by the device attributes that every ncu report carries."""
 
@@ -249,7 +243,7 @@ def _device(metrics: _NcuMetrics) -> RecordedDevice:
         attribute("l2_cache_size"),
     )
     return RecordedDevice(
-        name=_text(metrics, "device__attribute_display_name"),
+        name=metrics.text("device__attribute_display_name"),
         compute_capability=f"{major:.0f}.{minor:.0f}" if major is not None and minor is not None else None,
         pci_id=f"{int(pci) & 0xFFFF:04x}:{int(pci) >> 16:04x}" if pci else None,
         sm_count=round(sm_count) if sm_count else None,
@@ -303,74 +297,85 @@ def _option(command: str | None, name: str) -> str | None:
 
 @dataclass(slots=True)
 class _Shared:
-    """What the launches of a report have in common: the native report, the names in it, and the units seen so far."""
+    """What the launches of a report have in common: the native report, the names in it, the whole file on demand."""
 
     context: Any
     names: frozenset[str]
+    left_out: frozenset[str]
     load_whole: Callable[[], list[Any]]
-    units: dict[str, tuple[float, str]] = field(default_factory=dict)
-
-    def unit(self, name: str, native: Any, metrics: _NcuMetrics) -> tuple[float, str]:
-        """Return factor and base unit of a metric.
-
-        NVIDIA's reader derives units from the device attributes: a launch that was copied without them has none, and
-        the launch that holds them is asked; should that one lack the metric, the whole report.
-        """
-        if name not in self.units:
-            if metrics.device is not None:
-                native = metrics.device.native(name) or self.load_whole()[metrics.number_in_report].metric_by_name(name)
-            self.units[name] = ncu_unit(native.unit())
-        return self.units[name]
 
 
 class _NcuMetrics:
     """The metrics of one launch, read from the native report when asked for.
 
     The report's string table lists every name that occurs in it, so a name that is not there costs no native call.
-    Device attributes that another launch holds for this one are read from there.
+    ncu stores base units but for nanoseconds, which in its metric lists of seven chips only `gpu__time_…` has; the name of
+    a unit is known to NVIDIA's reader for the whole file only.
     """
 
-    __slots__ = ("_action", "_cache", "_instances", "_shared", "device", "number_in_report")
+    __slots__ = ("_action", "_attributes", "_instances", "_number", "_shared", "_values")
 
-    def __init__(self, action: Any, number: int, shared: _Shared, device: _NcuMetrics | None) -> None:
+    def __init__(self, action: Any, number: int, shared: _Shared, attributes: Attributes) -> None:
         self._action = action
+        self._number = number
         self._shared = shared
-        self._cache: dict[str, Metric | None] = {}
+        self._attributes = attributes
+        self._values: dict[str, float | str | None] = {}
         self._instances: dict[str, Mapping[str | int, float] | None] = {}
-        self.number_in_report = number
-        self.device = device
+
+    def get(self, name: str) -> Metric | None:
+        """Return the metric of that exact name with its unit. Reads the whole report once."""
+        value = self._value(name)
+        if value is None:
+            return None
+        if isinstance(value, str) or name in self._attributes:
+            return Metric(value, "")
+        return Metric(value, ncu_unit(self.whole_action().metric_by_name(name).unit())[1])
+
+    def number(self, name: str) -> float | None:
+        """Return its value in a base unit, where it is a number."""
+        value = self._value(name)
+        return value if not isinstance(value, str) else None
+
+    def text(self, name: str) -> str | None:
+        """Return its value where it is text."""
+        value = self._value(name)
+        return value if isinstance(value, str) else None
+
+    def native(self, name: str) -> Any:
+        """Return NVIDIA's metric object, from the whole report if the copy lacks it; None if it was not recorded."""
+        found = self._action.metric_by_name(name)
+        if found is None and name in self._shared.left_out:
+            found = self.whole_action().metric_by_name(name)
+        return found
+
+    def _value(self, name: str) -> float | str | None:
+        if name not in self._shared.names:
+            return None
+        if name not in self._values:
+            attribute = self._attributes.get(name)
+            self._values[name] = _finite(attribute) if attribute is not None else self._native_value(name)
+        return self._values[name]
+
+    def _native_value(self, name: str) -> float | str | None:
+        try:
+            native = self.native(name)
+            value = native.value() if native is not None else None
+            if value is None or isinstance(value, str):
+                return value
+            return _finite(float(value) * (1e-9 if name.startswith(_NANOSECONDS) else 1.0))
+        except _NATIVE_ERRORS as error:
+            raise DamagedInput(f"a report is damaged: the value of {name} cannot be read: {error}") from error
 
     def whole_action(self) -> Any:
         """Return this launch as the whole report has it, rules included."""
-        return self._shared.load_whole()[self.number_in_report]
-
-    def native(self, name: str) -> Any:
-        """Return NVIDIA's metric object, or None."""
-        return self._action.metric_by_name(name)
-
-    def get(self, name: str) -> Metric | None:
-        """Return the metric of that exact name in base units."""
-        if name not in self._shared.names:
-            return None
-        if self.device is not None and name.startswith(DEVICE_ATTRIBUTE):
-            return self.device.get(name)
-        if name not in self._cache:
-            self._cache[name] = self._read(name)
-        return self._cache[name]
-
-    def number(self, name: str) -> float | None:
-        """Return its value where it is a number."""
-        if name not in self._shared.names:
-            return None
-        metric = self.get(name)
-        return metric.value if metric is not None and not isinstance(metric.value, str) else None
+        return self._shared.load_whole()[self._number]
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
-        names = {name for name in self._action.metric_names() if isinstance(name, str)}
-        if self.device is not None:
-            names.update(name for name in self.device.names() if name.startswith(DEVICE_ATTRIBUTE))
-        return tuple(sorted(names))
+        action = self.whole_action() if self._shared.left_out else self._action
+        names = {name for name in action.metric_names() if isinstance(name, str)}
+        return tuple(sorted(names | self._attributes.keys()))
 
     def instances(self, name: str) -> Mapping[str | int, float] | None:
         """Return a metric's values by opcode or by program counter."""
@@ -384,7 +389,7 @@ class _NcuMetrics:
         return self._instances[name]
 
     def _read_instances(self, name: str) -> Mapping[str | int, float] | None:
-        native = self._action.metric_by_name(name)
+        native = self.native(name)
         if native is None or not native.has_correlation_ids():
             return None
         keys = native.correlation_ids()
@@ -395,17 +400,10 @@ class _NcuMetrics:
                 values[key] = values.get(key, 0) + value
         return values
 
-    def _read(self, name: str) -> Metric | None:
-        try:
-            native = self._action.metric_by_name(name)
-            value = native.value() if native is not None else None
-            if value is None or isinstance(value, str):
-                return Metric(value, "") if value is not None else None
-            factor, unit = self._shared.unit(name, native, self)
-            number = float(value) * factor
-        except _NATIVE_ERRORS as error:
-            raise DamagedInput(f"a report is damaged: the value of {name} cannot be read: {error}") from error
-        return Metric(number, unit) if math.isfinite(number) else None
+
+def _finite(value: float | str) -> float | str | None:
+    """Return a value, or None for what is not a number: it was not measured."""
+    return value if isinstance(value, str) or math.isfinite(value) else None
 
 
 class _NcuDetails:
