@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 DECIMAL_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY_PREFIXES = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -32,8 +32,7 @@ _NCU_SINGULAR = {"sectors": "sector", "branches": "branch", "bytes": "byte"}
 _NCU_PREFIXED = re.compile(r"^([KMGTP])(byte|bit|flop|inst|sector|cycle|request|warp|thread|block)s?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number in a base unit."""
 
     value: float

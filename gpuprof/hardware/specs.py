@@ -30,8 +30,7 @@ class ComputeKey(NamedTuple):
         return " ".join(part for part in self if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """A value in base units with its evidence. `values` holds more than one for a list."""
 
     value: float
@@ -45,8 +44,7 @@ class Fact:
     values: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One way to obtain a quantity from metrics: Σ factor × metric, turned into a total as `how` says."""
 
     how: str
@@ -102,8 +100,7 @@ def _needed(link: Link) -> tuple[str, ...]:
     return opcodes.get(link.how) or tuple(name for name, _ in link.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """How a recorded device is recognised as this product."""
 
     names: tuple[str, ...]

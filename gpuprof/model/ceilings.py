@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.quantities import Clocks, Counted, evaluate
@@ -38,8 +39,7 @@ class Hardware:
         return round(specified) if specified is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from."""
 
     value: float

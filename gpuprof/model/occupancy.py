@@ -7,7 +7,7 @@ per SM sub-partition, shared memory per block in units, and the driver reserves 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import Dim3, MetricTable
@@ -15,8 +15,7 @@ from gpuprof.model.report import Dim3, MetricTable
 LIMITERS = ("registers", "shared memory", "block size", "blocks")
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchResources:
+class LaunchResources(NamedTuple):
     """What one block of a launch needs. Shared memory in bytes, with what the driver reserves."""
 
     threads_per_block: int
@@ -25,8 +24,7 @@ class LaunchResources:
     shared_bytes_per_sm: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TheoreticalOccupancy:
+class TheoreticalOccupancy(NamedTuple):
     """Resident warps ÷ the SM's limit, resident blocks, and the limits that bind."""
 
     fraction: float

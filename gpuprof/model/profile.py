@@ -6,8 +6,9 @@ Pure: the hardware comes in as a value. Nothing here reads files but through the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import LEVELS, PATHS, ComputeKey
 from gpuprof.model.ceilings import (
@@ -35,8 +36,7 @@ _RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
 Split = Mapping[ComputeKey, float]
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchProfile:
+class LaunchProfile(NamedTuple):
     """A launch's profile, not yet placed among the others, and the ceilings that it was held against."""
 
     profile: KernelProfile
@@ -49,8 +49,7 @@ def profile_launch(launch: Launch, source: int, device: int, hardware: Hardware)
     return _LaunchAnalysis(launch, hardware).result(source, device)
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
+class _Amount(NamedTuple):
     """A quantity of one launch: its total, its rate per second, or both."""
 
     total: float | None
@@ -126,7 +125,7 @@ class _LaunchAnalysis:
             dram_hz=self._positive("dram-clock", quiet=True),
         )
         dram = bandwidth_at_clock("dram", self.launch.metrics, self.hardware, clocks)
-        return replace(clocks, dram_peak_bytes_per_s=dram.value if dram is not None else None)
+        return clocks._replace(dram_peak_bytes_per_s=dram.value if dram is not None else None)
 
     def _positive(self, what: str, *, quiet: bool = False) -> float | None:
         found = self._quantity(what, Clocks(), quiet=quiet)
@@ -156,7 +155,7 @@ class _LaunchAnalysis:
             found = self._quantity(what, self.clocks, quiet=quiet)
             return _Amount.of(found, found.value, found.value / duration_s) if found is not None else None
         rates = tuple(link for link in self.hardware.arch.counters.get(what, ()) if link.how in _RATES)
-        rate = evaluate(rates, what, self.launch.metrics, replace(self.clocks, duration_s=1.0)) if rates else None
+        rate = evaluate(rates, what, self.launch.metrics, self.clocks._replace(duration_s=1.0)) if rates else None
         if isinstance(rate, Counted):
             return _Amount.of(rate, None, rate.value)
         total = self._quantity(what, self.clocks, quiet=quiet)
@@ -190,10 +189,10 @@ class _LaunchAnalysis:
         """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""
         moves = constant_moves(self.launch.metrics, self.launch.details)
         if moves is None:
-            return replace(amount, basis="estimated")
+            return amount._replace(basis="estimated")
         kept = max(0.0, flop - _FLOP_PER_HFMA2 * moves)
         rate = kept / self.clocks.duration_s if self.clocks.duration_s else None
-        return replace(amount, total=kept, per_second=rate)
+        return amount._replace(total=kept, per_second=rate)
 
     def _compute_limits(self, path: str) -> None:
         split = {key: flop for key, flop in (self.split or {}).items() if key.path == path}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Chain, ComputeKey, Link
 from gpuprof.model.report import LaunchDetails, MetricTable, Missing
@@ -14,8 +14,7 @@ _ZERO_REGISTER = 0xFF
 _COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(NamedTuple):
     """A quantity in base units, how it was obtained, and from which metrics."""
 
     value: float
@@ -25,8 +24,7 @@ class Counted:
     split: Mapping[ComputeKey, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(NamedTuple):
     """What turns rates into totals. None where the report does not tell."""
 
     duration_s: float | None = None

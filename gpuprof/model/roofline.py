@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuprof.model.session import RooflinePoint, Traffic, Work
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(NamedTuple):
     """Two ceilings of one origin: FLOP/s of a path and bytes/s of a level."""
 
     ceiling: str

@@ -7,8 +7,8 @@ FLOP = 2·m·n·k. On 25 real tensor kernels the sum over the histogram equals t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import ComputeKey
 
@@ -26,8 +26,7 @@ _FP6 = {"E3M2", "E2M3"}
 _FP4 = {"E2M1"}
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixOpcode:
+class MatrixOpcode(NamedTuple):
     """One matrix opcode. `flop` is per warp instruction; None where the opcode does not carry its shape."""
 
     key: ComputeKey

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuprof.model.session import KernelProfile, RooflinePoint, Stall
 from gpuprof.model.stalls import NOT_STALLED
@@ -11,8 +11,7 @@ from gpuprof.model.stalls import NOT_STALLED
 _MEMORY_UNITS = ("dram", "l2", "l1")
 
 
-@dataclass(frozen=True, slots=True)
-class NearestLimit:
+class NearestLimit(NamedTuple):
     """The unit that works closest to its peak, as a fraction of that peak."""
 
     unit: str

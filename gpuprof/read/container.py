@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAGIC = b"NVR\0"
 
@@ -40,16 +40,14 @@ class _Broken(Exception):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Where a file stops making sense, and why."""
 
     offset: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     """What the blocks of a report declare. `results` counts kernels, ranges, command lists and graphs.
 
     `names` is the string table: launches refer to metrics by their place in it.
@@ -66,8 +64,7 @@ class Container:
     damage: Damage | None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Where the message of one kernel launch lies in the file, and which process launched it."""
 
     start: int
@@ -142,8 +139,7 @@ def section_names(data: bytes, span: Span) -> tuple[str, ...]:
     return tuple(names)
 
 
-@dataclass(frozen=True, slots=True)
-class RawBlock:
+class RawBlock(NamedTuple):
     """Where the parts of one block lie: its header, and its messages by kind. `before` is what precedes the block."""
 
     before: bytes

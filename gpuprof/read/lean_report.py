@@ -1,15 +1,16 @@
 """A copy of a report that NVIDIA's reader opens several times faster, and the device attributes that it lacks.
 
 Left out are the definitions of sections; the results of rules and the metrics with long lists, which repeat from launch
-to launch (occupancy curves, names of groups) and are read from the whole file on demand; and the device attributes: the reader takes the units of all metrics from them, for which it loads 65 ms worth of tables. They
-are decoded here instead. What is left out is found once and removed from the other launches as equal bytes.
+to launch (occupancy curves, names of groups), both read from the whole file on demand; and the device attributes, which
+are decoded here: the reader takes the units of all metrics from them, and that takes time and memory for each launch.
+What is left out is found once and removed from the other launches as equal bytes.
 Checked on 17 real reports: every metric has the value that the reader gives for the whole file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuprof.read.container import Container, metric_result, raw_blocks, raw_fields, resized_header
 
@@ -23,8 +24,7 @@ _MOST_LONG = 64
 Attributes = Mapping[str, float | str]
 
 
-@dataclass(frozen=True, slots=True)
-class LeanReport:
+class LeanReport(NamedTuple):
     """The copy, and for each kernel launch the attributes of its GPU by their full names, in ncu's own units."""
 
     data: bytes

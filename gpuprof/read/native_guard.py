@@ -17,9 +17,8 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _TIMEOUT_S = 60.0
 
@@ -32,8 +31,7 @@ _MINIMAL_REPORT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A child that is trying something; `outcome` waits for it. No child where the system cannot fork."""
 
     child: int | None

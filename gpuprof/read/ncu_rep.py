@@ -309,8 +309,8 @@ class _NcuMetrics:
     """The metrics of one launch, read from the native report when asked for.
 
     The report's string table lists every name that occurs in it, so a name that is not there costs no native call.
-    ncu stores base units but for nanoseconds, which in its metric lists of seven chips only `gpu__time_…` has; the name of
-    a unit is known to NVIDIA's reader for the whole file only.
+    ncu stores base units but for nanoseconds, which in its metric lists of seven chips only `gpu__time_…` has; the
+    name of a unit is known to NVIDIA's reader for the whole file only.
     """
 
     __slots__ = ("_action", "_attributes", "_instances", "_number", "_shared", "_values")
