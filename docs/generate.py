@@ -1,6 +1,7 @@
 """Writes docs/reference from the code: the command line, the JSON schema, the counters and the hardware.
 
 `python docs/generate.py` writes the files; with `--check` it writes nothing and fails if one is out of date.
+`--pictures` also draws the README's picture, whose bytes depend on the version of matplotlib.
 """
 
 from __future__ import annotations
@@ -55,9 +56,23 @@ def main() -> int:
         REFERENCE.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"wrote {path.name}\n")
+    if "--pictures" in sys.argv:
+        draw_pictures()
     if stale:
         sys.stdout.write(f"out of date: {', '.join(stale)}; run make docs\n")
     return 1 if stale else 0
+
+
+def draw_pictures() -> None:
+    """Draw the rated roofs of an H200."""
+    from gpuprof.api import load_spec
+    from gpuprof.present.figures import overview
+    from gpuprof.present.plot import render_png
+
+    folder = REFERENCE.parent / "images"
+    folder.mkdir(exist_ok=True)
+    figure = overview(load_spec("h200-sxm"), ceiling="rated")
+    (folder / "h200-roofs.png").write_bytes(render_png(figure, "light"))
 
 
 def cli_page() -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from gpuprof import __version__
 from gpuprof.errors import InputError
-from gpuprof.hardware.library import SpecLibrary
-from gpuprof.model.analyse import analyse
+from gpuprof.hardware.library import SpecLibrary, load_gpu
+from gpuprof.hardware.specs import GpuSpec
+from gpuprof.model.analyse import analyse, spec_session
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.report import RecordedDevice, Report
 from gpuprof.model.session import Session
@@ -34,13 +35,20 @@ def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool 
     return analyse(reports, HardwareFinder(spec), __version__)
 
 
+def load_spec(name: str) -> Session:
+    """Return a session that holds no kernels, only the rated ceilings of a GPU spec. Raises InputError if unknown."""
+    return spec_session(SpecLibrary().gpu(name), __version__)
+
+
 class HardwareFinder:
     """Finds what is known of a recorded GPU: its product spec, else its architecture, else what all GPUs share."""
 
     def __init__(self, spec: str | None = None) -> None:
         is_file = spec is not None and (spec.endswith((".yaml", ".yml")) or os.sep in spec)
-        self._library = SpecLibrary(explicit=(Path(spec),) if is_file and spec else ())
-        self._gpu = self._library.gpu(spec) if spec is not None and not is_file else None
+        self._library = SpecLibrary()
+        self._gpu: GpuSpec | None = None
+        if spec is not None:
+            self._gpu = load_gpu(Path(spec)) if is_file else self._library.gpu(spec)
 
     def __call__(self, device: RecordedDevice) -> Hardware:
         """Return the hardware of a device. Raises SpecError if a spec that matters is broken."""

@@ -58,7 +58,9 @@ def parse_quantity(text: str) -> Quantity:
                 factor = BINARY_PREFIXES.get(prefix)
             if factor is None and base == "s":
                 factor = SUBMULTIPLES.get(prefix)
-            if factor is not None and math.isfinite(number * factor):
+            if factor is not None and not math.isfinite(number * factor):
+                raise ValueError(f"{text!r} is too large for a number")
+            if factor is not None:
                 return Quantity(number * factor, base)
     raise ValueError(f"{text!r} has no unit that gpuprof knows")
 

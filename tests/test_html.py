@@ -14,12 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from gpuprof.cli.main import cli
-from gpuprof.cli.report import write_files
+from gpuprof.cli.output import write_files
 from gpuprof.errors import UsageError
 from gpuprof.model.report import Missing
 from gpuprof.model.session import Device, Session
-from gpuprof.present.html import STALL_COLOURS, render_html, verdict, without_folders
+from gpuprof.present.html import STALL_COLOURS, render_html, without_folders
 from gpuprof.present.json_out import session_lines
+from gpuprof.present.words import verdict
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
 
@@ -214,7 +215,10 @@ def test_roofline_writes_three_files_and_says_so(saved: str, tmp_path: Path) -> 
     folder = tmp_path / "new" / "figures"
     out, err = run("roofline", saved, "-o", str(folder))
     assert sorted(path.name for path in folder.iterdir()) == ["roofline.html", "roofline.png", "roofline.svg"]
-    assert "   FP32 2.50 FLOP/B of DRAM: 1.00 TFLOP/s, 40 % of 2.50 TFLOP/s at clock, memory bound" in out.splitlines()
+    assert (
+        "   FP32 2.50 FLOP/B of DRAM: 1.00 TFLOP/s, 40 % of 2.50 TFLOP/s at clock, on the memory side"
+        in out.splitlines()
+    )
     assert err.splitlines()[-1].startswith("wrote roofline.svg, roofline.png, roofline.html to ")
     assert "next: gpuprof show" in err.splitlines()[-1]
 
@@ -261,12 +265,13 @@ def test_kernel_that_nothing_matches_is_a_usage_error(saved: str, tmp_path: Path
     assert not (tmp_path / "x").exists()
 
 
-def test_demo_without_a_report_says_what_to_type() -> None:
-    with pytest.raises(UsageError, match="ships no recorded session") as caught:
-        run("demo")
-    assert caught.value.hint is not None
-    assert "make demo REPORT=path" in caught.value.hint
-    assert caught.value.exit_code == 2
+def test_demo_without_a_report_shows_the_roofs_of_a_gpu_and_says_so(tmp_path: Path) -> None:
+    out, err = run("demo", "--spec", "l4", "-o", str(tmp_path))
+    assert out.startswith("No kernel was profiled: these are the ceilings of an NVIDIA L4 by its spec.")
+    assert "no report was named and none ships" in err
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "FP32 30.3 TFLOP/s rated" in page and "300 GB/s" in page
+    assert 'id="kernels"' not in page
 
 
 def test_demo_writes_the_page_of_a_report(saved: str, tmp_path: Path) -> None:

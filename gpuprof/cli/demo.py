@@ -8,7 +8,9 @@ import click
 
 from gpuprof.cli.options import overwriting, reading, refuse_overwrite
 from gpuprof.cli.report import write_report
-from gpuprof.errors import UsageError
+
+_SPEC = "h200-sxm"
+"""Whose ceilings are shown where there is no report."""
 
 
 @click.command("demo")
@@ -26,14 +28,19 @@ from gpuprof.errors import UsageError
 @reading
 @overwriting
 def command(files: tuple[str, ...], folder: Path, spec: str | None, salvage: bool, force: bool) -> None:
-    """Do the main job on a recorded report: write its page to DIR/report.html."""
-    from gpuprof.api import load
+    """Do the main job on a report of yours: write its page to DIR/report.html.
 
-    if not files:
-        raise UsageError(
-            "this version ships no recorded session of its own; demo needs the path of a report",
-            "make demo REPORT=path, or gpuprof demo REPORT.ncu-rep",
-        )
+    This version ships no recorded report. Without FILE the page shows what a GPU promises by its spec, and no kernel.
+    """
+    from gpuprof.api import load, load_spec
+
     output = folder / "report.html"
     refuse_overwrite([output], force=force)
-    write_report(load(*files, spec=spec, salvage=salvage), output, title=None, top=12, keep_paths=False)
+    if files:
+        session = load(*files, spec=spec, salvage=salvage)
+    else:
+        session = load_spec(spec or _SPEC)
+        click.echo("no report was named and none ships with this version: the page shows ceilings only", err=True)
+    write_report(session, output, title=None if files else "gpuprof: the roofs of a GPU", top=12, keep_paths=False)
+    if not files:
+        click.echo("next: gpuprof demo REPORT.ncu-rep, with a report that ncu wrote", err=True)

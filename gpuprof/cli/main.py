@@ -18,7 +18,7 @@ COMMANDS = {
     "roofline": "Draw rooflines of a report as SVG, PNG and HTML.",
     "report": "Write one self-contained HTML page.",
     "specs": "List, show, check and match hardware specs.",
-    "demo": "Do the main job on a recorded report.",
+    "demo": "Write the page of a report, or of a GPU's ceilings.",
 }
 """Command and its one-line help. Help is printed from here, so that `gpuprof --help` imports no command."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite, selecting
-from gpuprof.cli.report import warn, write_files
+from gpuprof.cli.output import warn, write_files
 from gpuprof.cli.select import select_kernels
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="What percentages refer to.",
 )
-@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option(
+    "--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True, help="Colours of SVG and PNG."
+)
 @click.option(
     "--format",
     "form",
@@ -143,7 +145,7 @@ def _summary(session: Session, figures: Sequence[RooflineFigure], top: int) -> I
     from gpuprof.present import words
     from gpuprof.present.text import printable
 
-    yield printable(words.totals_text(session))
+    yield printable(words.verdict(session))
     for figure in figures:
         yield ""
         yield printable(figure.title)
@@ -177,7 +179,7 @@ def _point_line(point: FigurePoint) -> str:
     return (
         f"{words.path_name(point.path)} {intensity} of {words.LEVEL_NAMES[point.level]}: "
         f"{format_si(point.flop_per_s, unit)}, {format_percent(point.fraction_of_roof)} of "
-        f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, {point.bound} bound{mark}"
+        f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, on the {point.bound} side{mark}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.options import input_files, reading, selecting
-from gpuprof.cli.output import write_lines
+from gpuprof.cli.output import warn, write_lines
 from gpuprof.cli.select import SORT_KEYS, select_kernels, sort_kernels
 
 if TYPE_CHECKING:
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @input_files
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv", "md"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv", "md"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
 @click.option(
     "--sort", type=click.Choice(sorted(SORT_KEYS)), default="time", show_default=True, help="Order of the kernels."
 )
@@ -48,10 +55,12 @@ def command(
     elif form == "csv":
         from gpuprof.present.csv_out import csv_lines
 
+        warn(session)
         write_lines(csv_lines(replace(session, kernels=tuple(kernels))))
     elif form == "md":
         from gpuprof.present.markdown import markdown_lines
 
+        warn(session)
         write_lines(markdown_lines(session, kernels, top))
     else:
         _print_table(session, kernels, top, depth=kernel is not None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpuprof.hardware.specs import LEVELS, PATHS, without_absent_links
+from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.profile import LaunchProfile, profile_launch
+from gpuprof.model.quantities import COLLECT, READ_REPORT
 from gpuprof.model.report import Launch, RecordedDevice, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
 
@@ -19,7 +20,7 @@ def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) ->
     """Analyse every launch of every report. `hardware_of` says what is known of a recorded GPU."""
     devices, hardware, numbers = _number_devices(reports, hardware_of)
     launches = [
-        profile_launch(launch, source, number, found)
+        profile_launch(launch, source, number, found, READ_REPORT if report.kind.startswith("ncu-csv") else COLLECT)
         for source, report in enumerate(reports)
         for number, found, launch in _launches(source, report, hardware, numbers)
     ]
@@ -31,6 +32,28 @@ def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) ->
         ceilings=tuple(_session_ceilings(launches, len(devices))),
         kernels=_placed([launch.profile for launch in launches]),
     )
+
+
+def spec_session(gpu: GpuSpec, version: str) -> Session:
+    """Return a session without kernels: a GPU and the ceilings that its datasheet promises."""
+    ceilings = [
+        Ceiling(
+            device=0,
+            id=f"rated/{key}",
+            kind="bandwidth" if key.path == "dram" else "compute",
+            path=None if key.path == "dram" else key.path,
+            level="dram" if key.path == "dram" else None,
+            value=fact.value,
+            clock_hz=fact.clock_hz,
+            origin="rated",
+            source=fact.source,
+        )
+        for key, fact in gpu.rated.items()
+    ]
+    sms = round(gpu.facts["sm_count"].value)
+    capability = ".".join((gpu.arch[3:-1], gpu.arch[-1]))
+    device = Device(0, gpu.title, capability, sms, gpu.name)
+    return Session(SCHEMA_VERSION, version, (), (device,), tuple(ceilings), ())
 
 
 def _launches(

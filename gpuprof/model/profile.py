@@ -20,7 +20,7 @@ from gpuprof.model.ceilings import (
     rated_compute,
 )
 from gpuprof.model.occupancy import launch_resources, theoretical_occupancy
-from gpuprof.model.quantities import Clocks, Counted, constant_moves, evaluate, tensor_split
+from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
 from gpuprof.model.report import Launch, Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.session import KernelProfile, Occupancy, RooflinePoint, Throughput, Traffic, Work
@@ -44,9 +44,11 @@ class LaunchProfile(NamedTuple):
     rated: Mapping[str, Limit]
 
 
-def profile_launch(launch: Launch, source: int, device: int, hardware: Hardware) -> LaunchProfile:
-    """Compute everything that the metrics of one launch allow."""
-    return _LaunchAnalysis(launch, hardware).result(source, device)
+def profile_launch(
+    launch: Launch, source: int, device: int, hardware: Hardware, remedy: str = COLLECT
+) -> LaunchProfile:
+    """Compute everything that the metrics of one launch allow; `remedy` says how to get what they lack."""
+    return _LaunchAnalysis(launch, hardware, remedy).result(source, device)
 
 
 class _Amount(NamedTuple):
@@ -69,6 +71,7 @@ class _LaunchAnalysis:
 
     launch: Launch
     hardware: Hardware
+    remedy: str
     missing: list[Missing] = field(default_factory=list)
     clocks: Clocks = field(default_factory=Clocks)
     split: Split | None = None
@@ -136,7 +139,7 @@ class _LaunchAnalysis:
         chain = self.hardware.arch.counters.get(what)
         if chain is None:
             return None
-        found = evaluate(chain, what, self.launch.metrics, clocks)
+        found = evaluate(chain, what, self.launch.metrics, clocks, self.remedy)
         if isinstance(found, Missing):
             if not quiet:
                 self.missing.append(found)

@@ -11,7 +11,8 @@ from gpuprof.model.report import LaunchDetails, MetricTable, Missing
 from gpuprof.model.sass_opcodes import matrix_opcode
 
 _ZERO_REGISTER = 0xFF
-_COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
+COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
+READ_REPORT = "read the .ncu-rep if it was collected there, a CSV export lacks histograms; else collect with --set full"
 
 
 class Counted(NamedTuple):
@@ -33,14 +34,14 @@ class Clocks(NamedTuple):
     dram_peak_bytes_per_s: float | None = None
 
 
-def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | Missing:
-    """Return the first link's value whose metrics are all there, or why none is."""
+def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, remedy: str = COLLECT) -> Counted | Missing:
+    """Return the first link's value whose metrics are all there, or why none is; `remedy` says what would help."""
     for link in chain:
         found = _evaluate_link(link, what, metrics, clocks)
         if found is not None:
             return found
     wanted = " + ".join(name for name, _ in chain[0].terms) or WARP_OPCODES
-    return Missing(what, f"the report has no {wanted}", _COLLECT)
+    return Missing(what, f"the report has no {wanted}", remedy)
 
 
 def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:

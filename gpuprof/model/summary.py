@@ -18,14 +18,19 @@ class NearestLimit(NamedTuple):
     fraction: float
 
 
-def main_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at-clock") -> RooflinePoint | None:
-    """Return the roofline point that speaks for a kernel at a level: of the path that comes closest to its roof.
+def main_point(
+    kernel: KernelProfile, level: str = "dram", ceiling: str = "at-clock", path: str | None = None
+) -> RooflinePoint | None:
+    """Return the roofline point that speaks for a kernel at a level: of `path`, else of the one closest to its roof.
 
-    Floating-point and tensor paths come before integers, which nearly every kernel also uses for addresses.
+    Where memory binds, all paths are equally close: then the one with most work per second speaks. Floating-point and
+    tensor paths come before integers, which nearly every kernel also uses for addresses.
     """
     points = [point for point in kernel.roofline if point.level == level and point.ceiling == ceiling]
+    if path is not None:
+        return next((point for point in points if point.path == path), None)
     arithmetic = [point for point in points if point.path != "int32"] or points
-    return max(arithmetic, key=lambda point: (point.fraction_of_roof, point.flop_per_s), default=None)
+    return max(arithmetic, key=lambda point: (round(point.fraction_of_roof, 6), point.flop_per_s), default=None)
 
 
 def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:

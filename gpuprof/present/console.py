@@ -60,6 +60,8 @@ def _blocks(
     yield _kernel_table(shown, console)
     if any(words.NOT_COLLECTED in (words.roof_text(kernel), words.limit_text(kernel)) for kernel in shown):
         yield Text("n/c: not collected; the report lacks the counters", style="dim")
+    if any(words.roof_text(kernel).startswith("≥") for kernel in shown):
+        yield Text("≥: tensor work was not collected, so the kernel may be closer to its roof", style="dim")
     if len(kernels) > len(shown):
         rest = sum(kernel.time_share or 0.0 for kernel in kernels[len(shown) :])
         share = f", {format_percent(rest)} of the time" if rest else ""
@@ -76,7 +78,7 @@ def _blocks(
 def _header(session: Session) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    yield Text(printable(words.totals_text(session)), style="bold")
+    yield Text(printable(words.verdict(session)), style="bold")
     for device in session.devices:
         yield Text(f"GPU     {printable(words.device_text(device))}", overflow="fold")
     for source in session.sources:
@@ -168,14 +170,14 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield "ranges", " / ".join(kernel.ranges)
     point = main_point(kernel)
     for level in ("dram", "l2", "l1"):
-        at_level = main_point(kernel, level)
+        at_level = main_point(kernel, level, path=point.path) if point is not None else main_point(kernel, level)
         if at_level is not None:
             yield (
                 ("roofline" if level == "dram" else ""),
                 f"{words.path_name(at_level.path)} {words.point_text(at_level)}",
             )
-    rated = main_point(kernel, ceiling="rated")
-    if rated is not None and point is not None:
+    rated = main_point(kernel, ceiling="rated", path=point.path) if point is not None else None
+    if rated is not None:
         yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {words.roof_value(rated)}"
     work = [words.work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
     if work:

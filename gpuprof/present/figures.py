@@ -301,15 +301,21 @@ def _seen_limit(limit: _Limit, kernel: KernelProfile) -> float | None:
     return None
 
 
-def _shown_limits(limits: Iterable[_Limit], paths: set[str], levels: Sequence[str]) -> list[_Limit]:
-    """Keep the roofs of paths that occur (all but integers if none does) and of the levels shown, in fixed order."""
-    shown = [
-        limit
-        for limit in limits
-        if (limit.path in (paths or set(PATHS) - {"int32"}) if limit.path is not None else limit.level in levels)
-    ]
+def _shown_limits(limits: Sequence[_Limit], paths: set[str], levels: Sequence[str]) -> list[_Limit]:
+    """Keep the roofs of paths that occur (if none does, one of each height) and of the levels shown, in fixed order."""
+    wanted = paths or _one_of_each_height(limits)
+    shown = [limit for limit in limits if (limit.path in wanted if limit.path is not None else limit.level in levels)]
     order = {name: index for index, name in enumerate((*LEVELS, *PATHS))}
     return sorted(shown, key=lambda limit: (ORIGINS.index(limit.origin), order[limit.path or limit.level or "l1"]))
+
+
+def _one_of_each_height(limits: Sequence[_Limit]) -> set[str]:
+    """Return the floating-point paths whose roofs differ: the first of those that are equally high."""
+    heights: dict[float, str] = {}
+    for limit in limits:
+        if limit.path is not None and "int" not in limit.path:
+            heights.setdefault(limit.value, limit.path)
+    return set(heights.values())
 
 
 def _assemble(
@@ -443,6 +449,8 @@ def _device_name(session: Session, device: int) -> str:
 
 
 def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[FigurePoint]) -> str:
+    if not kernels:
+        return "no kernel was profiled"
     times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
     drawn = len({point.kernel for point in points})
     count = f"{drawn} of {len(kernels)}" if drawn < len(kernels) else str(drawn)

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from gpuprof.model.session import Ceiling, Device, KernelProfile, Occupancy, Session, Source
+from gpuprof.model.session import Ceiling, KernelProfile, Occupancy, Session, Source
 from gpuprof.model.stalls import NOT_STALLED
 from gpuprof.model.summary import by_time, main_point, stalls_of
 from gpuprof.present import words
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gpuprof.present.figures import RooflineFigure
 
 _TABLE_ROWS = 1000
-_MOST_OF_THE_TIME = 0.9
 _LEAST_STALL = 0.02
 _LABEL_LENGTH = 120
 
@@ -156,46 +155,6 @@ def render_html(
     return template.render(page=page, colours=Markup(_colour_variables()), svg=Markup) + "\n"  # noqa: S704
 
 
-def verdict(session: Session) -> str:
-    """Write how few kernels take most of the profiled time, in one sentence and without a diagnosis."""
-    where = _where(session.devices)
-    launches = sum(kernel.launches for kernel in session.kernels)
-    times: dict[str, float] = {}
-    for kernel in session.kernels:
-        if kernel.time_total_s is not None:
-            times[kernel.label] = times.get(kernel.label, 0.0) + kernel.time_total_s
-    total_s = sum(times.values())
-    if total_s <= 0:
-        return f"{_count(launches, 'profiled launch', 'es')} on {where}; durations were not collected."
-    ranked, covered, needed = sorted(times.values(), reverse=True), 0.0, 0
-    while covered < _MOST_OF_THE_TIME * total_s:
-        covered, needed = covered + ranked[needed], needed + 1
-    share = _share_text(covered / total_s, whole=needed == len(ranked))
-    subject = f"{needed} of {len(ranked)} kernels" if needed < len(ranked) else _count(needed, "kernel")
-    verb = "takes" if needed == 1 else "take"
-    in_launches = f", in {_count(launches, 'launch', 'es')}" if launches != len(ranked) else ""
-    return f"{subject} {verb} {share} of {format_si(total_s, 's')} of profiled GPU time on {where}{in_launches}."
-
-
-def _share_text(share: float, *, whole: bool) -> str:
-    text = format_percent(share)
-    return "all" if whole else "nearly all" if text == "100 %" else text
-
-
-def _count(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number:,} {noun}{plural if number != 1 else ''}".replace(",", "\u202f")
-
-
-def _where(devices: Sequence[Device]) -> str:
-    names = [device.name or "a GPU of unknown name" for device in devices]
-    if len(names) != 1:
-        return f"{len(names)} GPUs ({', '.join(names)})" if names else "an unknown GPU"
-    name = names[0]
-    if devices[0].name is None:
-        return name
-    return f"{'an' if name[0] in 'AEIOaeio' or name.startswith(('NVIDIA', 'H', 'L', 'RTX')) else 'a'} {name}"
-
-
 def _page(
     session: Session,
     title: str | None,
@@ -216,7 +175,7 @@ def _page(
     names = [printable(_file_name(source.file)) for source in session.sources]
     return Page(
         title=printable(title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
-        verdict=printable(verdict(whole)),
+        verdict=printable(words.verdict(whole)),
         header=tuple(_header(whole)),
         charts=tuple(_overviews(session, level, ceiling)),
         rows=tuple(_row(kernel, with_section) for kernel in shown),
@@ -235,7 +194,7 @@ def _left_out(kernels: Sequence[KernelProfile], shown: Sequence[KernelProfile], 
         return None
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
-    return f"{what}; {_count(len(rest), 'launch', 'es')} more{of_time}."
+    return f"{what}; {words.count(len(rest), 'launch', 'es')} more{of_time}."
 
 
 def _file_name(path: str) -> str:
@@ -252,6 +211,8 @@ def _header(session: Session) -> Iterator[Fact]:
     drivers = dict.fromkeys(source.driver for source in session.sources if source.driver)
     if drivers:
         yield Fact("Driver", printable(", ".join(drivers)))
+    if not session.kernels:
+        return
     clocks = [kernel.sm_clock_hz for kernel in session.kernels if kernel.sm_clock_hz is not None]
     yield Fact("SM clock", _range_text(clocks) if clocks else words.NOT_COLLECTED)
     collected, lacking = _collected(session.kernels)
@@ -281,7 +242,7 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
 
 def _overviews(session: Session, level: str, ceiling: str) -> Iterator[Chart]:
     for device in session.devices:
-        if any(kernel.device == device.id for kernel in session.kernels):
+        if not session.kernels or any(kernel.device == device.id for kernel in session.kernels):
             yield _chart(overview(session, device.id, level, ceiling))
 
 
@@ -352,7 +313,7 @@ def _kernel_facts(kernel: KernelProfile) -> Iterator[Fact]:
     share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     yield Fact("Duration", words.duration(kernel.duration_s) + share)
     if kernel.launches != 1:
-        yield Fact("Launches", _count(kernel.launches, "launch", "es"))
+        yield Fact("Launches", words.count(kernel.launches, "launch", "es"))
     if kernel.ranges:
         yield Fact("Ranges", printable(" / ".join(kernel.ranges)))
     yield Fact("Grid", words.dims(kernel.grid))

@@ -13,7 +13,7 @@ _SPECIAL = "\\`*_{}[]<>|#~!$&"
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
     """Yield a sentence, the table of the `top` kernels (0: all) and where the numbers come from."""
-    yield escape(words.totals_text(session))
+    yield escape(words.verdict(session))
     yield ""
     yield "| kernel | time | share | nearest limit | of DRAM roof | occupancy | main stall |"
     yield "|---|--:|--:|--:|--:|--:|---|"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuprof.model.session import Device, KernelProfile, RooflinePoint, Session, Source, Work
 from gpuprof.model.summary import main_point, main_stall, nearest_limit
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"
+_MOST_OF_THE_TIME = 0.9
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
 
@@ -51,12 +54,18 @@ def stall_text(kernel: KernelProfile) -> str:
 
 
 def roof_text(kernel: KernelProfile) -> str:
-    """Write the fraction of the at-clock DRAM roofline: "52 %"; "no FLOP" where the kernel does no arithmetic."""
+    """Write the fraction of the at-clock DRAM roofline.
+
+    "int 25 %" for a kernel without floating-point work, "≥ 3.0 %" where tensor work was not collected, so that the
+    kernel may be closer to its roof, and "no FLOP" where all work was counted and there was none.
+    """
     point = main_point(kernel)
+    unknown = [what for entry in kernel.missing for what in entry.what.split(", ") if what.startswith("work.")]
     if point is not None:
-        return format_percent(point.fraction_of_roof)
-    counted = [work for work in kernel.work if work.path != "int32"]
-    return "no FLOP" if counted and not any(work.flop or work.flop_per_s for work in counted) else NOT_COLLECTED
+        prefix = "int " if point.path == "int32" else "≥ " if any("tensor" in what for what in unknown) else ""
+        return prefix + format_percent(point.fraction_of_roof)
+    done = any(work.flop or work.flop_per_s for work in kernel.work)
+    return "no FLOP" if kernel.work and not done and not unknown else NOT_COLLECTED
 
 
 def work_text(work: Work) -> str:
@@ -78,8 +87,8 @@ def point_text(point: RooflinePoint) -> str:
     unit = work_unit(point.path)
     return (
         f"{format_si(point.flop_per_s, unit)} at {_intensity(point)} of {LEVEL_NAMES[point.level]}: "
-        f"{format_percent(point.fraction_of_roof)} of {format_si(point.roof_flop_per_s, unit)} {point.ceiling} "
-        f"({point.bound} side)"
+        f"{format_percent(point.fraction_of_roof)} of {format_si(point.roof_flop_per_s, unit)} "
+        f"{point.ceiling.replace('-', ' ')}, on the {point.bound} side"
     )
 
 
@@ -114,32 +123,44 @@ def source_text(source: Source) -> str:
     return f"{tool}, {clocks}, {caches}"
 
 
-def totals_text(session: Session) -> str:
-    """Write the one sentence that opens every view: how many launches, how long, on what."""
-    known = [kernel.time_total_s for kernel in session.kernels if kernel.time_total_s is not None]
+def verdict(session: Session) -> str:
+    """Write how few kernels take most of the profiled time, in one sentence and without a diagnosis."""
+    where = _where(session.devices)
     launches = sum(kernel.launches for kernel in session.kernels)
-    count = f"{launches:,} profiled launch{'es' if launches != 1 else ''}".replace(",", " ")
-    names = " and ".join(device.name or "a GPU of unknown name" for device in session.devices)
-    if not known:
-        return f"{count} on {names}; durations were not collected."
-    leaders = _leaders(session, sum(known))
-    return f"{count}, {format_si(sum(known), 's')} GPU time on {names}. {leaders}"
-
-
-def _leaders(session: Session, total_s: float) -> str:
-    """Say how few kernels take most of the time: the smallest number that reaches nine tenths."""
     times: dict[str, float] = {}
     for kernel in session.kernels:
-        times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
-    ranked = sorted(times.values(), reverse=True)
-    if len(ranked) == 1:
-        return "All of it in one kernel."
-    covered, needed = 0.0, 0
-    for time_s in ranked:
-        covered, needed = covered + time_s, needed + 1
-        if covered >= 0.9 * total_s:
-            break
-    if needed == len(ranked):
-        return f"All {needed} kernels matter: no fewer take 90 % of it."
+        if kernel.time_total_s is not None:
+            times[kernel.label] = times.get(kernel.label, 0.0) + kernel.time_total_s
+    total_s = sum(times.values())
+    if not session.kernels:
+        return f"No kernel was profiled: these are the ceilings of {where} by its spec."
+    if total_s <= 0:
+        return f"{count(launches, 'profiled launch', 'es')} on {where}; durations were not collected."
+    ranked, covered, needed = sorted(times.values(), reverse=True), 0.0, 0
+    while covered < _MOST_OF_THE_TIME * total_s:
+        covered, needed = covered + ranked[needed], needed + 1
+    share = _share_text(covered / total_s, whole=needed == len(ranked))
+    subject = f"{needed} of {len(ranked)} kernels" if needed < len(ranked) else count(needed, "kernel")
     verb = "takes" if needed == 1 else "take"
-    return f"{needed} of {len(ranked)} kernels {verb} {format_percent(covered / total_s)} of it."
+    in_launches = f", in {count(launches, 'launch', 'es')}" if launches != len(ranked) else ""
+    return f"{subject} {verb} {share} of {format_si(total_s, 's')} of profiled GPU time on {where}{in_launches}."
+
+
+def _share_text(share: float, *, whole: bool) -> str:
+    text = format_percent(share)
+    return "all" if whole else "nearly all" if text == "100 %" else text
+
+
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """Write a number and its noun: "1 launch", "10 000 launches"."""
+    return f"{number:,} {noun}{plural if number != 1 else ''}".replace(",", "\u202f")
+
+
+def _where(devices: Sequence[Device]) -> str:
+    names = [device.name or "a GPU of unknown name" for device in devices]
+    if len(names) != 1:
+        return f"{len(names)} GPUs ({', '.join(names)})" if names else "an unknown GPU"
+    name = names[0]
+    if devices[0].name is None:
+        return name
+    return f"{'an' if name[0] in 'AEIOaeio' or name.startswith(('NVIDIA', 'H', 'L', 'RTX')) else 'a'} {name}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuprof.errors import InputError
 from gpuprof.model.report import Report
 from gpuprof.model.session import Session
-from gpuprof.read.identify import identify, text_kind
+from gpuprof.read.identify import UTF16_MARKS, identify, text_kind
 
 STDIN = "-"
 
@@ -42,7 +42,7 @@ def _read_stdin() -> Report | Session:
 
 
 def _read_text(data: bytes, name: str, kind: str) -> Report | Session:
-    text = data.decode("utf-8-sig", "replace")
+    text = data.decode("utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
     if kind == "session":
         from gpuprof.read.session_json import read_session
 

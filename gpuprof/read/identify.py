@@ -8,6 +8,8 @@ from gpuprof.errors import InputError
 from gpuprof.read.container import MAGIC
 
 _HEAD_BYTES = 4096
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""How text starts that Windows PowerShell has redirected into a file."""
 _EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {name} --page raw --csv > report.csv"
 
 
@@ -51,6 +53,8 @@ def _by_content(path: Path, head: bytes) -> str:
 
 def text_kind(head: bytes, name: str) -> str:
     """Return "session" for JSON and "csv" for other text. Raises InputError for binary data."""
+    if head.startswith(UTF16_MARKS):
+        head = head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
     if b"\0" in head:
         raise InputError(f"{name} is binary data that gpuprof does not know", _known())
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -67,4 +71,5 @@ def _near(path: Path) -> str | None:
     if not folder.is_dir():
         return f"the folder {folder} does not exist either"
     reports = sorted(entry.name for entry in folder.glob("*.ncu-rep"))[:3]
-    return f"{folder} has {', '.join(reports)}" if reports else None
+    where = "the current folder" if folder == Path() else str(folder)
+    return f"{where} has {', '.join(reports)}" if reports else None

@@ -10,13 +10,15 @@ minimal report of ours, while the child tries the user's.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -89,6 +91,21 @@ def prime(ncu_report: Any) -> None:
     """Make the native reader load its tables, once a process."""
     file = NamedBytes(_MINIMAL_REPORT)
     ncu_report.load_report(file.path).range_by_idx(0).action_by_idx(0).metric_by_name("gpu__time_duration.sum")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the native reader's own log lines off stderr: what they mean is said by an error of ours."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(silent, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(silent)
 
 
 class NamedBytes:

@@ -28,7 +28,7 @@ from gpuprof.read.container import (
 )
 from gpuprof.read.cubin import instruction_word, kernel_code
 from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
-from gpuprof.read.native_guard import NamedBytes, prime, start
+from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
 from gpuprof.units import ncu_unit
 
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -54,12 +54,13 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     trial = start(lambda: _touch(ncu_report, file.opened.path))
     prime(ncu_report)
     sha256 = hashlib.sha256(data).hexdigest()
-    context = _load(ncu_report, file, trial.outcome())
-    # The reader also loads a launch whose message is cut off; only those in whole blocks are believed.
-    actions = _actions(context)[: container.results]
+    with quiet():
+        context = _load(ncu_report, file, trial.outcome())
+        # The reader also loads a launch whose message is cut off; only those in whole blocks are believed.
+        actions = _actions(context)[: container.results]
     warnings: list[str] = []
     if container.damage is not None or len(actions) != container.results:
-        if not salvage:
+        if not salvage or not actions:
             raise _damaged(path, container, len(actions))
         warnings.append(_damage_sentence(container, len(actions)))
     if not container.versions and container.results:

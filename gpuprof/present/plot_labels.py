@@ -1,0 +1,85 @@
+"""Which points and roofs of a plot get a label, and what it says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpuprof.present.figures import FigurePoint, RoofLine, RooflineFigure, Span
+from gpuprof.present.plot_text import TEXT, fitted
+from gpuprof.present.text import printable
+from gpuprof.units import format_percent
+
+_LABELLED_KERNELS, _ALWAYS_LABELLED, _LEAST_SHARE = 8, 3, 0.01
+_LABEL_WIDTH = 190.0
+_SAME_PLACE = 30.0
+
+
+def roof_labels(figure: RooflineFigure) -> Iterator[tuple[RoofLine, str]]:
+    """Yield a roof and a text for all that lie on it, first those that percentages refer to."""
+    for roofs in sorted(_coincident(figure.roofs), key=lambda roofs: roofs[0].origin != figure.ceiling):
+        yield roofs[0], f"{', '.join(roof.name for roof in roofs)} {roofs[0].value_text}"
+
+
+def _coincident(roofs: Iterable[RoofLine]) -> list[list[RoofLine]]:
+    """Join roofs of one origin, kind and value, which lie on each other, so that they share a label."""
+    groups: list[list[RoofLine]] = []
+    for roof in roofs:
+        for group in groups:
+            first = group[0]
+            if (first.origin, first.kind) == (roof.origin, roof.kind) and abs(first.value / roof.value - 1) < 0.01:
+                group.append(roof)
+                break
+        else:
+            groups.append([roof])
+    return groups
+
+
+def point_labels(figure: RooflineFigure, at: Callable[[float, float], Span]) -> Iterator[tuple[FigurePoint, str]]:
+    """Yield the points that get a label: the longest few, one for launches of a kernel that lie on each other."""
+    mains = [point for point in figure.points if point.main or not figure.sized]
+    mains.sort(key=lambda point: -(point.share or 0.0))
+    for rank, (point, others) in enumerate(_together(mains, at)[:_LABELLED_KERNELS]):
+        share = sum(item.share or 0.0 for item in (point, *others))
+        if rank < _ALWAYS_LABELLED or share >= _LEAST_SHARE:
+            yield point, _label_text(point, others) + (_fractions([point, *others]) if figure.sized else "")
+
+
+class _Group(NamedTuple):
+    """The point that a label stands at, and the other launches that share the label."""
+
+    point: FigurePoint
+    others: list[FigurePoint]
+
+
+def _together(points: Iterable[FigurePoint], at: Callable[[float, float], Span]) -> list[_Group]:
+    """Join launches of one kernel whose points lie nearly in one place."""
+    groups: list[_Group] = []
+    for point in points:
+        place = at(point.intensity, point.flop_per_s)
+        for group in groups:
+            first = group.point
+            same = (first.label, first.level) == (point.label, point.level)
+            if same and math.dist(place, at(first.intensity, first.flop_per_s)) < _SAME_PLACE:
+                group.others.append(point)
+                break
+        else:
+            groups.append(_Group(point, []))
+    return groups
+
+
+def _label_text(point: FigurePoint, others: Sequence[FigurePoint]) -> str:
+    if not others:
+        return fitted(printable(point.caption), _LABEL_WIDTH, TEXT)
+    if len(others) <= 2:
+        tail = ", ".join(f"#{kernel}" for kernel in sorted(item.kernel for item in (point, *others)))
+    else:
+        tail = f"×{len(others) + 1}"
+    return f"{fitted(printable(point.label), _LABEL_WIDTH, TEXT)} {tail}"
+
+
+def _fractions(points: Sequence[FigurePoint]) -> str:
+    lowest = format_percent(min(point.fraction_of_roof for point in points))
+    highest = format_percent(max(point.fraction_of_roof for point in points))
+    return f", {lowest}" if lowest == highest else f", {lowest} to {highest}"

@@ -1,0 +1,60 @@
+"""What roofs and points look like in a plot: stroke, marker, area, role of colour, and id in the SVG."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from gpuprof.present.figures import FigurePoint, RoofLine, RooflineFigure
+
+MARKERS = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
+STROKES: dict[str, tuple[float, tuple[float, tuple[float, ...]] | Literal["solid"]]] = {
+    "dashed": (1.5, (0.0, (4.0, 2.5))), "solid": (1.5, "solid"), "bold": (2.8, "solid"),
+}  # fmt: skip
+"""Width and dashes of each style of roof."""
+
+_AREA_OF_UNIT = {"s": 1.0, "o": math.pi / 4, "^": 0.5, "v": 0.5, "D": 1.0}
+_REACH_OF_UNIT = {"s": 0.5, "o": 0.5, "^": 0.5, "v": 0.5, "D": 0.71}
+_FULL_AREA, _LEAST_AREA, _PLAIN_AREAS = 600.0, 20.0, {"l1": 130.0, "l2": 75.0, "dram": 36.0}
+
+
+def family(path: str) -> str:
+    """Return what a path's marker and colour stand for: `tensor` for `tensor.fp16`."""
+    return path.partition(".")[0]
+
+
+def roof_colour(roof: RoofLine) -> str:
+    """Return the name of a roof's colour: its level's, or its path's."""
+    return roof.level or family(roof.path or "")
+
+
+def roof_id(roof: RoofLine) -> str:
+    """Return the id of a roof within its figure."""
+    return f"roof-{roof.id}"
+
+
+def point_colour(figure: RooflineFigure, point: FigurePoint) -> str:
+    """An overview's points have the colour of their path, a single kernel's that of their level."""
+    return family(point.path) if figure.sized else point.level
+
+
+def point_id(point: FigurePoint) -> str:
+    """Return the id of a point within its figure."""
+    return f"point-{point.kernel}-{point.path}-{point.level}"
+
+
+def point_area(figure: RooflineFigure, point: FigurePoint) -> float:
+    """Return a point's area in square points: its share of the time in an overview, else by level."""
+    if not figure.sized:
+        return _PLAIN_AREAS[point.level]
+    return max(_LEAST_AREA, _FULL_AREA * point.share) if point.share is not None else _PLAIN_AREAS["l2"]
+
+
+def point_width(figure: RooflineFigure, point: FigurePoint) -> float:
+    """Return the width of a point's marker, such that markers of all shapes have the area they should."""
+    return math.sqrt(point_area(figure, point) / _AREA_OF_UNIT[MARKERS[family(point.path)]])
+
+
+def point_reach(figure: RooflineFigure, point: FigurePoint) -> float:
+    """Return how far a point's marker reaches from its middle."""
+    return point_width(figure, point) * _REACH_OF_UNIT[MARKERS[family(point.path)]]

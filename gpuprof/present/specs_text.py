@@ -1,0 +1,212 @@
+"""Hardware specs as lines of text: the list, all facts of one spec, and how a recorded device matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, Link
+from gpuprof.units import format_binary, format_si
+
+if TYPE_CHECKING:
+    from gpuprof.hardware.check import Difference
+    from gpuprof.model.report import RecordedDevice
+
+_MARK = "*"
+_UNKNOWN = "–"
+_SCALES = (1.0, 1e6, 1e9, 1e12, 1e12, 1e12)
+"""What `main_facts` are divided by in the list."""
+
+
+def gpu_table(gpus: Iterable[GpuSpec]) -> Iterator[str]:
+    """Yield the list of products with their main numbers."""
+    head = ("name", "arch", "SMs", "boost", "DRAM", "FP32", "FP16 tensor", "FP8 tensor")
+    units = ("", "", "", "MHz", "GB/s", "TFLOP/s", "TFLOP/s", "TFLOP/s")
+    yield from _table((head, units, *(_gpu_cells(gpu) for gpu in gpus)), left=2)
+    yield f"Rated, dense, FP32 accumulation. {_MARK} unconfirmed: see `gpuprof specs show NAME`."
+
+
+def _gpu_cells(gpu: GpuSpec) -> tuple[str, ...]:
+    cells = (_cell(fact, scale) for fact, scale in zip(main_facts(gpu), _SCALES, strict=True))
+    return (gpu.name, gpu.arch, *cells)
+
+
+def main_facts(gpu: GpuSpec) -> tuple[Fact | None, ...]:
+    """Return what the list shows of a product: SMs, boost clock, rated DRAM, FP32, FP16 and FP8 tensor peaks."""
+    return (
+        gpu.facts.get("sm_count"),
+        gpu.facts.get("boost_clock"),
+        gpu.rated.get(ComputeKey("dram")),
+        gpu.rated.get(ComputeKey("fp32")),
+        _tensor_fp16(gpu),
+        gpu.rated.get(ComputeKey("tensor.fp8", "fp32")),
+    )
+
+
+def _tensor_fp16(gpu: GpuSpec) -> Fact | None:
+    """Return the rated FP16 peak of the tensor cores; where it is not rated, that of BF16, which has the same rate."""
+    fp16 = gpu.rated.get(ComputeKey("tensor.fp16", "fp32"))
+    return fp16 if fp16 is not None else gpu.rated.get(ComputeKey("tensor.bf16", "fp32"))
+
+
+def _cell(fact: Fact | None, scale: float) -> str:
+    if fact is None:
+        return _UNKNOWN
+    value = fact.value / scale
+    text = f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.1f}"
+    return text + ("" if fact.confirmed else _MARK)
+
+
+def arch_table(archs: Iterable[ArchSpec]) -> Iterator[str]:
+    """Yield the list of architectures with their main numbers."""
+    head = ("arch", "family", "chips", "warps/SM", "FP32", "FP16 tensor")
+    units = ("", "", "", "", "FLOP/clk/SM", "FLOP/clk/SM")
+    yield from _table((head, units, *(_arch_cells(arch) for arch in archs)), left=3)
+
+
+def _arch_cells(arch: ArchSpec) -> tuple[str, ...]:
+    tensor = _fastest(arch, "tensor.fp16", "fp32")
+    warps, fp32 = arch.limits.get("warps_per_sm"), arch.compute.get(ComputeKey("fp32"))
+    return (arch.name, arch.family, _chips(arch), _cell(warps, 1), _cell(fp32, 1), _cell(tensor, 1))
+
+
+def _fastest(arch: ArchSpec, path: str, accumulator: str) -> Fact | None:
+    rates = [fact for key, fact in arch.compute.items() if key[:2] == (path, accumulator)]
+    return max(rates, key=lambda fact: fact.value, default=None)
+
+
+def _chips(arch: ArchSpec) -> str:
+    return f"{arch.chips[0]}–{arch.chips[-1]}" if len(arch.chips) > 1 else "".join(arch.chips)
+
+
+def _table(rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:
+    """Yield aligned lines: the first `left` columns to the left, numbers to the right, their marks hanging out."""
+    widths = [max(len(row[column].rstrip(_MARK)) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = []
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            bare = cell.rstrip(_MARK)
+            cells.append(bare.ljust(width) if column < left else bare.rjust(width) + cell[len(bare) :].ljust(1))
+        yield " ".join(cells).rstrip()
+
+
+def gpu_lines(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> Iterator[str]:
+    """Yield all that is known of a product, with the rates per SM of its architecture."""
+    yield f"{gpu.title} ({gpu.name}), {gpu.arch}"
+    yield f"  {gpu.file}"
+    yield from (f"  matches the name {name!r}" for name in gpu.match.names)
+    yield from (f"  matches the PCI id {pci_id}" for pci_id in gpu.match.pci_ids)
+    if gpu.match.sm_count is not None:
+        yield f"  only with {gpu.match.sm_count} SMs"
+    if gpu.match.memory_bytes is not None:
+        yield f"  only with about {format_si(gpu.match.memory_bytes, 'B')} of memory"
+    yield from _section("facts", gpu.facts)
+    yield from _heading("rated peaks (dense)", gpu.rated)
+    for key, fact in gpu.rated.items():
+        yield from _fact_lines(str(key), fact, _implied_text(key, fact, gpu, rates))
+    yield from _section("rates per SM and clock (dense)", {str(key): fact for key, fact in rates.items()})
+
+
+def _implied_text(key: ComputeKey, fact: Fact, gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> str:
+    """Return the clock that a peak implies, and SMs × rate × clock beside it."""
+    from gpuprof.hardware.check import implied_peak
+
+    if fact.clock_hz is None:
+        return ""
+    text = f" at {_amount('clock', fact.clock_hz, 'Hz')}"
+    implied = implied_peak(key, fact, gpu, rates)
+    if implied is None:
+        return text
+    rate, peak = implied
+    product = f"{gpu.number('sm_count'):g} SMs × {rate.value:g} × {_amount('clock', fact.clock_hz, 'Hz')}"
+    return f"{text}; {product} = {format_si(peak, fact.unit, 4)}"
+
+
+def arch_lines(arch: ArchSpec) -> Iterator[str]:
+    """Yield all that is known of an architecture."""
+    yield f"{arch.name}: {arch.family}, compute capability {arch.compute_capability}, {', '.join(arch.chips)}"
+    yield f"  {arch.file}"
+    yield f"  counter names of {arch.ncu_chip}" if arch.ncu_chip else "  no list of counter names was at hand"
+    yield from _section("limits", arch.limits)
+    yield from _section("rates per SM and clock (dense)", {str(key): fact for key, fact in arch.compute.items()})
+    yield from _section("operations", arch.operations)
+    yield from _section("bandwidth", arch.bandwidth)
+    yield from _heading("counters, tried in order", arch.counters)
+    for quantity, links in arch.counters.items():
+        yield f"  {quantity}"
+        yield from (f"      {number}. {_link_text(link)}" for number, link in enumerate(links, start=1))
+    yield from _heading("stall reasons", arch.stalls)
+    yield f"  {', '.join(arch.stalls)}"
+
+
+def _section(title: str, facts: Mapping[str, Fact]) -> Iterator[str]:
+    yield from _heading(title, facts)
+    for name, fact in facts.items():
+        yield from _fact_lines(name, fact)
+
+
+def _heading(title: str, content: Iterable[object]) -> Iterator[str]:
+    if content:
+        yield ""
+        yield title
+
+
+def _fact_lines(name: str, fact: Fact, addition: str = "") -> Iterator[str]:
+    values = ", ".join(_amount(name, value, fact.unit) for value in fact.values or (fact.value,))
+    yield f"  {name:<28} {values}{addition}{'' if fact.confirmed else '  (unconfirmed)'}"
+    yield f"      {fact.kind}: {fact.source}"
+    if fact.note:
+        yield f"      note: {fact.note}"
+    yield f"      {fact.place}"
+
+
+def _amount(name: str, value: float, unit: str) -> str:
+    """Write a value as a person would: memory of the board in GB, memory on the chip in KiB and MiB, rates in full."""
+    if unit == "B" and name != "memory_size":
+        return format_binary(value, unit, 4)
+    if unit in {"Hz", "B", "B/s", "FLOP/s", "OP/s", "bit/s"}:
+        return format_si(value, unit, 4)
+    return f"{value:g} {unit}"
+
+
+def _link_text(link: Link) -> str:
+    terms = " + ".join(name if factor == 1 else f"{factor:g} × {name}" for name, factor in link.terms)
+    basis = "" if link.basis == "counted" else f" ({link.basis})"
+    return f"{link.how}{basis}{': ' if terms else ''}{terms}"
+
+
+def match_lines(device: RecordedDevice, spec: GpuSpec | None, arch: ArchSpec | None) -> Iterator[str]:
+    """Yield which spec describes a device, why, and where they differ; without a spec, what stands in for it."""
+    from gpuprof.hardware.check import compare_device, match_reasons
+
+    yield f"  {_device_text(device)}"
+    if spec is None:
+        what = arch.name if arch is not None else "what all architectures share"
+        yield f"    no product spec; using {what} and the report's own attributes"
+        return
+    yield f"    {spec.name} by {' and '.join(match_reasons(spec, device))}"
+    yield f"    {spec.file}"
+    yield from (f"    {line}" for line in _comparison(compare_device(spec, device)))
+
+
+def _device_text(device: RecordedDevice) -> str:
+    parts = (
+        f"PCI id {device.pci_id}" if device.pci_id else None,
+        f"compute capability {device.compute_capability}" if device.compute_capability else None,
+        f"{device.sm_count} SMs" if device.sm_count is not None else None,
+        format_si(device.memory_bytes, "B") if device.memory_bytes is not None else None,
+    )
+    known = ", ".join(part for part in parts if part)
+    return f"{device.name or 'a GPU without a name'}{f' ({known})' if known else ''}"
+
+
+def _comparison(rows: Iterable[Difference]) -> Iterator[str]:
+    yield f"{'':<12} {'report':>12} {'spec':>12}"
+    for row in rows:
+        recorded, specified = _compared(row, row.recorded), _compared(row, row.specified)
+        yield f"{row.what:<12} {recorded:>12} {specified:>12}{'  differs' if row.differs else ''}"
+
+
+def _compared(row: Difference, value: float | None) -> str:
+    name = "memory_size" if row.what == "memory size" else row.what
+    return _amount(name, value, row.unit) if value is not None else _UNKNOWN

@@ -1,0 +1,120 @@
+"""What happens around reading: encodings, salvage, specs that do not fit, and the page without a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.api import load_spec
+from gpuprof.errors import DamagedInput, InputError
+from gpuprof.hardware.specs import without_absent_links
+from gpuprof.model.analyse import analyse
+from gpuprof.model.quantities import READ_REPORT
+from gpuprof.present import words
+from gpuprof.present.markdown import escape
+from gpuprof.present.text import printable
+from gpuprof.read.container import walk
+from gpuprof.read.lean_report import lean_copy
+from gpuprof.read.ncu_rep import read_ncu_rep
+from tests import builders, ncu_bytes
+
+CSV = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
+IDLE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_csv_is_read_in_the_encodings_that_shells_write(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
+    path.write_bytes(mark + CSV.encode(encoding))
+    assert gpuprof.load(path).kernels[0].duration_s == pytest.approx(5e-6)
+
+
+def test_a_csv_export_is_sent_back_to_the_report_for_what_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text(CSV, encoding="utf-8")
+    assert READ_REPORT in {entry.how for entry in gpuprof.load(path).kernels[0].missing}
+
+
+def test_salvage_of_nothing_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "cut.ncu-rep"
+    path.write_bytes(ncu_bytes.simple_report([("k", {"gpu__time_duration.sum": 5.0})])[:-9])
+    with pytest.raises(DamagedInput, match="0 kernels could be read"):
+        read_ncu_rep(path, salvage=True)
+
+
+def test_a_spec_file_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.ncu-rep"
+    path.write_bytes(ncu_bytes.simple_report([("k", {**ncu_bytes.A100, "gpu__time_duration.sum": 5.0})]))
+    wrong = Path(__file__).resolve().parents[1] / "specs" / "gpu" / "h200-sxm.yaml"
+    with pytest.raises(InputError, match=r"sm_90.*sm_80"):
+        gpuprof.load(path, spec=str(wrong))
+
+
+def test_a_gpu_without_a_report_has_ceilings_and_no_kernels() -> None:
+    session = load_spec("h200-sxm")
+    assert session.kernels == ()
+    dram = next(ceiling for ceiling in session.ceilings if ceiling.level == "dram")
+    assert (dram.value, dram.origin) == (4.8e12, "rated")
+    assert (
+        words.verdict(session)
+        == "No kernel was profiled: these are the ceilings of an NVIDIA H200 SXM 141GB by its spec."
+    )
+
+
+def kernel_with(values: Mapping[str, float | str]) -> str:
+    session = analyse([builders.report(builders.launch(values))], builders.hardware_of, "1")
+    return words.roof_text(session.kernels[0])
+
+
+def test_the_roof_column_says_what_its_number_rests_on() -> None:
+    integers: dict[str, float | str] = {builders.ADD.format("integer"): 1e6}
+    assert kernel_with({**builders.FLOP_1, IDLE: 0.0}).endswith(" %")
+    assert kernel_with(builders.FLOP_1).startswith("≥ ")
+    no_flop = {
+        name: 0.0 if "pred_on.sum" in name and "peak" not in name else value for name, value in builders.FLOP_1.items()
+    }
+    half: dict[str, float | str] = {builders.ADD.format(kind): 0.0 for kind in ("hadd", "hmul", "hfma")}
+    assert kernel_with({**no_flop, **half, **integers, IDLE: 0.0}).startswith("int ")
+    assert kernel_with({**no_flop, **half, IDLE: 0.0, builders.ADD.format("integer"): 0.0}) == "no FLOP"
+    assert kernel_with({**no_flop, IDLE: 0.0}) == "not collected"
+
+
+def test_a_lean_copy_keeps_values_lists_and_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "a.ncu-rep"
+    metrics: dict[str, float | str] = {**ncu_bytes.A100, "gpu__time_duration.sum": 5.0, "group:names": "n" * 500}
+    data = ncu_bytes.simple_report([("one", metrics), ("two", metrics)])
+    path.write_bytes(data)
+    lean = lean_copy(data, walk(data))
+    assert len(lean.data) < len(data) and walk(lean.data).damage is None
+    assert lean.left_out == {"group:names"}
+    report = read_ncu_rep(path)
+    for launch in report:
+        group = launch.metrics.get("group:names")
+        assert group is not None and group.value == "n" * 500
+        assert launch.metrics.number("device__attribute_multiprocessor_count") == 108
+        assert set(launch.metrics.names()) == set(metrics)
+        assert launch.metrics.number("gpu__time_duration.sum") == pytest.approx(5e-9)
+
+
+def test_links_that_a_report_cannot_satisfy_are_dropped_but_one() -> None:
+    arch = builders.a100().arch
+    names = frozenset({"dram__bytes_read.sum", "dram__bytes_write.sum"})
+    restricted = without_absent_links(arch, names)
+    assert [link.definition for link in restricted.counters["traffic.dram"]] == ["dram__bytes_read + dram__bytes_write"]
+    assert restricted.counters["work.fp32"] == arch.counters["work.fp32"][:1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a\x1b[31mb", "a\\x1b[31mb"), ("x\u202ey", "x\\u202ey"), ("naïve κ", "naïve κ"), ("tab\there", "tab\\x09here")],
+)
+def test_hidden_characters_become_visible(text: str, expected: str) -> None:
+    assert printable(text) == expected
+
+
+def test_markdown_is_escaped() -> None:
+    assert escape("a|b<c>[d](e)`f`") == "a\\|b\\<c\\>\\[d\\](e)\\`f\\`"
