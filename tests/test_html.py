@@ -78,6 +78,13 @@ def test_verdict_counts_launches_of_one_kernel_as_one() -> None:
     assert verdict(twins) == "1 kernel takes all of 3.00 ms of profiled GPU time on an NVIDIA Test GPU, in 3 launches."
 
 
+def test_verdict_counts_launches_without_a_duration_apart() -> None:
+    partly = session(kernel(0, label="gemm"), kernel(1, label="softmax", duration_s=None))
+    assert verdict(partly) == (
+        "1 kernel takes all of 1.00 ms of profiled GPU time on an NVIDIA Test GPU. 1 more launch without a duration."
+    )
+
+
 def test_verdict_without_durations_says_so() -> None:
     read = replace(session(kernel(0, duration_s=None)), devices=(Device(0, None, None, None, None),))
     assert verdict(read) == "1 profiled launch on a GPU of unknown name; durations were not collected."
@@ -221,6 +228,23 @@ def test_roofline_writes_three_files_and_says_so(saved: str, tmp_path: Path) -> 
     )
     assert err.splitlines()[-1].startswith("wrote roofline.svg, roofline.png, roofline.html to ")
     assert "next: gpuprof show" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["mine.png", "mine.SVG", "mine.html"])
+def test_roofline_writes_one_file_where_the_ending_names_its_kind(saved: str, tmp_path: Path, name: str) -> None:
+    _, err = run("roofline", saved, "-o", str(tmp_path / "new" / name))
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [name]
+    start = (tmp_path / "new" / name).read_bytes()[:200]
+    assert start.startswith({"png": b"\x89PNG", "SVG": b"<?xml", "html": b"<!DOCTYPE html>"}[name.split(".")[1]])
+    assert f"wrote {name} to" in err
+
+
+def test_an_input_is_never_replaced(saved: str) -> None:
+    before = Path(saved).read_bytes()
+    for command in (["report", saved, "-o", saved], ["report", saved, "-o", saved, "--force"]):
+        with pytest.raises(UsageError, match="is an input"):
+            run(*command)
+    assert Path(saved).read_bytes() == before
 
 
 def test_roofline_of_one_kernel_has_all_its_levels(saved: str, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def command(files: tuple[str, ...], folder: Path, spec: str | None, salvage: boo
     from gpuprof.api import load, load_spec
 
     output = folder / "report.html"
-    refuse_overwrite([output], force=force)
+    refuse_overwrite([output], files, force=force)
     if files:
         session = load(*files, spec=spec, salvage=salvage)
     else:

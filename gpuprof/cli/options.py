@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,8 +37,11 @@ def overwriting(function: Command) -> Command:
     return click.option("--force", is_flag=True, help="Replace files that exist.")(function)
 
 
-def refuse_overwrite(paths: list[Path], *, force: bool) -> None:
-    """Raise UsageError if a file would be replaced without --force."""
+def refuse_overwrite(paths: Iterable[Path], inputs: Iterable[str] = (), *, force: bool) -> None:
+    """Raise UsageError if a file would be replaced without --force, or an input in any case."""
+    sources = [Path(name) for name in inputs if Path(name).exists()]
     for path in paths:
+        if path.exists() and any(path.samefile(source) for source in sources):
+            raise UsageError(f"{path} is an input: it is not replaced", "choose another name with -o")
         if path.exists() and not force:
             raise UsageError(f"{path} exists", "choose another name, or add --force")

@@ -49,7 +49,7 @@ def command(
     """
     from gpuprof.api import load
 
-    refuse_overwrite([output], force=force)
+    refuse_overwrite([output], files, force=force)
     session = load(*files, spec=spec, salvage=salvage)
     write_report(session, output, title=title, top=top, keep_paths=keep_paths)
 

@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from gpuprof.present.figures import FigurePoint, RooflineFigure
 
 
+_KINDS = (".svg", ".png", ".html")
+
+
 @click.command("roofline")
 @input_files
 @click.option(
     "-o",
     "--output",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     default=Path("gpuprof-roofline"),
     show_default=True,
-    metavar="DIR",
-    help="Folder for roofline.svg, roofline.png and roofline.html.",
+    metavar="DIR|FILE",
+    help="Folder for roofline.svg, roofline.png and roofline.html, or one file of these kinds.",
 )
 @click.option(
     "--level",
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 @overwriting
 def command(
     files: tuple[str, ...],
-    folder: Path,
+    output: Path,
     level: str | None,
     ceiling: str,
     theme: Literal["light", "dark"],
@@ -85,14 +87,16 @@ def command(
     if form == "json":
         click.echo(_json_text(session, figures))
         return
-    pictures = _picture_paths(figures, folder)
-    page_path = folder / "roofline.html"
-    refuse_overwrite([*pictures, page_path], force=force)
-    page = _page(session, chosen, level or "dram", ceiling)
-    write_files({**_pictures(figures, pictures, theme), page_path: page})
+    targets = _targets(figures, output)
+    refuse_overwrite(targets, files, force=force)
+    contents = {
+        path: _page(session, chosen, level or "dram", ceiling) if figure is None else _picture(figure, path, theme)
+        for path, figure in targets.items()
+    }
+    write_files(contents)
     for line in _summary(session, figures, top):
         click.echo(line)
-    _say_what_was_written(figures, [*pictures, page_path], files)
+    _say_what_was_written(figures, list(targets), files)
 
 
 def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:
@@ -116,21 +120,24 @@ def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def _picture_paths(figures: Sequence[RooflineFigure], folder: Path) -> list[Path]:
-    """Return two names for each figure: the first GPU's have no number."""
-    stems = ["roofline" if index == 0 else f"roofline-gpu{figure.device}" for index, figure in enumerate(figures)]
-    return [folder / f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")]
+def _targets(figures: Sequence[RooflineFigure], output: Path) -> dict[Path, RooflineFigure | None]:
+    """Return the files to write and the figure in each, None for the page; the first GPU's names have no number."""
+    alone = output.suffix.lower() in _KINDS and not output.is_dir()
+    kinds = [output.suffix] if alone else _KINDS
+    base = output.with_suffix("") if alone else output / "roofline"
+    targets: dict[Path, RooflineFigure | None] = {}
+    for index, figure in enumerate(figures):
+        stem = base.name if index == 0 else f"{base.name}-gpu{figure.device}"
+        targets |= {base.with_name(f"{stem}{kind}"): figure for kind in kinds if kind.lower() != ".html"}
+    return targets | {base.with_name(f"{base.name}{kind}"): None for kind in kinds if kind.lower() == ".html"}
 
 
-def _pictures(
-    figures: Sequence[RooflineFigure], paths: Sequence[Path], theme: Literal["light", "dark"]
-) -> dict[Path, bytes]:
+def _picture(figure: RooflineFigure, path: Path, theme: Literal["light", "dark"]) -> bytes:
     from gpuprof.present.plot import render_png, render_svg
 
-    contents: list[bytes] = []
-    for figure in figures:
-        contents += [render_svg(figure, theme).encode("utf-8", "backslashreplace"), render_png(figure, theme)]
-    return dict(zip(paths, contents, strict=True))
+    if path.suffix.lower() == ".png":
+        return render_png(figure, theme)
+    return render_svg(figure, theme).encode("utf-8", "backslashreplace")
 
 
 def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:

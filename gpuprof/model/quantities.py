@@ -12,7 +12,7 @@ from gpuprof.model.sass_opcodes import matrix_opcode
 
 _ZERO_REGISTER = 0xFF
 COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
-READ_REPORT = "read the .ncu-rep if it was collected there, a CSV export lacks histograms; else collect with --set full"
+READ_REPORT = "the .ncu-rep may hold it, a CSV export leaves out part of it; else collect with --set full"
 
 
 class Counted(NamedTuple):

@@ -142,8 +142,11 @@ def verdict(session: Session) -> str:
     share = _share_text(covered / total_s, whole=needed == len(ranked))
     subject = f"{needed} of {len(ranked)} kernels" if needed < len(ranked) else count(needed, "kernel")
     verb = "takes" if needed == 1 else "take"
-    in_launches = f", in {count(launches, 'launch', 'es')}" if launches != len(ranked) else ""
-    return f"{subject} {verb} {share} of {format_si(total_s, 's')} of profiled GPU time on {where}{in_launches}."
+    timed = sum(kernel.launches for kernel in session.kernels if kernel.time_total_s is not None)
+    in_launches = f", in {count(timed, 'launch', 'es')}" if timed != len(ranked) else ""
+    untimed = f" {count(launches - timed, 'more launch', 'es')} without a duration." if timed < launches else ""
+    time = f"{format_si(total_s, 's')} of profiled GPU time"
+    return f"{subject} {verb} {share} of {time} on {where}{in_launches}.{untimed}"
 
 
 def _share_text(share: float, *, whole: bool) -> str:
