@@ -90,11 +90,11 @@ def cli_page() -> str:
 EXIT_CODES = """| exit code | meaning |
 |---|---|
 | 0 | done |
-| 2 | the command line is wrong |
-| 3 | the environment lacks something: no ncu, no GPU, no permission |
-| 4 | the profiled program failed |
+| 2 | the command line is wrong, or an output cannot be written |
+| 3 | the environment lacks something: NVIDIA's report reader; later ncu, a GPU, permission |
+| 4 | the profiled program failed (reserved) |
 | 5 | a file cannot be read, or is damaged |
-| 6 | a regression was found |
+| 6 | a regression was found (reserved) |
 """
 
 
@@ -196,7 +196,7 @@ def hardware_page() -> str:
 
 
 HARDWARE_INTRO = """`gpuprof specs show NAME` has every fact with its source. Peaks are the datasheets', dense;
-tensor peaks accumulate in FP32. A star marks a fact that nobody of this project has seen in the source named.
+tensor peaks accumulate in FP32. A star marks a fact known from memory only, or a doubtful one.
 """
 
 

@@ -139,9 +139,17 @@ def significant(value: float, digits: int = 3, *, strip: bool = False) -> str:
     return text.rstrip("0").rstrip(".") if strip and "." in text else text
 
 
+_WHOLE_PERCENT = 100 - 1e-6
+
+
 def format_percent(fraction: float, digits: int = 2) -> str:
-    """Write a fraction as percent: 0.612 → "61 %", 0.0042 → "0.42 %", 1.0 → "100 %"."""
+    """Write a fraction as percent: 0.612 → "61 %", 0.0042 → "0.42 %", 1.0 → "100 %", 0.9993 → "99.9 %".
+
+    "100 %" is the whole, but for rounding of the input.
+    """
     percent = fraction * 100
+    if 99.5 <= percent < _WHOLE_PERCENT:
+        return f"{percent:.1f} %" if percent < 99.95 else ">99.9 %"
     if abs(percent) >= 99.5:
         return f"{percent:.0f} %"
     if percent == 0:

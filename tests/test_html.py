@@ -75,7 +75,7 @@ def test_verdict_counts_the_kernels_that_take_most_of_the_time() -> None:
 
 def test_verdict_counts_launches_of_one_kernel_as_one() -> None:
     twins = session(*(kernel(number, label="gemm") for number in range(3)))
-    assert verdict(twins) == "1 kernel takes all of 3.00 ms of profiled GPU time on an NVIDIA Test GPU, in 3 launches."
+    assert verdict(twins) == "1 kernel takes all of 3.00 ms of GPU time profiled in 3 launches on an NVIDIA Test GPU."
 
 
 def test_verdict_counts_launches_without_a_duration_apart() -> None:

@@ -303,6 +303,63 @@ def test_the_nearest_limit_is_the_busiest_unit_and_not_the_sum_of_memory() -> No
     assert limit is not None and (limit.unit, limit.fraction) == ("l2", 0.9)
 
 
+def test_a_fraction_of_active_cycles_says_so_and_is_no_match_for_the_others() -> None:
+    values: dict[str, float | str] = {
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": 1.0,
+        "l1tex__throughput.avg.pct_of_peak_sustained_active": 13.0,
+    }
+    kernel = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
+    limit = nearest_limit(kernel)
+    assert limit is not None and (limit.unit, limit.fraction) == ("sm", 0.01)
+    assert [(unit.unit, unit.definition) for unit in kernel.throughput] == [("sm", None), ("l1", "of active cycles")]
+
+
+def test_the_l2_roof_is_that_of_accesses_by_the_sms_at_the_clock_of_l2() -> None:
+    values = {
+        **builders.FLOP_1,
+        "lts__t_sectors.avg.peak_sustained": 3.0,
+        "lts__t_sectors_srcunit_tex.avg.peak_sustained": 2.0,
+        "device__attribute_l2s_count": 80.0,
+    }
+    at_sm_clock = profile_launch(builders.launch(values), 0, 0, builders.a100()).at_clock["l2"]
+    assert at_sm_clock.value == 2 * 32 * 80 * 1e9 and "L2's was not recorded" in at_sm_clock.source
+    own = profile_launch(builders.launch({**values, "lts__cycles_elapsed.avg": 900.0}), 0, 0, builders.a100())
+    assert own.at_clock["l2"].value == pytest.approx(2 * 32 * 80 * 0.9e9)
+    assert own.at_clock["l2"].source.endswith("× L2 clock")
+
+
+def test_a_duration_is_derived_from_cycles_and_their_rate() -> None:
+    values: dict[str, float | str] = {"sm__cycles_elapsed.avg": 5000.0, "sm__cycles_elapsed.avg.per_second": 1e9}
+    assert profile_launch(builders.launch(values), 0, 0, builders.a100()).profile.duration_s == pytest.approx(5e-6)
+    idle = profile_launch(builders.launch({**values, "sm__cycles_elapsed.avg.per_second": 0.0}), 0, 0, builders.a100())
+    assert idle.profile.duration_s is None
+
+
+def test_counters_of_the_whole_sm_count_like_those_of_its_parts() -> None:
+    whole = {name.replace("smsp__sass", "sm__sass"): value for name, value in builders.FLOP_1.items()}
+    assert work_of("fp32", whole) == work_of("fp32", builders.FLOP_1)
+
+
+def test_a_launch_that_ncu_has_no_numbers_of_is_to_be_profiled_again() -> None:
+    kernel = profile_launch(builders.launch({"gpu__time_duration.sum": "nan"}), 0, 0, builders.a100()).profile
+    assert {gap.how for gap in kernel.missing if gap.what.startswith(("duration", "work"))} == {
+        "ncu recorded no numbers for this launch: profile it again"
+    }
+
+
+def test_limiters_of_an_unknown_architecture_are_those_of_the_report() -> None:
+    limits = {"registers": 5.0, "shared_mem": 16.0, "warps": 8.0, "blocks": 16.0}
+    values: dict[str, float | str] = {f"launch__occupancy_limit_{name}": value for name, value in limits.items()}
+    values["sm__maximum_warps_per_active_cycle_pct"] = 62.5
+    hardware = builders.hardware_of(RecordedDevice(compute_capability="6.1"))
+    found = profile_launch(builders.launch(values), 0, 0, hardware).profile.occupancy
+    assert (found.theoretical, found.limiters) == (0.625, ("registers",))
+    whole = profile_launch(
+        builders.launch({**values, "sm__maximum_warps_per_active_cycle_pct": 100.0}), 0, 0, hardware
+    ).profile
+    assert whole.occupancy.limiters == ()
+
+
 def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
     first = builders.launch(builders.FLOP_1, name="a")
     second = builders.launch(builders.FLOP_1 | {"gpu__time_duration.sum": 3e-6}, name="b")

@@ -183,6 +183,22 @@ def test_constant_loads_are_no_fp16_work(reports: Path) -> None:
     assert fp16 and all(work.flop == 0 and work.basis == "counted" for work in fp16)
 
 
+def test_the_l2_share_of_a_kernel_that_l2_limits_is_near_that_of_ncu(reports: Path) -> None:
+    kernel = gpuprof.load(reports / "cutlass-384.ncu-rep").kernels[0]
+    ours = next(point for point in kernel.roofline if point.level == "l2" and point.path == "tensor.int8")
+    ncus = next(unit for unit in kernel.throughput if unit.unit == "l2")
+    assert ours.bound == "memory"
+    assert ours.fraction_of_roof == pytest.approx(ncus.fraction, rel=0.1)
+
+
+def test_an_export_of_chosen_metrics_has_work_traffic_and_time(reports: Path) -> None:
+    kernel = gpuprof.load(reports / "csv" / "bert-torch-details.csv").kernels[0]
+    assert kernel.duration_s == pytest.approx(5387.52 / 967.586e6, rel=1e-5)
+    assert next(work.flop for work in kernel.work if work.path == "fp32") == 2 * 327_680
+    assert next(moved.bytes for moved in kernel.traffic if moved.level == "l2") == 666_976
+    assert kernel.occupancy.limiters == ("registers",)
+
+
 def test_details_of_a_report_are_there_for_a_diagnosis(reports: Path) -> None:
     report = read_ncu_rep(reports / "cutlass-report-s8-persist.ncu-rep")
     launch = report.launches[0]

@@ -118,6 +118,9 @@ def test_format_binary_and_percent() -> None:
     assert format_binary(132644864, digits=4) == "126.5 MiB"
     assert format_percent(0.612) == "61 %"
     assert format_percent(0.00001) == "<0.01 %"
+    assert [format_percent(part) for part in (0.9949, 0.999, 0.99999, 1.0, 1.2)] == [
+        "99 %", "99.9 %", ">99.9 %", "100 %", "120 %",
+    ]  # fmt: skip
 
 
 @given(st.floats(1e-6, 1e15), st.integers(1, 8))

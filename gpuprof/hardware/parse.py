@@ -24,7 +24,8 @@ from gpuprof.units import parse_quantity
 
 SOURCE_KINDS = ("datasheet", "programming guide", "header", "measured", "derived", "reported")
 HOWS = (
-    "total", "per-second", "per-sm-cycle", "per-dram-cycle", "thread-opcodes", "tensor-opcodes", "percent-of-peak",
+    "total", "product", "per-second", "per-sm-cycle", "per-dram-cycle", "thread-opcodes", "tensor-opcodes",
+    "percent-of-peak",
 )  # fmt: skip
 BASES = ("counted", "derived", "estimated")
 

@@ -15,6 +15,7 @@ from gpuprof.model.quantities import Clocks, Counted, evaluate
 from gpuprof.model.report import MetricTable, RecordedDevice
 
 _SECTOR_BYTES = 32
+_L2_PEAK = "lts__t_sectors_srcunit_tex.avg.peak_sustained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +131,23 @@ def _all_ports(level: str, hardware: Hardware, clocks: Clocks) -> Limit | None:
 
 
 def _l2_slices(metrics: MetricTable, clocks: Clocks) -> Limit | None:
-    """All L2 slices at the sectors per cycle that the report gives as their peak."""
-    sectors, slices = (
-        metrics.number("lts__t_sectors.avg.peak_sustained"),
-        metrics.number("device__attribute_l2s_count"),
-    )
-    clock = metrics.number("lts__cycles_elapsed.avg.per_second") or clocks.sm_hz
-    if not sectors or not slices or clock is None:
+    """All L2 slices at the sectors per cycle that the report gives as their peak for accesses of the SMs.
+
+    `lts__t_sectors` without `srcunit_tex` would count in the port between the halves of a divided L2 (8.0, 9.0).
+    """
+    sectors, slices = metrics.number(_L2_PEAK), metrics.number("device__attribute_l2s_count")
+    if not sectors or not slices or clocks.l2_hz is None:
         return None
-    source = f"report: lts__t_sectors.avg.peak_sustained × {slices:.0f} slices × {_SECTOR_BYTES} B × L2 clock"
-    return Limit(sectors * slices * _SECTOR_BYTES * clock, clock, source)
+    source = f"report: {_L2_PEAK} × {slices:.0f} slices × {_SECTOR_BYTES} B × {clocks.l2_name}"
+    return Limit(sectors * slices * _SECTOR_BYTES * clocks.l2_hz, clocks.l2_hz, source)
 
 
 def _l2_from_spec(hardware: Hardware, clocks: Clocks) -> Limit | None:
     fact = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
-    if fact is None or clocks.sm_hz is None:
+    if fact is None or clocks.l2_hz is None:
         return None
-    return Limit(fact.value * clocks.sm_hz, clocks.sm_hz, f"{fact.value:g} B per clock ({fact.source}) × SM clock")
+    source = f"{fact.value:g} B per clock ({fact.source}) × {clocks.l2_name}"
+    return Limit(fact.value * clocks.l2_hz, clocks.l2_hz, source)
 
 
 def rated_compute(path: str, split: Mapping[ComputeKey, float] | None, gpu: GpuSpec | None) -> Limit | None:

@@ -13,6 +13,12 @@ from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import Dim3, MetricTable
 
 LIMITERS = ("registers", "shared memory", "block size", "blocks")
+_REPORTED_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "block size": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+}
 
 
 class LaunchResources(NamedTuple):
@@ -77,6 +83,15 @@ def theoretical_occupancy(launch: LaunchResources, arch: ArchSpec) -> Theoretica
     fraction = blocks * warps_per_block / arch.limit("warps_per_sm")
     binding = tuple(name for name in LIMITERS if limits[name] == blocks) if fraction < 1 else ()
     return TheoreticalOccupancy(fraction, blocks, binding)
+
+
+def reported_limiters(metrics: MetricTable) -> tuple[str, ...]:
+    """Return which of the report's own block limits are the lowest; empty if it does not give them all."""
+    limits = {name: metrics.number(metric) for name, metric in _REPORTED_LIMITS.items()}
+    known = [limit for limit in limits.values() if limit is not None]
+    if len(known) < len(limits):
+        return ()
+    return tuple(name for name in LIMITERS if limits[name] == min(known))
 
 
 def _by_registers(launch: LaunchResources, arch: ArchSpec, warps_per_block: int) -> int:

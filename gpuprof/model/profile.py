@@ -6,7 +6,7 @@ Pure: the hardware comes in as a value. Nothing here reads files but through the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from gpuprof.model.ceilings import (
     rated_bandwidth,
     rated_compute,
 )
-from gpuprof.model.occupancy import launch_resources, theoretical_occupancy
+from gpuprof.model.occupancy import launch_resources, reported_limiters, theoretical_occupancy
 from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
 from gpuprof.model.report import Launch, Missing
 from gpuprof.model.roofline import Roof, roofline_point
@@ -29,6 +29,10 @@ from gpuprof.model.stalls import stall_breakdown
 THROUGHPUT_UNITS = ("sm", "memory", "dram", "l2", "l1")
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
+
+_FULL = 100.0
+_DURATION = "gpu__time_duration.sum"
+_PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
 
 _RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
 """Links whose metrics are rates already: they tell FLOP/s and bytes/s even where the duration was not recorded."""
@@ -122,10 +126,14 @@ class _LaunchAnalysis:
 
     def _read_clocks(self) -> Clocks:
         duration = self._quantity("duration", Clocks())
+        if duration is None and _DURATION in self.launch.metrics.names():
+            self.remedy = _PROFILE_AGAIN
+            self.missing[-1] = replace(self.missing[-1], how=_PROFILE_AGAIN)
         clocks = Clocks(
             duration_s=duration.value if duration is not None and duration.value > 0 else None,
             sm_hz=self._positive("sm-clock"),
             dram_hz=self._positive("dram-clock", quiet=True),
+            own_l2_hz=self._positive("l2-clock", quiet=True),
         )
         dram = bandwidth_at_clock("dram", self.launch.metrics, self.hardware, clocks)
         return clocks._replace(dram_peak_bytes_per_s=dram.value if dram is not None else None)
@@ -244,7 +252,7 @@ class _LaunchAnalysis:
         for unit in THROUGHPUT_UNITS:
             found = self._quantity(f"throughput.{unit}", self.clocks)
             if found is not None:
-                yield Throughput(unit, found.value / 100)
+                yield Throughput(unit, found.value / 100, found.definition if found.basis == "derived" else None)
 
     def _occupancy(self) -> Occupancy:
         """Compute the theoretical occupancy; where the architecture is unknown, take the report's own."""
@@ -264,7 +272,9 @@ class _LaunchAnalysis:
         if computed is not None:
             return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
-        return Occupancy(reported / 100 if reported is not None else None, achieved_fraction, ())
+        if reported is None:
+            return Occupancy(None, achieved_fraction, ())
+        return Occupancy(reported / 100, achieved_fraction, reported_limiters(metrics) if reported < _FULL else ())
 
     def _shared_memory(self) -> int | None:
         """Return static + dynamic shared memory of a block in bytes, without what the driver reserves."""

@@ -32,6 +32,17 @@ class Clocks(NamedTuple):
     sm_hz: float | None = None
     dram_hz: float | None = None
     dram_peak_bytes_per_s: float | None = None
+    own_l2_hz: float | None = None
+
+    @property
+    def l2_hz(self) -> float | None:
+        """The clock of L2; where that was not recorded the SMs', which is close to it and often above."""
+        return self.own_l2_hz or self.sm_hz
+
+    @property
+    def l2_name(self) -> str:
+        """What `l2_hz` is."""
+        return "L2 clock" if self.own_l2_hz else "SM clock (L2's was not recorded)"
 
 
 def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, remedy: str = COLLECT) -> Counted | Missing:
@@ -41,7 +52,7 @@ def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, reme
         if found is not None:
             return found
     wanted = " + ".join(name for name, _ in chain[0].terms) or WARP_OPCODES
-    return Missing(what, f"the report has no {wanted}", remedy)
+    return Missing(what, f"the report has no value of {wanted}", remedy)
 
 
 def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
@@ -49,6 +60,8 @@ def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) 
         return _thread_opcodes(link, metrics)
     if link.how == "tensor-opcodes":
         return _tensor_opcodes(what.removeprefix("work."), metrics)
+    if link.how == "product":
+        return _product_of_powers(link, metrics)
     total = 0.0
     for name, factor in link.terms:
         value = metrics.number(name)
@@ -60,6 +73,18 @@ def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) 
         return None
     names = tuple(name for name, _ in link.terms)
     return Counted(total * scale, link.basis, link.definition or " + ".join(names), names)
+
+
+def _product_of_powers(link: Link, metrics: MetricTable) -> Counted | None:
+    """Multiply the metrics, each to the power of its factor; None where one is missing or a divisor is zero."""
+    product = 1.0
+    for name, power in link.terms:
+        value = metrics.number(name)
+        if value is None or (value == 0 and power < 0):
+            return None
+        product *= value**power
+    names = tuple(name for name, _ in link.terms)
+    return Counted(product, link.basis, link.definition or " × ".join(names), names)
 
 
 def _scale(how: str, clocks: Clocks) -> float | None:

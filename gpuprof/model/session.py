@@ -96,10 +96,14 @@ class RooflinePoint:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Nsight Compute's speed of light of one unit, as a fraction of its peak."""
+    """Nsight Compute's speed of light of one unit, as a fraction of its peak over all elapsed cycles.
+
+    `definition` says so where only another fraction was recorded, such as that "of active cycles".
+    """
 
     unit: str
     fraction: float
+    definition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

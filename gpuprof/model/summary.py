@@ -34,8 +34,12 @@ def main_point(
 
 
 def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
-    """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded."""
-    units = [unit for unit in kernel.throughput if unit.unit != "memory"]
+    """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded.
+
+    Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
+    """
+    all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
+    units = [unit for unit in all_units if unit.definition is None] or all_units
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
     return NearestLimit(busiest.unit, busiest.fraction) if busiest is not None else None
 

@@ -187,7 +187,7 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
     if kernel.throughput:
         yield (
             "of peak",
-            ", ".join(f"{words.UNIT_NAMES[unit.unit]} {format_percent(unit.fraction)}" for unit in kernel.throughput),
+            ", ".join(map(words.throughput_text, kernel.throughput)),
         )
     yield "occupancy", _occupancy_text(kernel)
     stalls = [stall for stall in stalls_of(kernel) if stall.share >= 0.005][:_STALLS_SHOWN]

@@ -283,7 +283,11 @@ def _at_kernel_clock(limit: _Limit, kernel: KernelProfile) -> _Limit:
         scale = clock / limit.clock_hz if clock and limit.clock_hz else 1.0
         value = exact or limit.value * scale
         return _Limit(limit.origin, limit.path, None, value, clock or limit.clock_hz)
-    if limit.origin == "rated" or exact is None:
+    if limit.origin == "rated":
+        return limit
+    if exact is None and limit.level == "l1" and kernel.sm_clock_hz and limit.clock_hz:
+        exact = limit.value * kernel.sm_clock_hz / limit.clock_hz
+    if exact is None:
         return limit
     clock = limit.clock_hz * exact / limit.value if limit.clock_hz else None
     return _Limit(limit.origin, None, limit.level, exact, clock)

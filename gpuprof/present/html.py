@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from gpuprof.model.session import Ceiling, KernelProfile, Occupancy, Session, Source
+from gpuprof.model.session import Ceiling, KernelProfile, Occupancy, Session, Source, Throughput
 from gpuprof.model.stalls import NOT_STALLED
 from gpuprof.model.summary import by_time, main_point, stalls_of
 from gpuprof.present import words
@@ -302,11 +302,15 @@ def _section(session: Session, kernel: KernelProfile, ceiling: str) -> Section:
         chart=_chart(hierarchical(session, kernel.id, ceiling)),
         points=tuple(_point_rows(kernel, ceiling)),
         traffic=tuple(_traffic_rows(kernel)),
-        throughput=tuple((words.UNIT_NAMES[unit.unit], _bar(unit.fraction)) for unit in kernel.throughput),
+        throughput=tuple((_unit_name(unit), _bar(unit.fraction)) for unit in kernel.throughput),
         stalls=tuple(_stall_parts(kernel)),
         stall_family=_family_text(stalls[0].family) if stalls else "",
         missing=tuple((printable(gap.what), printable(gap.why), printable(gap.how)) for gap in kernel.missing),
     )
+
+
+def _unit_name(unit: Throughput) -> str:
+    return words.UNIT_NAMES[unit.unit] + (f", {unit.definition}" if unit.definition else "")
 
 
 def _kernel_facts(kernel: KernelProfile) -> Iterator[Fact]:

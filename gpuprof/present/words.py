@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprof.model.session import Device, KernelProfile, RooflinePoint, Session, Source, Work
+from gpuprof.model.session import Device, KernelProfile, RooflinePoint, Session, Source, Throughput, Work
 from gpuprof.model.summary import main_point, main_stall, nearest_limit
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"
 _MOST_OF_THE_TIME = 0.9
+_NEARLY_ALL = 0.995
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
 
@@ -45,6 +46,12 @@ def limit_text(kernel: KernelProfile) -> str:
     """Write the unit that works closest to its peak: "DRAM 81 %"."""
     limit = nearest_limit(kernel)
     return f"{UNIT_NAMES[limit.unit]} {format_percent(limit.fraction)}" if limit is not None else NOT_COLLECTED
+
+
+def throughput_text(unit: Throughput) -> str:
+    """Write a unit's speed of light: "L1 13 % of active cycles"."""
+    what = f" {unit.definition}" if unit.definition else ""
+    return f"{UNIT_NAMES[unit.unit]} {format_percent(unit.fraction)}{what}"
 
 
 def stall_text(kernel: KernelProfile) -> str:
@@ -143,15 +150,15 @@ def verdict(session: Session) -> str:
     subject = f"{needed} of {len(ranked)} kernels" if needed < len(ranked) else count(needed, "kernel")
     verb = "takes" if needed == 1 else "take"
     timed = sum(kernel.launches for kernel in session.kernels if kernel.time_total_s is not None)
-    in_launches = f", in {count(timed, 'launch', 'es')}" if timed != len(ranked) else ""
+    in_launches = f" profiled in {count(timed, 'launch', 'es')}" if timed != len(ranked) else ""
     untimed = f" {count(launches - timed, 'more launch', 'es')} without a duration." if timed < launches else ""
-    time = f"{format_si(total_s, 's')} of profiled GPU time"
-    return f"{subject} {verb} {share} of {time} on {where}{in_launches}.{untimed}"
+    time = f"{format_si(total_s, 's')} of {'GPU time' if in_launches else 'profiled GPU time'}{in_launches}"
+    return f"{subject} {verb} {share} of {time} on {where}.{untimed}"
 
 
 def _share_text(share: float, *, whole: bool) -> str:
     text = format_percent(share)
-    return "all" if whole else "nearly all" if text == "100 %" else text
+    return "all" if whole else "nearly all" if share >= _NEARLY_ALL else text
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:

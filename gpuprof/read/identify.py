@@ -44,10 +44,10 @@ def _by_content(path: Path, head: bytes) -> str:
         )
     if head.startswith(b"SQLite format 3\0"):
         raise InputError(f"{path} is an SQLite database; gpuprof does not read timelines yet")
-    if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
-        raise InputError(f"{path} is not a report: it does not start with NVR", "copy it again, in binary mode")
     if head.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
         raise InputError(f"{path} is a compressed archive", "unpack it first, then name the report inside")
+    if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
+        raise InputError(f"{path} is not a report: it does not start with NVR", "copy it again, in binary mode")
     return text_kind(head, str(path))
 
 
