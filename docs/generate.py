@@ -95,6 +95,8 @@ EXIT_CODES = """| exit code | meaning |
 | 4 | the profiled program failed (reserved) |
 | 5 | a file cannot be read, or is damaged |
 | 6 | a regression was found (reserved) |
+| 130 | interrupted |
+| 141 | the reader of a pipe has gone |
 """
 
 

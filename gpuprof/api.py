@@ -14,7 +14,7 @@ from gpuprof.model.analyse import analyse, spec_session
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.report import RecordedDevice, Report
 from gpuprof.model.session import Session
-from gpuprof.read.files import read_file
+from gpuprof.read.files import STDIN, read_file
 
 
 def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False) -> Session:
@@ -25,6 +25,7 @@ def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool 
     """
     if not paths:
         raise InputError("no file was named", "gpuprof show REPORT.ncu-rep")
+    _refuse_twice([os.fspath(path) for path in paths])
     files = [read_file(os.fspath(path), salvage=salvage) for path in paths]
     sessions = [file for file in files if isinstance(file, Session)]
     reports = [file for file in files if isinstance(file, Report)]
@@ -36,19 +37,30 @@ def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool 
 
 
 def load_spec(name: str) -> Session:
-    """Return a session that holds no kernels, only the rated ceilings of a GPU spec. Raises InputError if unknown."""
-    return spec_session(SpecLibrary().gpu(name), __version__)
+    """Return a session without kernels: the rated ceilings of a GPU spec or spec file. Raises InputError if unknown."""
+    return spec_session(load_gpu(Path(name)) if _is_file(name) else SpecLibrary().gpu(name), __version__)
+
+
+def _is_file(spec: str) -> bool:
+    return spec.endswith((".yaml", ".yml")) or os.sep in spec
+
+
+def _refuse_twice(names: list[str]) -> None:
+    """Raise InputError if a file is named twice: its time would count twice."""
+    places = [os.path.realpath(name) if name != STDIN else name for name in names]
+    for index, place in enumerate(places):
+        if place in places[:index]:
+            raise InputError(f"{names[index]} is named twice", "name each file once")
 
 
 class HardwareFinder:
     """Finds what is known of a recorded GPU: its product spec, else its architecture, else what all GPUs share."""
 
     def __init__(self, spec: str | None = None) -> None:
-        is_file = spec is not None and (spec.endswith((".yaml", ".yml")) or os.sep in spec)
         self._library = SpecLibrary()
         self._gpu: GpuSpec | None = None
         if spec is not None:
-            self._gpu = load_gpu(Path(spec)) if is_file else self._library.gpu(spec)
+            self._gpu = load_gpu(Path(spec)) if _is_file(spec) else self._library.gpu(spec)
 
     def __call__(self, device: RecordedDevice) -> Hardware:
         """Return the hardware of a device. Raises SpecError if a spec that matters is broken."""

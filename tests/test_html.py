@@ -305,6 +305,23 @@ def test_demo_writes_the_page_of_a_report(saved: str, tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
 
 
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="not a regular file"):
+        write_files({pipe: b"x"})
+    assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_is_written_through_and_long_names_are_fine(tmp_path: Path) -> None:
+    place = tmp_path / ("ä" * 120 + ".html")
+    (tmp_path / "link.html").symlink_to(place)
+    write_files({tmp_path / "link.html": b"x"})
+    assert (tmp_path / "link.html").is_symlink() and place.read_bytes() == b"x"
+    with pytest.raises(UsageError, match="cannot write"):
+        write_files({tmp_path / ("n" * 300): b"x"})
+
+
 def test_files_are_written_all_or_none(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(UsageError, match="is a folder"):

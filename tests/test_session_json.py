@@ -53,12 +53,48 @@ def test_a_saved_session_is_loaded_by_its_path(tmp_path: Path) -> None:
         ({"devices": []}, "names a device or source that is not there"),
         ({"gpuprof_version": None}, "gpuprof_version is None"),
         ({"ranking": [1]}, "ranking should be empty"),
+        ({"schema_version": "1"}, "schema '1', and not the 1"),
     ],
 )
 def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object], words: str) -> None:
     data = json.loads(text_of(example())) | change
     with pytest.raises(InputError, match=words):
         read_session(json.dumps(data), "s.json")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("kernels", 0, "roofline", 0, "intensity"), 0),
+        (("kernels", 0, "roofline", 0, "intensity"), -1.0),
+        (("kernels", 0, "roofline", 0, "roof_flop_per_s"), 1e308),
+        (("kernels", 0, "roofline", 0, "level"), "l9"),
+        (("kernels", 0, "roofline", 0, "path"), "\x1b]0;owned\x07"),
+        (("kernels", 0, "traffic", 0, "level"), ""),
+        (("kernels", 0, "traffic", 0, "basis"), "\u202e"),
+        (("kernels", 0, "occupancy", "limiters"), ["[blink]x[/blink]"]),
+        (("kernels", 0, "duration_s"), 10**400),
+        (("kernels", 0, "shared_memory_per_block"), 10**30),
+        (("ceilings", 0, "value"), 0),
+        (("ceilings", 0, "origin"), "elsewhere"),
+        (("sources", 0, "created_s"), 2**62),
+    ],
+)
+def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], value: object) -> None:
+    data = json.loads(text_of(example()))
+    inner = data
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    with pytest.raises(DamagedInput, match="is damaged"):
+        read_session(json.dumps(data), "s.json")
+
+
+def test_json_escapes_what_could_steer_a_terminal() -> None:
+    hostile = analyse([builders.report(builders.launch({}, name="\x9b31m \u202e κ"))], builders.hardware_of, "9.9")
+    text = text_of(hostile)
+    assert "\x9b" not in text and "\u202e" not in text and "κ" in text
+    assert read_session(text, "s.json") == hostile
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"schema_version": NaN}', "[" * 100_000, '{"a": 1}'])

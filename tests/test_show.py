@@ -83,8 +83,15 @@ def test_a_session_written_as_json_is_shown_again_the_same(report: Path, tmp_pat
     assert gpuprof("show", saved).stdout == gpuprof("show", report).stdout
 
 
-def test_two_reports_are_one_run(report: Path) -> None:
-    done = gpuprof("show", "--format", "json", report, report)
+def test_a_file_named_twice_does_not_count_twice(report: Path) -> None:
+    done = gpuprof("show", report, report)
+    assert done.returncode == 5 and "is named twice" in done.stderr
+
+
+def test_two_reports_are_one_run(report: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.ncu-rep"
+    other.write_bytes(report.read_bytes())
+    done = gpuprof("show", "--format", "json", report, other)
     session = json.loads(done.stdout)
     assert sorted(kernel["source"] for kernel in session["kernels"]) == [0, 0, 1, 1]
     assert len(session["sources"]) == 2
@@ -202,6 +209,42 @@ def test_a_closed_pipe_is_no_error(report: Path) -> None:
     command = f"{sys.executable} -m gpuprof show --format json {report} | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr and "error" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_no_error(report: Path, tmp_path: Path, closed: str) -> None:
+    page = tmp_path / "page.html"
+    command = f"{sys.executable} -m gpuprof report {report} -o {page} {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert page.stat().st_size > 10_000
+
+
+def test_a_named_pipe_is_read_once(report: Path, tmp_path: Path) -> None:
+    text = gpuprof("show", "--format", "json", "--sort", "launch", report).stdout
+    saved = tmp_path / "s.json"
+    saved.write_text(text, encoding="utf-8")
+    command = f"{sys.executable} -m gpuprof show --format json --sort launch <(cat {saved})"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    assert done.stdout == text, done.stderr
+    command = f"{sys.executable} -m gpuprof show <(cat {report})"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, encoding="utf-8", check=False, timeout=60)
+    assert done.returncode == 5 and "give its path" in done.stderr
+
+
+def test_a_name_of_any_length_is_read_from_a_csv() -> None:
+    name = "k" * 200_000
+    text = f'"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","nsecond"\n"0","1","{name}","1000"\n'
+    done = gpuprof("show", "--format", "json", "-", stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kernels"][0]["demangled"] == name
+
+
+@pytest.mark.parametrize("pattern", ["a{999999999999}", "#" + "9" * 5000, "(" * 5000 + ")" * 5000, "[[b]z"])
+def test_an_odd_pattern_is_a_usage_error(report: Path, pattern: str) -> None:
+    done = gpuprof("show", "--kernel", pattern, report)
+    assert done.returncode == 2, done.stderr
+    assert "Warning" not in done.stderr and len(done.stderr) < 1000
 
 
 @pytest.mark.skipif(not REPORTS.is_dir(), reason="no real reports lie beside the checkout (../shared/reports)")

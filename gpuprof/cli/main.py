@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -54,6 +55,7 @@ def main() -> None:
     """Run the command line. Exit codes: 0 ok, 2 usage, 3 environment, 4 program failed, 5 input, 6 regression."""
     # A command lives for a fraction of a second and makes no cycles worth collecting.
     gc.disable()
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         tolerate(stream)
     code = _run()
@@ -66,10 +68,20 @@ def main() -> None:
     os._exit(code)
 
 
+def _open_closed_streams() -> None:
+    """Let a stream that the caller closed (`>&-`) read as empty and swallow what is written."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
 def _run() -> int:
     """Run a command and return its exit code; every error has been printed."""
     try:
         result = cli.main(prog_name="gpuprof", standalone_mode=False)
+    except SystemExit:
+        # Click's way to end where the reader of a pipe has gone.
+        return _explain(BrokenPipeError())
     except Exception as error:
         return _explain(error)
     return result if isinstance(result, int) else 0
@@ -90,6 +102,8 @@ def _explain(error: Exception) -> int:
     code = 130 if isinstance(error, click.Abort) else 1
     if code == 130:
         _print_error("interrupted", None)
+    elif isinstance(error, MemoryError):
+        _print_error("there is not enough memory", None)
     elif isinstance(error, OSError):
         _print_error(_os_error(error), None)
     elif os.environ.get("GPUPROF_DEBUG"):

@@ -39,9 +39,17 @@ def overwriting(function: Command) -> Command:
 
 def refuse_overwrite(paths: Iterable[Path], inputs: Iterable[str] = (), *, force: bool) -> None:
     """Raise UsageError if a file would be replaced without --force, or an input in any case."""
-    sources = [Path(name) for name in inputs if Path(name).exists()]
+    sources = [Path(name) for name in inputs if _exists(Path(name))]
     for path in paths:
-        if path.exists() and any(path.samefile(source) for source in sources):
+        if _exists(path) and any(path.samefile(source) for source in sources):
             raise UsageError(f"{path} is an input: it is not replaced", "choose another name with -o")
-        if path.exists() and not force:
+        if (_exists(path) or path.is_symlink()) and not force:
             raise UsageError(f"{path} exists", "choose another name, or add --force")
+
+
+def _exists(path: Path) -> bool:
+    """Tell whether a file is there; a name that is too long names none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

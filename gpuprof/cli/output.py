@@ -41,8 +41,12 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         for path, content in files.items():
             if path.is_dir():
                 raise UsageError(f"{path} is a folder", "name a file with -o")
-            drafts[path] = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
-            with drafts[path].open("xb") as out:
+            if path.exists() and not path.is_file():
+                raise UsageError(f"{path} is not a regular file", "name one with -o")
+            target = path.resolve() if path.is_symlink() else path
+            drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
+            draft = drafts[target]
+            with draft.open("xb") as out:
                 out.write(content)
         for path, draft in drafts.items():
             draft.replace(path)

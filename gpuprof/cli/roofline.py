@@ -198,5 +198,6 @@ def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Pat
     names = ", ".join(path.name for path in paths)
     first = next((point.kernel for figure in figures for point in figure.points), None)
     more = f" --kernel '#{first}'" if first is not None else ""
-    next_step = f"gpuprof show {shlex.join(files)}{more}"
+    dashes = "-- " if any(name.startswith("-") for name in files) else ""
+    next_step = f"gpuprof show{more} {dashes}{shlex.join(files)}"
     click.echo(printable(f"wrote {names} to {paths[0].parent}; next: {next_step}"), err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -36,14 +37,16 @@ def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]
     """
     if pattern is None:
         return list(session.kernels)
-    if re.fullmatch(r"#\d+", pattern):
+    if re.fullmatch(r"#[0-9]{1,18}", pattern):
         found = [kernel for kernel in session.kernels if kernel.id == int(pattern[1:])]
         return found or _none_matches(session, pattern)
     try:
-        regex = re.compile(pattern)
-    except re.error as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            regex = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
-            f"--kernel {pattern!r} is not a regular expression: {error}", "escape ( ) [ ] * + ? with \\"
+            f"--kernel {pattern!r:.80} is not a regular expression: {error}", "escape ( ) [ ] * + ? with \\"
         ) from error
     found = [kernel for kernel in session.kernels if regex.search(kernel.label) or regex.search(kernel.demangled)]
     return found or _none_matches(session, pattern)
@@ -52,4 +55,4 @@ def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]
 def _none_matches(session: Session, pattern: str) -> NoReturn:
     labels = list(dict.fromkeys(kernel.label for kernel in session.kernels))
     more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
-    raise UsageError(f"no kernel matches {pattern!r}", f"there are: {'; '.join(labels[:5])}{more}")
+    raise UsageError(f"no kernel matches {pattern!r:.80}", f"there are: {'; '.join(labels[:5])}{more}")

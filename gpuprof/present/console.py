@@ -28,10 +28,11 @@ def make_console() -> Console:
     """Return a console for stdout: 80 columns when piped, no colour then or with NO_COLOR."""
     from rich.console import Console
 
-    piped = not os.isatty(1)
-    console = Console(
-        highlight=False, soft_wrap=False, width=_PIPED_WIDTH if piped and "COLUMNS" not in os.environ else None
-    )
+    if not os.environ.get("COLUMNS", "0").isascii():
+        # "²" is a digit to rich, and no number to Python.
+        del os.environ["COLUMNS"]
+    fixed = not os.isatty(1) and "COLUMNS" not in os.environ
+    console = Console(highlight=False, soft_wrap=False, width=_PIPED_WIDTH if fixed else None)
     if console.width < _LEAST_WIDTH:
         console = Console(highlight=False, width=_LEAST_WIDTH)
     return console
@@ -122,7 +123,7 @@ def _table_cells(kernel: KernelProfile, *, wide: bool) -> Iterator[RenderableTyp
     else:
         yield _short(words.percent(achieved))
     if wide:
-        yield _short(words.stall_text(kernel))
+        yield Text(printable(_short(words.stall_text(kernel))))
 
 
 def _short(text: str) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 
 from gpuprof.model.session import Session
+
+_STEERING = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+"""What could steer or fool a terminal: JSON has an escape for it."""
 
 _ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "ranking")
 
@@ -30,7 +34,8 @@ def session_lines(session: Session) -> Iterator[str]:
 
 
 def _dump(value: object) -> str:
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    return text if text.isascii() else _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def plain(value: object) -> object:

@@ -21,8 +21,15 @@ def read_file(name: str, *, salvage: bool = False) -> Report | Session:
     """
     if name == STDIN:
         return _read_stdin()
+    if not name:
+        raise InputError("a file name is empty", "look at how the command line was put together")
     path = Path(name)
-    kind = identify(path)
+    try:
+        if path.is_fifo():
+            return _read_stream(path.read_bytes(), name)
+        kind = identify(path)
+    except OSError as error:
+        raise InputError(f"{name:.100} cannot be read: {error.strerror or error}") from error
     if kind == "ncu-rep":
         from gpuprof.read.ncu_rep import read_ncu_rep
 
@@ -31,14 +38,16 @@ def read_file(name: str, *, salvage: bool = False) -> Report | Session:
 
 
 def _read_stdin() -> Report | Session:
-    data = sys.stdin.buffer.read()
+    return _read_stream(sys.stdin.buffer.read(), "standard input")
+
+
+def _read_stream(data: bytes, name: str) -> Report | Session:
+    """Read what can be read only once."""
     if not data:
-        raise InputError("standard input is empty")
+        raise InputError(f"{name} is empty")
     if data.startswith(b"NVR\0"):
-        raise InputError(
-            "a .ncu-rep cannot be read from standard input", "give its path; only CSV and JSON can be piped"
-        )
-    return _read_text(data, "standard input", text_kind(data[:4096], "standard input"))
+        raise InputError(f"a .ncu-rep cannot be read from {name}", "give its path; only CSV and JSON can be piped")
+    return _read_text(data, name, text_kind(data[:4096], name))
 
 
 def _read_text(data: bytes, name: str, kind: str) -> Report | Session:

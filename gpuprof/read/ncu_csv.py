@@ -210,6 +210,7 @@ def _begins_anew(line: str, table: _Table) -> bool:
 
 def _cells(record: str) -> list[str] | None:
     try:
+        csv.field_size_limit(max(len(record), csv.field_size_limit()))
         return next(csv.reader([record]), None)
     except csv.Error:
         return None

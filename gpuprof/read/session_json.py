@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import types
 import typing
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.session import SCHEMA_VERSION, Session
+from gpuprof.model.session import SCHEMA_VERSION, Ceiling, RooflinePoint, Session
+
+_LARGEST = 1e30
+"""No number of a session comes near it; larger ones would break what is computed from them."""
+_LARGEST_INTEGER = 2**63
+_LATEST_S = 253_402_300_799
+"""The end of the year 9999."""
+_SMALLEST_DRAWN = 1e-30
+_DRAWN = {RooflinePoint: ("intensity", "flop_per_s", "roof_flop_per_s"), Ceiling: ("value",)}
+"""Numbers with a place on logarithmic axes."""
+_ORIGINS = ("rated", "at-clock", "measured")
+_CHOICES = {
+    "level": ("l1", "l2", "dram"),
+    "unit": ("sm", "memory", "dram", "l2", "l1"),
+    "origin": _ORIGINS,
+    "ceiling": _ORIGINS,
+    "bound": ("memory", "compute"),
+}
+_WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters"))
+_WORD = re.compile(r"[A-Za-z0-9_. -]{1,60}")
 
 
 def read_session(text: str, file: str) -> Session:
@@ -22,9 +42,10 @@ def read_session(text: str, file: str) -> Session:
         raise InputError(f"{file} is JSON, but not a gpuprof session: it has no schema_version")
     version = data["schema_version"]
     if version != SCHEMA_VERSION:
-        age = "newer" if isinstance(version, int) and version > SCHEMA_VERSION else "older"
+        known = isinstance(version, (int, float))
+        relation = "newer than" if known and version > SCHEMA_VERSION else "older than" if known else "and not"
         raise InputError(
-            f"{file} has session schema {version!r}, {age} than the {SCHEMA_VERSION} that this gpuprof reads",
+            f"{file} has session schema {version!r:.60}, {relation} the {SCHEMA_VERSION} that this gpuprof reads",
             "read it with the gpuprof that wrote it, or profile again",
         )
     session = _build(Session, data, file, "session")
@@ -38,6 +59,9 @@ def _refuse_constant(name: str) -> float:
 
 
 def _check_references(session: Session, file: str) -> None:
+    for source in session.sources:
+        if source.created_s is not None and not 0 <= source.created_s <= _LATEST_S:
+            raise DamagedInput(f"{file} is damaged: created_s is {source.created_s}")
     for kernel in session.kernels:
         if not 0 <= kernel.device < len(session.devices) or not 0 <= kernel.source < len(session.sources):
             raise DamagedInput(f"{file} is damaged: kernel {kernel.id} names a device or source that is not there")
@@ -54,11 +78,27 @@ def _build(kind: Any, value: Any, file: str, where: str) -> Any:
         return _build_record(kind, value, file, where)
     if kind is type(None) and value is None:
         return None
-    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and _fits(kind, value):
+        return kind(value)
+    if kind not in (int, float) and isinstance(kind, type) and isinstance(value, kind):
         return value
     raise DamagedInput(f"{file} is damaged: {where} is {value!r:.60}")
+
+
+def _fits(kind: Any, number: float) -> bool:
+    """Tell whether a number is what the contract has there: quantities are never negative."""
+    if kind is int:
+        return isinstance(number, int) and abs(number) < _LARGEST_INTEGER
+    return kind is float and 0 <= number <= _LARGEST
+
+
+def _check_word(name: str, value: Any, file: str, where: str) -> None:
+    """Refuse values that are none of the contract's words: presenters take them as they are."""
+    words = value if isinstance(value, tuple) else (value,)
+    for word in words if name in _WORDS else ():
+        allowed = _CHOICES.get(name)
+        if isinstance(word, str) and not (word in allowed if allowed else _WORD.fullmatch(word)):
+            raise DamagedInput(f"{file} is damaged: {where} is {word!r:.60}")
 
 
 def _build_optional(choices: tuple[Any, ...], value: Any, file: str, where: str) -> Any:
@@ -90,6 +130,10 @@ def _build_record(kind: type, value: Any, file: str, where: str) -> Any:
     for name, field in fields.items():
         if name in value:
             arguments[name] = _build(hints[name], value[name], file, f"{where}.{name}")
+            _check_word(name, arguments[name], file, f"{where}.{name}")
         elif field.default is dataclasses.MISSING:
             raise DamagedInput(f"{file} is damaged: {where} has no {name}")
+    for name in _DRAWN.get(kind, ()):
+        if not arguments[name] > _SMALLEST_DRAWN:
+            raise DamagedInput(f"{file} is damaged: {where}.{name} is {arguments[name]!r}")
     return kind(**arguments)
