@@ -126,7 +126,7 @@ class _LaunchAnalysis:
 
     def _read_clocks(self) -> Clocks:
         duration = self._quantity("duration", Clocks())
-        if duration is None and _DURATION in self.launch.metrics.names():
+        if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
             self.missing[-1] = replace(self.missing[-1], how=_PROFILE_AGAIN)
         clocks = Clocks(

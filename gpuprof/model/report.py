@@ -41,6 +41,10 @@ class MetricTable(Protocol):
         """Return its value where it is a number."""
         ...
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is an entry of that name, even one without a number."""
+        ...
+
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
         ...
@@ -71,6 +75,10 @@ class DictMetrics:
         """Return its value where it is a number."""
         metric = self._metrics.get(name)
         return metric.value if metric is not None and not isinstance(metric.value, str) else None
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is an entry of that name, even one without a number."""
+        return name in self._metrics
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""

@@ -350,6 +350,10 @@ class _NcuMetrics:
             found = self.whole_action().metric_by_name(name)
         return found
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is an entry of that name, even one without a number."""
+        return name in self._shared.names and self.native(name) is not None
+
     def _value(self, name: str) -> float | str | None:
         if name not in self._shared.names:
             return None
