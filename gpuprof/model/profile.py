@@ -128,7 +128,7 @@ class _LaunchAnalysis:
         duration = self._quantity("duration", Clocks())
         if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
-            self.missing[-1] = replace(self.missing[-1], how=_PROFILE_AGAIN)
+            self.missing = [replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
         clocks = Clocks(
             duration_s=duration.value if duration is not None and duration.value > 0 else None,
             sm_hz=self._positive("sm-clock"),
