@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof import __version__
+from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import GpuSpec
@@ -33,7 +34,7 @@ def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool 
         if len(files) > 1:
             raise InputError("a session can only be shown alone", "name the reports that it was made from instead")
         return sessions[0]
-    return analyse(reports, HardwareFinder(spec), __version__)
+    return diagnose(analyse(reports, HardwareFinder(spec), __version__))
 
 
 def load_spec(name: str) -> Session:

@@ -364,7 +364,7 @@ def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
     first = builders.launch(builders.FLOP_1, name="a")
     second = builders.launch(builders.FLOP_1 | {"gpu__time_duration.sum": 3e-6}, name="b")
     third = builders.launch({}, name="c")
-    session = analyse([builders.report(first, second, third)], builders.hardware_of, "1")
+    session = analyse([builders.report(first, second, third)], builders.hardware_of, "1").session
     assert [kernel.time_share for kernel in session.kernels] == [pytest.approx(0.25), pytest.approx(0.75), None]
     assert [kernel.id for kernel in session.kernels] == [0, 1, 2]
     assert session.devices[0].spec == "a100-80gb-pcie"
@@ -378,14 +378,16 @@ def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
 
 def test_two_reports_of_one_gpu_share_the_device() -> None:
     report = builders.report(builders.launch({}))
-    session = analyse([report, report], builders.hardware_of, "1")
+    session = analyse([report, report], builders.hardware_of, "1").session
     assert len(session.devices) == 1
     assert [kernel.source for kernel in session.kernels] == [0, 1]
 
 
 def test_a_gpu_without_a_product_spec_uses_its_architecture() -> None:
     unknown = RecordedDevice(name="NVIDIA Prototype", compute_capability="8.0", sm_count=10)
-    session = analyse([builders.report(builders.launch(builders.FLOP_1), device=unknown)], builders.hardware_of, "1")
+    session = analyse(
+        [builders.report(builders.launch(builders.FLOP_1), device=unknown)], builders.hardware_of, "1"
+    ).session
     assert session.devices[0].spec is None
     ceilings = {ceiling.id: ceiling.value for ceiling in session.ceilings}
     assert ceilings["at-clock/fp32"] == 128 * 10 * 1e9
@@ -398,7 +400,7 @@ def test_an_unknown_architecture_still_shows_what_the_report_holds() -> None:
         "sm__maximum_warps_per_active_cycle_pct": 62.5,
         "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 2560.0,
     }
-    session = analyse([builders.report(builders.launch(values), device=old)], builders.hardware_of, "1")
+    session = analyse([builders.report(builders.launch(values), device=old)], builders.hardware_of, "1").session
     kernel = session.kernels[0]
     assert kernel.occupancy.theoretical == 0.625
     assert next(work for work in kernel.work if work.path == "fp32").flop == 1.3e7
@@ -409,7 +411,7 @@ def test_an_unknown_architecture_still_shows_what_the_report_holds() -> None:
 def test_rows_have_equal_keys_and_none_for_missing() -> None:
     session = analyse(
         [builders.report(builders.launch(builders.FLOP_1), builders.launch({}))], builders.hardware_of, "1"
-    )
+    ).session
     full, empty = rows(session)
     assert full.keys() == empty.keys()
     assert full["flop_fp32"] == 1.3e7
@@ -419,7 +421,7 @@ def test_rows_have_equal_keys_and_none_for_missing() -> None:
 def test_the_dataframe_has_one_row_a_kernel() -> None:
     session = analyse(
         [builders.report(builders.launch(builders.FLOP_1), builders.launch({}))], builders.hardware_of, "1"
-    )
+    ).session
     frame = session.to_dataframe()
     assert frame.shape[0] == 2
     assert frame.loc[0, "flop_per_s_fp32"] == pytest.approx(1.3e13)

@@ -66,7 +66,7 @@ def test_a_gpu_without_a_report_has_ceilings_and_no_kernels() -> None:
 
 
 def kernel_with(values: Mapping[str, float | str]) -> str:
-    session = analyse([builders.report(builders.launch(values))], builders.hardware_of, "1")
+    session = analyse([builders.report(builders.launch(values))], builders.hardware_of, "1").session
     return words.roof_text(session.kernels[0])
 
 

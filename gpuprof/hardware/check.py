@@ -18,6 +18,7 @@ from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.specs import (
     LEVELS,
     PATHS,
+    PIPES,
     ArchSpec,
     ComputeKey,
     Fact,
@@ -44,6 +45,8 @@ QUANTITIES = {
     *(f"{kind}.{path}" for kind in ("work", "peak") for path in PATHS),
     *(f"traffic.{level}" for level in LEVELS),
     *(f"throughput.{unit}" for unit in ("sm", "memory", *LEVELS)),
+    "hit-rate.l1", "hit-rate.l2", *(f"pipe.{pipe}" for pipe in PIPES),
+    *(f"scheduler.{what}" for what in ("issue-active", "eligible-warps", "active-warps")),
 }  # fmt: skip
 """What `counters` may describe."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
@@ -16,15 +16,34 @@ from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile
 HardwareOf = Callable[[RecordedDevice], Hardware]
 
 
-def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) -> Session:
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a kernel of a session was made from: its launch, what is known of its GPU, and its ceilings at its clock."""
+
+    launch: Launch
+    hardware: Hardware
+    at_clock: Mapping[str, Limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A session and, for each of its kernels in the same order, what it was made from."""
+
+    session: Session
+    recorded: tuple[Recorded, ...]
+
+
+def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) -> Analysis:
     """Analyse every launch of every report. `hardware_of` says what is known of a recorded GPU."""
     devices, hardware, numbers = _number_devices(reports, hardware_of)
-    launches = [
-        profile_launch(launch, source, number, found, READ_REPORT if report.kind.startswith("ncu-csv") else COLLECT)
-        for source, report in enumerate(reports)
-        for number, found, launch in _launches(source, report, hardware, numbers)
-    ]
-    return Session(
+    launches: list[LaunchProfile] = []
+    recorded: list[Recorded] = []
+    for source, report in enumerate(reports):
+        remedy = READ_REPORT if report.kind.startswith("ncu-csv") else COLLECT
+        for number, found, launch in _launches(source, report, hardware, numbers):
+            launches.append(profile_launch(launch, source, number, found, remedy))
+            recorded.append(Recorded(launch, found, launches[-1].at_clock))
+    session = Session(
         schema_version=SCHEMA_VERSION,
         gpuprof_version=version,
         sources=tuple(_source(report) for report in reports),
@@ -32,6 +51,7 @@ def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) ->
         ceilings=tuple(_session_ceilings(launches, len(devices))),
         kernels=_placed([launch.profile for launch in launches]),
     )
+    return Analysis(session, tuple(recorded))
 
 
 def spec_session(gpu: GpuSpec, version: str) -> Session:

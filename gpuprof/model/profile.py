@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.hardware.specs import LEVELS, PATHS, ComputeKey
+from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, ComputeKey
 from gpuprof.model.ceilings import (
     Hardware,
     Limit,
@@ -23,7 +23,17 @@ from gpuprof.model.occupancy import launch_resources, reported_limiters, theoret
 from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
 from gpuprof.model.report import Launch, Missing
 from gpuprof.model.roofline import Roof, roofline_point
-from gpuprof.model.session import KernelProfile, Occupancy, RooflinePoint, Throughput, Traffic, Work
+from gpuprof.model.session import (
+    KernelProfile,
+    Occupancy,
+    Pipe,
+    RooflinePoint,
+    Scheduler,
+    Stall,
+    Throughput,
+    Traffic,
+    Work,
+)
 from gpuprof.model.stalls import stall_breakdown
 
 THROUGHPUT_UNITS = ("sm", "memory", "dram", "l2", "l1")
@@ -118,8 +128,11 @@ class _LaunchAnalysis:
             roofline=tuple(self._points(work, traffic)),
             throughput=tuple(self._throughput()),
             occupancy=self._occupancy(),
-            stalls=stall_breakdown(launch.metrics, self.hardware.arch),
+            stalls=self._stalls(),
             findings=(),
+            waves=number("launch__waves_per_multiprocessor"),
+            scheduler=self._scheduler(),
+            pipes=tuple(self._pipes()),
             missing=_grouped(self.missing),
         )
         return LaunchProfile(profile, self.at_clock, self.rated)
@@ -233,7 +246,15 @@ class _LaunchAnalysis:
             if rated is not None:
                 self.rated[level] = rated
             if amount is not None:
-                yield Traffic(level, amount.total, amount.per_second, amount.definition, amount.basis)
+                hits = self._quantity(f"hit-rate.{level}", self.clocks, quiet=True)
+                yield Traffic(
+                    level,
+                    amount.total,
+                    amount.per_second,
+                    amount.definition,
+                    amount.basis,
+                    hits.value if hits is not None else None,
+                )
 
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:
         """Place every path at every level under the at-clock roof, and under the rated one where there is one."""
@@ -253,6 +274,36 @@ class _LaunchAnalysis:
             found = self._quantity(f"throughput.{unit}", self.clocks)
             if found is not None:
                 yield Throughput(unit, found.value / 100, found.definition if found.basis == "derived" else None)
+
+    def _pipes(self) -> Iterator[Pipe]:
+        for name in PIPES:
+            found = self._quantity(f"pipe.{name}", self.clocks, quiet=True)
+            if found is not None:
+                yield Pipe(name, found.value, found.metrics[0])
+
+    def _scheduler(self) -> Scheduler | None:
+        """Return what the schedulers did; None where the report tells nothing of it."""
+        issue, eligible, active = (
+            self._quantity(f"scheduler.{what}", self.clocks, quiet=True)
+            for what in ("issue-active", "eligible-warps", "active-warps")
+        )
+        if issue is None and eligible is None and active is None:
+            return None
+        limits = self.hardware.arch.limits
+        slots = limits["warps_per_sm"].value / limits["sub_partitions"].value if "warps_per_sm" in limits else None
+        return Scheduler(
+            issue.value if issue is not None else None,
+            eligible.value if eligible is not None else None,
+            active.value if active is not None else None,
+            slots,
+        )
+
+    def _stalls(self) -> tuple[Stall, ...]:
+        found = stall_breakdown(self.launch.metrics, self.hardware.arch)
+        if not found:
+            why = "the report has no warp states (smsp__average_warps_issue_stalled_…)"
+            self.missing.append(Missing("stalls", why, "collect with ncu --section WarpStateStats"))
+        return found
 
     def _occupancy(self) -> Occupancy:
         """Compute the theoretical occupancy; where the architecture is unknown, take the report's own."""

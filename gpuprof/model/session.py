@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas
 
 SCHEMA_VERSION = 1
+SEVERITIES = ("high", "medium", "low", "info")
+CONFIDENCES = ("measured", "inferred", "guess")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,17 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes at one memory level, and which counters define them. None where only the rate was recorded."""
+    """Bytes at one memory level, and which counters define them. None where only the rate was recorded.
+
+    `hit_rate` is the fraction of the level's lookups that found their data there.
+    """
 
     level: str
     bytes: float | None
     bytes_per_s: float | None
     definition: str
     basis: str
+    hit_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,115 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduler:
+    """What the warp schedulers did, per scheduler and active cycle.
+
+    `issue_active`: fraction of cycles with an issue; `eligible_warps` and `active_warps`: warps, of `warp_slots`.
+    """
+
+    issue_active: float | None
+    eligible_warps: float | None
+    active_warps: float | None
+    warp_slots: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """An execution pipe of the SM and its busy fraction of the SM's active cycles."""
+
+    name: str
+    fraction: float
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class DurationSpread:
+    """How the launches of a group differ in duration."""
+
+    min: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
+class StallShare:
+    """A stall reason's share of the samples of one line."""
+
+    reason: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A line of source (`number`) or an instruction (`pc`). `share` is its part of the whole kernel's weight."""
+
+    number: int | None
+    pc: int | None
+    text: str
+    share: float
+    stalls: tuple[StallShare, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Code around a hot place: neighbouring lines in order. `weight` names what `share` counts."""
+
+    language: str
+    file: str | None
+    weight: str
+    lines: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A value that a finding rests on. `threshold` is what it was held against, in the same unit; None: context."""
+
+    metric: str
+    value: float
+    unit: str
+    threshold: float | None
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The place with most of the excess: source line or instruction, and its share of the excess."""
+
+    file: str | None
+    line: int | None
+    pc: int | None
+    sass: str | None
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a rule found. Gains are fractions of time, upper bounds; None where none can be told."""
+
+    rule: str
+    severity: str
+    confidence: str
+    headline: str
+    why: str
+    evidence: tuple[Evidence, ...]
+    advice: str
+    location: Location | None
+    gain_kernel: float | None
+    gain_total: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A finding's place in the ranking over all kernels."""
+
+    kernel: int
+    rule: str
+    gain_total: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class KernelProfile:
     """One profiled launch, or a group of equal launches."""
 
@@ -145,7 +260,7 @@ class KernelProfile:
     shared_memory_per_block: int | None
     launches: int
     duration_s: float | None
-    duration_percentiles_s: None
+    duration_percentiles_s: DurationSpread | None
     duration_source: str | None
     time_total_s: float | None
     time_share: float | None
@@ -157,8 +272,12 @@ class KernelProfile:
     throughput: tuple[Throughput, ...]
     occupancy: Occupancy
     stalls: tuple[Stall, ...]
-    findings: tuple[()]
+    findings: tuple[Finding, ...]
     missing: tuple[Missing, ...]
+    waves: float | None = None
+    scheduler: Scheduler | None = None
+    pipes: tuple[Pipe, ...] = ()
+    excerpts: tuple[Excerpt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +291,7 @@ class Session:
     ceilings: tuple[Ceiling, ...]
     kernels: tuple[KernelProfile, ...]
     timeline: None = None
-    ranking: tuple[()] = ()
+    ranking: tuple[Ranked, ...] = ()
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row a kernel, the columns of `gpuprof.model.table.rows`."""

@@ -10,7 +10,7 @@ import typing
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.session import SCHEMA_VERSION, Ceiling, RooflinePoint, Session
+from gpuprof.model.session import CONFIDENCES, SCHEMA_VERSION, SEVERITIES, Ceiling, RooflinePoint, Session, Throughput
 
 _LARGEST = 1e30
 """No number of a session comes near it; larger ones would break what is computed from them."""
@@ -23,12 +23,15 @@ _DRAWN = {RooflinePoint: ("intensity", "flop_per_s", "roof_flop_per_s"), Ceiling
 _ORIGINS = ("rated", "at-clock", "measured")
 _CHOICES = {
     "level": ("l1", "l2", "dram"),
-    "unit": ("sm", "memory", "dram", "l2", "l1"),
     "origin": _ORIGINS,
     "ceiling": _ORIGINS,
     "bound": ("memory", "compute"),
+    "severity": SEVERITIES,
+    "confidence": CONFIDENCES,
+    "language": ("source", "sass"),
 }
-_WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters"))
+_CHOICES_OF: dict[type, dict[str, tuple[str, ...]]] = {Throughput: {"unit": ("sm", "memory", "dram", "l2", "l1")}}
+_WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters", "rule"))
 _WORD = re.compile(r"[A-Za-z0-9_. -]{1,60}")
 
 
@@ -92,11 +95,11 @@ def _fits(kind: Any, number: float) -> bool:
     return kind is float and 0 <= number <= _LARGEST
 
 
-def _check_word(name: str, value: Any, file: str, where: str) -> None:
+def _check_word(kind: type, name: str, value: Any, file: str, where: str) -> None:
     """Refuse values that are none of the contract's words: presenters take them as they are."""
     words = value if isinstance(value, tuple) else (value,)
-    for word in words if name in _WORDS else ():
-        allowed = _CHOICES.get(name)
+    allowed = _CHOICES_OF.get(kind, {}).get(name) or _CHOICES.get(name)
+    for word in words if allowed or name in _WORDS else ():
         if isinstance(word, str) and not (word in allowed if allowed else _WORD.fullmatch(word)):
             raise DamagedInput(f"{file} is damaged: {where} is {word!r:.60}")
 
@@ -130,7 +133,7 @@ def _build_record(kind: type, value: Any, file: str, where: str) -> Any:
     for name, field in fields.items():
         if name in value:
             arguments[name] = _build(hints[name], value[name], file, f"{where}.{name}")
-            _check_word(name, arguments[name], file, f"{where}.{name}")
+            _check_word(kind, name, arguments[name], file, f"{where}.{name}")
         elif field.default is dataclasses.MISSING:
             raise DamagedInput(f"{file} is damaged: {where} has no {name}")
     for name in _DRAWN.get(kind, ()):

@@ -1,0 +1,219 @@
+"""A kernel as the rules see it: its profile, its raw metrics, its code, and the fractions that bound every gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuprof.errors import DamagedInput
+from gpuprof.model.analyse import Recorded
+from gpuprof.model.report import Instruction
+from gpuprof.model.session import Evidence, KernelProfile, Location
+from gpuprof.model.summary import stalls_of
+
+MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
+SHARED_STALLS = ("short_scoreboard", "mio_throttle")
+SAMPLES = "smsp__pcsamp_sample_count"
+EXECUTED = "inst_executed"
+COUNTS = (
+    SAMPLES, EXECUTED, "thread_inst_executed", "thread_inst_executed_true",
+    "derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global",
+    "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
+    "memory_l2_theoretical_sectors_local", "smsp__branch_targets_threads_divergent",
+)  # fmt: skip
+"""What the code of a kernel is weighed by, beside the samples of each stall reason."""
+
+_NO_TEXT = ("", "???")
+_SAMPLED_NAMES = {"no_instruction": "no_instructions"}
+
+
+@dataclass
+class Case:
+    """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None."""
+
+    kernel: KernelProfile
+    recorded: Recorded
+    code_error: str | None = field(default=None, init=False)
+
+    def number(self, *names: str) -> float | None:
+        """Return the first of these metrics that the report has a number of."""
+        for name in names:
+            value = self.recorded.launch.metrics.number(name)
+            if value is not None:
+                return value
+        return None
+
+    def total(self, names: Iterable[str]) -> float | None:
+        """Return the sum of those metrics that are there; None if none is."""
+        values = [value for value in map(self.number, names) if value is not None]
+        return sum(values) if values else None
+
+    @cached_property
+    def utilisation(self) -> Mapping[str, float]:
+        """Speed of light of each unit over all elapsed cycles, at most 1."""
+        return {unit.unit: min(1.0, unit.fraction) for unit in self.kernel.throughput if unit.definition is None}
+
+    @cached_property
+    def busiest(self) -> float | None:
+        """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
+        return max(self.utilisation.values(), default=None)
+
+    @property
+    def headroom(self) -> float:
+        """The fraction of time that could go before the busiest unit is full; 1 where that was not collected."""
+        return 1.0 - self.busiest if self.busiest is not None else 1.0
+
+    @cached_property
+    def memory_utilisation(self) -> float | None:
+        """The highest speed of light of the memory units."""
+        units = [value for unit, value in self.utilisation.items() if unit != "sm"]
+        return max(units, default=None)
+
+    @cached_property
+    def stalls(self) -> Mapping[str, float]:
+        """Shares of the warps' states by reason."""
+        return {stall.reason: stall.share for stall in stalls_of(self.kernel)}
+
+    def stall(self, *reasons: str) -> float:
+        """Return the share of these reasons together."""
+        return sum(self.stalls.get(reason, 0.0) for reason in reasons)
+
+    @property
+    def issue_active(self) -> float | None:
+        """Fraction of the active cycles in which a scheduler issued an instruction."""
+        return self.kernel.scheduler.issue_active if self.kernel.scheduler is not None else None
+
+    @property
+    def issues_rarely(self) -> bool:
+        """Tell whether stalls matter: NVIDIA looks at them only while fewer than 80 % of the issue slots are used."""
+        return self.issue_active is None or self.issue_active < 0.8
+
+    def latency_gain(self, share: float) -> float:
+        """Bound what removing a wait gains: its share of the warps' time, the idle slots, the busiest unit."""
+        idle = 1.0 - self.issue_active if self.issue_active is not None else 1.0
+        return max(0.0, min(share, idle, self.headroom))
+
+    def memory_weight(self) -> float:
+        """Return how much of the time global memory can explain: its busiest unit, or the warps that wait for it."""
+        waiting = self.stall(*MEMORY_STALLS) if self.stalls else None
+        known = [value for value in (waiting, self.memory_utilisation) if value is not None]
+        return max(known, default=1.0)
+
+    def shared_weight(self) -> float:
+        """Return how much of the time shared memory can explain."""
+        busy = self.number("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed")
+        waiting = self.stall(*SHARED_STALLS) if self.stalls else None
+        known = [value for value in (waiting, busy / 100 if busy is not None else None) if value is not None]
+        return max(known, default=1.0)
+
+    def pipe(self, name: str) -> float | None:
+        """Return the busy fraction of an execution pipe."""
+        return next((pipe.fraction for pipe in self.kernel.pipes if pipe.name == name), None)
+
+    def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
+        """Return a pipe's busy fraction as evidence; the pipe must be there."""
+        pipe = next(pipe for pipe in self.kernel.pipes if pipe.name == name)
+        return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, f"{name.upper()} pipe busy")
+
+    def work(self, path: str) -> float:
+        """Return the FLOP or operations of a path, zero where it has none."""
+        return next((item.flop or 0.0 for item in self.kernel.work if item.path == path), 0.0)
+
+    def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+        """Return a recorded metric as evidence, nothing where it was not recorded."""
+        value = self.number(name)
+        return (Evidence(name, value, unit, threshold, meaning),) if value is not None else ()
+
+    def stall_evidence(self, reason: str, threshold: float | None = 30.0) -> tuple[Evidence, ...]:
+        """Return a stall reason's share as evidence, with the metric that it comes from."""
+        found = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
+        if found is None:
+            return ()
+        name = stall_metric(reason, found.family)
+        return (Evidence(name, 100 * found.share, "%", threshold, f"warps in {reason.replace('_', ' ')}"),)
+
+    def issue_evidence(self, threshold: float | None = 80.0) -> tuple[Evidence, ...]:
+        """Return the used issue slots as evidence."""
+        if self.issue_active is None:
+            return ()
+        return (
+            Evidence(
+                "smsp__issue_active.avg.per_cycle_active", 100 * self.issue_active, "%", threshold, "issue slots used"
+            ),
+        )
+
+    @cached_property
+    def code(self) -> tuple[Instruction, ...]:
+        """The kernel's instructions with their counts, as far as the report has them."""
+        metrics = self.recorded.launch.metrics
+        if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
+            return ()
+        reasons = [stall.reason for stall in self.kernel.stalls if stall.family.startswith("sampled")]
+        names = (*COUNTS, *(stall_metric(reason, "sampled") for reason in dict.fromkeys(reasons)))
+        try:
+            return self.recorded.launch.details.instructions(names)
+        except DamagedInput as error:
+            self.code_error = str(error)
+            return ()
+
+    def place(self, weight: Callable[[Instruction], float]) -> Location | None:
+        """Return the source line with most weight, with its heaviest instruction; None where nothing has any."""
+        weights = [(instruction, weight(instruction)) for instruction in self.code]
+        total = sum(value for _, value in weights)
+        if total <= 0:
+            return None
+        lines: dict[tuple[object, ...], float] = {}
+        for instruction, value in weights:
+            lines[_line(instruction)] = lines.get(_line(instruction), 0.0) + value
+        hottest = max(lines, key=lambda line: lines[line])
+        top, _ = max(((i, w) for i, w in weights if _line(i) == hottest), key=lambda pair: pair[1])
+        sass = top.sass if top.sass not in _NO_TEXT else None
+        return Location(top.file, top.line, top.pc, sass, lines[hottest] / total)
+
+    def place_of(self, *names: str) -> Location | None:
+        """Return the line with most of the first of these counts that any instruction has."""
+        places = (self._place_by_count(name) for name in names)
+        return next((place for place in places if place is not None), None)
+
+    def _place_by_count(self, name: str) -> Location | None:
+        return self.place(lambda instruction: instruction.counts.get(name, 0.0))
+
+    def place_of_stall(self, *reasons: str) -> Location | None:
+        """Return the line with most samples of these stall reasons."""
+        names = [stall_metric(reason, "sampled") for reason in reasons]
+        return self.place(lambda instruction: sum(instruction.counts.get(name, 0.0) for name in names))
+
+    def place_of_opcode(self, *starts: str) -> Location | None:
+        """Return the line with most samples (or executions) of instructions whose opcode starts so."""
+
+        def weight(instruction: Instruction) -> float:
+            opcode = opcode_of(instruction.sass)
+            if not opcode.startswith(starts):
+                return 0.0
+            return instruction.counts.get(SAMPLES, 0.0) + 1e-9 * instruction.counts.get(EXECUTED, 0.0)
+
+        return self.place(weight)
+
+
+def stall_metric(reason: str, family: str) -> str:
+    """Return the name of the metric behind a stall reason of a family."""
+    if family == "counter":
+        return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+    name = f"smsp__pcsamp_warps_issue_stalled_{_SAMPLED_NAMES.get(reason, reason)}"
+    return f"{name}_not_issued" if family == "sampled-not-issued" else name
+
+
+def opcode_of(sass: str) -> str:
+    """Return an instruction's opcode with modifiers, without its guard predicate: `@!P0 LDG.E R2, …` → `LDG.E`."""
+    words = sass.split()
+    if words and words[0].startswith("@"):
+        words = words[1:]
+    return words[0].rstrip(";") if words else ""
+
+
+def _line(instruction: Instruction) -> tuple[object, ...]:
+    """Instructions of one source line belong together; one without a line stands alone."""
+    if instruction.line is None or instruction.file is None:
+        return (instruction.pc,)
+    return (instruction.file, instruction.line)

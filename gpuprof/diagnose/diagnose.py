@@ -1,0 +1,40 @@
+"""Runs the rules over every kernel of an analysis and ranks what they found over the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.excerpts import excerpts
+from gpuprof.diagnose.ranking import in_order, ranking
+from gpuprof.diagnose.registry import RULES
+from gpuprof.diagnose.rule import finding_of
+from gpuprof.model.analyse import Analysis, Recorded
+from gpuprof.model.report import Missing
+from gpuprof.model.session import Finding, KernelProfile, Session
+
+
+def diagnose(analysis: Analysis) -> Session:
+    """Return the analysis' session with findings and code excerpts for every kernel, and one ranking over all."""
+    kernels = tuple(map(_diagnosed, analysis.session.kernels, analysis.recorded))
+    return replace(analysis.session, kernels=kernels, ranking=ranking(kernels))
+
+
+def _diagnosed(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
+    case = Case(kernel, recorded)
+    findings = in_order(_findings(case))
+    code = excerpts(case)
+    missing = kernel.missing
+    if case.code_error is not None:
+        missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
+    return replace(kernel, findings=findings, excerpts=code, missing=missing)
+
+
+def _findings(case: Case) -> Iterable[Finding]:
+    """Run every rule; a symptom is dropped where another finding explains it."""
+    found = [
+        (rule, finding_of(rule, verdict, case.kernel.time_share)) for rule in RULES for verdict in rule.check(case)
+    ]
+    explained = any(rule.about != "symptom" and finding.severity in ("high", "medium") for rule, finding in found)
+    return [finding for rule, finding in found if rule.about != "symptom" or not explained]

@@ -1,0 +1,119 @@
+"""The code around a kernel's hot places: source lines where the report embeds them, else SASS, with samples by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric
+from gpuprof.errors import DamagedInput
+from gpuprof.model.report import Instruction
+from gpuprof.model.session import CodeLine, Excerpt, StallShare
+
+_HOT_PLACES = 3
+_LEAST_SHARE = 0.03
+_LINES_AROUND = 2
+_INSTRUCTIONS_AROUND = 5
+_REASONS_SHOWN = 3
+_LONGEST_LINE = 400
+_UNKNOWN = ("", "???")
+
+
+def excerpts(case: Case) -> tuple[Excerpt, ...]:
+    """Return up to three pieces of source around the lines with most samples, and the SASS around the hottest one.
+
+    Without samples the lines are weighed by executed instructions. Nothing where the report has no code.
+    """
+    code = case.code
+    if not code:
+        return ()
+    weight = SAMPLES if any(instruction.counts.get(SAMPLES) for instruction in code) else EXECUTED
+    total = sum(instruction.counts.get(weight, 0.0) for instruction in code)
+    if total <= 0:
+        return ()
+    word = "samples" if weight == SAMPLES else "executed instructions"
+    return (*_source(case, code, weight, word, total), *_sass(code, weight, word, total))
+
+
+def _source(case: Case, code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+    try:
+        texts = case.recorded.launch.details.source_files()
+    except DamagedInput:
+        return
+    by_line: dict[tuple[str, int], list[Instruction]] = {}
+    for instruction in code:
+        if instruction.file is not None and instruction.line is not None and texts.get(instruction.file):
+            by_line.setdefault((instruction.file, instruction.line), []).append(instruction)
+    shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
+    hottest = sorted(shares, key=lambda line: (-shares[line], line))[:_HOT_PLACES]
+    hot = [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
+    for file in dict.fromkeys(name for name, _ in hot):
+        lines = texts[file].splitlines()
+        for first, last in _spans([number for name, number in hot if name == file], len(lines)):
+            shown = tuple(
+                CodeLine(
+                    number,
+                    None,
+                    _cut(lines[number - 1]),
+                    shares.get((file, number), 0.0),
+                    _stalls(by_line.get((file, number), ())),
+                )
+                for number in range(first, last + 1)
+            )
+            yield Excerpt("source", file, word, shown)
+
+
+def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
+    """Return the ranges of lines around these lines, joined where they touch."""
+    spans: list[tuple[int, int]] = []
+    for number in sorted(number for number in numbers if 1 <= number <= length):
+        first, last = max(1, number - _LINES_AROUND), min(length, number + _LINES_AROUND)
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            spans.append((first, last))
+    return spans
+
+
+def _sass(code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+    if all(instruction.sass in _UNKNOWN for instruction in code):
+        return
+    hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
+    first, last = max(0, hottest - _INSTRUCTIONS_AROUND), min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)
+    lines = tuple(
+        CodeLine(
+            instruction.line,
+            instruction.pc,
+            _cut(instruction.sass),
+            instruction.counts.get(weight, 0.0) / total,
+            _stalls((instruction,)),
+        )
+        for instruction in code[first:last]
+    )
+    yield Excerpt("sass", code[hottest].file, word, lines)
+
+
+def _weight(code: Sequence[Instruction], weight: str) -> float:
+    return sum(instruction.counts.get(weight, 0.0) for instruction in code)
+
+
+def _stalls(code: Sequence[Instruction]) -> tuple[StallShare, ...]:
+    """Return the main states of the warps that were sampled at these instructions, as shares of those samples."""
+    sums: dict[str, float] = {}
+    for instruction in code:
+        for reason, samples in _reasons(instruction.counts).items():
+            sums[reason] = sums.get(reason, 0.0) + samples
+    total = sum(sums.values())
+    ranked = sorted(sums, key=lambda reason: (-sums[reason], reason))[:_REASONS_SHOWN]
+    return tuple(StallShare(reason, sums[reason] / total) for reason in ranked if sums[reason] > 0)
+
+
+_PREFIX = stall_metric("", "sampled")
+
+
+def _reasons(counts: Mapping[str, float]) -> dict[str, float]:
+    found = {name.removeprefix(_PREFIX): value for name, value in counts.items() if name.startswith(_PREFIX)}
+    return {"no_instruction" if name == "no_instructions" else name: value for name, value in found.items()}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 1]}…"

@@ -1,0 +1,92 @@
+"""What a rule is: a question to one kernel, the thresholds with their reasons, and how its gain is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gpuprof.diagnose.case import Case
+from gpuprof.model.session import Evidence, Finding, Location
+
+HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
+"""Least gain for the kernel of a severity: a fifth, a tenth, and what repeated runs can still tell from noise."""
+
+WEIGHTS = {"measured": 1.0, "inferred": 0.6, "guess": 0.3}
+"""How much of an upper bound a finding is taken for when findings are put in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number that a rule compares with, its unit, and why it is that number."""
+
+    name: str
+    value: float
+    unit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule says of a kernel, before its severity and its share of the run are known.
+
+    `gain` is the fraction of the kernel's time, an upper bound; None where nothing bounds it. `settled` marks what is
+    true but nothing to repair, such as a kernel near its roof.
+    """
+
+    headline: str
+    why: str
+    advice: str
+    confidence: str
+    gain: float | None
+    evidence: tuple[Evidence, ...]
+    location: Location | None = None
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One diagnosis. The texts are what the reference prints of it; `check` gives its verdicts on a kernel.
+
+    `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
+    `symptom`, which is only worth telling where no other rule explains it.
+    """
+
+    id: str
+    title: str
+    about: str
+    looks_at: str
+    thresholds: tuple[Threshold, ...]
+    gain: str
+    silent: str
+    check: Callable[[Case], Iterator[Verdict]]
+
+
+def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Finding:
+    """Give a verdict its severity and its share of the run."""
+    gain = min(1.0, max(0.0, verdict.gain)) if verdict.gain is not None else None
+    return Finding(
+        rule=rule.id,
+        severity=_severity(gain, verdict),
+        confidence=verdict.confidence,
+        headline=verdict.headline,
+        why=verdict.why,
+        evidence=verdict.evidence,
+        advice=verdict.advice,
+        location=verdict.location,
+        gain_kernel=gain,
+        gain_total=gain * time_share if gain is not None and time_share is not None else None,
+    )
+
+
+def _severity(gain: float | None, verdict: Verdict) -> str:
+    """A guess is never more than medium: it names no cause."""
+    if gain is None or verdict.settled or gain < LOW:
+        return "info"
+    if gain < MEDIUM:
+        return "low"
+    return "high" if gain >= HIGH and verdict.confidence != "guess" else "medium"
+
+
+def expected_gain(finding: Finding) -> float:
+    """Return the bound times how sure the finding is: what the order of findings goes by."""
+    return (finding.gain_kernel or 0.0) * WEIGHTS[finding.confidence]

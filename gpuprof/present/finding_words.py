@@ -1,0 +1,112 @@
+"""How findings are put into words by every presenter: gains, evidence, places, and the sentence that leads to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuprof.model.session import Evidence, Finding, KernelProfile, Location, Session
+from gpuprof.units import format_percent, format_si, significant
+
+FIX_FIRST = 5
+"""How many findings over all kernels a reader is told first."""
+
+CONFIDENCE_WORDS = {
+    "measured": "measured: a counter counts it",
+    "inferred": "inferred from several counters",
+    "guess": "a guess: the report lacks the counters that would prove it",
+}
+_LEAST_GAIN = 0.03
+_PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "Hz", "s")
+
+
+class Priority(NamedTuple):
+    """A finding in the ranking and the kernel that it is about."""
+
+    kernel: KernelProfile
+    finding: Finding
+
+
+def fix_first(session: Session, limit: int = FIX_FIRST) -> list[Priority]:
+    """Return the first findings of the session's ranking; a kernel's rule that is gone from it is passed over."""
+    found = {
+        (kernel.id, finding.rule): Priority(kernel, finding)
+        for kernel in session.kernels
+        for finding in kernel.findings
+    }
+    listed = [found[item.kernel, item.rule] for item in session.ranking if (item.kernel, item.rule) in found]
+    return listed[:limit]
+
+
+def gain_text(finding: Finding) -> str:
+    """Write what a finding can gain: "at most 31 % of this kernel, 12 % of the run"; never without "at most"."""
+    if finding.gain_kernel is None:
+        return "gain not known"
+    if finding.gain_kernel <= 0:
+        return "nothing to gain by itself"
+    text = f"at most {format_percent(finding.gain_kernel)} of this kernel's time"
+    if finding.gain_total is None or finding.gain_total == finding.gain_kernel:
+        return text
+    return f"{text}, {format_percent(finding.gain_total)} of the run"
+
+
+def run_gain_text(finding: Finding) -> str:
+    """Write what a finding can gain of the run, else of its kernel, in a few characters: "≤ 12 %"."""
+    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
+    return f"≤ {format_percent(gain)}" if gain is not None else "–"
+
+
+def location_text(location: Location | None) -> str:
+    """Write where: "gather.cu:41", else the instruction; empty where the report has no code."""
+    if location is None:
+        return ""
+    share = f", {format_percent(location.share)} of it" if location.share is not None else ""
+    if location.file is not None and location.line is not None:
+        name = location.file.replace("\\", "/").rpartition("/")[2]
+        return f"{name}:{location.line}{share}"
+    if location.sass:
+        return f"{location.sass}{share}"
+    return ""
+
+
+def evidence_texts(finding: Finding) -> Iterator[str]:
+    """Write each piece of evidence: what it means, its value, and what it was held against."""
+    for item in finding.evidence:
+        held = f", threshold {value_text(item.threshold, item.unit)}" if item.threshold is not None else ""
+        yield f"{item.meaning or item.metric}: {value_text(item.value, item.unit)}{held}"
+
+
+def value_text(value: float, unit: str) -> str:
+    """Write a value of evidence with its unit."""
+    if unit == "%":
+        return format_percent(value / 100)
+    if unit in _PREFIXED:
+        return format_si(value, unit)
+    number = (
+        f"{value:,.0f}".replace(",", "\u202f") if value == round(value) and abs(value) < 1e15 else significant(value)
+    )
+    return f"{number} {unit}{'s' if value != 1 else ''}".rstrip() if unit else number
+
+
+def evidence_bar(item: Evidence) -> float | None:
+    """Return the length of a bar for a percentage, as a fraction; None for other units."""
+    return min(1.0, max(0.0, item.value / 100)) if item.unit == "%" else None
+
+
+def diagnosis_sentence(session: Session) -> str:
+    """Write the second sentence of the verdict: the finding to repair first, or that there is nothing to gain."""
+    if not session.kernels:
+        return ""
+    first = next(iter(fix_first(session, 1)), None)
+    if first is None:
+        checked = any(kernel.findings for kernel in session.kernels)
+        return f"No finding would gain more than {format_percent(_LEAST_GAIN)}." if checked else ""
+    gain, of = first.finding.gain_total, "the run"
+    if gain is None:
+        gain, of = first.finding.gain_kernel, "that kernel's time"
+    bound = f" It can save at most {format_percent(gain)} of {of}." if gain is not None else ""
+    return f"Fix first, in {first.kernel.label}: {_sentence(first.finding.headline)}{bound}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
