@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gpuprof.diagnose import nvidia_messages
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Recorded
-from gpuprof.model.report import Instruction
+from gpuprof.model.report import FixedDetails, Instruction, RuleResult
 from gpuprof.model.session import Evidence, KernelProfile, Location
 from gpuprof.model.summary import stalls_of
 
@@ -72,8 +73,15 @@ class Case:
 
     @cached_property
     def stalls(self) -> Mapping[str, float]:
-        """Shares of the warps' states by reason."""
-        return {stall.reason: stall.share for stall in stalls_of(self.kernel)}
+        """Shares of the warps' states by reason; where they were not collected, those that NVIDIA's rule tells."""
+        recorded = {stall.reason: stall.share for stall in stalls_of(self.kernel)}
+        return recorded or nvidia_messages.stall_shares(self.messages)
+
+    @cached_property
+    def messages(self) -> tuple[RuleResult, ...]:
+        """What NVIDIA's rules say in a text export, which has their words but not the metrics behind them."""
+        details = self.recorded.launch.details
+        return details.rule_results() if isinstance(details, FixedDetails) else ()
 
     def stall(self, *reasons: str) -> float:
         """Return the share of these reasons together."""
@@ -120,6 +128,17 @@ class Case:
         """Return the FLOP or operations of a path, zero where it has none."""
         return next((item.flop or 0.0 for item in self.kernel.work if item.path == path), 0.0)
 
+    @cached_property
+    def arithmetic_fraction(self) -> float:
+        """The floating-point work of its peak at this clock: of the path closest to it; 0 where it was not counted."""
+        limits = self.recorded.at_clock
+        fractions = [
+            work.flop_per_s / limits[work.path].value
+            for work in self.kernel.work
+            if work.flop_per_s and "int32" not in work.path and work.path in limits and limits[work.path].value > 0
+        ]
+        return min(1.0, max(fractions, default=0.0))
+
     def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""
         value = self.number(name)
@@ -129,7 +148,9 @@ class Case:
         """Return a stall reason's share as evidence, with the metric that it comes from."""
         found = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
         if found is None:
-            return ()
+            told = self.stalls.get(reason)
+            meaning = f"warps in {reason.replace('_', ' ')}, as NVIDIA's rule tells"
+            return (Evidence("rule CPIStall", 100 * told, "%", threshold, meaning),) if told is not None else ()
         name = stall_metric(reason, found.family)
         return (Evidence(name, 100 * found.share, "%", threshold, f"warps in {reason.replace('_', ' ')}"),)
 
@@ -185,13 +206,13 @@ class Case:
         return self.place(lambda instruction: sum(instruction.counts.get(name, 0.0) for name in names))
 
     def place_of_opcode(self, *starts: str) -> Location | None:
-        """Return the line with most samples (or executions) of instructions whose opcode starts so."""
+        """Return the line that executes most instructions whose opcode starts so."""
 
         def weight(instruction: Instruction) -> float:
             opcode = opcode_of(instruction.sass)
             if not opcode.startswith(starts):
                 return 0.0
-            return instruction.counts.get(SAMPLES, 0.0) + 1e-9 * instruction.counts.get(EXECUTED, 0.0)
+            return instruction.counts.get(EXECUTED, 0.0) or 1e-9 * instruction.counts.get(SAMPLES, 0.0)
 
         return self.place(weight)
 

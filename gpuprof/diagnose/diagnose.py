@@ -14,6 +14,8 @@ from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.report import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
 
+FALLBACK = "latency-bound"
+
 
 def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, and one ranking over all."""
@@ -32,9 +34,9 @@ def _diagnosed(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
 
 
 def _findings(case: Case) -> Iterable[Finding]:
-    """Run every rule; a symptom is dropped where another finding explains it."""
+    """Run every rule. That nothing is busy is only told where no other finding says why."""
     found = [
         (rule, finding_of(rule, verdict, case.kernel.time_share)) for rule in RULES for verdict in rule.check(case)
     ]
-    explained = any(rule.about != "symptom" and finding.severity in ("high", "medium") for rule, finding in found)
-    return [finding for rule, finding in found if rule.about != "symptom" or not explained]
+    explained = any(rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in found)
+    return [finding for rule, finding in found if rule.id != FALLBACK or not explained]

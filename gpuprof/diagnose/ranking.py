@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuprof.diagnose.rule import WEIGHTS, expected_gain
+from gpuprof.diagnose.registry import rule_named
+from gpuprof.diagnose.rule import ABOUT, WEIGHTS
 from gpuprof.model.session import SEVERITIES, Finding, KernelProfile, Ranked
+
+_NEAR_ROOF = 1.5
+"""A kernel near its roof is told so before its small findings, and after anything of medium severity."""
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort a kernel's findings, most important first."""
     return tuple(sorted(findings, key=_importance))
-
-
-def _importance(finding: Finding) -> tuple[int, float]:
-    return SEVERITIES.index(finding.severity), -expected_gain(finding)
 
 
 def ranking(kernels: Sequence[KernelProfile]) -> tuple[Ranked, ...]:
@@ -27,7 +27,23 @@ def ranking(kernels: Sequence[KernelProfile]) -> tuple[Ranked, ...]:
     return tuple(Ranked(kernel.id, finding.rule, finding.gain_total) for kernel, finding in candidates)
 
 
-def _rank(kernel: KernelProfile, finding: Finding) -> tuple[bool, float, tuple[int, float], int]:
+def _importance(finding: Finding) -> tuple[float, float]:
+    rank: float = SEVERITIES.index(finding.severity)
+    if finding.severity == "info" and _about(finding) == "limit":
+        rank = _NEAR_ROOF
+    return rank, -(finding.gain_kernel or 0.0) * _trust(finding)
+
+
+def _rank(kernel: KernelProfile, finding: Finding) -> tuple[bool, float, tuple[float, float], int]:
     total = finding.gain_total
-    expected = total * WEIGHTS[finding.confidence] if total is not None else 0.0
-    return total is None, -expected, _importance(finding), kernel.id
+    return total is None, -(total or 0.0) * _trust(finding), _importance(finding), kernel.id
+
+
+def _trust(finding: Finding) -> float:
+    """Return how much of its upper bound a finding is taken for."""
+    return WEIGHTS[finding.confidence] * ABOUT.get(_about(finding), 1.0)
+
+
+def _about(finding: Finding) -> str:
+    rule = rule_named(finding.rule)
+    return rule.about if rule is not None else "defect"

@@ -1,12 +1,16 @@
-"""All rules, in the order of design: limits first, then defects, then what is only told where nothing else is."""
+"""All rules: what a kernel runs into, what is wrong with it, and what is told only where nothing else explains it."""
 
 from __future__ import annotations
 
+from gpuprof.diagnose import access, compute, latency, launch, limits
 from gpuprof.diagnose.rule import Rule
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (*limits.RULES, *access.RULES, *compute.RULES, *launch.RULES, *latency.RULES)
 
 
-def rule_named(rule_id: str) -> Rule:
-    """Return the rule of that id. Raises KeyError for an unknown one."""
-    return next(rule for rule in RULES if rule.id == rule_id)
+_BY_ID = {rule.id: rule for rule in RULES}
+
+
+def rule_named(rule_id: str) -> Rule | None:
+    """Return the rule of that id; None for one that this version does not know."""
+    return _BY_ID.get(rule_id)

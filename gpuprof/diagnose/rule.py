@@ -12,7 +12,8 @@ HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
 """Least gain for the kernel of a severity: a fifth, a tenth, and what repeated runs can still tell from noise."""
 
 WEIGHTS = {"measured": 1.0, "inferred": 0.6, "guess": 0.3}
-"""How much of an upper bound a finding is taken for when findings are put in order."""
+ABOUT = {"defect": 1.0, "limit": 0.8, "symptom": 0.8}
+"""How much of an upper bound a finding is taken for when findings are put in order: what can be repaired leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Findin
     gain = min(1.0, max(0.0, verdict.gain)) if verdict.gain is not None else None
     return Finding(
         rule=rule.id,
-        severity=_severity(gain, verdict),
+        severity=_severity(gain, verdict, rule.about),
         confidence=verdict.confidence,
         headline=verdict.headline,
         why=verdict.why,
@@ -78,15 +79,10 @@ def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Findin
     )
 
 
-def _severity(gain: float | None, verdict: Verdict) -> str:
-    """A guess is never more than medium: it names no cause."""
+def _severity(gain: float | None, verdict: Verdict, about: str) -> str:
+    """A guess is low at most, and only a defect is high: a limit or a symptom names nothing to repair."""
     if gain is None or verdict.settled or gain < LOW:
         return "info"
-    if gain < MEDIUM:
+    if gain < MEDIUM or verdict.confidence == "guess":
         return "low"
-    return "high" if gain >= HIGH and verdict.confidence != "guess" else "medium"
-
-
-def expected_gain(finding: Finding) -> float:
-    """Return the bound times how sure the finding is: what the order of findings goes by."""
-    return (finding.gain_kernel or 0.0) * WEIGHTS[finding.confidence]
+    return "high" if gain >= HIGH and about == "defect" else "medium"

@@ -99,8 +99,9 @@ def diagnosis_sentence(session: Session) -> str:
         return ""
     first = next(iter(fix_first(session, 1)), None)
     if first is None:
-        checked = any(kernel.findings for kernel in session.kernels)
-        return f"No finding would gain more than {format_percent(_LEAST_GAIN)}." if checked else ""
+        if not all(kernel.throughput for kernel in session.kernels):
+            return "Too little was collected to say why: profile with ncu --set full."
+        return f"Near its roofs: no finding would gain more than {format_percent(_LEAST_GAIN)}."
     gain, of = first.finding.gain_total, "the run"
     if gain is None:
         gain, of = first.finding.gain_kernel, "that kernel's time"

@@ -1,0 +1,393 @@
+"""Rules on how memory is accessed: coalescing, bank conflicts, spills, width, atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from gpuprof.diagnose import nvidia_messages
+from gpuprof.diagnose.case import Case, opcode_of
+from gpuprof.diagnose.limits import MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
+from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.session import Evidence, Location
+from gpuprof.units import format_percent
+
+EXCESS = Threshold("excess sectors", 1.0, "%", "less than 1 % of the sectors is an edge of the data, not a pattern")
+WAVEFRONTS = Threshold(
+    "wavefronts a request",
+    2.0,
+    "",
+    "a coalesced access of 4 bytes takes one and of 8 bytes two; more needs 16-byte accesses",
+)
+CONFLICTS = Threshold("conflict wavefronts", 5.0, "%", "half of the 10 % from which NVIDIA's rule speaks")
+SPILL = Threshold("local sectors", 1.0, "%", "less is a rare path, such as an error branch")
+NARROW = Threshold("narrow accesses", 50.0, "%", "most accesses must be narrow for width to matter")
+NARROW_PRESSURE = Threshold(
+    "load/store pressure", 10.0, "%", "share of warps throttled by the load/store queue below which width costs nothing"
+)
+ATOMICS = Threshold("atomic units busy", 30.0, "%", "below it another unit limits the kernel")
+
+_EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
+_TOTAL = "memory_l2_theoretical_sectors_global"
+_IDEAL = "memory_l2_theoretical_sectors_global_ideal"
+_TOLD = "rule UncoalescedGlobalAccess"
+_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+_SECTOR_BYTES = 32
+_MANY_SECTORS = 16.5
+"""Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
+
+_COALESCE = (
+    "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) touch consecutive addresses: "
+    "swap the index that the thread number goes into, transpose through shared memory, or store arrays of fields "
+    "rather than an array of structures."
+)
+
+
+class _Excess(NamedTuple):
+    fraction: float
+    text: str
+    confidence: str
+    evidence: tuple[Evidence, ...]
+
+
+def _uncoalesced(case: Case) -> Iterator[Verdict]:
+    found = _counted_excess(case) or _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
+    if found is None:
+        return
+    place = case.place_of(_EXCESS) or _place_of_excess(case)
+    yield Verdict(
+        headline=f"Uncoalesced global access: {found.text}",
+        why=(
+            "The threads of a warp touch addresses that are not next to each other, so each request moves sectors "
+            "of which only a part is used. L1, L2 and DRAM carry the rest for nothing."
+        ),
+        advice=_COALESCE,
+        confidence=found.confidence,
+        gain=found.fraction * case.memory_weight(),
+        evidence=found.evidence,
+        location=place,
+    )
+
+
+def _counted_excess(case: Case) -> _Excess | None:
+    """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
+    total, excess, ideal = case.number(_TOTAL), case.number(_EXCESS), case.number(_IDEAL)
+    if excess is None and total is not None and ideal is not None:
+        excess = total - ideal
+    told = nvidia_messages.excess_sectors(case.messages) if excess is None else None
+    if told is not None:
+        excess, total = told
+    if not total or excess is None or 100 * excess / total < EXCESS.value:
+        return None
+    fraction = min(1.0, excess / total)
+    text = f"{format_percent(fraction)} of {_count(total)} sectors are excess"
+    evidence = (
+        Evidence(_EXCESS if told is None else _TOLD, excess, "sector", None, "excess sectors"),
+        Evidence(_TOTAL if told is None else _TOLD, total, "sector", None, "sectors of global accesses"),
+        Evidence("", 100 * fraction, "%", EXCESS.value, "excess share"),
+    )
+    return _Excess(fraction, text, "measured", evidence)
+
+
+def _unused_bytes(case: Case) -> _Excess | None:
+    """Bytes of each 32-byte sector that the threads asked for."""
+    used = {what: case.number(_PER_SECTOR.format(what)) for what in ("ld", "st")}
+    known = {what: value for what, value in used.items() if value}
+    if not known:
+        return None
+    worst = min(known, key=lambda what: known[what])
+    fraction = 1.0 - known[worst] / _SECTOR_BYTES
+    if 100 * fraction < EXCESS.value:
+        return None
+    word = "loads" if worst == "ld" else "stores"
+    evidence = (
+        Evidence(_PER_SECTOR.format(worst), known[worst], "B/sector", 32.0, f"bytes used of a sector by {word}"),
+    )
+    return _Excess(fraction, f"{word} use {known[worst]:.3g} of the 32 bytes of a sector", "measured", evidence)
+
+
+def _sectors_per_request(case: Case) -> _Excess | None:
+    """More sectors a request than any coalesced access has."""
+    for what, word in (("ld", "load"), ("st", "store")):
+        sectors = case.number(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum")
+        requests = case.number(f"l1tex__t_requests_pipe_lsu_mem_global_op_{what}.sum")
+        if not sectors or not requests or case.number(_TOTAL) is not None or sectors / requests < _MANY_SECTORS:
+            continue
+        ratio = sectors / requests
+        evidence = (
+            Evidence(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum", sectors, "sector", None, f"{word} sectors"),
+            Evidence("", ratio, "sector/request", 16.0, f"sectors a {word} request"),
+        )
+        return _Excess(1.0 - 16.0 / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence)
+    return None
+
+
+def _many_wavefronts(case: Case) -> _Excess | None:
+    """The basic set: L1's data pipe is busy and each request passes it many times, with no shared memory to blame."""
+    fraction, ratio = l1_fraction(case), wavefronts_per_request(case)
+    if fraction is None or ratio is None or case.kernel.shared_memory_per_block:
+        return None
+    if 100 * fraction < 60 or ratio < MANY_WAVEFRONTS.value:
+        return None
+    evidence = (
+        *case.metric(
+            "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "L1 data pipe busy", "%", 60.0
+        ),
+        *case.metric(REQUESTS, "L1 requests, of their peak", "%"),
+        Evidence("", ratio, "wavefront/request", MANY_WAVEFRONTS.value, "passes through L1 per request"),
+    )
+    text = f"a request takes {ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
+    return _Excess(1.0 - 1.0 / ratio, text, "inferred", evidence)
+
+
+def _place_of_excess(case: Case) -> Location | None:
+    """Where a report counts sectors by instruction but no excess, the instruction with most sectors."""
+    return case.place_of(_TOTAL)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+_WAVES = "memory_l1_wavefronts_shared"
+_WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
+
+
+def _bank_conflicts(case: Case) -> Iterator[Verdict]:
+    total, excess = case.number(_WAVES), case.number(_WAVES_EXCESS)
+    names, confidence = (_WAVES_EXCESS, _WAVES), "measured"
+    ideal = case.number(f"{_WAVES}_ideal")
+    if excess is None and total is not None and ideal is not None:
+        excess = total - ideal
+    if total is None or excess is None:
+        total = case.number("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
+        excess = case.number("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
+        names = (
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+        )
+        confidence = "inferred"
+    if not total or not excess or 100 * excess / total < CONFLICTS.value:
+        return
+    fraction = min(1.0, excess / total)
+    yield Verdict(
+        headline=(
+            f"Shared-memory bank conflicts: {format_percent(fraction)} of {_count(total)} wavefronts come from "
+            "conflicts"
+        ),
+        why=(
+            "Threads of a warp hit different words of one bank, so the access is split into several passes: "
+            f"{total / (total - excess):.2g} passes where one would do."
+            if total > excess
+            else "Threads of a warp hit different words of one bank, so the access is split into several passes."
+        ),
+        advice=(
+            "Pad the rows of the shared array (for example [32][33]), swizzle the column index with the row (XOR), "
+            "or let each thread access 16 bytes. In Triton, transposing through tl.trans or another num_warps "
+            "changes the layout."
+        ),
+        confidence=confidence,
+        gain=fraction * case.shared_weight(),
+        evidence=(
+            Evidence(names[0], excess, "wavefront", None, "conflict wavefronts"),
+            Evidence(names[1], total, "wavefront", None, "shared-memory wavefronts"),
+            Evidence("", 100 * fraction, "%", CONFLICTS.value, "conflict share"),
+            *case.stall_evidence("short_scoreboard", None),
+            *case.stall_evidence("mio_throttle", None),
+        ),
+        location=case.place_of(_WAVES_EXCESS) or case.place_of(_WAVES),
+    )
+
+
+_LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
+_GLOBAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum" for what in ("ld", "st"))
+_ALL_REGISTERS = 255
+
+
+def _spill(case: Case) -> Iterator[Verdict]:
+    local = case.total(_LOCAL)
+    everything = case.total((*_LOCAL, *_GLOBAL))
+    instructions = case.total(("sass__inst_executed_local_loads", "sass__inst_executed_local_stores"))
+    if local is not None and everything:
+        share = local / everything
+    elif instructions:
+        others = case.total(("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")) or 0.0
+        share = instructions / (instructions + others)
+    else:
+        return
+    if 100 * share < SPILL.value:
+        return
+    registers = case.kernel.registers_per_thread
+    full = registers is not None and registers >= _register_ceiling(case)
+    cause = (
+        f"All {registers} registers that a thread may have are in use: the compiler spills."
+        if full
+        else "A thread's local array is indexed at run time, or registers are capped: such data lives in memory."
+    )
+    yield Verdict(
+        headline=f"Local memory: {format_percent(share)} of the load and store sectors are spills or local arrays",
+        why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
+        advice=(
+            "Raise the cap (__launch_bounds__ with fewer blocks, -maxrregcount, fewer num_warps or num_stages in "
+            "Triton), split the kernel or shorten the live ranges; unroll loops over local arrays so that every "
+            "index is a constant."
+        ),
+        confidence="measured",
+        gain=share * case.memory_weight(),
+        evidence=(
+            *(case.metric(_LOCAL[0], "local load sectors", "sector")),
+            *(case.metric(_LOCAL[1], "local store sectors", "sector")),
+            Evidence("", 100 * share, "%", SPILL.value, "local share of load and store sectors"),
+            *case.metric("launch__registers_per_thread", "registers a thread", "register"),
+        ),
+        location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
+    )
+
+
+def _register_ceiling(case: Case) -> float:
+    """Return the most registers that a thread of this block size can have: the ISA's limit, or the block's share."""
+    limits = case.recorded.hardware.arch.limits
+    block = case.kernel.block
+    if block is None or "registers_per_sm" not in limits:
+        return _ALL_REGISTERS
+    threads = block[0] * block[1] * block[2]
+    share = limits["registers_per_sm"].value / max(1, threads) // 8 * 8
+    return min(_ALL_REGISTERS, share) if share >= 16 else _ALL_REGISTERS
+
+
+_WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
+_NARROW_BYTES = 2
+
+
+def global_widths(histogram: Mapping[str | int, float]) -> dict[int, float]:
+    """Return warp instructions of global loads and stores by bytes a thread, from an opcode histogram."""
+    widths: dict[int, float] = {}
+    for opcode, count in histogram.items():
+        name = opcode_of(str(opcode))
+        if not name.startswith(("LDG", "STG", "LD.", "ST.")):
+            continue
+        width = next((size for mark, size in _WIDTHS.items() if mark in f"{name}."), 4)
+        widths[width] = widths.get(width, 0.0) + count
+    return widths
+
+
+def _narrow(case: Case) -> Iterator[Verdict]:
+    widths = global_widths(case.recorded.launch.metrics.instances(WARP_OPCODES) or {})
+    total = sum(widths.values())
+    if not total:
+        return
+    narrow = sum(count for size, count in widths.items() if size <= _NARROW_BYTES) / total
+    words = sum(count for size, count in widths.items() if size <= 4) / total
+    throttled = case.stall("lg_throttle")
+    if 100 * narrow < NARROW.value and not (100 * words >= NARROW.value and 100 * throttled >= NARROW_PRESSURE.value):
+        return
+    size = _NARROW_BYTES if 100 * narrow >= NARROW.value else 4
+    share = narrow if size == _NARROW_BYTES else words
+    pressure = max(throttled, case.pipe("lsu") or 0.0)
+    yield Verdict(
+        headline=f"Narrow accesses: {format_percent(share)} of the global accesses move {size} bytes a thread or less",
+        why=(
+            "A load instruction costs the load/store unit the same at 1 and at 16 bytes a thread. Narrow ones need "
+            "up to sixteen times as many, fill its queue and make the address arithmetic dominate."
+        ),
+        advice=(
+            "Load 16 bytes a thread at once (float4, uint4, __nv_bfloat162 pairs; reinterpret int8 as int4) and let "
+            "each thread handle neighbouring elements. In Triton raise the elements a thread owns and hint "
+            "alignment with tl.multiple_of and tl.max_contiguous."
+        ),
+        confidence="inferred",
+        gain=min(share * (1 - size / 16) * pressure, 1.0),
+        evidence=(
+            Evidence(WARP_OPCODES, 100 * share, "%", NARROW.value, f"global accesses of at most {size} bytes a thread"),
+            *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
+        ),
+        location=case.place_of_opcode("LDG", "STG"),
+    )
+
+
+_L2_ATOMICS = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
+_SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
+
+
+def _atomics(case: Case) -> Iterator[Verdict]:
+    for name, where, starts in (
+        (_L2_ATOMICS, "L2's atomic units", ("ATOMG", "RED", "ATOM.")),
+        (_SHARED_ATOMICS, "shared memory's atomic path", ("ATOMS",)),
+    ):
+        busy = case.number(name)
+        if busy is None or busy < ATOMICS.value:
+            continue
+        fraction = min(1.0, busy / 100)
+        yield Verdict(
+            headline=f"Atomics: {where} are {format_percent(fraction)} busy",
+            why="Atomic operations on one address run one after the other; the warps queue behind them.",
+            advice=(
+                "Reduce first and add once: within the warp (__reduce_add_sync, warp shuffles), then within the "
+                "block in shared memory, then one atomic a block. Spread counters over several addresses "
+                "(privatise)."
+            ),
+            confidence="measured",
+            gain=fraction,
+            evidence=case.metric(name, f"{where} busy", "%", ATOMICS.value),
+            location=case.place_of_opcode(*starts),
+        )
+
+
+RULES = (
+    Rule(
+        "uncoalesced-global",
+        "Global accesses are not coalesced",
+        "defect",
+        "Sectors that global accesses move beyond what the same bytes would need if contiguous; where the report "
+        "does not count them, used bytes per sector, sectors per request, or passes through L1 per request (basic "
+        "set).",
+        (EXCESS, MANY_WAVEFRONTS),
+        "The excess share of the sectors times the share of time that global memory can explain: its busiest unit, "
+        "or the warps that wait for it.",
+        "Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts look "
+        "the same.",
+        _uncoalesced,
+    ),
+    Rule(
+        "shared-bank-conflict",
+        "Shared-memory accesses conflict",
+        "defect",
+        "Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank conflicts "
+        "as the hardware counts them.",
+        (CONFLICTS,),
+        "The share of conflict wavefronts times the share of time that shared memory can explain.",
+        "Under 5 % of the wavefronts, or shared memory is not used.",
+        _bank_conflicts,
+    ),
+    Rule(
+        "local-memory-spill",
+        "Registers spill, or local arrays live in memory",
+        "defect",
+        "Local-memory sectors in L1 as a share of all load and store sectors; else instructions.",
+        (SPILL,),
+        "The local share times the share of time that memory can explain.",
+        "Under 1 %, or local accesses were not counted.",
+        _spill,
+    ),
+    Rule(
+        "narrow-access",
+        "Global accesses are narrow",
+        "defect",
+        "Width of global loads and stores in the opcode histogram, and whether their queue or pipe is under pressure.",
+        (NARROW, NARROW_PRESSURE),
+        "Share of narrow accesses × what 16-byte accesses would save of them × pressure on the load/store unit.",
+        "The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
+        _narrow,
+    ),
+    Rule(
+        "atomic-contention",
+        "Atomics contend",
+        "defect",
+        "Busy fraction of L2's atomic units and of shared memory's atomic path.",
+        (ATOMICS,),
+        "The busy fraction of the atomic unit: at most all of its time goes.",
+        "Under 30 % busy, or not collected.",
+        _atomics,
+    ),
+)

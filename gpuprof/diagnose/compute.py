@@ -1,0 +1,372 @@
+"""Rules on arithmetic: which pipe is full, which precision fills it, and whether the tensor cores could do the work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from gpuprof.diagnose import nvidia_messages
+from gpuprof.diagnose.case import Case, opcode_of
+from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
+from gpuprof.model.ceilings import fastest
+from gpuprof.model.session import Evidence
+from gpuprof.units import format_percent, format_si
+
+BUSY = Threshold("pipe busy", 60.0, "%", "NVIDIA's rule calls a pipe well used from here on")
+NEAR_ROOF = Threshold("near its roof", 80.0, "%", "NVIDIA's rule calls a pipe over-utilised from here on")
+THROTTLED = Threshold(
+    "math pipe throttle", 30.0, "%", "the warps then wait for the busiest pipe although its average is lower"
+)
+SM_PIPE = Threshold("busiest pipe of a busy SM", 50.0, "%", "with issue slots 60 % used, half of them go to this pipe")
+FP64 = Threshold("FP64 of its peak", 15.0, "%", "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
+NON_FUSED = Threshold(
+    "gain of fusing", 10.0, "%", "half of the share of additions and multiplications that stand alone"
+)
+FMA_WORK = Threshold("FP32 of its peak", 30.0, "%", "a kernel that does less has another problem first")
+FUSED_SHARE = Threshold("fused share", 80.0, "%", "matrix products are nearly all multiply-adds; few other kernels are")
+
+_FP64_PER_DIVISION = 7
+"""FP64 instructions that go with one MUFU.RCP64H: 7.4 were saved per reciprocal when a real kernel's divisions became
+multiplications (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
+_NOTABLE_SHARE = 0.25
+
+_OPCODES = {
+    "fma": ("FFMA", "FMUL", "FADD", "IMAD"),
+    "alu": ("LOP3", "IADD3", "SHF", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "PLOP3"),
+    "xu": ("MUFU", "I2F", "F2I", "F2F"),
+    "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
+}
+"""The instructions that a pipe executes most: where to look."""
+
+_MATRIX_NAME = re.compile(r"gemm|matmul|conv|attention|mma|_bmm|_dot", re.IGNORECASE)
+
+_FMA_ADVICE = (
+    "Do less arithmetic: hoist what does not change out of the loop, use cheaper functions, or a type with a higher "
+    "rate (packed FP16 or BF16; tensor cores for matrix products)."
+)
+
+
+def _pipe_verdict(case: Case, pipe: str, title: str, advice: str, confidence: str = "measured") -> Iterator[Verdict]:
+    """Say that a pipe is the limit: busy from 60 % on, or the busiest one while warps are throttled by math pipes."""
+    fraction = case.pipe(pipe)
+    if fraction is None or not _is_limit(case, fraction):
+        return
+    fraction = min(1.0, fraction)
+    near = 100 * fraction >= NEAR_ROOF.value
+    roof = "; it is near its roof" if near else ""
+    yield Verdict(
+        headline=f"{title}: its pipe is {format_percent(fraction)} busy{_rate(case, pipe)}{roof}",
+        why="An instruction of this kind can issue only when the pipe has room. More warps do not help.",
+        advice=advice,
+        confidence=confidence,
+        gain=min(1.0 - fraction, case.headroom),
+        evidence=(case.pipe_evidence(pipe, BUSY.value), *case.stall_evidence("math_pipe_throttle")),
+        location=case.place_of_opcode(*_OPCODES[pipe]) or case.place_of_stall("math_pipe_throttle"),
+        settled=near,
+    )
+
+
+def _is_limit(case: Case, fraction: float) -> bool:
+    """Tell whether a pipe is the limit: busy, or the busiest while the SM is, or while warps are throttled by it."""
+    if 100 * fraction >= BUSY.value:
+        return True
+    if fraction < max(item.fraction for item in case.kernel.pipes):
+        return False
+    throttled = 100 * case.stall("math_pipe_throttle") >= THROTTLED.value and case.issues_rarely
+    return throttled or (100 * fraction >= SM_PIPE.value and 100 * case.utilisation.get("sm", 0.0) >= BUSY.value)
+
+
+def _rate(case: Case, pipe: str) -> str:
+    """Say what a pipe achieves, where its work is counted: ", 12.3 TFLOP/s"."""
+    path = {"fma": "fp32", "fp64": "fp64"}.get(pipe)
+    rate = next((work.flop_per_s for work in case.kernel.work if work.path == path and work.flop_per_s), None)
+    return f", {format_si(rate, 'FLOP/s')}" if rate is not None else ""
+
+
+def _fp32(case: Case) -> Iterator[Verdict]:
+    if _integer_share(case) > 0.5:
+        return
+    yield from _pipe_verdict(case, "fma", "FP32 arithmetic", _FMA_ADVICE)
+
+
+def _integer(case: Case) -> Iterator[Verdict]:
+    advice = (
+        "Shorten the address arithmetic: 32-bit indices, pointers advanced by a constant, no division or modulo by "
+        "a variable (use powers of two or a precomputed reciprocal), wider loads so that one address serves more "
+        "bytes."
+    )
+    if _integer_share(case) > 0.5:
+        yield from _pipe_verdict(case, "fma", "Integer multiply-adds (IMAD) fill the FMA pipe", advice, "inferred")
+    yield from _pipe_verdict(case, "alu", "Integer and logic arithmetic", advice)
+
+
+def _integer_share(case: Case) -> float:
+    """Return the IMAD share of what the FMA pipe executed; 0 where the opcodes are not known."""
+    histogram = _opcodes(case)
+    integer = sum(count for name, count in histogram.items() if name.startswith("IMAD") or name == "IMUL")
+    floating = sum(count for name, count in histogram.items() if name.startswith(("FFMA", "FMUL", "FADD")))
+    return integer / (integer + floating) if integer + floating else 0.0
+
+
+def _opcodes(case: Case) -> Mapping[str, float]:
+    histogram = case.recorded.launch.metrics.instances(WARP_OPCODES) or {}
+    sums: dict[str, float] = {}
+    for opcode, count in histogram.items():
+        name = opcode_of(str(opcode))
+        sums[name] = sums.get(name, 0.0) + count
+    return sums
+
+
+def _special(case: Case) -> Iterator[Verdict]:
+    yield from _pipe_verdict(
+        case,
+        "xu",
+        "Special functions and conversions",
+        "Use fewer exp, log, sin, rsqrt and divisions, or their polynomial forms on the FMA pipe; keep one type "
+        "through the loop, because conversions between integer and floating point use the same pipe; -use_fast_math "
+        "shortens them.",
+    )
+
+
+def _tensor(case: Case) -> Iterator[Verdict]:
+    yield from _pipe_verdict(
+        case,
+        "tensor",
+        "Tensor cores",
+        "Use a narrower type where the result allows (BF16 → FP8), the newest instruction of the architecture "
+        "(wgmma, tcgen05), or structured sparsity. Otherwise it is near what the GPU gives.",
+    )
+
+
+def _fp64(case: Case) -> Iterator[Verdict]:
+    busy, of_peak = case.pipe("fp64"), _fraction_of_peak(case, "fp64")
+    pipe_full = busy is not None and _is_limit(case, busy)
+    roof = of_peak is not None and 100 * of_peak >= FP64.value and (_fraction_of_peak(case, "fp32") or 0.0) < 0.6
+    if not pipe_full and not roof:
+        return
+    use = max(value for value in (busy, of_peak) if value is not None)
+    ratio = _rate_ratio(case)
+    divisions = _division_share(case)
+    fp32_text = f" This GPU does FP32 {1 / ratio:.3g} times as fast." if ratio is not None and ratio < 1 else ""
+    headline = f"FP64 arithmetic: its pipe is {format_percent(min(1.0, use))} busy{_rate(case, 'fp64')}"
+    if divisions >= _NOTABLE_SHARE:
+        headline += f"; about {format_percent(divisions)} of it are divisions or square roots"
+    yield Verdict(
+        headline=headline,
+        why=(
+            f"Double precision has the fewest units.{fp32_text}"
+            + (
+                f" Each division or square root becomes about {_FP64_PER_DIVISION} FP64 instructions and a branch."
+                if divisions >= _NOTABLE_SHARE
+                else ""
+            )
+        ),
+        advice=(
+            (
+                "Multiply by a reciprocal that is computed once outside the loop, instead of dividing. "
+                if divisions >= _NOTABLE_SHARE
+                else ""
+            )
+            + "Where FP32 is exact enough, use it: look for literals without f (1.0 → 1.0f), double constants and "
+            "functions (sqrt → sqrtf), and keep FP64 for the accumulation."
+        ),
+        confidence="inferred",
+        gain=_fp64_gain(case, use, ratio) if pipe_full else min(use, _fp64_gain(case, use, ratio)),
+        evidence=(
+            *((case.pipe_evidence("fp64", BUSY.value),) if busy is not None else ()),
+            *((Evidence("", 100 * of_peak, "%", FP64.value, "FP64 of its peak"),) if of_peak is not None else ()),
+            *(
+                (Evidence(WARP_OPCODES, 100 * divisions, "%", None, "FP64 instructions of divisions, about"),)
+                if divisions
+                else ()
+            ),
+        ),
+        location=case.place_of_opcode("DFMA", "DMUL", "DADD", "MUFU.RCP64H", "MUFU.RSQ64H", "F2F.F64")
+        or case.place_of_stall("math_pipe_throttle"),
+        settled=not pipe_full,
+    )
+
+
+def _fp64_gain(case: Case, use: float, ratio: float | None) -> float:
+    """Bound it by the memory units, which stay as busy, and by FP32 doing the same work; integers may go with it."""
+    rest = max(case.memory_utilisation or 0.0, use * ratio if ratio is not None else 0.0)
+    return max(0.0, 1.0 - rest)
+
+
+def _fraction_of_peak(case: Case, path: str) -> float | None:
+    limit = case.recorded.at_clock.get(path)
+    rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
+    return rate / limit.value if limit is not None and rate is not None and limit.value > 0 else None
+
+
+def _rate_ratio(case: Case) -> float | None:
+    """Return the GPU's FP64 rate over its FP32 rate."""
+    rates = case.recorded.hardware.rates
+    fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
+    return fp64.value / fp32.value if fp64 is not None and fp32 is not None and fp32.value else None
+
+
+def _division_share(case: Case) -> float:
+    """Return the share of FP64 instructions that belong to divisions and square roots; 0 if unknown."""
+    opcodes = _opcodes(case)
+    arithmetic = sum(count for name, count in opcodes.items() if name.startswith(("DFMA", "DMUL", "DADD")))
+    seeds = sum(count for name, count in opcodes.items() if name in ("MUFU.RCP64H", "MUFU.RSQ64H"))
+    return min(1.0, _FP64_PER_DIVISION * seeds / arithmetic) if arithmetic else 0.0
+
+
+_OPERATIONS = {
+    "FP32": ("ffma", "fadd", "fmul", "fma"),
+    "FP64": ("dfma", "dadd", "dmul", "fp64"),
+}
+
+
+def _non_fused(case: Case) -> Iterator[Verdict]:
+    for name, (fused_op, add_op, mul_op, pipe) in _OPERATIONS.items():
+        counted = _fused_and_alone(case, name, fused_op, (add_op, mul_op))
+        if counted is None or counted.fused + counted.alone <= 0:
+            continue
+        share = counted.alone / (counted.fused + counted.alone)
+        if 100 * share / 2 < NON_FUSED.value:
+            continue
+        busy = _pipe_use(case, pipe, name.lower())
+        yield Verdict(
+            headline=(
+                f"Non-fused {name}: {format_percent(share)} of its arithmetic are additions and multiplications that "
+                "stand alone"
+            ),
+            why="An addition or a multiplication takes the same slot as a fused multiply-add, which does both.",
+            advice=(
+                "Write a·b + c so that the compiler may fuse it (fmaf; -fmad=true is the default), and reassociate "
+                "sums of products. Additions and multiplications that do not belong together cannot be fused."
+            ),
+            confidence="inferred",
+            gain=share / 2 * busy if busy is not None else None,
+            evidence=(
+                Evidence(counted.fused_metric, counted.fused, counted.unit, None, f"fused {name}"),
+                Evidence(counted.alone_metric, counted.alone, counted.unit, None, f"not fused {name}"),
+                Evidence("", 50 * share, "%", NON_FUSED.value, f"fewer {name} instructions at most"),
+                *((case.pipe_evidence(pipe),) if case.pipe(pipe) is not None else ()),
+            ),
+            location=case.place_of_opcode(add_op.upper(), mul_op.upper()),
+        )
+
+
+class _FloatingPoint(NamedTuple):
+    """Fused and other instructions of a type, in one unit, and the metrics that they come from."""
+
+    fused: float
+    alone: float
+    unit: str
+    fused_metric: str
+    alone_metric: str
+
+
+def _fused_and_alone(case: Case, name: str, fused: str, others: tuple[str, str]) -> _FloatingPoint | None:
+    """Return the instructions of a type from the counters, else from NVIDIA's rule; None if unknown."""
+    for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle")):
+        for prefix in ("smsp", "sm"):
+            names = [f"{prefix}__sass_thread_inst_executed_op_{op}_pred_on{suffix}" for op in (fused, *others)]
+            values = [value for value in map(case.number, names) if value is not None]
+            if len(values) == len(names):
+                return _FloatingPoint(values[0], sum(values[1:]), unit, names[0], f"{names[1]} + {others[1]}")
+    told = nvidia_messages.fused_instructions(case.messages, name)
+    source = "rule FPInstructions"
+    return _FloatingPoint(told.fused, told.alone, "instruction", source, source) if told is not None else None
+
+
+def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
+    """Return how busy a pipe is at most: as recorded, else twice its FLOP of peak, as if nothing were fused."""
+    busy = case.pipe(pipe)
+    if busy is not None:
+        return min(1.0, busy)
+    work = _fraction_of_peak(case, path)
+    return min(1.0, 2 * work) if work is not None else None
+
+
+def _tensor_idle(case: Case) -> Iterator[Verdict]:
+    """A matrix product on the FP32 pipe: nearly all fused multiply-adds, well used, tensor cores at rest."""
+    tensor, fp32 = case.pipe("tensor"), _fraction_of_peak(case, "fp32")
+    rates = case.recorded.hardware.rates
+    best = fastest(
+        (key, fact) for key, fact in rates.items() if key.path in ("tensor.tf32", "tensor.bf16", "tensor.fp16")
+    )
+    plain = rates.get(ComputeKey("fp32"))
+    if tensor is None or tensor > 0.005 or fp32 is None or 100 * fp32 < FMA_WORK.value or best is None or plain is None:
+        return
+    counted = _fused_and_alone(case, "FP32", "ffma", ("fadd", "fmul"))
+    if counted is None or counted.fused < FUSED_SHARE.value / 100 * (counted.fused + counted.alone):
+        return
+    rest = max(case.memory_utilisation or 0.0, fp32 * plain.value / best.value)
+    yield Verdict(
+        headline=(
+            f"Tensor cores idle: {format_percent(fp32)} of the FP32 peak, nearly all multiply-adds, and no tensor "
+            "instruction"
+        ),
+        why=f"It looks like a matrix product; tensor cores do {best.value / plain.value:.2g} times as much a cycle.",
+        advice=(
+            "If TF32, BF16 or FP16 inputs are exact enough: torch.set_float32_matmul_precision('high'), autocast, "
+            "tl.dot with input_precision='tf32', or CUTLASS and mma/wgmma in CUDA. Sums stay in FP32."
+        ),
+        confidence="inferred" if _MATRIX_NAME.search(case.kernel.demangled) else "guess",
+        gain=max(0.0, 1.0 - rest),
+        evidence=(
+            case.pipe_evidence("tensor"),
+            Evidence("", 100 * fp32, "%", FMA_WORK.value, "FP32 of its peak"),
+        ),
+        location=case.place_of_opcode("FFMA"),
+    )
+
+
+def _pipe_rule(rule_id: str, title: str, pipe: str, check: Callable[[Case], Iterator[Verdict]]) -> Rule:
+    return Rule(
+        rule_id,
+        title,
+        "limit",
+        f"Busy fraction of the {pipe} pipe, and the stall reason math pipe throttle.",
+        (BUSY, NEAR_ROOF, SM_PIPE, THROTTLED),
+        "1 − busy fraction of the pipe: at most until it is full. From 80 % on it is told as a fact (`info`).",
+        "The pipe is under 60 % busy and the warps are not throttled by it.",
+        check,
+    )
+
+
+RULES = (
+    Rule(
+        "fp64-bound",
+        "Double precision is the limit",
+        "defect",
+        "Busy fraction of the FP64 pipe and FP64 work of its peak; the share of divisions from the opcode histogram.",
+        (BUSY, FP64, THROTTLED),
+        "1 − the larger of the busiest memory unit and what FP32 would take for the same work. It holds where FP32 "
+        "is exact enough or the arithmetic can go.",
+        "The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
+        _fp64,
+    ),
+    _pipe_rule("fp32-compute-bound", "FP32 arithmetic is the limit", "FMA", _fp32),
+    _pipe_rule("integer-bound", "Integer arithmetic is the limit", "ALU (or the FMA pipe, by IMAD)", _integer),
+    _pipe_rule("special-function-bound", "Special functions or conversions are the limit", "XU", _special),
+    _pipe_rule("tensor-compute-bound", "Tensor cores are the limit", "tensor", _tensor),
+    Rule(
+        "tensor-cores-idle",
+        "A matrix product runs without tensor cores",
+        "defect",
+        "FP32 work of its peak, how much of it is fused multiply-adds, and the tensor pipe.",
+        (FMA_WORK, FUSED_SHARE),
+        "1 − the larger of the busiest memory unit and the time tensor cores would take. It holds where their input "
+        "types are exact enough.",
+        "Tensor instructions ran, or the GPU has none, or FP32 work is under 30 % of its peak or under 80 % fused.",
+        _tensor_idle,
+    ),
+    Rule(
+        "non-fused-fp",
+        "Additions and multiplications are not fused",
+        "defect",
+        "FP32 and FP64 additions and multiplications against fused multiply-adds.",
+        (NON_FUSED,),
+        "Half of the non-fused share times the busy fraction of the pipe.",
+        "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
+        _non_fused,
+    ),
+)

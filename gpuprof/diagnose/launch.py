@@ -1,0 +1,350 @@
+"""Rules on how a kernel fills the GPU: grid, waves, occupancy, balance and length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.model.session import Evidence
+from gpuprof.units import format_percent, format_si
+
+FULL_WAVE = Threshold("waves", 1.0, "wave", "under one wave some of the places for blocks stay empty from the start")
+HALF_WAVE = Threshold("waves", 0.5, "wave", "under half a wave the empty places are most of the GPU: no guess any more")
+STARVED_ISSUE = Threshold(
+    "issue slots and busiest unit",
+    60.0,
+    "%",
+    "above it more warps find little room; below it the finding is more than a guess",
+)
+TWO_PER_SM = Threshold("blocks an SM", 2.0, "block", "with one block an SM nothing covers its barriers")
+TAIL_SHARE = Threshold(
+    "share of the last wave", 20.0, "%", "NVIDIA's rule speaks of a tail from one fifth of the time on"
+)
+OCCUPANCY_GAP = Threshold("achieved below theoretical", 10.0, "%", "points of occupancy; NVIDIA's rule uses the same")
+IMBALANCE = Threshold("idle share of the SMs", 10.0, "%", "less is the ramp at the start and the end of a kernel")
+SLICES = Threshold("busiest L2 slice above average", 5.0, "%", "the least that NVIDIA's rule reported")
+FULL = Threshold(
+    "theoretical occupancy", 100.0, "%", "anything less has a limiter worth knowing; `info` where it costs nothing"
+)
+SHORT = Threshold(
+    "duration", 5e-6, "s", "about what launching a kernel costs; caches and clocks are not warm yet either"
+)
+
+_WAVES = "launch__waves_per_multiprocessor"
+_ENOUGH_WAVES = 5
+
+
+def _blocks(case: Case) -> int | None:
+    if case.kernel.grid is not None:
+        return math.prod(case.kernel.grid)
+    linear = case.number("launch__grid_size")
+    return round(linear) if linear is not None else None
+
+
+def _small_grid(case: Case) -> Iterator[Verdict]:
+    blocks, sms, waves = _blocks(case), case.recorded.hardware.sm_count(), case.kernel.waves
+    if blocks is None or (sms is None and waves is None):
+        return
+    full = case.kernel.occupancy.theoretical or 1.0
+    if sms is not None and blocks < sms:
+        filled = waves * full if waves is not None else blocks / sms
+        gain, confidence = min(max(1.0 - blocks / sms, 1.0 - filled), case.headroom), "inferred"
+        headline = (
+            f"Small grid: {_count(blocks, 'block')} on {sms} SMs, so {_count(sms - blocks, 'SM')} "
+            f"{'has' if sms - blocks == 1 else 'have'} no work; {format_percent(filled)} of all warp places are "
+            "filled"
+        )
+    elif waves is not None and waves < FULL_WAVE.value:
+        gain = min(1.0 - waves * full, case.headroom)
+        confidence = "inferred" if waves < HALF_WAVE.value else "guess"
+        on = f" on {_count(sms, 'SM')}" if sms is not None else ""
+        verb = "fills" if blocks == 1 else "fill"
+        headline = f"Small grid: {_count(blocks, 'block')} {verb} {format_percent(waves)} of the places for blocks{on}"
+    elif sms is not None and blocks < TWO_PER_SM.value * sms and case.stall("barrier") > 0:
+        gain, confidence = case.latency_gain(case.stall("barrier")), "inferred"
+        headline = f"Small grid: {blocks / sms:.2g} block an SM, so nothing else runs while it waits at its barrier"
+    else:
+        return
+    yield Verdict(
+        headline=headline,
+        why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
+        advice=(
+            "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), several problems "
+            "in one launch (batch), or let other kernels run beside it (streams, CUDA graph). If the problem is "
+            "this small, fuse it with its neighbours."
+        ),
+        confidence=confidence,
+        gain=gain,
+        evidence=(
+            Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, "blocks, against SMs"),
+            *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
+        ),
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}".replace(",", "\u202f")
+
+
+def _tail(case: Case) -> Iterator[Verdict]:
+    waves = case.kernel.waves
+    if waves is None or waves <= 1 or waves > _ENOUGH_WAVES:
+        return
+    rounds = math.ceil(waves - 1e-6)
+    partial = waves - (rounds - 1)
+    if rounds - waves < 1e-6 or 100 / rounds < TAIL_SHARE.value:
+        return
+    idle = 1.0 - waves / rounds
+    active = _active_share(case)
+    gain = min(idle, case.headroom, 1.0 - active if active is not None else 1.0)
+    yield Verdict(
+        headline=(
+            f"Tail effect: {waves:.3g} waves, so the last of {rounds} rounds fills {format_percent(partial)} of the GPU"
+        ),
+        why="Blocks run in rounds of as many as fit at once. The last, partial round takes as long as a full one.",
+        advice=(
+            "Choose the number of blocks as a multiple of what fits at once (blocks an SM × SMs), loop over the "
+            "rest in a persistent or grid-stride kernel, use smaller blocks, or lower registers and shared memory "
+            "so that all blocks fit in one round less."
+        ),
+        confidence="inferred",
+        gain=gain,
+        evidence=(
+            *case.metric(_WAVES, "waves", "wave"),
+            Evidence("", 100 / rounds, "%", TAIL_SHARE.value, "share of the time that the last round can take"),
+            *_active_evidence(case),
+        ),
+    )
+
+
+def _active_share(case: Case) -> float | None:
+    """Return the average share of the elapsed cycles in which an SM had work."""
+    active = case.number("sm__cycles_active.avg")
+    elapsed = case.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", "gpc__cycles_elapsed.max")
+    return min(1.0, active / elapsed) if active is not None and elapsed else None
+
+
+def _active_evidence(case: Case) -> tuple[Evidence, ...]:
+    active = _active_share(case)
+    if active is None:
+        return ()
+    return (Evidence("sm__cycles_active.avg", 100 * active, "%", None, "SMs with work, of elapsed cycles"),)
+
+
+def _imbalance(case: Case) -> Iterator[Verdict]:
+    waves = case.kernel.waves
+    if waves is not None and waves < FULL_WAVE.value:
+        return
+    busiest, average = case.number("sm__cycles_active.max"), case.number("sm__cycles_active.avg")
+    if busiest and average and 100 * (1 - average / busiest) >= IMBALANCE.value:
+        idle = 1.0 - average / busiest
+        yield _imbalance_verdict(
+            f"Load imbalance: the busiest SM works {format_percent(busiest / average - 1)} longer than the average SM",
+            "measured",
+            min(idle, case.headroom),
+            (
+                *case.metric("sm__cycles_active.max", "active cycles of the busiest SM", "cycle"),
+                *case.metric("sm__cycles_active.avg", "active cycles of an average SM", "cycle"),
+                Evidence("", 100 * idle, "%", IMBALANCE.value, "idle share of an average SM"),
+            ),
+        )
+        return
+    yield from _occupancy_gap(case)
+    yield from _uneven_slices(case)
+
+
+def _occupancy_gap(case: Case) -> Iterator[Verdict]:
+    """Fewer warps than fit although there are blocks enough: warps of a block, or blocks, end at different times."""
+    theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
+    if theoretical is None or achieved is None or 100 * (theoretical - achieved) < OCCUPANCY_GAP.value:
+        return
+    idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
+    yield _imbalance_verdict(
+        f"Load imbalance: {format_percent(achieved)} occupancy of the {format_percent(theoretical)} that fit",
+        "guess",
+        min(1.0 - achieved / theoretical, case.headroom, idle),
+        (
+            Evidence(
+                "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * achieved, "%", None, "achieved occupancy"
+            ),
+            Evidence("sm__maximum_warps_per_active_cycle_pct", 100 * theoretical, "%", None, "theoretical occupancy"),
+            Evidence("", 100 * (theoretical - achieved), "%", OCCUPANCY_GAP.value, "points between them"),
+        ),
+    )
+
+
+def _uneven_slices(case: Case) -> Iterator[Verdict]:
+    busiest, average = case.number("lts__cycles_active.max"), case.number("lts__cycles_active.avg")
+    if not busiest or not average or 100 * (busiest / average - 1) < SLICES.value:
+        return
+    l2 = case.utilisation.get("l2", 0.0)
+    yield Verdict(
+        headline=f"L2 slices: the busiest is active {format_percent(busiest / average - 1)} longer than the average",
+        why="Addresses fall on the slices of L2 by a fixed hash; an access pattern with a large stride prefers some.",
+        advice="Change the stride between rows (pad the leading dimension), so that blocks start on different slices.",
+        confidence="inferred",
+        gain=min(l2, 1.0 - average / busiest),
+        evidence=(
+            *case.metric("lts__cycles_active.max", "active cycles of the busiest slice", "cycle"),
+            *case.metric("lts__cycles_active.avg", "active cycles of an average slice", "cycle"),
+            Evidence("", 100 * (busiest / average - 1), "%", SLICES.value, "busiest above average"),
+            *((Evidence("", 100 * l2, "%", None, "L2 busy"),) if l2 else ()),
+        ),
+    )
+
+
+def _imbalance_verdict(headline: str, confidence: str, gain: float, evidence: tuple[Evidence, ...]) -> Verdict:
+    return Verdict(
+        headline=headline,
+        why="Some blocks or warps have more to do than others, and what has finished leaves its place empty.",
+        advice=(
+            "Give blocks equal work: sort or bin rows by length, take work from a shared counter (persistent "
+            "blocks), or split the longest pieces. Smaller blocks free their place sooner."
+        ),
+        confidence=confidence,
+        gain=gain,
+        evidence=evidence,
+    )
+
+
+_LIMITER_ADVICE = {
+    "registers": "use fewer registers a thread (__launch_bounds__, -maxrregcount, a smaller tile or num_stages)",
+    "shared memory": "use less shared memory a block (a smaller tile, fewer pipeline stages, a narrower type)",
+    "block size": "choose a block size that divides the warps of an SM",
+    "blocks": "use larger blocks: the SM takes no more of these",
+    "warps": "choose a block size that divides the warps of an SM",
+}
+
+
+def _occupancy(case: Case) -> Iterator[Verdict]:
+    occupancy = case.kernel.occupancy
+    theoretical, limiters = occupancy.theoretical, occupancy.limiters
+    if theoretical is None or theoretical >= 0.9999 or not limiters:
+        return
+    waves = case.kernel.waves
+    starved = waves is not None and waves < FULL_WAVE.value
+    idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
+    gain = 0.0 if starved else min(1.0 - theoretical, idle, case.headroom)
+    registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
+    yield Verdict(
+        headline=f"Occupancy: {format_percent(theoretical)} at most, limited by {' and '.join(limiters)}",
+        why=(
+            "The grid does not even fill these places, so the limit costs nothing here."
+            if starved
+            else "A scheduler with fewer warps has less to switch to while others wait. It matters as far as issue "
+            "slots are idle and no unit is full."
+        ),
+        advice=(
+            f"To raise it, {'; '.join(_LIMITER_ADVICE.get(name, name) for name in limiters)}. More work in flight "
+            "per thread (unrolling, asynchronous copies) hides the same latency without more warps."
+        ),
+        confidence="inferred" if _starved_schedulers(case) else "guess",
+        gain=gain,
+        evidence=(
+            Evidence(
+                "sm__maximum_warps_per_active_cycle_pct", 100 * theoretical, "%", FULL.value, "theoretical occupancy"
+            ),
+            *(
+                (Evidence("launch__registers_per_thread", float(registers), "register", None, "registers a thread"),)
+                if registers is not None
+                else ()
+            ),
+            *(
+                (Evidence("launch__shared_mem_per_block", float(shared), "B", None, "shared memory a block"),)
+                if shared is not None
+                else ()
+            ),
+            *case.issue_evidence(None),
+        ),
+    )
+
+
+def _starved_schedulers(case: Case) -> bool:
+    """Tell whether more warps would find idle issue slots: few of them used, hardly a warp eligible, no unit busy."""
+    eligible = case.kernel.scheduler.eligible_warps if case.kernel.scheduler is not None else None
+    return (
+        case.issue_active is not None
+        and case.issue_active < STARVED_ISSUE.value / 100
+        and (eligible is None or eligible < 1.0)
+        and case.busiest is not None
+        and case.busiest < STARVED_ISSUE.value / 100
+        and bool(case.stalls)
+    )
+
+
+def _short(case: Case) -> Iterator[Verdict]:
+    duration = case.kernel.duration_s
+    if duration is None or duration >= SHORT.value:
+        return
+    yield Verdict(
+        headline=f"Short kernel: {format_si(duration, 's')}, about as long as its launch",
+        why="Launching, filling the caches and draining take microseconds each, whatever the kernel computes.",
+        advice=(
+            "Fuse it with its neighbours (torch.compile, one Triton kernel), batch several calls into one, or "
+            "launch the sequence as a CUDA graph. Counters of so short a kernel are uncertain."
+        ),
+        confidence="inferred",
+        gain=None,
+        evidence=(Evidence("gpu__time_duration.sum", duration, "s", SHORT.value, "duration"),),
+    )
+
+
+RULES = (
+    Rule(
+        "small-grid",
+        "The grid does not fill the GPU",
+        "defect",
+        "Blocks against SMs, waves, and barrier stalls where an SM has fewer than two blocks.",
+        (FULL_WAVE, HALF_WAVE, TWO_PER_SM),
+        "The share of all warp places that the grid leaves empty, but no more than until the busiest unit is full; "
+        "with few blocks an SM the share of barrier stalls.",
+        "At least one full wave, and two blocks an SM or no barrier stalls.",
+        _small_grid,
+    ),
+    Rule(
+        "tail-effect",
+        "The last round of blocks is partial",
+        "defect",
+        "Waves, and where collected the share of time in which SMs had work.",
+        (TAIL_SHARE,),
+        "The empty part of the last round: 1 − waves ÷ rounds up, but no more than the SMs' idle time or until the "
+        "busiest unit is full.",
+        "One wave or less, five waves or more, or a whole number of them.",
+        _tail,
+    ),
+    Rule(
+        "load-imbalance",
+        "Work is spread unevenly",
+        "defect",
+        "Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; active "
+        "cycles of L2 slices.",
+        (IMBALANCE, OCCUPANCY_GAP, SLICES),
+        "The idle share of an average SM; for occupancy 1 − achieved ÷ theoretical, but no more than idle issue "
+        "slots and until the busiest unit is full; for slices L2's busy fraction.",
+        "Under one wave (`small-grid` speaks then), or the gaps are smaller.",
+        _imbalance,
+    ),
+    Rule(
+        "low-occupancy",
+        "Fewer warps fit than the SM has places",
+        "defect",
+        "Theoretical occupancy and what limits it: registers, shared memory, block size or the number of blocks.",
+        (FULL, STARVED_ISSUE),
+        "The missing share of warps, but no more than the idle issue slots and until the busiest unit is full; "
+        "nothing where the grid is under one wave.",
+        "100 % theoretical occupancy: nothing limits it then.",
+        _occupancy,
+    ),
+    Rule(
+        "short-kernel",
+        "The kernel is as short as its launch",
+        "defect",
+        "Duration.",
+        (SHORT,),
+        "Not known from counters: what fusing saves is the time between kernels.",
+        "5 µs or longer.",
+        _short,
+    ),
+)

@@ -1,0 +1,291 @@
+"""Rules on what a kernel runs into: the bandwidth of a memory level, or traffic over the host link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.model.session import Evidence
+from gpuprof.units import format_percent, format_si
+
+BUSY = Threshold(
+    "busy",
+    60.0,
+    "%",
+    "below it neither side is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound",
+)
+NEAR_ROOF = Threshold("near its roof", 80.0, "%", "NVIDIA's speed-of-light rule calls a unit well used from here on")
+MANY_WAVEFRONTS = Threshold(
+    "passes a request",
+    2.0,
+    "wavefront",
+    "a coalesced access of 4 bytes takes one and of 8 bytes two; 16 bytes take four",
+)
+HOST_SHARE = Threshold("host share", 10.0, "%", "the host link is at least ten times slower than DRAM: a tenth is felt")
+
+_METRIC = {
+    "dram": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "l2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l1": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+}
+_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
+_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
+REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+
+_ADVICE = {
+    "dram": (
+        "Move fewer bytes: fuse this kernel with the one that makes or uses its data, keep what is used twice in "
+        "shared memory or registers, use a narrower type (BF16, FP8, INT8), and do not write what can be computed "
+        "again."
+    ),
+    "l2": (
+        "Serve more from L1 and shared memory: larger tiles per block, reuse in registers, and an order of blocks "
+        "(Triton: a grouped program order) in which neighbours share their inputs."
+    ),
+    "l1": (
+        "Use fewer and wider accesses: 16 bytes a thread (float4; in Triton contiguous blocks), values kept in "
+        "registers across iterations (register tiling), and loop-invariant loads moved out of the loop."
+    ),
+    "shared": (
+        "Read shared memory less often: compute a larger tile per thread so that each value read serves more "
+        "multiply-adds, use 16-byte loads (ld.shared.v4, ldmatrix), and keep operands in registers between steps."
+    ),
+}
+
+
+def _bandwidth_verdict(case: Case, level: str, fraction: float) -> Verdict:
+    """Say that a memory level is the limit.
+
+    Near DRAM's roof that is a statement and no defect. Traffic at L2 and L1 can be saved by reuse closer to the
+    arithmetic, so their bound is what remains: DRAM and the floating-point work.
+    """
+    near = 100 * fraction >= NEAR_ROOF.value
+    name = _NAMES[level]
+    rate = next((moved.bytes_per_s for moved in case.kernel.traffic if moved.level == level), None)
+    amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
+    near_text = "; it is near its roof" if near else ""
+    return Verdict(
+        headline=f"{name} bandwidth: {amount}{format_percent(fraction)} of {name}'s peak{near_text}",
+        why=(
+            f"{name} is the busiest unit. Only fewer bytes through {name} make the kernel much faster."
+            if near
+            else f"{name} is the busiest unit, and it could carry more: its queue is not kept full."
+        ),
+        advice=_ADVICE[level]
+        if near
+        else f"Keep more bytes in flight: more and wider loads before the first use, cp.async. {_ADVICE[level]}",
+        confidence="measured" if level == "dram" else "inferred",
+        gain=1.0 - fraction if level == "dram" else reuse_gain(case, level),
+        evidence=(
+            *_throughput_evidence(case, level, fraction),
+            *((Evidence("", rate, "B/s", None, f"{name} rate"),) if rate is not None else ()),
+            *case.stall_evidence("long_scoreboard", None),
+        ),
+        location=case.place_of_stall("long_scoreboard", "lg_throttle"),
+        settled=near and level == "dram",
+    )
+
+
+def reuse_gain(case: Case, level: str) -> float:
+    """Bound what data reuse above a level gains: the levels below it and the floating-point work stay as they are."""
+    below = ("dram",) if level == "l2" else ("dram", "l2")
+    rest = [case.utilisation.get(unit, 0.0) for unit in below]
+    return 1.0 - max(*rest, case.arithmetic_fraction)
+
+
+def _throughput_evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
+    metric = _METRIC[level] if case.number(_METRIC[level]) is not None else ""
+    return (Evidence(metric, 100 * fraction, "%", BUSY.value, f"{_NAMES[level]} busy"),)
+
+
+def _is_limit(case: Case, level: str) -> bool:
+    """Tell whether a level is busy and the busiest of the memory levels."""
+    use = case.utilisation
+    levels = {name: use[name] for name in ("dram", "l2", "l1") if name in use}
+    return level in levels and 100 * levels[level] >= BUSY.value and levels[level] >= max(levels.values())
+
+
+def _dram(case: Case) -> Iterator[Verdict]:
+    if _is_limit(case, "dram"):
+        yield _bandwidth_verdict(case, "dram", case.utilisation["dram"])
+
+
+def _l2(case: Case) -> Iterator[Verdict]:
+    if _is_limit(case, "l2"):
+        yield _bandwidth_verdict(case, "l2", case.utilisation["l2"])
+
+
+def l1_fraction(case: Case) -> float | None:
+    """Return how busy L1 and the load/store unit before it are, over all elapsed cycles.
+
+    The basic set has no elapsed L1 throughput; memory throughput that neither L2 nor DRAM explains is L1's.
+    """
+    parts = [case.utilisation.get("l1"), _fraction(case, _WAVEFRONTS), _fraction(case, REQUESTS), case.pipe("lsu")]
+    known = [part for part in parts if part is not None]
+    if known:
+        return min(1.0, max(known))
+    memory, others = case.utilisation.get("memory"), [case.utilisation.get(unit, 0.0) for unit in ("dram", "l2")]
+    return memory if memory is not None and memory > 1.05 * max(others) else None
+
+
+def _fraction(case: Case, name: str) -> float | None:
+    percent = case.number(name)
+    return percent / 100 if percent is not None else None
+
+
+def _l1(case: Case) -> Iterator[Verdict]:
+    fraction = l1_fraction(case)
+    if fraction is None or 100 * fraction < BUSY.value:
+        return
+    if fraction < max(case.utilisation.get("dram", 0.0), case.utilisation.get("l2", 0.0)):
+        return
+    shared = case.number(_SHARED)
+    if shared is not None and shared >= BUSY.value:
+        return
+    uses_shared = bool(case.kernel.shared_memory_per_block)
+    advice = _ADVICE["shared"] if uses_shared else _ADVICE["l1"]
+    per_request = wavefronts_per_request(case)
+    what = "loads and stores, global and shared together" if uses_shared else "loads and stores"
+    headline, why = f"L1 bandwidth: {format_percent(fraction)} busy with {what}", "L1 is the busiest unit."
+    if per_request is not None and per_request >= MANY_WAVEFRONTS.value:
+        headline += f", at {per_request:.2g} passes a request"
+        why = (
+            "A request of a warp should take one or two passes through L1; more come from uncoalesced access, bank "
+            f"conflicts or wide accesses. {_TELL_APART if uses_shared else ''}"
+        ).rstrip()
+    elif per_request is not None:
+        headline += ", mostly one pass a request"
+        why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+    yield Verdict(
+        headline=headline,
+        why=why,
+        advice=advice,
+        confidence="inferred",
+        gain=reuse_gain(case, "l1"),
+        evidence=(
+            Evidence("", 100 * fraction, "%", BUSY.value, "L1 or its load/store unit busy"),
+            *case.metric(_WAVEFRONTS, "L1 data pipe busy", "%", BUSY.value),
+            *case.metric(REQUESTS, "L1 requests, of their peak", "%"),
+        ),
+        location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
+    )
+
+
+_TELL_APART = "The metrics of this report do not tell which; ncu with --set full does."
+
+
+def wavefronts_per_request(case: Case) -> float | None:
+    """Return passes through L1's data pipe per request; both have a peak of one a cycle. None where not collected."""
+    wavefronts, requests = case.number(_WAVEFRONTS), case.number(REQUESTS)
+    return wavefronts / requests if wavefronts is not None and requests else None
+
+
+def _shared(case: Case) -> Iterator[Verdict]:
+    shared = case.number(_SHARED)
+    if shared is None or shared < BUSY.value:
+        return
+    fraction = min(1.0, shared / 100)
+    yield Verdict(
+        headline=f"Shared-memory bandwidth: {format_percent(fraction)} of its peak",
+        why="Shared memory serves one wavefront of 128 bytes per SM and cycle; the warps wait for it.",
+        advice=_ADVICE["shared"],
+        confidence="inferred",
+        gain=reuse_gain(case, "l1"),
+        evidence=(
+            *case.metric(_SHARED, "shared-memory data pipe busy", "%", BUSY.value),
+            *case.stall_evidence("short_scoreboard", None),
+            *case.stall_evidence("mio_throttle", None),
+        ),
+        location=case.place_of("memory_l1_wavefronts_shared"),
+    )
+
+
+def _host(case: Case) -> Iterator[Verdict]:
+    system = case.number("lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum")
+    device = case.number("lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum")
+    if system is None or device is None or system + device <= 0:
+        return
+    share = system / (system + device)
+    if 100 * share < HOST_SHARE.value:
+        return
+    yield Verdict(
+        headline=f"Host memory traffic: {format_percent(share)} of what misses L2 goes to the host",
+        why="The host link carries a small part of what DRAM does, so the kernel waits for it.",
+        advice=(
+            "Copy the data to the GPU before the kernel (cudaMemcpyAsync, .to('cuda')), or prefetch managed memory "
+            "with cudaMemPrefetchAsync; read pinned host memory from a kernel only once and in order."
+        ),
+        confidence="measured",
+        gain=min(1.0, share * max(case.memory_weight(), share)),
+        evidence=(
+            Evidence(
+                "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum",
+                system,
+                "sector",
+                None,
+                "L2 misses to the host",
+            ),
+            Evidence(
+                "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum",
+                device,
+                "sector",
+                None,
+                "L2 misses to DRAM",
+            ),
+            Evidence("", 100 * share, "%", HOST_SHARE.value, "host share of L2 misses"),
+        ),
+        location=case.place_of_stall("long_scoreboard"),
+    )
+
+
+_DRAM_GAIN = "1 − busy fraction: at most until DRAM is full. From 80 % on it is told as a fact (`info`)."
+_REUSE_GAIN = (
+    "1 − the larger of the levels below it and the floating-point work of its peak: those stay however well data is "
+    "reused."
+)
+
+
+def _bandwidth_rule(
+    level: str, name: str, check: Callable[[Case], Iterator[Verdict]], looks_at: str, gain: str = _REUSE_GAIN
+) -> Rule:
+    return Rule(
+        f"{level}-bandwidth",
+        f"{name} bandwidth is the limit",
+        "limit",
+        looks_at,
+        (BUSY, NEAR_ROOF) if level == "dram" else (BUSY, MANY_WAVEFRONTS) if level == "l1" else (BUSY,),
+        gain,
+        f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
+        check,
+    )
+
+
+RULES = (
+    _bandwidth_rule("dram", "DRAM", _dram, "Speed of light of DRAM against that of L2 and L1.", _DRAM_GAIN),
+    _bandwidth_rule("l2", "L2", _l2, "Speed of light of L2 against that of DRAM and L1."),
+    _bandwidth_rule(
+        "l1",
+        "L1",
+        _l1,
+        "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
+        "passes (wavefronts) a request takes there.",
+    ),
+    _bandwidth_rule(
+        "shared",
+        "Shared-memory",
+        _shared,
+        "Busy fraction of the data pipe by shared-memory wavefronts.",
+    ),
+    Rule(
+        "host-memory-traffic",
+        "The kernel reads or writes host memory",
+        "defect",
+        "Sectors that missed L2, by where they went: the host or the GPU's own DRAM.",
+        (HOST_SHARE,),
+        "The host's share of the misses times the share of time that memory can explain.",
+        "Under 10 % of the misses go to the host, or they were not counted.",
+        _host,
+    ),
+)

@@ -1,0 +1,64 @@
+"""Numbers out of the messages of NVIDIA's rules: a text export has those where it lacks the metrics behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuprof.model.report import RuleResult
+
+_STALL_WORDS = {
+    "scoreboard dependency on a L1TEX": "long_scoreboard",
+    "after an EXIT instruction": "drain",
+    "immediate constant cache": "imc_miss",
+    "math execution pipe": "math_pipe_throttle",
+    "sibling warps at a CTA barrier": "barrier",
+    "local and global": "lg_throttle",
+    "scoreboard dependency on a MIO": "short_scoreboard",
+    "fixed latency execution dependency": "wait",
+}
+"""How the stall rule describes a reason (its messages in reports of ncu 2020 to 2025)."""
+_STALL = re.compile(r"being stalled waiting (?P<what>.*?)\. This represents about (?P<percent>[\d.]+)%", re.DOTALL)
+_SECTORS = re.compile(r"total of (?P<excess>\d+) excessive sectors \(\d+% of the total (?P<total>\d+) sectors\)")
+_FUSED = re.compile(r"executes (?P<fused>\d+) fused and (?P<alone>\d+) non-fused (?P<type>FP32|FP64)")
+
+
+class Sectors(NamedTuple):
+    """L2 sectors of global accesses, and those beyond need."""
+
+    excess: float
+    total: float
+
+
+class Fused(NamedTuple):
+    """Fused and other floating-point instructions of a type."""
+
+    fused: float
+    alone: float
+
+
+def stall_shares(messages: Iterable[RuleResult]) -> Mapping[str, float]:
+    """Return the shares of the stall reasons that the stall rule names."""
+    shares = {}
+    for message in messages:
+        found = _STALL.search(message.message) if message.rule == "CPIStall" else None
+        reason = next((name for words, name in _STALL_WORDS.items() if found and words in found["what"]), None)
+        if found and reason is not None:
+            shares[reason] = min(1.0, float(found["percent"]) / 100)
+    return shares
+
+
+def excess_sectors(messages: Iterable[RuleResult]) -> Sectors | None:
+    """Return the sectors that the rule on uncoalesced accesses counts."""
+    found = (_SECTORS.search(message.message) for message in messages if message.rule == "UncoalescedGlobalAccess")
+    return next((Sectors(float(match["excess"]), float(match["total"])) for match in found if match), None)
+
+
+def fused_instructions(messages: Iterable[RuleResult], kind: str) -> Fused | None:
+    """Return the instructions that the rule on floating-point instructions counts, of FP32 or FP64."""
+    found = (_FUSED.search(message.message) for message in messages if message.rule == "FPInstructions")
+    return next(
+        (Fused(float(match["fused"]), float(match["alone"])) for match in found if match and match["type"] == kind),
+        None,
+    )
