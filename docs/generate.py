@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: the command line, the JSON schema, the counters and the hardware.
+"""Writes docs/reference from the code: the command line, the JSON schema, the rules, the counters and the hardware.
 
 `python docs/generate.py` writes the files; with `--check` it writes nothing and fails if one is out of date.
 `--pictures` also draws the README's picture, whose bytes depend on the version of matplotlib.
@@ -11,18 +11,20 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 
 from gpuprof.cli.main import COMMANDS, cli
+from gpuprof.diagnose.registry import RULES
+from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.model.session import Session
+from gpuprof.model.session import CONFIDENCES, SEVERITIES, Session
 from gpuprof.resources import data_dir
-from gpuprof.units import format_si, significant
+from gpuprof.units import format_percent, format_si, significant
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
@@ -40,6 +42,9 @@ ENUMS: dict[tuple[str, str], list[str]] = {
     ("RooflinePoint", "ceiling"): ["rated", "at-clock", "measured"],
     ("Stall", "family"): ["counter", "sampled", "sampled-not-issued"],
     ("Throughput", "unit"): ["sm", "memory", "dram", "l2", "l1"],
+    ("Finding", "severity"): list(SEVERITIES),
+    ("Finding", "confidence"): list(CONFIDENCES),
+    ("Excerpt", "language"): ["source", "sass"],
 }
 
 
@@ -212,8 +217,8 @@ def _arch_table(library: SpecLibrary) -> Iterator[str]:
     for arch in _archs(library):
         fp32, l2 = arch.compute.get(ComputeKey("fp32")), arch.bandwidth.get("l2")
         yield (
-            f"| {arch.name} | {arch.family} | {', '.join(arch.chips)} | {arch.limit('warps_per_sm')} "
-            f"| {arch.limit('shared_per_sm') // 1024} KiB | {_rate(fp32)} | {_rate(l2)} |"
+            f"| {arch.name} | {arch.family} | {', '.join(arch.chips)} | {arch.limit('warps_per_sm')} | "
+            f"{arch.limit('shared_per_sm') // 1024} KiB | {_rate(fp32)} | {_rate(l2)} |"
         )
 
 
@@ -260,8 +265,55 @@ def _link_text(link: Any) -> str:
     return f"{link.how}{basis}{what}{definition}"
 
 
+def rules_page() -> str:
+    """Every rule as it describes itself."""
+    lines = [NOTE, "# Rules\n", RULES_INTRO]
+    lines += ["| rule | says | kind |", "|---|---|---|"]
+    lines += [f"| [`{rule.id}`](#{rule.id}) | {rule.title} | {rule.about} |" for rule in RULES]
+    lines.append("")
+    for rule in RULES:
+        lines += _rule_lines(rule)
+    return "\n".join(lines)
+
+
+def _rule_lines(rule: Rule) -> Iterator[str]:
+    yield f"## `{rule.id}`\n"
+    yield f"{rule.title}.\n"
+    yield f"- **Looks at**: {rule.looks_at}"
+    for item in rule.thresholds:
+        value = format_si(item.value, "s") if item.unit == "s" else f"{item.value:g} {item.unit}".strip()
+        yield f"- **Threshold**, {item.name}: {value}; {item.reason}."
+    yield f"- **Gain**: {rule.gain}"
+    yield f"- **Silent** when: {rule.silent}\n"
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{weight:g} ({name})" for name, weight in weights.items())
+
+
+RULES_INTRO = f"""A rule asks one question of one kernel. What it answers is a finding: what, with which evidence, why
+it costs time, what to change, where, how sure, and the most that it can gain.
+
+- A **gain** is the fraction of the kernel's time that repairing the finding saves at most. For the run it is multiplied
+  by the kernel's share of the time. Bounds of one kernel do not add up.
+- **Severity** follows the gain for the kernel: high from {format_percent(HIGH)}, medium from {format_percent(MEDIUM)},
+  low from {format_percent(LOW)}, else info. Only a defect can be high; a guess is low at most. Info is true, but nothing to
+  repair: a kernel near its roof, or an occupancy limit that costs nothing.
+- **Confidence**: measured (a counter counts the defect itself), inferred (several counters together), guess (the report
+  lacks what would prove it).
+- Findings of a kernel come by severity, then by the bound × confidence ({_weights(WEIGHTS)})
+  × kind ({_weights(ABOUT)}). The ranking over the run goes by the same product with the bound for the run.
+- Kinds: a **defect** can be repaired, a **limit** is what the kernel runs into, a **symptom** is what its warps wait
+  for.
+- A value that was not collected is never taken for zero: the rule is silent then.
+
+The rule `launch-gaps` needs a timeline, which a counter report does not have.
+"""
+
+
 FILES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
+    "rules.md": rules_page,
     "session.schema.json": schema_page,
     "hardware.md": hardware_page,
     "counters.md": counters_page,
