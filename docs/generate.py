@@ -297,12 +297,13 @@ it costs time, what to change, where, how sure, and the most that it can gain.
 - A **gain** is the fraction of the kernel's time that repairing the finding saves at most. For the run it is multiplied
   by the kernel's share of the time. Bounds of one kernel do not add up.
 - **Severity** follows the gain for the kernel: high from {format_percent(HIGH)}, medium from {format_percent(MEDIUM)},
-  low from {format_percent(LOW)}, else info. Only a defect can be high; a guess is low at most. Info is true, but nothing to
-  repair: a kernel near its roof, or an occupancy limit that costs nothing.
+  low from {format_percent(LOW)}, else info. Only a defect can be high; a guess is low at most. Info is true, but
+  nothing to repair: a kernel near its roof, or an occupancy limit that costs nothing.
 - **Confidence**: measured (a counter counts the defect itself), inferred (several counters together), guess (the report
   lacks what would prove it).
 - Findings of a kernel come by severity, then by the bound × confidence ({_weights(WEIGHTS)})
-  × kind ({_weights(ABOUT)}). The ranking over the run goes by the same product with the bound for the run.
+  × kind ({_weights(ABOUT)}). The ranking over the run goes by the same product,
+  with the bound for the run.
 - Kinds: a **defect** can be repaired, a **limit** is what the kernel runs into, a **symptom** is what its warps wait
   for.
 - A value that was not collected is never taken for zero: the rule is silent then.
