@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuprof.api import load
+    from gpuprof.api import load, load_spec
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "load", "load_spec"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `load` on first use, so that `import gpuprof` costs nothing."""
-    if name == "load":
-        from gpuprof.api import load
+    """Import `load` and `load_spec` on first use, so that `import gpuprof` costs nothing."""
+    if name in ("load", "load_spec"):
+        from gpuprof import api
 
-        return load
+        return getattr(api, name)
     raise AttributeError(f"module 'gpuprof' has no attribute {name!r}")

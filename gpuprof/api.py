@@ -1,4 +1,4 @@
-"""What Python programs use: `gpuprof.load(path)` gives a Session."""
+"""What Python programs use: `gpuprof.load(path)` gives a session that shows itself in notebooks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from gpuprof.model.analyse import analyse, spec_session
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.report import RecordedDevice, Report
 from gpuprof.model.session import Session
+from gpuprof.notebook import LoadedSession
 from gpuprof.read.files import STDIN, read_file
 
 
-def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False) -> Session:
+def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False) -> LoadedSession:
     """Read reports, CSV exports or a session and analyse them.
 
     `spec` names a GPU spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of
@@ -33,13 +34,14 @@ def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool 
     if sessions:
         if len(files) > 1:
             raise InputError("a session can only be shown alone", "name the reports that it was made from instead")
-        return sessions[0]
-    return diagnose(analyse(reports, HardwareFinder(spec), __version__))
+        return LoadedSession.of(sessions[0])
+    return LoadedSession.of(diagnose(analyse(reports, HardwareFinder(spec), __version__)))
 
 
-def load_spec(name: str) -> Session:
+def load_spec(name: str) -> LoadedSession:
     """Return a session without kernels: the rated ceilings of a GPU spec or spec file. Raises InputError if unknown."""
-    return spec_session(load_gpu(Path(name)) if _is_file(name) else SpecLibrary().gpu(name), __version__)
+    gpu = load_gpu(Path(name)) if _is_file(name) else SpecLibrary().gpu(name)
+    return LoadedSession.of(spec_session(gpu, __version__))
 
 
 def _is_file(spec: str) -> bool:

@@ -1,7 +1,9 @@
-"""`gpuprof show FILE…`: the terminal view, or the same values as JSON, CSV or Markdown."""
+"""`gpuprof show FILE…`: the terminal view, or the same values as JSON, CSV or Markdown; `--explain` for one kernel."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import click
 from gpuprof.cli.options import input_files, reading, selecting
 from gpuprof.cli.output import warn, write_lines
 from gpuprof.cli.select import SORT_KEYS, select_kernels, sort_kernels
+from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprof.model.session import KernelProfile, Session
@@ -28,45 +31,106 @@ if TYPE_CHECKING:
 @click.option(
     "--sort", type=click.Choice(sorted(SORT_KEYS)), default="time", show_default=True, help="Order of the kernels."
 )
+@click.option(
+    "--explain",
+    metavar="REGEX|#N",
+    help="Why one kernel takes its time, as a tree: issue slots, warps, stall reasons, causes, findings, lines.",
+)
 @selecting
 @reading
 def command(
     files: tuple[str, ...],
     form: str,
     sort: str,
+    explain: str | None,
     kernel: str | None,
     top: int,
     spec: str | None,
     salvage: bool,
 ) -> None:
-    """Print kernels, their place under the roofline, occupancy and stalls.
+    """Print what to fix first, and kernels with their findings, roofline, occupancy and stalls.
 
     FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, or - for text on standard input.
     Several reports are shown as one run. JSON and CSV hold every kernel that --kernel selects; tables stop at --top.
     """
     from gpuprof.api import load
 
+    if explain is not None and (kernel is not None or form not in ("table", "json")):
+        wrong = "--kernel" if kernel is not None else f"--format {form}"
+        raise UsageError(f"--explain and {wrong} exclude each other", "--explain KERNEL names the kernel itself")
     session = load(*files, spec=spec, salvage=salvage)
+    if explain is not None:
+        _explain(session, explain, form, files)
+        return
     kernels = sort_kernels(select_kernels(session, kernel), sort)
     if form == "json":
         from gpuprof.present.json_out import session_lines
 
-        write_lines(session_lines(replace(session, kernels=tuple(kernels))))
+        write_lines(session_lines(_only(session, kernels)))
     elif form == "csv":
         from gpuprof.present.csv_out import csv_lines
 
         warn(session)
-        write_lines(csv_lines(replace(session, kernels=tuple(kernels))))
+        write_lines(csv_lines(_only(session, kernels)))
     elif form == "md":
         from gpuprof.present.markdown import markdown_lines
 
         warn(session)
-        write_lines(markdown_lines(session, kernels, top))
+        write_lines(markdown_lines(_only(session, kernels), kernels, top))
     else:
-        _print_table(session, kernels, top, depth=kernel is not None)
+        _print_table(session, kernels, top, files, depth=kernel is not None)
 
 
-def _print_table(session: Session, kernels: list[KernelProfile], top: int, *, depth: bool) -> None:
+def _only(session: Session, kernels: Sequence[KernelProfile]) -> Session:
+    """Return the session with these kernels alone, in this order, and what of the ranking is about them."""
+    ids = {kernel.id for kernel in kernels}
+    ranking = tuple(ranked for ranked in session.ranking if ranked.kernel in ids)
+    return replace(session, kernels=tuple(kernels), ranking=ranking)
+
+
+def _print_table(
+    session: Session, kernels: Sequence[KernelProfile], top: int, files: Sequence[str], *, depth: bool
+) -> None:
     from gpuprof.present.console import make_console, print_session
 
-    print_session(make_console(), session, kernels, top, depth=depth)
+    print_session(make_console(), session, list(kernels), top, depth=depth)
+    if not kernels:
+        return
+    shown = len(kernels[:top] if top else kernels)
+    depths = "all in depth" if depth and shown > 1 else f"#{kernels[0].id} in depth"
+    number = kernels[0].id
+    _say(f"shown: {shown} of {len(session.kernels)} kernels, {depths}", f"show --explain '#{number}'", files)
+
+
+def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) -> None:
+    """Print the tree of the longest kernel that matches, and say how many others there are."""
+    from gpuprof.diagnose.explain import explain
+    from gpuprof.model.summary import by_time
+    from gpuprof.present.text import printable
+
+    found = by_time(select_kernels(session, pattern))
+    kernel = found[0]
+    if len(found) > 1:
+        message = (
+            f"{len(found)} kernels match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
+        )
+        click.echo(printable(message), err=True)
+    tree = explain(kernel, from_text="csv" in session.sources[kernel.source].kind)
+    if form == "json":
+        from gpuprof.present.json_out import tree_lines
+
+        write_lines(tree_lines(session, kernel, tree))
+        return
+    from gpuprof.present.console import make_console, print_tree
+
+    warn(session)
+    print_tree(make_console(), session, tree)
+    _say(f"explained: #{kernel.id}", f"show --kernel '#{kernel.id}'", files)
+
+
+def _say(what: str, next_step: str, files: Sequence[str]) -> None:
+    """Say on stderr what was shown and what to type next."""
+    from gpuprof.present.text import printable
+
+    dashes = "-- " if any(name.startswith("-") and name != "-" for name in files) else ""
+    click.echo(printable(f"{what}; next: gpuprof {next_step} {dashes}{shlex.join(files)}"), err=True)

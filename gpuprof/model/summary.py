@@ -1,14 +1,15 @@
-"""Which of a kernel's many figures speak for it: its roofline position, its nearest limit, its main stall, its rank."""
+"""Which of a kernel's many figures speak for it: roofline position, nearest limit, main stall, first finding, rank."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuprof.model.session import KernelProfile, RooflinePoint, Stall
+from gpuprof.model.session import Finding, KernelProfile, RooflinePoint, Stall
 from gpuprof.model.stalls import NOT_STALLED
 
-_MEMORY_UNITS = ("dram", "l2", "l1")
+_CLEARLY_BUSIER = 0.02
+"""Memory as a whole repeats its busiest part, but for what differs between two passes of ncu."""
 
 
 class NearestLimit(NamedTuple):
@@ -37,10 +38,14 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded.
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
+    Then it can be that memory as a whole is busier than its parts that are left: it speaks for the part without.
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
     units = [unit for unit in all_units if unit.definition is None] or all_units
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
+    memory = next((unit for unit in kernel.throughput if unit.unit == "memory" and unit.definition is None), None)
+    if memory is not None and busiest is not None and memory.fraction > busiest.fraction + _CLEARLY_BUSIER:
+        busiest = memory
     return NearestLimit(busiest.unit, busiest.fraction) if busiest is not None else None
 
 
@@ -58,6 +63,11 @@ def main_stall(kernel: KernelProfile) -> Stall | None:
     """Return the reason that held most warps back; being selected, or eligible and not selected, is none."""
     reasons = [stall for stall in stalls_of(kernel) if stall.reason not in NOT_STALLED and stall.share > 0]
     return max(reasons, key=lambda stall: stall.share, default=None)
+
+
+def first_finding(kernel: KernelProfile) -> Finding | None:
+    """Return the finding to look at first: they are kept most important first."""
+    return next(iter(kernel.findings), None)
 
 
 def by_time(kernels: Iterable[KernelProfile]) -> list[KernelProfile]:

@@ -1,10 +1,10 @@
-"""One flat row per kernel: what CSV export and DataFrames are made of."""
+"""One flat row per kernel, and one per finding: what CSV export and DataFrames are made of."""
 
 from __future__ import annotations
 
 from gpuprof.hardware.specs import LEVELS, PATHS
-from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import main_point, main_stall, nearest_limit
+from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
+from gpuprof.model.summary import first_finding, main_point, main_stall, nearest_limit
 
 Cell = str | int | float | None
 
@@ -31,12 +31,15 @@ def _row(kernel: KernelProfile, paths: list[str]) -> dict[str, Cell]:
         done = work.get(path)
         row[f"flop_{path}"] = done.flop if done else None
         row[f"flop_per_s_{path}"] = done.flop_per_s if done else None
+    row["waves"] = kernel.waves
     traffic = {item.level: item for item in kernel.traffic}
     for level in LEVELS:
         moved = traffic.get(level)
         row[f"bytes_{level}"] = moved.bytes if moved else None
         row[f"bytes_per_s_{level}"] = moved.bytes_per_s if moved else None
-    return row | _roofline_cells(kernel) | _limit_cells(kernel)
+        if level != "dram":
+            row[f"hit_rate_{level}"] = moved.hit_rate if moved else None
+    return row | _roofline_cells(kernel) | _limit_cells(kernel) | _finding_cells(kernel)
 
 
 def _roofline_cells(kernel: KernelProfile) -> dict[str, Cell]:
@@ -53,7 +56,7 @@ def _roofline_cells(kernel: KernelProfile) -> dict[str, Cell]:
 
 def _limit_cells(kernel: KernelProfile) -> dict[str, Cell]:
     throughput = {unit.unit: unit.fraction for unit in kernel.throughput}
-    limit, stall = nearest_limit(kernel), main_stall(kernel)
+    limit, stall, scheduler = nearest_limit(kernel), main_stall(kernel), kernel.scheduler
     cells: dict[str, Cell] = {
         f"throughput_{unit}": throughput.get(unit) for unit in ("sm", "memory", "dram", "l2", "l1")
     }
@@ -62,6 +65,58 @@ def _limit_cells(kernel: KernelProfile) -> dict[str, Cell]:
         "occupancy_theoretical": kernel.occupancy.theoretical,
         "occupancy_achieved": kernel.occupancy.achieved,
         "occupancy_limiters": "+".join(kernel.occupancy.limiters),
+        "issue_active": scheduler.issue_active if scheduler else None,
+        "eligible_warps": scheduler.eligible_warps if scheduler else None,
+        "active_warps": scheduler.active_warps if scheduler else None,
         "main_stall": stall.reason if stall else None,
         "main_stall_share": stall.share if stall else None,
     }
+
+
+def _finding_cells(kernel: KernelProfile) -> dict[str, Cell]:
+    first = first_finding(kernel)
+    return {
+        "findings": len(kernel.findings),
+        "first_finding": first.rule if first else None,
+        "first_finding_severity": first.severity if first else None,
+        "first_finding_gain_kernel": first.gain_kernel if first else None,
+        "first_finding_gain_total": first.gain_total if first else None,
+        "first_finding_headline": first.headline if first else None,
+    }
+
+
+FINDING_COLUMNS = (
+    "kernel", "label", "rank", "rule", "severity", "confidence", "headline", "why", "evidence", "advice",
+    "location_file", "location_line", "location_pc", "location_sass", "location_share", "gain_kernel", "gain_total",
+)  # fmt: skip
+"""The contract's columns of a finding; `rank` is its place among those of all kernels, 1 for the first to repair."""
+
+
+def finding_rows(session: Session) -> list[dict[str, Cell]]:
+    """Return a row for every finding: those of the ranking in its order, then what has nothing to gain."""
+    places: dict[tuple[int, str], int] = {}
+    for place, ranked in enumerate(session.ranking, 1):
+        places.setdefault((ranked.kernel, ranked.rule), place)
+    rows = []
+    for kernel in session.kernels:
+        for finding in kernel.findings:
+            rank = places.get((kernel.id, finding.rule)) if finding.severity != "info" else None
+            rows.append(_finding_row(kernel, finding, rank))
+    return sorted(rows, key=lambda row: row["rank"] if isinstance(row["rank"], int) else len(places) + len(rows) + 1)
+
+
+def _finding_row(kernel: KernelProfile, finding: Finding, rank: int | None) -> dict[str, Cell]:
+    place = finding.location
+    cells: tuple[Cell, ...] = (
+        kernel.id, kernel.label, rank, finding.rule, finding.severity, finding.confidence, finding.headline,
+        finding.why, "; ".join(map(_evidence_text, finding.evidence)), finding.advice,
+        place.file if place else None, place.line if place else None, place.pc if place else None,
+        place.sass if place else None, place.share if place else None, finding.gain_kernel, finding.gain_total,
+    )  # fmt: skip
+    return dict(zip(FINDING_COLUMNS, cells, strict=True))
+
+
+def _evidence_text(item: Evidence) -> str:
+    """Write a piece of evidence so that a program can take it apart: `metric = 12.5 % (threshold 30)`."""
+    held = f" (threshold {item.threshold:g})" if item.threshold is not None else ""
+    return f"{item.metric} = {item.value:.6g}{f' {item.unit}' if item.unit else ''}{held}"

@@ -7,8 +7,12 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
-from gpuprof.model.session import Session
+from gpuprof.model.session import KernelProfile, Session
+
+if TYPE_CHECKING:
+    from gpuprof.diagnose.explain import Node
 
 _STEERING = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 """What could steer or fool a terminal: JSON has an escape for it."""
@@ -30,6 +34,18 @@ def session_lines(session: Session) -> Iterator[str]:
         for index, item in enumerate(value):
             yield f"    {_dump(item)}{',' if index + 1 < len(value) else ''}"
         yield f"  ]{comma}"
+    yield "}"
+
+
+def tree_lines(session: Session, kernel: KernelProfile, tree: Node) -> Iterator[str]:
+    """Yield the explanation of a kernel as a JSON document, line by line."""
+    yield "{"
+    yield f'  "schema_version": {session.schema_version},'
+    yield f'  "gpuprof_version": {_dump(session.gpuprof_version)},'
+    yield f'  "kernel": {_dump(kernel.id)},'
+    yield f'  "label": {_dump(kernel.label)},'
+    yield f'  "demangled": {_dump(kernel.demangled)},'
+    yield f'  "tree": {_dump(tree)}'
     yield "}"
 
 

@@ -1,36 +1,60 @@
-"""A table short enough to paste into a review."""
+"""A summary short enough to paste into a review: verdict, what to fix first, the longest kernels, provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.summary import first_finding
 from gpuprof.present import words
+from gpuprof.present.finding_words import (
+    Priority,
+    diagnosis_sentence,
+    fix_first,
+    location_text,
+    run_gain_text,
+)
 from gpuprof.present.text import printable
 
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
+_SOURCES_SHOWN = 5
 
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
-    """Yield a sentence, the table of the `top` kernels (0: all) and where the numbers come from."""
-    yield escape(words.verdict(session))
+    """Yield the verdict, what to fix first, the table of the `top` kernels (0: all) and where the numbers come from."""
+    yield escape(f"{words.verdict(session)} {diagnosis_sentence(session)}".rstrip())
     yield ""
-    yield "| kernel | time | share | nearest limit | of DRAM roof | occupancy | main stall |"
-    yield "|---|--:|--:|--:|--:|--:|---|"
+    first = fix_first(session)
+    if first:
+        yield "**Fix first**"
+        yield ""
+        for index, item in enumerate(first, 1):
+            yield _priority(index, item)
+        yield ""
+    yield "| kernel | time | share | nearest limit | of DRAM roof | occupancy | main stall | first finding |"
+    yield "|---|--:|--:|--:|--:|--:|---|---|"
     shown = kernels[:top] if top else kernels
     for kernel in shown:
         yield _row(kernel)
-    if len(kernels) > len(shown):
-        yield f"\n{len(kernels) - len(shown)} more kernels are not shown."
     yield ""
-    for device in session.devices:
-        yield f"GPU: {escape(words.device_text(device))}  "
-    for source in session.sources:
-        yield f"Report: {escape(source.file)} (sha256 {source.sha256[:12]}), {escape(words.source_text(source))}  "
-    yield f"gpuprof {escape(session.gpuprof_version)}; percent of roof are of the DRAM roofline at the kernel's clock."
+    if len(kernels) > len(shown):
+        yield f"{words.count(len(kernels) - len(shown), 'more kernel')} not shown.  "
+    yield from _provenance(session)
+
+
+def _priority(index: int, item: Priority) -> str:
+    """One finding a line. Numbers have no `#`, which review tools would take for an issue."""
+    finding = item.finding
+    where = location_text(finding.location)
+    about = ", ".join(part for part in (f"kernel {item.kernel.id}", where, finding.rule, finding.confidence) if part)
+    return (
+        f"{index}. **{escape(run_gain_text(finding))}** {escape(finding.headline)} "
+        f"– {escape(item.kernel.label)} ({escape(about)})"
+    )
 
 
 def _row(kernel: KernelProfile) -> str:
+    first = first_finding(kernel)
     cells = (
         kernel.label,
         words.duration(kernel.duration_s),
@@ -39,10 +63,25 @@ def _row(kernel: KernelProfile) -> str:
         words.roof_text(kernel),
         words.percent(kernel.occupancy.achieved),
         words.stall_text(kernel),
+        first.rule if first is not None else "–",
     )
     return f"| {' | '.join(map(escape, cells))} |"
 
 
+def _provenance(session: Session) -> Iterator[str]:
+    for device in session.devices:
+        yield f"GPU: {escape(words.device_text(device))}  "
+    for source in session.sources[:_SOURCES_SHOWN]:
+        yield f"Report: {escape(source.file)} (sha256 {source.sha256[:12]}), {escape(words.source_text(source))}  "
+    if len(session.sources) > _SOURCES_SHOWN:
+        yield f"and {words.count(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
+    yield (
+        f"gpuprof {escape(session.gpuprof_version)}; gains are upper bounds, "
+        "percent of roof are of the DRAM roofline at the kernel's clock."
+    )
+
+
 def escape(text: str) -> str:
     """Make text harmless in Markdown: no markup, no HTML, no links, one line."""
-    return "".join(f"\\{char}" if char in _SPECIAL else char for char in printable(text))
+    plain = "".join(f"\\{char}" if char in _SPECIAL else char for char in printable(text))
+    return plain.replace("://", ":\\//").replace("www.", "www\\.")

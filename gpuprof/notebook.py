@@ -1,0 +1,110 @@
+"""A session as notebooks use it: it shows itself, gives figures and tables, and can be saved.
+
+Everything that draws or makes tables is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprof.errors import InputError
+from gpuprof.model.session import KernelProfile, Session
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+_FIGURE_INCHES = (8.6, 5.6)
+
+
+class LoadedSession(Session):
+    """What `gpuprof.load` returns: the session of the contract, with views for notebooks. It equals its plain twin."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, session: Session) -> LoadedSession:
+        """Return a session with the same content."""
+        return cls(*(getattr(session, field.name) for field in dataclasses.fields(Session)))
+
+    def __eq__(self, other: object) -> bool:
+        return _content(self) == _content(other) if isinstance(other, Session) else NotImplemented
+
+    __hash__ = Session.__hash__
+
+    def __repr__(self) -> str:
+        from gpuprof.present import words
+        from gpuprof.present.text import printable
+
+        return f"<gpuprof session: {printable(words.verdict(self))}>"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict, what to fix first and the longest kernels: what Jupyter calls."""
+        from gpuprof.present.notebook_html import notebook_html
+
+        return notebook_html(self)
+
+    def kernel(self, number: int) -> KernelProfile:
+        """Return the kernel of that number. Raises InputError, which names the numbers that there are."""
+        found = next((kernel for kernel in self.kernels if kernel.id == number), None)
+        if found is None:
+            numbers = ", ".join(str(kernel.id) for kernel in self.kernels[:20])
+            raise InputError(f"there is no kernel {number}", f"there are: {numbers or 'none'}")
+        return found
+
+    def plot_roofline(
+        self,
+        ax: Axes | None = None,
+        level: str = "dram",
+        ceiling: str = "at-clock",
+        kernel: int | None = None,
+        device: int = 0,
+    ) -> Axes:
+        """Draw the roofline of all kernels of a GPU at a memory level, or of one `kernel` at all three levels.
+
+        Draws into `ax`, or into a new pyplot figure. Returns the axes, so that a notebook can add to them.
+        """
+        from gpuprof.present.figures import hierarchical, overview
+        from gpuprof.present.plot import draw
+
+        if level not in ("dram", "l2", "l1"):
+            raise InputError(f"{level!r} is no memory level", "there are: dram, l2, l1")
+        if ceiling not in ("at-clock", "rated"):
+            raise InputError(f"{ceiling!r} is no ceiling", "there are: at-clock, rated")
+        if kernel is None:
+            figure = overview(self, device, level, ceiling)
+        else:
+            figure = hierarchical(self, self.kernel(kernel).id, ceiling)
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots(figsize=_FIGURE_INCHES)[1]
+        draw(figure, ax)
+        ax.set_title(figure.title, loc="left", parse_math=False)
+        return ax
+
+    def findings_dataframe(self) -> pandas.DataFrame:
+        """Return a pandas DataFrame with one row a finding, the first to repair first."""
+        import pandas
+
+        from gpuprof.model.table import FINDING_COLUMNS, finding_rows
+
+        return pandas.DataFrame.from_records(finding_rows(self), columns=list(FINDING_COLUMNS))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the session as JSON, which `gpuprof.load` and `gpuprof show` read again.
+
+        Raises FileExistsError rather than to replace a file, unless `overwrite`.
+        """
+        from gpuprof.present.json_out import session_lines
+
+        text = "".join(f"{line}\n" for line in session_lines(self))
+        with Path(path).open("wb" if overwrite else "xb") as out:
+            out.write(text.encode("utf-8", "backslashreplace"))
+
+
+def _content(session: Session) -> tuple[object, ...]:
+    return tuple(getattr(session, field.name) for field in dataclasses.fields(Session))

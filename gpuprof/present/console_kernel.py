@@ -1,0 +1,159 @@
+"""One kernel in the terminal: its facts, its findings, its hot code, and what was not collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
+from gpuprof.model.summary import main_point, stalls_of
+from gpuprof.present import words
+from gpuprof.present.console_findings import finding_lines
+from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
+from gpuprof.present.text import printable
+from gpuprof.units import format_binary, format_percent, format_si, significant
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_STALLS_SHOWN = 5
+_NAME_SHOWN = 150
+_SHARE_WIDTH = 7
+
+
+def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool) -> Iterator[Text]:
+    """Yield every figure and finding of a kernel; `whole` adds its full name, hot code and all of each finding."""
+    from rich.text import Text
+
+    yield sheet.paragraph(f"#{kernel.id} {kernel.label}", "bold")
+    if kernel.demangled != kernel.label:
+        name = printable(kernel.demangled)
+        cut = len(name) > _NAME_SHOWN and not whole
+        yield sheet.paragraph(f"{name[:_NAME_SHOWN]}…" if cut else name, "dim", indent=3)
+    for label, text in _facts(kernel):
+        yield sheet.field(label, text)
+    yield from finding_lines(kernel, sheet, whole=whole)
+    if whole and kernel.excerpts:
+        yield Text("")
+        yield _code(kernel.excerpts[0], sheet)
+    if kernel.missing:
+        yield Text("")
+    for how, items in _missing_by_remedy(kernel).items():
+        yield sheet.field("missing", f"{', '.join(items)}: {how}", "dim")
+
+
+def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
+    """Group what is missing by what to do about it; JSON has the reason of each."""
+    groups: dict[str, list[str]] = {}
+    for entry in kernel.missing:
+        groups.setdefault(entry.how, []).extend(entry.what.split(", "))
+    return groups
+
+
+def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
+    yield "launch", _launch_text(kernel)
+    if kernel.ranges:
+        yield "ranges", " / ".join(kernel.ranges)
+    point = main_point(kernel)
+    for level in ("dram", "l2", "l1"):
+        at_level = main_point(kernel, level, path=point.path) if point is not None else main_point(kernel, level)
+        if at_level is not None:
+            yield (
+                ("roofline" if level == "dram" else ""),
+                f"{words.path_name(at_level.path)} {words.point_text(at_level)}",
+            )
+    rated = main_point(kernel, ceiling="rated", path=point.path) if point is not None else None
+    if rated is not None:
+        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {words.roof_value(rated)}"
+    work = [words.work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
+    if work:
+        yield "work", ", ".join(work)
+    for index, moved in enumerate(kernel.traffic):
+        yield ("traffic" if index == 0 else ""), _traffic_text(moved)
+    if kernel.throughput:
+        yield "of peak", ", ".join(map(words.throughput_text, kernel.throughput))
+    yield "occupancy", _occupancy_text(kernel)
+    issue = _issue_text(kernel)
+    if issue:
+        yield "schedulers", issue
+    stalls = [stall for stall in stalls_of(kernel) if stall.share >= 0.005][:_STALLS_SHOWN]
+    if stalls:
+        yield (
+            "warp states",
+            ", ".join(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}" for stall in stalls),
+        )
+
+
+def _traffic_text(moved: Traffic) -> str:
+    total = format_si(moved.bytes, "B") if moved.bytes is not None else None
+    rate = format_si(moved.bytes_per_s, "B/s") if moved.bytes_per_s is not None else None
+    mark = " (estimated)" if moved.basis == "estimated" else ""
+    hits = f"{format_percent(moved.hit_rate)} hit" if moved.hit_rate is not None else None
+    amounts = ", ".join(amount for amount in (total, rate, hits) if amount is not None)
+    return f"{words.LEVEL_NAMES[moved.level]} {amounts}{mark}: {moved.definition}"
+
+
+def _launch_text(kernel: KernelProfile) -> str:
+    parts = [f"grid {words.dims(kernel.grid)}", f"block {words.dims(kernel.block)}"]
+    if kernel.registers_per_thread is not None:
+        parts.append(f"{kernel.registers_per_thread} registers")
+    if kernel.shared_memory_per_block is not None:
+        parts.append(f"{format_binary(kernel.shared_memory_per_block)} shared memory")
+    if kernel.waves is not None:
+        parts.append(f"{significant(kernel.waves)} waves")
+    parts.append(words.duration(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")
+    if kernel.sm_clock_hz is not None:
+        parts.append(f"SM clock {format_si(kernel.sm_clock_hz, 'Hz')}")
+    return ", ".join(parts)
+
+
+def _occupancy_text(kernel: KernelProfile) -> str:
+    occupancy = kernel.occupancy
+    achieved = (
+        f"{words.percent(occupancy.achieved)} achieved" if occupancy.achieved is not None else "achieved not collected"
+    )
+    theoretical = f"{words.percent(occupancy.theoretical)} theoretical"
+    if occupancy.theoretical is None:
+        return f"{achieved}, theoretical not known"
+    text = f"{achieved} of {theoretical}" if occupancy.achieved is not None else f"{theoretical}, {achieved}"
+    return f"{text}, limited by {' and '.join(occupancy.limiters)}" if occupancy.limiters else text
+
+
+def _issue_text(kernel: KernelProfile) -> str:
+    """Write what the schedulers did: "an issue in 62 % of cycles, 1.51 eligible of 7.67 active of 16 warps"."""
+    scheduler = kernel.scheduler
+    if scheduler is None:
+        return ""
+    parts = []
+    if scheduler.issue_active is not None:
+        parts.append(f"an issue in {format_percent(scheduler.issue_active)} of cycles")
+    if scheduler.eligible_warps is not None and scheduler.active_warps is not None:
+        slots = f" of {scheduler.warp_slots:.0f}" if scheduler.warp_slots is not None else ""
+        eligible, active = significant(scheduler.eligible_warps), significant(scheduler.active_warps)
+        parts.append(f"{eligible} eligible of {active} active{slots} warps each")
+    return ", ".join(parts)
+
+
+def _code(excerpt: Excerpt, sheet: Sheet) -> Text:
+    """The code around the hottest place: each line's share of the samples, its number and what its warps wait for."""
+    name = (excerpt.file or "").replace("\\", "/").rpartition("/")[2]
+    head = f"{name or 'instructions'}, share of {excerpt.weight}"
+    hottest = max(excerpt.lines, key=lambda line: line.share, default=None)
+    numbers = max((len(_line_number(line)) for line in excerpt.lines), default=0)
+    lines = [_code_line(line, sheet, numbers, hottest=line is hottest) for line in excerpt.lines]
+    return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *lines])
+
+
+def _line_number(line: CodeLine) -> str:
+    return "" if line.pc is not None or line.number is None else str(line.number)
+
+
+def _code_line(line: CodeLine, sheet: Sheet, numbers: int, *, hottest: bool) -> str:
+    share = format_percent(line.share) if line.share >= 0.001 else ""
+    states = ""
+    if hottest and line.stalls:
+        states = f"  ({words.stall_name(line.stalls[0].reason)} {format_percent(line.stalls[0].share)})"
+    start = f"{share.rjust(_SHARE_WIDTH)}  {_line_number(line).rjust(numbers)}  "
+    kept = sheet.width - LABEL_WIDTH - len(start) - len(states)
+    code, more = sheet.legible(line.text.expandtabs(4)), sheet.legible("…")
+    return f"{start}{code if len(code) <= kept else code[: kept - len(more)] + more}{states}"

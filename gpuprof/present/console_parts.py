@@ -1,0 +1,91 @@
+"""What the parts of the terminal view are made of: wrapped text, labelled fields, bars. Knows nothing of kernels."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprof.present.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+LABEL_WIDTH = 15
+SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
+
+_GLUE = "\u00a0"
+_NUMBER_AND_UNIT = re.compile(r"(?<=[0-9≤≥=]) (?=\S)")
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What is written on: so many columns, and an encoding that has more or fewer characters."""
+
+    width: int
+    encoding: str = "utf-8"
+
+    @classmethod
+    def of(cls, console: Console) -> Sheet:
+        """Return the sheet of a console."""
+        return cls(console.width, console.encoding or "ascii")
+
+    @property
+    def blocks(self) -> bool:
+        """Tell whether there are block characters and lines."""
+        return "utf" in self.encoding.lower()
+
+    def legible(self, text: str) -> str:
+        """Return a text from anywhere as it will stand there: "≤" is two characters where there is only ASCII."""
+        shown = printable(text)
+        if self.blocks:
+            return shown
+        try:
+            return shown.encode(self.encoding, "gpuprof-ascii").decode(self.encoding)
+        except LookupError:
+            # The handler is registered for streams without Unicode, see `gpuprof.present.text.tolerate`.
+            return shown.encode("ascii", "replace").decode()
+
+    def wrapped(self, text: str, indent: int = 0) -> list[str]:
+        """Break a text from anywhere into lines; a number stays with its unit."""
+        glued = _NUMBER_AND_UNIT.sub(_GLUE, self.legible(text).replace(_GLUE, " "))
+        lines = textwrap.wrap(glued, max(self.width - indent, 10), break_on_hyphens=False)
+        return [line.replace(_GLUE, " ") for line in lines]
+
+    def paragraph(self, text: str, style: str = "", indent: int = 0) -> Text:
+        """Return a text as wide as the sheet."""
+        margin = " " * indent
+        return _text("\n".join(f"{margin}{line}" for line in self.wrapped(text, indent)), style)
+
+    def field(self, label: str, text: str | Iterable[str], style: str = "", label_style: str = "cyan") -> Text:
+        """Return a label and, beside it, a text that wraps under itself; several texts begin a line each."""
+        texts = (text,) if isinstance(text, str) else text
+        lines = [line for item in texts for line in self.wrapped(item, LABEL_WIDTH)]
+        return self.labelled(label, lines, style, label_style)
+
+    def labelled(self, label: str, lines: Iterable[str], style: str = "", label_style: str = "cyan") -> Text:
+        """Return a label and, beside it, lines that are legible and cut already."""
+        whole = _text("", "")
+        whole.append(f"   {label}".ljust(LABEL_WIDTH), label_style)
+        whole.append(f"\n{' ' * LABEL_WIDTH}".join(lines), style)
+        whole.rstrip()
+        return whole
+
+    def bar(self, fraction: float, width: int) -> str:
+        """Draw a fraction of 1 as a bar of `width` characters, in eighths of a block or in `#`; above 0 it shows."""
+        filled = min(1.0, max(0.0, fraction)) * width
+        if not self.blocks:
+            return ("#" * max(round(filled), 1 if fraction > 0 else 0)).ljust(width)
+        eighths = max(round(filled * 8), 1 if fraction > 0 else 0)
+        whole, rest = divmod(eighths, 8)
+        return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def _text(content: str, style: str) -> Text:
+    from rich.text import Text
+
+    return Text(content, style=style, overflow="fold")

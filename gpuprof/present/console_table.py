@@ -1,0 +1,101 @@
+"""The table of kernels in the terminal, as many columns as its width has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuprof.model.session import KernelProfile
+from gpuprof.model.summary import first_finding
+from gpuprof.present import words
+from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
+from gpuprof.present.text import printable
+from gpuprof.units import format_percent
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+_WIDE = 100
+_WIDER = 120
+_NARROW_HEADS = {"nearest limit": "limit", "occupancy": "occ."}
+
+
+def table_parts(
+    kernels: list[KernelProfile], hidden: list[KernelProfile], console: Console
+) -> Iterator[RenderableType]:
+    """Yield the table of kernels and, below it, what its marks mean and how many it leaves out."""
+    from rich.text import Text
+
+    if not kernels:
+        return
+    yield _kernel_table(kernels, console)
+    if any(words.NOT_COLLECTED in (words.roof_text(kernel), words.limit_text(kernel)) for kernel in kernels):
+        yield Text("n/c: not collected; the report lacks the counters", style="dim")
+    if any(words.roof_text(kernel).startswith("≥") for kernel in kernels):
+        yield Text("≥: tensor work was not collected, so the kernel may be closer to its roof", style="dim")
+    if hidden:
+        rest = sum(kernel.time_share or 0.0 for kernel in hidden)
+        share = f", {format_percent(rest)} of the time" if rest else ""
+        yield Text(f"… and {len(hidden)} more{share}; --top 0 shows all", style="dim")
+
+
+def _kernel_table(kernels: list[KernelProfile], console: Console) -> Table:
+    """One line or two per kernel; the label takes what width is left."""
+    from rich import box
+    from rich.table import Table
+
+    wide = console.width >= _WIDE
+    lines = box.SIMPLE_HEAD if Sheet.of(console).blocks else box.ASCII_DOUBLE_HEAD
+    table = Table(box=lines, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, expand=True)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("kernel", ratio=1, overflow="fold", min_width=14)
+    for name in ("time", "share", "nearest limit", "of roof", "occupancy"):
+        table.add_column(name if wide else _NARROW_HEADS.get(name, name), justify="right", no_wrap=True)
+    if wide:
+        table.add_column("main stall", no_wrap=True)
+    findings = console.width >= _WIDER and any(kernel.findings for kernel in kernels)
+    if findings:
+        table.add_column("first finding", no_wrap=True)
+    for kernel in kernels:
+        cells = [*_plain_cells(kernel), *([_stall_cell(kernel)] if wide else [])]
+        table.add_row(*cells, *([_finding_cell(kernel)] if findings else []))
+    return table
+
+
+def _plain_cells(kernel: KernelProfile) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
+    yield str(kernel.id)
+    yield Text(printable(kernel.label))
+    yield _short(words.duration(kernel.duration_s))
+    yield _short(words.percent(kernel.time_share))
+    yield _short(words.limit_text(kernel))
+    yield _short(words.roof_text(kernel))
+    if achieved is None and theoretical is not None:
+        yield f"≤{words.percent(theoretical)}"
+    else:
+        yield _short(words.percent(achieved))
+
+
+def _stall_cell(kernel: KernelProfile) -> Text:
+    from rich.text import Text
+
+    return Text(printable(_short(words.stall_text(kernel))))
+
+
+def _finding_cell(kernel: KernelProfile) -> Text:
+    """The rule of the finding to look at first; dim where it has nothing to gain."""
+    from rich.text import Text
+
+    finding = first_finding(kernel)
+    if finding is None:
+        return Text("–", style="dim")
+    return Text(printable(finding.rule), style=SEVERITY_STYLES[finding.severity].removeprefix("bold "))
+
+
+def _short(text: str) -> str:
+    """A table cell has no room for "not collected"; the kernel's own block says why."""
+    return "n/c" if text == words.NOT_COLLECTED else text

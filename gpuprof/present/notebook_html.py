@@ -1,0 +1,106 @@
+"""A session as a small piece of HTML inside a notebook: no script, no style sheet, legible on light and on dark."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.summary import by_time, first_finding
+from gpuprof.present import words
+from gpuprof.present.finding_words import Priority, diagnosis_sentence, fix_first, location_text, run_gain_text
+from gpuprof.present.text import printable
+
+_KERNELS_SHOWN = 10
+_BAR = "#0072b2"
+_CELL = "text-align:left;padding:.15em 1.2em .15em 0;vertical-align:top;border:0"
+_NUMBER = (
+    "text-align:right;padding:.15em 1.2em .15em 0;vertical-align:top;border:0;white-space:nowrap;"
+    "font-variant-numeric:tabular-nums"
+)
+_MUTED = "opacity:.7"
+_HEADS = ("#", "kernel", "time", "share", "nearest limit", "of DRAM roof", "occupancy", "main stall", "first finding")
+_LEFT = ("kernel", "main stall", "first finding")
+
+
+def notebook_html(session: Session) -> str:
+    """Return the verdict, what to fix first, the longest kernels, and where the numbers come from."""
+    return "".join(_parts(session))
+
+
+def _parts(session: Session) -> Iterator[str]:
+    yield '<div style="max-width:76em;line-height:1.45;overflow-x:auto">'
+    yield f"<p><strong>{_escaped(words.verdict(session))}</strong> {_escaped(diagnosis_sentence(session))}</p>"
+    first = fix_first(session)
+    if first:
+        yield f"<p><strong>Fix first</strong> {_muted('at most this much of the time')}</p>"
+        yield '<table style="border-collapse:collapse;border:0"><tbody>'
+        yield from map(_priority, first)
+        yield "</tbody></table>"
+    kernels = by_time(session.kernels)
+    if kernels:
+        yield from _kernel_table(kernels[:_KERNELS_SHOWN])
+    hidden = len(kernels) - _KERNELS_SHOWN
+    if hidden > 0:
+        yield f"<p>{_muted(f'{hidden} more are in to_dataframe()')}</p>"
+    places = [words.device_text(device) for device in session.devices]
+    places += [
+        f"{source.file.replace(chr(92), '/').rpartition('/')[2]}, {words.source_text(source)}"
+        for source in session.sources
+    ]
+    yield f'<p style="{_MUTED}">{"<br>".join(map(_escaped, places))}</p>'
+    yield "</div>"
+
+
+def _priority(item: Priority) -> str:
+    finding = item.finding
+    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
+    width = 6 * min(1.0, max(0.0, gain or 0.0))
+    bar = f'<div style="background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em"></div>'
+    about = (
+        f"#{item.kernel.id} {item.kernel.label}",
+        location_text(finding.location),
+        finding.rule,
+        finding.confidence,
+    )
+    text = f"{_escaped(finding.headline)}<br>{_muted(' · '.join(part for part in about if part))}"
+    return (
+        f'<tr><td style="{_CELL};width:6em">{bar}</td><td style="{_NUMBER}">{_escaped(run_gain_text(finding))}</td>'
+        f'<td style="{_CELL}">{text}</td></tr>'
+    )
+
+
+def _kernel_table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
+    yield '<table style="border-collapse:collapse;border:0;margin-top:1em"><thead><tr>'
+    for head in _HEADS:
+        style = _CELL if head in _LEFT else _NUMBER
+        yield f'<th scope="col" style="{style}">{head}</th>'
+    yield "</tr></thead><tbody>"
+    for kernel in kernels:
+        yield "<tr>"
+        for head, text in zip(_HEADS, _cells(kernel), strict=True):
+            style = _CELL if head == "kernel" else f"{_CELL};white-space:nowrap" if head in _LEFT else _NUMBER
+            yield f'<td style="{style}">{_escaped(text)}</td>'
+        yield "</tr>"
+    yield "</tbody></table>"
+
+
+def _cells(kernel: KernelProfile) -> Iterator[str]:
+    yield str(kernel.id)
+    yield kernel.label
+    yield words.duration(kernel.duration_s)
+    yield words.percent(kernel.time_share)
+    yield words.limit_text(kernel)
+    yield words.roof_text(kernel)
+    yield words.percent(kernel.occupancy.achieved)
+    yield words.stall_text(kernel)
+    first = first_finding(kernel)
+    yield first.rule if first is not None else "–"
+
+
+def _muted(text: str) -> str:
+    return f'<span style="{_MUTED}">{_escaped(text)}</span>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text), quote=True)
