@@ -17,7 +17,7 @@ from gpuprof.present.finding_words import (
 from gpuprof.present.text import printable
 
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
-_SOURCES_SHOWN = 5
+_SOURCES_SHOWN = 3
 
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:

@@ -1,0 +1,221 @@
+"""The terminal view of findings: order, words, width, bars and colour, on hand-made sessions and real reports."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import gpuprof
+from gpuprof.diagnose.explain import explain
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.summary import by_time
+from gpuprof.present.console import print_session, print_tree
+from gpuprof.present.console_parts import Sheet
+from gpuprof.present.text import tolerate
+from tests.hand_made import HOSTILE, finding, kernel, session
+from tests.test_show import gpuprof as run
+
+
+class Ascii(io.StringIO):
+    """A stream that says of itself that it has no Unicode."""
+
+    encoding = "ascii"
+
+
+def shown(
+    what: Session, kernels: Sequence[KernelProfile] | None = None, width: int = 80, *,
+    depth: bool = False, terminal: bool = False, stream: io.StringIO | None = None,
+) -> str:  # fmt: skip
+    out = stream if stream is not None else io.StringIO()
+    console = Console(file=out, width=width, force_terminal=terminal, color_system="standard" if terminal else None)
+    print_session(console, what, list(what.kernels if kernels is None else kernels), 20, depth=depth)
+    return out.getvalue()
+
+
+def lines_of(text: str) -> list[str]:
+    return text.splitlines()
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+TWO = session(
+    kernel(
+        0, finding(gain=0.6), finding("low-occupancy", 0.2, severity="low"),
+        finding("tail-effect", 0.0, severity="info"),
+    ),
+    kernel(1, finding("barrier-wait", 0.3, severity="medium", confidence="inferred"), label="reduce_sum"),
+)  # fmt: skip
+
+
+def test_the_order_is_the_pages() -> None:
+    text = shown(TWO)
+    marks = (
+        "2 kernels take all",
+        "Fix first, in gather_rows",
+        "\nFix first ",
+        "#  kernel",
+        "\n#0 gather_rows",
+        "\nGPU ",
+    )
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+
+
+def test_what_to_fix_first_has_gain_bar_headline_kernel_and_how_sure() -> None:
+    block = shown(TWO).split("\nFix first ")[1].split("#  kernel")[0]
+    first, about, second = lines_of(block)[1:4]
+    assert first == "  ███          ≤ 30 %  headline of uncoalesced-global"
+    assert about.strip() == "#0 gather_rows · uncoalesced-global · measured"
+    assert second.split() == ["█▌", "≤", "15", "%", "headline", "of", "barrier-wait"]
+
+
+def test_at_most_five_findings_come_first() -> None:
+    many = session(*(kernel(number, finding(gain=0.1), finding("tail-effect", 0.05)) for number in range(4)))
+    assert len(re.findall(r"^  .*≤", shown(many), re.MULTILINE)) == 5
+
+
+def test_without_findings_there_is_no_list() -> None:
+    assert "\nFix first " not in shown(session(kernel()))
+
+
+def test_a_finding_is_told_in_full() -> None:
+    card = flat(shown(TWO).split("\n#0 ")[1])
+    for words in (
+        "high headline of uncoalesced-global",
+        "gain at most 60 % of this kernel's time, 30 % of the run",
+        "why Half of each sector is not used.",
+        "evidence sectors of a request: 8 sectors, threshold 4 sectors",
+        "where gather.cu:41, 62 % of it",
+        "do Let consecutive threads read consecutive words.",
+        "sure measured: a counter counts it; rule uncoalesced-global",
+    ):
+        assert words in card
+
+
+def test_little_to_gain_is_brief_unless_the_kernel_was_asked_for() -> None:
+    brief = flat(shown(TWO))
+    assert "also headline of low-occupancy (at most 20 % of this kernel's time, 10 % of the run)" in brief
+    assert brief.count("Let consecutive threads") == 1
+    whole = flat(shown(TWO, TWO.kernels[:1], depth=True))
+    assert whole.count("Let consecutive threads") == 3
+    assert "info headline of tail-effect gain nothing to gain by itself" in whole
+
+
+def test_depth_has_the_code_around_the_hottest_line() -> None:
+    text = shown(TWO, TWO.kernels[:1], depth=True)
+    assert "   code        gather.cu, share of samples\n" in text
+    assert re.search(r" 60 %  41  out\[i\] = in\[j\];  \(long scoreboard 80 %\)\n", text)
+    assert "code" not in shown(TWO)
+
+
+def test_schedulers_and_hit_rates_are_among_the_facts() -> None:
+    text = flat(shown(TWO))
+    assert "an issue in 30 % of cycles, 0.500 eligible of 9.60 active of 16 warps each" in text
+    assert "L1 1.00 kB, 1.00 TB/s, 25 % hit" in text
+
+
+@pytest.mark.parametrize(("width", "stall", "rule"), [(80, False, False), (100, True, False), (120, True, True)])
+def test_wide_terminals_have_the_main_stall_and_the_first_finding(width: int, stall: bool, rule: bool) -> None:
+    table = shown(TWO, width=width).split("#  kernel")[1].split("\n#0")[0]
+    assert ("long scoreboard" in table) is stall
+    assert ("uncoalesced-global" in table) is rule
+
+
+def test_colour_is_for_terminals() -> None:
+    assert "\x1b[" not in shown(TWO)
+    coloured = shown(TWO, terminal=True)
+    assert "\x1b[1;31m" in coloured
+    assert flat(re.sub(r"\x1b\[[0-9;]*m", "", coloured)) == flat(shown(TWO))
+
+
+def test_no_line_of_a_pipe_ends_in_spaces() -> None:
+    assert [line for line in lines_of(shown(TWO)) if line != line.rstrip()] == []
+
+
+def test_without_unicode_bars_and_lines_are_ascii_and_still_fit() -> None:
+    tolerate(io.TextIOWrapper(io.BytesIO(), "ascii"))
+    text = shown(TWO, depth=True, stream=Ascii())
+    assert "###" in text and "<= 30 %" in text
+    drawn = Ascii()
+    print_tree(Console(file=drawn, width=60, color_system=None), TWO, explain(TWO.kernels[0]))
+    assert "|- " in drawn.getvalue() and "`- " in drawn.getvalue()
+    assert max(map(len, lines_of(text))) <= 80 and max(map(len, lines_of(drawn.getvalue()))) <= 60
+    for char in "█├└│≤":
+        assert char not in text + drawn.getvalue()
+
+
+def test_bars_are_as_long_as_their_fraction() -> None:
+    sheet = Sheet(80)
+    assert [sheet.bar(value, 4) for value in (0, 0.001, 0.5, 0.53, 1, 2)] == [
+        "    ",
+        "▏   ",
+        "██  ",
+        "██▏ ",
+        "████",
+        "████",
+    ]
+    assert [Sheet(80, "ascii").bar(value, 4) for value in (0, 0.001, 0.5, 1)] == ["    ", "#   ", "##  ", "####"]
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    for width in range(20, 60):
+        text = "\n".join(Sheet(width).wrapped("it reaches 2.90 TB/s, 61 % of 4.80 TB/s rated, at most 26.1 µs of it"))
+        assert not re.search(r"\d\n(TB/s|%|µs)", text)
+
+
+def test_hostile_findings_do_no_harm_in_the_terminal() -> None:
+    place = finding().location
+    assert place is not None
+    bad = finding(
+        headline=HOSTILE, why=HOSTILE, advice=HOSTILE, location=replace(place, file=HOSTILE, sass=HOSTILE),
+        evidence=(replace(finding().evidence[0], metric=HOSTILE, meaning=HOSTILE, unit=HOSTILE),),
+    )  # fmt: skip
+    evil = session(kernel(0, bad, label=HOSTILE, demangled=HOSTILE))
+    drawn = io.StringIO()
+    print_tree(Console(file=drawn, width=80), evil, explain(evil.kernels[0]))
+    for text in (shown(evil, depth=True, width=120), drawn.getvalue()):
+        assert "\x1b" not in text and "\u202e" not in text
+        assert "[red]" in text and "\\x1b[31m" in text
+
+
+def test_a_very_long_headline_wraps_inside_its_column() -> None:
+    text = shown(session(kernel(0, finding(headline="word " * 100 + "x" * 300))))
+    assert max(map(len, lines_of(text))) <= 80
+
+
+# The command
+
+
+def test_the_last_word_is_what_was_shown_and_what_to_type_next(reports: Path) -> None:
+    report = reports / "gpu_workshop-MW_Baseline.ncu-rep"
+    done = run("show", report)
+    assert done.stderr == f"shown: 5 of 5 kernels, #2 in depth; next: gpuprof show --explain '#2' {report}\n"
+    assert run("show", "--kernel", "#4", report).stderr.startswith("shown: 1 of 5 kernels, #4 in depth; next: ")
+    assert run("show", "--kernel", "halo", report).stderr.startswith("shown: 2 of 5 kernels, all in depth; next: ")
+
+
+def test_every_real_report_fits_80_columns_with_all_findings(real_report: Path) -> None:
+    loaded = gpuprof.load(real_report)
+    ranked = by_time(loaded.kernels)
+    text = shown(loaded, ranked, depth=True)
+    assert max(map(len, lines_of(text))) <= 80
+    assert text.count("\n   do ") == sum(len(one.findings) for one in ranked[:20])
+    for item in (item for one in ranked[:20] for item in one.findings):
+        assert flat(item.headline) in flat(text)
+
+
+def test_json_of_one_kernel_ranks_that_kernel_alone(reports: Path) -> None:
+    import json
+
+    document = json.loads(
+        run("show", "--format", "json", "--kernel", "#4", reports / "gpu_workshop-MW_Baseline.ncu-rep").stdout
+    )
+    assert {ranked["kernel"] for ranked in document["ranking"]} == {4}

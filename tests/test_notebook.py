@@ -1,0 +1,285 @@
+"""Sessions in notebooks and tables, and the Markdown that is pasted into reviews."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+import gpuprof
+from gpuprof.errors import InputError
+from gpuprof.model.session import Session
+from gpuprof.model.table import FINDING_COLUMNS, finding_rows, rows
+from gpuprof.notebook import LoadedSession
+from gpuprof.present.csv_out import csv_lines
+from gpuprof.present.json_out import session_lines
+from gpuprof.present.markdown import markdown_lines
+from tests import builders, ncu_bytes
+from tests.hand_made import HOSTILE, finding, kernel, session
+
+TWO = LoadedSession.of(
+    session(
+        kernel(0, finding(gain=0.2), finding("tail-effect", 0.0, severity="info")),
+        kernel(1, finding("barrier-wait", 0.6, location=None), label="reduce_sum"),
+    )
+)
+
+
+def hostile() -> LoadedSession:
+    place = finding().location
+    assert place is not None
+    bad = finding(headline=HOSTILE, why=HOSTILE, advice=HOSTILE, location=replace(place, file=HOSTILE, sass=HOSTILE))
+    evil = session(kernel(0, bad, label=HOSTILE, name=HOSTILE, demangled=HOSTILE))
+    source = replace(evil.sources[0], file=HOSTILE)
+    return LoadedSession.of(replace(evil, sources=(source,), devices=(replace(evil.devices[0], name=HOSTILE),)))
+
+
+class Outline(HTMLParser):
+    """Notes the elements and attributes of a piece of HTML, and whether they are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+# The session that load returns
+
+
+def test_load_returns_a_session_that_equals_its_plain_twin(tmp_path: Path) -> None:
+    path = tmp_path / "one.ncu-rep"
+    path.write_bytes(ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **builders.FLOP_1})]))
+    loaded = gpuprof.load(path)
+    plain = Session(*(getattr(loaded, field.name) for field in dataclasses.fields(Session)))
+    assert isinstance(loaded, LoadedSession) and type(plain) is Session
+    assert loaded == plain and plain == loaded and hash(loaded) == hash(plain)
+    assert loaded != replace(plain, gpuprof_version="other") and loaded != "text"
+    assert replace(loaded, kernels=()) == replace(plain, kernels=())
+    assert pickle.loads(pickle.dumps(loaded)) == plain
+
+
+def test_a_loaded_session_cannot_be_changed_and_says_briefly_what_it_is() -> None:
+    with pytest.raises(AttributeError):
+        TWO.kernels = ()  # type: ignore[misc]
+    assert repr(TWO).startswith("<gpuprof session: 2 kernels take all of ")
+
+
+def test_a_spec_is_a_loaded_session_too() -> None:
+    roofs = gpuprof.load_spec("h200-sxm")
+    assert isinstance(roofs, LoadedSession)
+    assert "by its spec" in roofs._repr_html_()
+
+
+def test_loading_imports_nothing_that_draws() -> None:
+    code = "import sys, gpuprof; gpuprof.load_spec('h200-sxm'); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for heavy in ("'numpy'", "'pandas'", "'rich'", "'matplotlib'", "'jinja2'"):
+        assert heavy not in done.stdout
+
+
+# HTML
+
+
+def test_a_session_shows_verdict_findings_and_kernels_without_scripts() -> None:
+    shown = Outline(TWO._repr_html_())
+    assert shown.tags == {"div", "p", "strong", "span", "table", "tbody", "thead", "tr", "th", "td", "br"}
+    assert shown.attributes == {"style", "scope"}
+    assert shown.open == []
+    for words in ("2 kernels take all", "Fix first", "headline of barrier-wait", "≤ 30 %", "reduce_sum", "NVIDIA A100"):
+        assert words in shown.text
+    assert shown.text.index("headline of barrier-wait") < shown.text.index("headline of uncoalesced-global")
+
+
+def test_colours_work_on_light_and_dark() -> None:
+    styles = TWO._repr_html_()
+    assert "background:#fff" not in styles and "color:#000" not in styles and "url(" not in styles
+
+
+def test_many_kernels_are_cut_and_folders_left_out() -> None:
+    many = session(*(kernel(number) for number in range(30)))
+    many = replace(many, sources=(replace(many.sources[0], file="/secret/place/hand.ncu-rep"),))
+    text = Outline(LoadedSession.of(many)._repr_html_()).text
+    assert "20 more are in to_dataframe()" in text
+    assert "hand.ncu-rep" in text and "secret" not in text
+
+
+def test_hostile_texts_stay_text_in_html() -> None:
+    shown = Outline(hostile()._repr_html_())
+    assert shown.tags.isdisjoint({"script", "img"}) and shown.attributes == {"style", "scope"}
+    assert "<img src=x onerror=alert(1)>" in shown.text
+    assert "\x1b" not in shown.text and "\u202e" not in shown.text
+
+
+def test_every_real_report_shows_itself(real_report: Path) -> None:
+    loaded = gpuprof.load(real_report)
+    text = loaded._repr_html_()
+    assert Outline(text).open == [] and len(text) < 40_000
+
+
+# Figures
+
+
+@pytest.fixture
+def agg() -> Iterator[None]:
+    """Draw without a screen, and leave no figure open."""
+    before = mpl.get_backend()
+    mpl.use("Agg")
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    mpl.use(before)
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, agg: None) -> LoadedSession:
+    path = tmp_path / "two.ncu-rep"
+    values = {**ncu_bytes.A100, **builders.FLOP_1}
+    path.write_bytes(ncu_bytes.simple_report([("saxpy", values), ("copy", values)]))
+    return gpuprof.load(path)
+
+
+def test_a_roofline_is_drawn_into_a_figure_of_its_own(drawn: LoadedSession) -> None:
+    from matplotlib import pyplot
+
+    ax = drawn.plot_roofline()
+    assert pyplot.get_fignums() == [1] and ax.figure is pyplot.figure(1)
+    assert ax.get_title(loc="left") == "NVIDIA A100 80GB PCIe: roofline at DRAM"
+    assert {line.get_gid() for line in ax.lines} >= {"point-0-fp32-dram", "point-1-fp32-dram"}
+
+
+def test_rooflines_are_composed_in_a_grid(drawn: LoadedSession, tmp_path: Path) -> None:
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4))
+    assert drawn.plot_roofline(left) is left
+    assert drawn.plot_roofline(right, kernel=1, ceiling="rated") is right
+    assert pyplot.get_fignums() == [1]
+    assert left.get_xscale() == right.get_xscale() == "log"
+    assert right.get_title(loc="left") == "copy #1"
+    figure.savefig(tmp_path / "grid.png")
+
+
+def test_what_cannot_be_drawn_is_named(drawn: LoadedSession) -> None:
+    with pytest.raises(InputError, match="no kernel 9"):
+        drawn.plot_roofline(kernel=9)
+    with pytest.raises(InputError, match="'l3' is no memory level"):
+        drawn.plot_roofline(level="l3")
+    with pytest.raises(InputError, match="is no ceiling"):
+        drawn.plot_roofline(ceiling="best")
+
+
+# Tables
+
+
+def test_findings_are_a_table_the_first_to_repair_first() -> None:
+    table = TWO.findings_dataframe()
+    assert tuple(table.columns) == FINDING_COLUMNS
+    assert list(table["rule"]) == ["barrier-wait", "uncoalesced-global", "tail-effect"]
+    assert list(table["rank"].dropna()) == [1, 2]
+    first = finding_rows(TWO)[1]
+    assert (first["kernel"], first["label"], first["location_file"], first["location_line"]) == (
+        0, "gather_rows", "src/gather.cu", 41,
+    )  # fmt: skip
+    assert first["evidence"] == "sectors_per_request = 8 sector (threshold 4)"
+    assert first["gain_total"] == pytest.approx(0.1)
+
+
+def test_a_session_without_findings_has_an_empty_table_with_columns() -> None:
+    table = LoadedSession.of(session(kernel())).findings_dataframe()
+    assert len(table) == 0 and tuple(table.columns) == FINDING_COLUMNS
+
+
+def test_the_kernel_table_has_the_first_finding() -> None:
+    first, second = rows(TWO)
+    assert first["first_finding"] == "uncoalesced-global" and first["findings"] == 2
+    assert (second["first_finding_gain_kernel"], second["first_finding_gain_total"]) == (0.6, 0.3)
+    assert first["hit_rate_l1"] == 0.25 and first["issue_active"] == 0.3
+    empty = rows(session(kernel(scheduler=None)))[0]
+    assert empty["first_finding"] is None and empty["issue_active"] is None
+
+
+def test_hostile_texts_stay_in_their_csv_cell() -> None:
+    text = "\n".join(csv_lines(hostile()))
+    assert len(text.splitlines()) == 2
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_hostile_texts_are_escaped_in_json() -> None:
+    lines = list(session_lines(hostile()))
+    assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in lines)
+
+
+def test_a_session_is_saved_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "session.json"
+    TWO.save(path)
+    assert gpuprof.load(path) == TWO
+    with pytest.raises(FileExistsError):
+        TWO.save(path)
+    hostile().save(path, overwrite=True)
+    assert gpuprof.load(path).kernels[0].findings[0].headline == HOSTILE
+
+
+# Markdown
+
+
+def markdown(what: Session, top: int = 20) -> list[str]:
+    return list(markdown_lines(what, list(what.kernels), top))
+
+
+def test_markdown_has_the_verdict_what_to_fix_first_and_the_kernels() -> None:
+    lines = markdown(TWO)
+    assert lines[0].startswith("2 kernels take all of ")
+    assert lines[2] == "**Fix first**"
+    assert lines[4].startswith(
+        "1. **≤ 30 %** headline of barrier-wait – reduce\\_sum (kernel 1, barrier-wait, measured)"
+    )
+    assert "gather.cu:41" in lines[5]
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 4 and table[2].endswith("| uncoalesced-global |")
+
+
+def test_markdown_is_short_enough_for_a_review() -> None:
+    many = session(*(kernel(number, finding(gain=0.1)) for number in range(100)))
+    many = replace(many, sources=many.sources * 30)
+    lines = markdown(many)
+    assert len(lines) <= 40
+    assert any(line.startswith("80 more kernels not shown") for line in lines)
+    assert any(line.startswith("and 27 more reports") for line in lines)
+
+
+def test_real_reports_are_short_in_markdown(real_report: Path) -> None:
+    assert len(markdown(gpuprof.load(real_report))) <= 40
+
+
+def test_hostile_texts_are_text_in_markdown() -> None:
+    for line in markdown(hostile()):
+        assert "\x1b" not in line and "\u202e" not in line and "\n" not in line
+        plain = line.replace("\\<", "").replace("\\`", "").replace("\\[", "").replace("\\|", "")
+        assert "<" not in plain and "`" not in plain and "[" not in plain and "://" not in plain
+    rows_of_table = [line for line in markdown(hostile()) if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in rows_of_table}) == 1
