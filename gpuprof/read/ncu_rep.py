@@ -10,10 +10,10 @@ import itertools
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult
@@ -168,6 +168,23 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     )
 
 
+class _Place(NamedTuple):
+    """The text of an instruction and its source position."""
+
+    sass: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What the native reader gave of a kernel's code. All launches of the kernel in a process have the same."""
+
+    damage: str | None
+    sources: dict[str, str]
+    places: dict[int, _Place] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     """A report's bytes and their structure, for what NVIDIA's reader does not give."""
@@ -177,6 +194,7 @@ class _File:
     container: Container
     lean: LeanReport
     opened: NamedBytes
+    programs: dict[tuple[int | None, str], _Program] = field(default_factory=dict)
 
 
 def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None) -> Launch:
@@ -429,19 +447,18 @@ class _NcuDetails:
 
     def source_files(self) -> Mapping[str, str]:
         """Return embedded source text by file name. Raises DamagedInput where reading it would crash."""
-        self._guard()
-        return dict(self._action.source_files())
+        return self._program().sources
 
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
         """Return the SASS in address order with the named counts (None: all recorded) of each instruction."""
-        self._guard()
+        program = self._program()
         names = counts if counts is not None else tuple(filter(_is_source_metric, self._metrics.names()))
         recorded: dict[int, dict[str, float]] = {}
         for name in names:
             for pc, value in (self._metrics.instances(name) or {}).items():
                 if isinstance(pc, int):
                     recorded.setdefault(pc, {})[name] = value
-        return tuple(self._instruction(pc, recorded[pc]) for pc in sorted(recorded))
+        return tuple(self._instruction(program, pc, recorded[pc]) for pc in sorted(recorded))
 
     def machine_words(self) -> Mapping[int, int]:
         """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
@@ -455,23 +472,32 @@ class _NcuDetails:
         words = {pc: instruction_word(code, pc - start) for pc in addresses}
         return {pc: word for pc, word in words.items() if word is not None}
 
-    def _instruction(self, pc: int, counts: Mapping[str, float]) -> Instruction:
-        place = self._action.source_info(pc)
-        return Instruction(
-            pc=pc,
-            sass=str(self._action.sass_by_pc(pc) or "").strip(),
-            file=place.file_name() if place is not None else None,
-            line=int(place.line()) if place is not None else None,
-            counts=counts,
-        )
+    def _instruction(self, program: _Program, pc: int, counts: Mapping[str, float]) -> Instruction:
+        place = program.places.get(pc)
+        if place is None:
+            info = self._action.source_info(pc)
+            place = _Place(
+                str(self._action.sass_by_pc(pc) or "").strip(),
+                info.file_name() if info is not None else None,
+                int(info.line()) if info is not None else None,
+            )
+            program.places[pc] = place
+        return Instruction(pc, place.sass, place.file, place.line, counts)
 
-    def _guard(self) -> None:
-        fate = start(self._action.source_files).outcome()
-        if fate is not None:
+    def _program(self) -> _Program:
+        """Return the kernel's code, tried in a child first, once for all its launches in a process."""
+        key = (self._span.process if self._span is not None else None, self._action.name(self._action.NameBase_MANGLED))
+        if key not in self._file.programs:
+            fate = start(self._action.source_files).outcome()
+            sources = dict(self._action.source_files()) if fate is None else {}
+            self._file.programs[key] = _Program(fate, sources)
+        program = self._file.programs[key]
+        if program.damage is not None:
             raise DamagedInput(
-                f"{self._file.path}: the embedded program is damaged: NVIDIA's report reader {fate} on it",
+                f"{self._file.path}: the embedded program is damaged: NVIDIA's report reader {program.damage} on it",
                 "everything but source and SASS can still be shown",
             )
+        return program
 
 
 def _is_source_metric(name: str) -> bool:
