@@ -113,13 +113,16 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> Node:
     below_warps = (*_warp_states(kernel, stalls, findings), *_missing_lines(kernel, from_text=from_text))
     warps = _warps(kernel, findings.get("warps", ()))
     below_issue = _chained(warps, below_warps) if kernel.scheduler is not None else (*warps.children, *below_warps)
+    launches = f"the median of {kernel.launches} launches" if kernel.launches > 1 else ""
     share = f"{format_percent(kernel.time_share)} of the run" if kernel.time_share is not None else ""
     return Node(
         "kernel",
         f"#{kernel.id} {kernel.label}",
         kernel.duration_s,
         "s",
-        share if kernel.duration_s is not None else "duration not collected",
+        ", ".join(part for part in (launches, share) if part)
+        if kernel.duration_s is not None
+        else "duration not collected",
         (
             *_finding_nodes(kernel, findings.get("kernel", ())),
             _busiest_unit(kernel, findings.get("unit", ())),

@@ -47,9 +47,15 @@ def _memory_latency(case: Case) -> Iterator[Verdict]:
     if not case.stalls or not case.issues_rarely or 100 * shares[reason] < DOMINANT.value:
         return
     share = sum(shares.values())
+    full = 100 * (case.memory_utilisation or 0.0) >= IDLE.value
     yield Verdict(
         headline=f"Memory latency: in {format_percent(shares[reason])} of their time warps {_MEMORY_WORDS[reason]}",
-        why=f"{_hits(case)}Too few requests are in flight to cover the time that one takes.",
+        why=(
+            f"{_hits(case)}A memory unit is {format_percent(case.memory_utilisation or 0.0)} busy: bandwidth "
+            "explains the wait."
+            if full
+            else f"{_hits(case)}Too few requests are in flight to cover the time that one takes."
+        ),
         advice=_MEMORY_ADVICE[reason],
         confidence="inferred",
         gain=case.latency_gain(share),
@@ -61,6 +67,7 @@ def _memory_latency(case: Case) -> Iterator[Verdict]:
             *_use_evidence(case),
         ),
         location=case.place_of_stall(reason),
+        settled=full,
     )
 
 
@@ -240,8 +247,9 @@ RULES = (
         "memory-latency",
         "Warps wait for global memory",
         "symptom",
-        "Stall reasons long scoreboard, LG throttle, texture throttle and drain; hit rates of L1 and L2 as context.",
-        (DOMINANT, ISSUE),
+        "Stall reasons long scoreboard, LG throttle, texture throttle and drain; hit rates of L1 and L2 as context. "
+        "Where a memory unit is 60 % busy or more it is told as a fact (`info`): bandwidth explains the wait then.",
+        (DOMINANT, ISSUE, IDLE),
         _STALL_GAIN,
         _STALL_SILENT,
         _memory_latency,

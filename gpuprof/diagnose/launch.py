@@ -253,7 +253,7 @@ def _occupancy(case: Case) -> Iterator[Verdict]:
             ),
             *(
                 (Evidence("launch__shared_mem_per_block", float(shared), "B", None, "shared memory a block"),)
-                if shared is not None
+                if shared
                 else ()
             ),
             *case.issue_evidence(None),

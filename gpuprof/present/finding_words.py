@@ -14,7 +14,7 @@ FIX_FIRST = 5
 CONFIDENCE_WORDS = {
     "measured": "measured: a counter counts it",
     "inferred": "inferred from several counters",
-    "guess": "a guess: the report lacks the counters that would prove it",
+    "guess": "a guess: nothing in the report proves it",
 }
 _LEAST_GAIN = 0.03
 _PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "Hz", "s")
@@ -85,7 +85,13 @@ def value_text(value: float, unit: str) -> str:
     number = (
         f"{value:,.0f}".replace(",", "\u202f") if value == round(value) and abs(value) < 1e15 else significant(value)
     )
-    return f"{number} {unit}{'s' if value != 1 else ''}".rstrip() if unit else number
+    return f"{number} {_plural(unit, value)}" if unit else number
+
+
+def _plural(unit: str, value: float) -> str:
+    """Write a unit for a number of things: "2 wavefronts/request"."""
+    what, slash, per = unit.partition("/")
+    return f"{what}{'s' if value != 1 and len(what) > 1 else ''}{slash}{per}"
 
 
 def evidence_bar(item: Evidence) -> float | None:

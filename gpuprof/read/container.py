@@ -13,6 +13,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpuprof.read.file_bytes import Bytes
+
 MAGIC = b"NVR\0"
 
 # Field numbers of BlockHeader, ReportSessionDetails, VersionInfo, ProcessInfo and ProfilerStringTable.
@@ -113,20 +115,20 @@ def walk(data: bytes) -> Container:
     )
 
 
-def launch_dimensions(data: bytes, span: Span) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
+def launch_dimensions(data: Bytes, span: Span) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
     """Return grid and block of a launch as its message records them; reports before 2021 have them nowhere else."""
     found = _first_fields(data, span, (_RESULT_GRID, _RESULT_BLOCK), stop=_RESULT_METRICS)
     grid, block = found.get(_RESULT_GRID), found.get(_RESULT_BLOCK)
     return _dim3(grid, span), _dim3(block, span)
 
 
-def clocks_locked(data: bytes, span: Span) -> bool | None:
+def clocks_locked(data: Bytes, span: Span) -> bool | None:
     """Tell whether ncu held the clocks while it profiled this launch; None where that was not recorded."""
     status = _first_fields(data, span, (_RESULT_CLOCKS,)).get(_RESULT_CLOCKS)
     return bool(_small_numbers(status, span).get(2, 0)) if isinstance(status, bytes) else None
 
 
-def section_names(data: bytes, span: Span) -> tuple[str, ...]:
+def section_names(data: Bytes, span: Span) -> tuple[str, ...]:
     """Return the identifiers of the sections that ncu collected for a launch, as far as the message parses."""
     names: list[str] = []
     try:
@@ -228,7 +230,7 @@ def _varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def program_of(data: bytes, container: Container, span: Span) -> tuple[str, bytes] | None:
+def program_of(data: Bytes, container: Container, span: Span) -> tuple[str, bytes] | None:
     """Return a launch's mangled kernel name and the cubin that holds it; None where the report embeds none."""
     found = _first_fields(data, span, (_RESULT_MANGLED, _RESULT_SOURCE))
     name, source = found.get(_RESULT_MANGLED), found.get(_RESULT_SOURCE)
@@ -243,7 +245,7 @@ def program_of(data: bytes, container: Container, span: Span) -> tuple[str, byte
     return None
 
 
-def _first_fields(data: bytes, span: Span, wanted: tuple[int, ...], stop: int | None = None) -> dict[int, FieldValue]:
+def _first_fields(data: Bytes, span: Span, wanted: tuple[int, ...], stop: int | None = None) -> dict[int, FieldValue]:
     """Return the wanted fields of a message, as far as it parses: what follows altered bytes is as good as missing."""
     found: dict[int, FieldValue] = {}
     try:

@@ -15,7 +15,7 @@ STDIN = "-"
 
 
 def read_file(name: str, *, salvage: bool = False) -> Report | Session:
-    """Read a report, a CSV export or a session; `-` reads text from standard input.
+    """Read a report, a CSV export, a session or a page that carries one; `-` reads text from standard input.
 
     Raises InputError (DamagedInput for a broken file) that says what the file is and what to do.
     """
@@ -46,11 +46,17 @@ def _read_stream(data: bytes, name: str) -> Report | Session:
     if not data:
         raise InputError(f"{name} is empty")
     if data.startswith(b"NVR\0"):
-        raise InputError(f"a .ncu-rep cannot be read from {name}", "give its path; only CSV and JSON can be piped")
+        raise InputError(
+            f"a .ncu-rep cannot be read from {name}", "give its path; only CSV, JSON and pages can be piped"
+        )
     return _read_text(data, name, text_kind(data[:4096], name))
 
 
 def _read_text(data: bytes, name: str, kind: str) -> Report | Session:
+    if kind == "page":
+        from gpuprof.read.session_html import read_session_html
+
+        return read_session_html(data, name)
     text = data.decode("utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
     if kind == "session":
         from gpuprof.read.session_json import read_session

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpuprof.errors import InputError
 from gpuprof.read.container import MAGIC
+from gpuprof.read.session_html import looks_like_page
 
 _HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -14,7 +15,7 @@ _EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {name} 
 
 
 def identify(path: Path) -> str:
-    """Return "ncu-rep", "csv" or "session". Raises InputError that names what the file is and what to do."""
+    """Return "ncu-rep", "csv", "session" or "page". Raises InputError that names what the file is and what to do."""
     if path.is_dir():
         raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep")
     try:
@@ -52,9 +53,11 @@ def _by_content(path: Path, head: bytes) -> str:
 
 
 def text_kind(head: bytes, name: str) -> str:
-    """Return "session" for JSON and "csv" for other text. Raises InputError for binary data."""
+    """Return "session" for JSON, "page" for HTML and "csv" for other text. Raises InputError for binary data."""
     if head.startswith(UTF16_MARKS):
         head = head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
+    if looks_like_page(head):
+        return "page"
     if b"\0" in head:
         raise InputError(f"{name} is binary data that gpuprof does not know", _known())
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -62,7 +65,7 @@ def text_kind(head: bytes, name: str) -> str:
 
 
 def _known() -> str:
-    return "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV and its own session.json"
+    return "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV, its own session.json and its own pages"
 
 
 def _near(path: Path) -> str | None:

@@ -27,6 +27,7 @@ from gpuprof.read.container import (
     walk,
 )
 from gpuprof.read.cubin import instruction_word, kernel_code
+from gpuprof.read.file_bytes import Bytes, kept
 from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
 from gpuprof.units import ncu_unit
@@ -50,10 +51,11 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     ncu_report = _import_ncu_report()
     # A damaged file goes to the reader as it is: what it makes of it decides what can be salvaged.
     lean = lean_copy(data, container) if container.damage is None else LeanReport(data, (), frozenset())
-    file = _File(path, data, container, lean, NamedBytes(lean.data))
+    file = _File(path, kept(path, data), container, lean, NamedBytes(lean.data))
     trial = start(lambda: _touch(ncu_report, file.opened.path))
     prime(ncu_report)
     sha256 = hashlib.sha256(data).hexdigest()
+    del data
     with quiet():
         context = _load(ncu_report, file, trial.outcome())
         # The reader also loads a launch whose message is cut off; only those in whole blocks are believed.
@@ -115,7 +117,7 @@ def _actions(context: Any) -> list[Any]:
 
 def _whole_actions(file: _File) -> list[Any]:
     """Load the report as it is, with nothing left out."""
-    whole = NamedBytes(file.data)
+    whole = NamedBytes(file.data[:])
     return _actions(_import_ncu_report().load_report(whole.path))
 
 
@@ -190,7 +192,7 @@ class _File:
     """A report's bytes and their structure, for what NVIDIA's reader does not give."""
 
     path: Path
-    data: bytes
+    data: Bytes
     container: Container
     lean: LeanReport
     opened: NamedBytes
