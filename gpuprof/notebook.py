@@ -42,10 +42,11 @@ class LoadedSession(Session):
         return f"<gpuprof session: {printable(words.verdict(self))}>"
 
     def _repr_html_(self) -> str:
-        """Show the verdict, what to fix first and the longest kernels: what Jupyter calls."""
+        """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
+        from gpuprof.diagnose.grouping import grouped
         from gpuprof.present.notebook_html import notebook_html
 
-        return notebook_html(self)
+        return notebook_html(grouped(self))
 
     def kernel(self, number: int) -> KernelProfile:
         """Return the kernel of that number. Raises InputError, which names the numbers that there are."""

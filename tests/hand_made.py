@@ -48,7 +48,7 @@ def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProf
     """A kernel with a full set of figures, of which `changes` replace some."""
     made = KernelProfile(
         id=number, source=0, device=0, rank=None, process=1, stream=7, name="gather_rows",
-        demangled="void gather_rows<float>(float *)", label="gather_rows", ranges=(), grid=(1024, 1, 1),
+        demangled=f"void gather_rows<{number}>(float *)", label="gather_rows", ranges=(), grid=(1024, 1, 1),
         block=(250, 1, 1), registers_per_thread=40, shared_memory_per_block=2048, launches=1, duration_s=2e-3,
         duration_percentiles_s=None, duration_source="counters", time_total_s=2e-3, time_share=0.5, sm_clock_hz=1.4e9,
         throttled=None, work=(),

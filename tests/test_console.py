@@ -18,6 +18,7 @@ from gpuprof.model.summary import by_time
 from gpuprof.present.console import print_session, print_tree
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.text import tolerate
+from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.test_show import gpuprof as run
 
@@ -210,6 +211,37 @@ def test_every_real_report_fits_80_columns_with_all_findings(real_report: Path) 
     assert text.count("\n   do ") == sum(len(one.findings) for one in ranked[:20])
     for item in (item for one in ranked[:20] for item in one.findings):
         assert flat(item.headline) in flat(text)
+
+
+def launches_of_two_kernels(folder: Path) -> Path:
+    """Three launches of one kernel and one of another, of 1, 2, 3 and 4 µs."""
+    path = folder / "launches.ncu-rep"
+    values = [
+        {**ncu_bytes.A100, **builders.FLOP_1, "gpu__time_duration.sum": 1000.0 * number} for number in range(1, 5)
+    ]
+    path.write_bytes(ncu_bytes.simple_report(list(zip(("saxpy", "saxpy", "saxpy", "copy"), values, strict=True))))
+    return path
+
+
+def test_equal_launches_are_one_kernel(tmp_path: Path) -> None:
+    path = launches_of_two_kernels(tmp_path)
+    text = run("show", path).stdout
+    rows = [line.split() for line in text.splitlines() if re.match(r"\d +(saxpy|copy) ", line)]
+    assert [row[:5] for row in rows] == [["1", "saxpy", "3", "6.00", "µs"], ["3", "copy", "1", "4.00", "µs"]]
+    assert "3 equal launches, 6.00 µs in all, 1.00 µs to 3.00 µs each" in flat(text)
+    assert len(run("show", "--format", "csv", path).stdout.splitlines()) == 5
+    table = [line for line in run("show", "--format", "md", path).stdout.splitlines() if line.startswith("| saxpy")]
+    assert len(table) == 1 and "| 3 | 6.00 µs |" in table[0]
+
+
+def test_a_launch_that_another_speaks_for_can_be_named(tmp_path: Path) -> None:
+    path = launches_of_two_kernels(tmp_path)
+    one = run("show", "--kernel", "#0", path).stdout
+    assert "\n#0 saxpy\n" in one and "equal launches" not in one
+    assert run("show", "--explain", "#2", path).stdout.startswith("#2 saxpy: 3.00 µs, 30 % of the run\n")
+    group = run("show", "--explain", "saxpy", path)
+    assert group.stdout.startswith("#1 saxpy: 2.00 µs, the median of 3 launches, 60 % of the run\n")
+    assert "match" not in group.stderr
 
 
 def test_json_of_one_kernel_ranks_that_kernel_alone(reports: Path) -> None:

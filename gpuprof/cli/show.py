@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,7 +52,8 @@ def command(
     """Print what to fix first, and kernels with their findings, roofline, occupancy and stalls.
 
     FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, or - for text on standard input.
-    Several reports are shown as one run. JSON and CSV hold every kernel that --kernel selects; tables stop at --top.
+    Several reports are shown as one run, equal launches as one kernel. JSON and CSV hold every launch that --kernel
+    selects; tables stop at --top.
     """
     from gpuprof.api import load
 
@@ -62,23 +64,43 @@ def command(
     if explain is not None:
         _explain(session, explain, form, files)
         return
-    kernels = sort_kernels(select_kernels(session, kernel), sort)
+    if form in ("json", "csv"):
+        _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), form)
+        return
+    groups, found = _kernels(session, kernel)
+    kernels = sort_kernels(found, sort)
+    if form == "md":
+        from gpuprof.present.markdown import markdown_lines
+
+        warn(session)
+        write_lines(markdown_lines(groups, kernels, top))
+    else:
+        _print_table(groups, kernels, top, files, depth=kernel is not None)
+
+
+def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
+    """Return the session with equal launches as one kernel, and the kernels that are asked for.
+
+    `#N` may also name a launch that another one of its kind speaks for.
+    """
+    from gpuprof.diagnose.grouping import grouped
+
+    groups = grouped(session)
+    is_number = pattern is not None and re.fullmatch(r"#[0-9]+", pattern)
+    speaks = any(f"#{kernel.id}" == pattern for kernel in groups.kernels)
+    return groups, select_kernels(session if is_number and not speaks else groups, pattern)
+
+
+def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: str) -> None:
     if form == "json":
         from gpuprof.present.json_out import session_lines
 
         write_lines(session_lines(_only(session, kernels)))
-    elif form == "csv":
-        from gpuprof.present.csv_out import csv_lines
+        return
+    from gpuprof.present.csv_out import csv_lines
 
-        warn(session)
-        write_lines(csv_lines(_only(session, kernels)))
-    elif form == "md":
-        from gpuprof.present.markdown import markdown_lines
-
-        warn(session)
-        write_lines(markdown_lines(_only(session, kernels), kernels, top))
-    else:
-        _print_table(session, kernels, top, files, depth=kernel is not None)
+    warn(session)
+    write_lines(csv_lines(_only(session, kernels)))
 
 
 def _only(session: Session, kernels: Sequence[KernelProfile]) -> Session:
@@ -108,7 +130,7 @@ def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) ->
     from gpuprof.model.summary import by_time
     from gpuprof.present.text import printable
 
-    found = by_time(select_kernels(session, pattern))
+    found = by_time(_kernels(session, pattern)[1])
     kernel = found[0]
     if len(found) > 1:
         message = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _STALLS_SHOWN = 5
-_NAME_SHOWN = 150
+_NAME_SHOWN, _WHOLE_NAME_SHOWN = 150, 700
 _SHARE_WIDTH = 7
 
 
@@ -28,8 +28,8 @@ def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool) -> Iterato
     yield sheet.paragraph(f"#{kernel.id} {kernel.label}", "bold")
     if kernel.demangled != kernel.label:
         name = printable(kernel.demangled)
-        cut = len(name) > _NAME_SHOWN and not whole
-        yield sheet.paragraph(f"{name[:_NAME_SHOWN]}…" if cut else name, "dim", indent=3)
+        kept = _WHOLE_NAME_SHOWN if whole else _NAME_SHOWN
+        yield sheet.paragraph(f"{name[:kept]}…" if len(name) > kept else name, "dim", indent=3)
     for label, text in _facts(kernel):
         yield sheet.field(label, text)
     yield from finding_lines(kernel, sheet, whole=whole)
@@ -52,6 +52,8 @@ def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
 
 def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
     yield "launch", _launch_text(kernel)
+    if kernel.launches > 1:
+        yield "launches", _launches_text(kernel)
     if kernel.ranges:
         yield "ranges", " / ".join(kernel.ranges)
     point = main_point(kernel)
@@ -105,6 +107,14 @@ def _launch_text(kernel: KernelProfile) -> str:
     if kernel.sm_clock_hz is not None:
         parts.append(f"SM clock {format_si(kernel.sm_clock_hz, 'Hz')}")
     return ", ".join(parts)
+
+
+def _launches_text(kernel: KernelProfile) -> str:
+    """Write what the launches of a group took together, and how they differ; the other figures are of the median."""
+    total = f"{words.duration(kernel.time_total_s)} in all"
+    spread = kernel.duration_percentiles_s
+    differ = f", {format_si(spread.min, 's')} to {format_si(spread.max, 's')} each" if spread is not None else ""
+    return f"{words.count(kernel.launches, 'equal launch', 'es')}, {total}{differ}; figures are of the median"
 
 
 def _occupancy_text(kernel: KernelProfile) -> str:

@@ -51,6 +51,9 @@ def _kernel_table(kernels: list[KernelProfile], console: Console) -> Table:
     table = Table(box=lines, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, expand=True)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("kernel", ratio=1, overflow="fold", min_width=14)
+    many = any(kernel.launches > 1 for kernel in kernels)
+    if many:
+        table.add_column("launches" if wide else "n", justify="right", no_wrap=True)
     for name in ("time", "share", "nearest limit", "of roof", "occupancy"):
         table.add_column(name if wide else _NARROW_HEADS.get(name, name), justify="right", no_wrap=True)
     if wide:
@@ -59,18 +62,20 @@ def _kernel_table(kernels: list[KernelProfile], console: Console) -> Table:
     if findings:
         table.add_column("first finding", no_wrap=True)
     for kernel in kernels:
-        cells = [*_plain_cells(kernel), *([_stall_cell(kernel)] if wide else [])]
+        cells = [*_plain_cells(kernel, many=many), *([_stall_cell(kernel)] if wide else [])]
         table.add_row(*cells, *([_finding_cell(kernel)] if findings else []))
     return table
 
 
-def _plain_cells(kernel: KernelProfile) -> Iterator[RenderableType]:
+def _plain_cells(kernel: KernelProfile, *, many: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
     yield str(kernel.id)
     yield Text(printable(kernel.label))
-    yield _short(words.duration(kernel.duration_s))
+    if many:
+        yield words.count(kernel.launches, "", "").strip()
+    yield _short(words.duration(kernel.time_total_s))
     yield _short(words.percent(kernel.time_share))
     yield _short(words.limit_text(kernel))
     yield _short(words.roof_text(kernel))

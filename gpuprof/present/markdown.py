@@ -31,8 +31,8 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         for index, item in enumerate(first, 1):
             yield _priority(index, item)
         yield ""
-    yield "| kernel | time | share | nearest limit | of DRAM roof | occupancy | main stall | first finding |"
-    yield "|---|--:|--:|--:|--:|--:|---|---|"
+    yield "| kernel | launches | time | share | nearest limit | of DRAM roof | occupancy | main stall | first finding |"
+    yield "|---|--:|--:|--:|--:|--:|--:|---|---|"
     shown = kernels[:top] if top else kernels
     for kernel in shown:
         yield _row(kernel)
@@ -57,7 +57,8 @@ def _row(kernel: KernelProfile) -> str:
     first = first_finding(kernel)
     cells = (
         kernel.label,
-        words.duration(kernel.duration_s),
+        words.count(kernel.launches, "", "").strip(),
+        words.duration(kernel.time_total_s),
         words.percent(kernel.time_share),
         words.limit_text(kernel),
         words.roof_text(kernel),

@@ -19,7 +19,18 @@ _NUMBER = (
     "font-variant-numeric:tabular-nums"
 )
 _MUTED = "opacity:.7"
-_HEADS = ("#", "kernel", "time", "share", "nearest limit", "of DRAM roof", "occupancy", "main stall", "first finding")
+_HEADS = (
+    "#",
+    "kernel",
+    "launches",
+    "time",
+    "share",
+    "nearest limit",
+    "of DRAM roof",
+    "occupancy",
+    "main stall",
+    "first finding",
+)
 _LEFT = ("kernel", "main stall", "first finding")
 
 
@@ -88,7 +99,8 @@ def _kernel_table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 def _cells(kernel: KernelProfile) -> Iterator[str]:
     yield str(kernel.id)
     yield kernel.label
-    yield words.duration(kernel.duration_s)
+    yield words.count(kernel.launches, "", "").strip()
+    yield words.duration(kernel.time_total_s)
     yield words.percent(kernel.time_share)
     yield words.limit_text(kernel)
     yield words.roof_text(kernel)
