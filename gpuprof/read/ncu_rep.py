@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -385,7 +385,7 @@ class _NcuMetrics:
     def _native_value(self, name: str) -> float | str | None:
         try:
             native = self.native(name)
-            value = native.value() if native is not None else None
+            value = _value_of(native) if native is not None else None
             if value is None or isinstance(value, str):
                 return value
             return _finite(float(value) * (1e-9 if name.startswith(_NANOSECONDS) else 1.0))
@@ -420,10 +420,29 @@ class _NcuMetrics:
         keys = native.correlation_ids()
         values: dict[str | int, float] = {}
         for index in range(native.num_instances()):
-            key, value = keys.value(index), native.value(index)
+            key, value = _value_of(keys, index), _value_of(native, index)
             if isinstance(key, (str, int)) and isinstance(value, (int, float)):
                 values[key] = values.get(key, 0) + value
         return values
+
+
+def _value_of(native: Any, *index: int) -> float | int | str | None:
+    """Return a native metric's value, or that of an instance: what its own value() does, without a table per call."""
+    kind: Hashable = type(native)
+    read = _value_readers(kind).get(native.kind(*index))
+    value: float | int | str | None = read(native, *index) if read is not None else None
+    return value
+
+
+@cache
+def _value_readers(kind: Any) -> dict[int, Callable[..., Any]]:
+    return {
+        kind.ValueKind_DOUBLE: kind.as_double,
+        kind.ValueKind_FLOAT: kind.as_double,
+        kind.ValueKind_STRING: kind.as_string,
+        kind.ValueKind_UINT32: kind.as_uint64,
+        kind.ValueKind_UINT64: kind.as_uint64,
+    }
 
 
 def _finite(value: float | str) -> float | str | None:
