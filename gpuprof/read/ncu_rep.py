@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -428,14 +428,14 @@ class _NcuMetrics:
 
 def _value_of(native: Any, *index: int) -> float | int | str | None:
     """Return a native metric's value, or that of an instance: what its own value() does, without a table per call."""
-    kind: Hashable = type(native)
-    read = _value_readers(kind).get(native.kind(*index))
+    read = _value_readers().get(native.kind(*index))
     value: float | int | str | None = read(native, *index) if read is not None else None
     return value
 
 
 @cache
-def _value_readers(kind: Any) -> dict[int, Callable[..., Any]]:
+def _value_readers() -> dict[int, Callable[..., Any]]:
+    kind = _import_ncu_report().IMetric
     return {
         kind.ValueKind_DOUBLE: kind.as_double,
         kind.ValueKind_FLOAT: kind.as_double,
