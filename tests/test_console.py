@@ -74,7 +74,7 @@ def test_what_to_fix_first_has_gain_bar_headline_kernel_and_how_sure() -> None:
     block = shown(TWO).split("\nFix first ")[1].split("#  kernel")[0]
     first, about, second = lines_of(block)[1:4]
     assert first == "  ███          ≤ 30 %  headline of uncoalesced-global"
-    assert about.strip() == "#0 gather_rows · uncoalesced-global · measured"
+    assert about.strip() == "#0 gather_rows, uncoalesced-global, measured"
     assert second.split() == ["█▌", "≤", "15", "%", "headline", "of", "barrier-wait"]
 
 
@@ -121,6 +121,7 @@ def test_schedulers_and_hit_rates_are_among_the_facts() -> None:
     text = flat(shown(TWO))
     assert "an issue in 30 % of cycles, 0.500 eligible of 9.60 active of 16 warps each" in text
     assert "L1 1.00 kB, 1.00 TB/s, 25 % hit" in text
+    assert "pipes busy LSU 40 %, ALU 20 %, FMA 10 %, XU 5.0 %" in text
 
 
 @pytest.mark.parametrize(("width", "stall", "rule"), [(80, False, False), (100, True, False), (120, True, True)])
@@ -193,6 +194,12 @@ def test_a_very_long_headline_wraps_inside_its_column() -> None:
 
 
 # The command
+
+
+def test_an_error_names_the_option_that_was_typed(tmp_path: Path) -> None:
+    path = launches_of_two_kernels(tmp_path)
+    assert "error: --explain '(' is not a regular expression" in run("show", "--explain", "(", path).stderr
+    assert run("show", "--explain", "zz", path).returncode == 2
 
 
 def test_the_last_word_is_what_was_shown_and_what_to_type_next(reports: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import gpuprof
 from gpuprof.diagnose.explain import Node, explain
+from gpuprof.diagnose.registry import RULES
 from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Throughput
 from tests.hand_made import finding, kernel
 from tests.test_show import gpuprof as run
@@ -84,6 +85,17 @@ def test_the_queue_of_shared_memory_is_explained_by_its_pipes() -> None:
 def test_a_busy_arithmetic_pipe_is_explained_by_the_three_busiest() -> None:
     causes = stall(explain(kernel(stalls=(Stall("math_pipe_throttle", 0.9, None, "counter"),))), "math pipe throttle")
     assert [node.text for node in causes.children] == ["busy: the LSU pipe", "busy: the ALU pipe", "busy: the FMA pipe"]
+
+
+def test_every_rule_has_its_place_in_the_tree() -> None:
+    at_the_top = {"short-kernel"}
+    kinds = {}
+    for rule in RULES:
+        tree = explain(kernel(0, finding(rule.id)))
+        (kinds[rule.id],) = [
+            node.kind for node in nodes(tree) if any(child.kind == "finding" for child in node.children)
+        ]
+    assert {rule for rule, kind in kinds.items() if kind == "kernel"} == at_the_top
 
 
 def test_a_barrier_names_the_warps_of_a_block() -> None:

@@ -130,7 +130,10 @@ def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) ->
     from gpuprof.model.summary import by_time
     from gpuprof.present.text import printable
 
-    found = by_time(_kernels(session, pattern)[1])
+    try:
+        found = by_time(_kernels(session, pattern)[1])
+    except UsageError as error:
+        raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error
     kernel = found[0]
     if len(found) > 1:
         message = (

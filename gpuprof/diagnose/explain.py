@@ -334,9 +334,14 @@ _QUEUE_PIPES = {
 def _pipes(kernel: KernelProfile) -> Iterator[Node]:
     busiest = sorted(kernel.pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
-        yield Node("cause", f"busy: the {pipe.name.upper()} pipe", 100 * pipe.fraction, "%")
+        yield Node("cause", f"busy: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%")
     if not busiest:
         yield Node("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+
+
+def pipe_name(name: str) -> str:
+    """Write the name of an execution pipe: FMA, ALU, but tensor and uniform, which are words."""
+    return name if name in ("tensor", "uniform") else name.upper()
 
 
 def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterator[Node]:

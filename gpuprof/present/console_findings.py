@@ -55,7 +55,7 @@ def _priority(item: Priority, sheet: Sheet) -> Text:
     line.append(f"{sheet.legible(run_gain_text(finding)).rjust(_GAIN_WIDTH)}  ", "bold")
     margin = f"\n{' ' * _TEXT_COLUMN}"
     line.append(margin.join(sheet.wrapped(finding.headline, _TEXT_COLUMN)))
-    about = f"#{item.kernel.id} {item.kernel.label} · {finding.rule} · {finding.confidence}"
+    about = f"#{item.kernel.id} {item.kernel.label}, {finding.rule}, {finding.confidence}"
     line.append(margin + margin.join(sheet.wrapped(about, _TEXT_COLUMN)), "dim")
     return line
 

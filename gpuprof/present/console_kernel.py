@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuprof.diagnose.explain import pipe_name
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.summary import main_point, stalls_of
 from gpuprof.present import words
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _STALLS_SHOWN = 5
+_PIPES_SHOWN = 4
 _NAME_SHOWN, _WHOLE_NAME_SHOWN = 150, 700
 _SHARE_WIDTH = 7
 
@@ -74,6 +76,10 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield ("traffic" if index == 0 else ""), _traffic_text(moved)
     if kernel.throughput:
         yield "of peak", ", ".join(map(words.throughput_text, kernel.throughput))
+    busiest = sorted((pipe for pipe in kernel.pipes if pipe.fraction > 0), key=lambda pipe: -pipe.fraction)
+    if busiest:
+        pipes = (f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
+        yield "pipes busy", ", ".join(pipes)
     yield "occupancy", _occupancy_text(kernel)
     issue = _issue_text(kernel)
     if issue:
