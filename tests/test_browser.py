@@ -1,98 +1,256 @@
-"""The page in a real browser: it renders without a request, an error or a sideways scroll; hostile names stay text."""
+"""The page in a real browser: complete without scripts, better with them, legible, quiet, and as wide as its window."""
 
 from __future__ import annotations
 
-import html
 import re
-import shutil
-import subprocess
+from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuprof.present.html import render_html
+from tests.chromium import CHROMIUM, Browser
 from tests.test_figures import TWO, kernel, session
+from tests.test_page import diagnosed
 from tests.test_plot import many
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 BAD = "</script><img src=x onerror=document.title='hacked'> $\\frac{a}{b}$"
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
-)  # fmt: skip
+LONG = "kernel::with<a, rather, long, name, {}>::" + "x" * 900
 
 
-def browse(folder: Path, page: str, *options: str) -> tuple[str, str]:
-    """Open a page in a browser of its own profile; return what it prints and what it logs."""
-    assert CHROMIUM is not None
-    path = folder / "page.html"
-    path.write_text(page, encoding="utf-8")
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout, done.stderr
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as started:
+        yield started
 
 
 @cache
-def hostile_page() -> str:
-    return render_html(session(kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 1e9}, label=BAD)))
-
-
-def probe(page: str, expression: str, width: int = 1200) -> str:
-    """Wrap a page in a frame of some width, with a script that writes a value of it into the title."""
-    return (
-        f'<title>none</title><iframe width="{width}" height="900" srcdoc="{html.escape(page)}" '
-        f'onload="const d=this.contentDocument; document.title={html.escape(expression)}"></iframe>'
+def three() -> str:
+    """Three kernels; the shortest has most of its roof."""
+    return render_html(
+        session(
+            kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 1e9}, duration_s=4e-3, label="gemm"),
+            kernel(1, {"fp32": 3e9}, {"dram": 1e9}, duration_s=3e-3, label="softmax"),
+            kernel(2, duration_s=2e-3, label="Copy", stalls=()),
+        )
     )
 
 
-def title(dom: str) -> str:
-    found = re.search(r"<title>(.*?)</title>", dom, re.DOTALL)
-    assert found
-    return html.unescape(found[1])
+def open_page(browser: Browser, folder: Path, page: str, width: int = 1280, **options: bool) -> None:
+    path = folder / "page.html"
+    path.write_text(page, encoding="utf-8")
+    browser.open(path, width, **options)
 
 
-def test_page_renders_without_a_console_message(tmp_path: Path) -> None:
-    picture = tmp_path / "page.png"
-    _, log = browse(tmp_path, render_html(TWO), f"--screenshot={picture}", "--window-size=1280,1600")
-    assert picture.stat().st_size > 30_000
-    assert not re.findall(r".*CONSOLE.*", log)
-
-
-def test_hostile_name_is_text_everywhere(tmp_path: Path) -> None:
-    counts = (
-        "[d.querySelectorAll('img,script').length, d.querySelectorAll('svg[role=img]').length, "
-        "d.querySelector('td.label').textContent].join('|')"
+def labels(browser: Browser) -> list[str]:
+    found: list[str] = browser.run(
+        "[...document.querySelectorAll('#kernel-table tbody tr')].filter(r => r.checkVisibility())"
+        ".map(r => r.cells[1].textContent)"
     )
-    dom, _ = browse(tmp_path, probe(hostile_page(), counts), "--dump-dom")
-    assert title(dom) == f"0|2|{BAD}"
+    return found
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-def test_page_never_scrolls_sideways(tmp_path: Path, width: int) -> None:
-    page = render_html(many(14, "kernel::with<a, rather, long, name, {}>::" + "x" * 80), top=2)
-    dom, _ = browse(tmp_path, probe(page, "d.documentElement.scrollWidth", width), "--dump-dom")
-    assert int(title(dom)) <= width
+def click_heading(browser: Browser, name: str) -> str:
+    found: str = browser.run(
+        "(() => { const h = [...document.querySelectorAll('#kernel-table thead th')]"
+        f".find(h => h.textContent === {name!r});"
+        " h.querySelector('button').click(); return h.getAttribute('aria-sort'); })()"
+    )
+    return found
 
 
-def test_page_asks_for_nothing(tmp_path: Path) -> None:
-    page = hostile_page()
-    assert not re.findall(r'(?:src|href)="https?:', page)
-    resources = "performance.getEntriesByType('resource').length + '|' + "
-    inner = "this.contentWindow.performance.getEntriesByType('resource').length"
-    dom, _ = browse(tmp_path, probe(page, resources + inner), "--dump-dom")
-    assert title(dom) == "0|0"
+@pytest.mark.parametrize("scripts", [True, False])
+def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: Path, scripts: bool) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()), scripts=scripts)
+    assert browser.messages() == []
+    assert browser.requests() == []
+    assert len(browser.picture()) > 30_000
 
 
-def test_figure_colours_follow_the_scheme(tmp_path: Path) -> None:
-    colour = "getComputedStyle(d.body).backgroundColor"
+def test_columns_sort_up_and_down_and_missing_values_stay_last(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, three())
+    assert labels(browser) == ["gemm", "softmax", "Copy"]
+    assert click_heading(browser, "Kernel") == "ascending"
+    assert labels(browser) == ["Copy", "gemm", "softmax"]
+    assert click_heading(browser, "Of roof") == "descending"
+    assert labels(browser) == ["softmax", "gemm", "Copy"]
+    assert click_heading(browser, "Of roof") == "ascending"
+    assert labels(browser) == ["gemm", "softmax", "Copy"]
+    assert browser.run("document.querySelectorAll('[aria-sort]').length") == 1
+    assert browser.messages() == []
+
+
+def test_a_keyboard_reaches_and_sorts_the_table(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, three())
+    for _ in range(40):
+        browser.press("Tab")
+        if browser.run("document.activeElement.textContent") == "Time":
+            break
+    assert browser.run("document.activeElement.tagName") == "BUTTON"
+    browser.press("Enter")
+    assert labels(browser) == ["gemm", "softmax", "Copy"]
+    browser.press("Space")
+    assert labels(browser) == ["Copy", "softmax", "gemm"]
+    assert browser.run("document.activeElement.closest('th').getAttribute('aria-sort')") == "ascending"
+    assert browser.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_filter_keeps_rows_that_have_every_word(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()))
+    browser.run("document.getElementById('filter').focus()")
+    browser.type("UNCOALESCED rows")
+    assert labels(browser) == ["gather_rows"]
+    assert browser.run("document.getElementById('filter-count').textContent") == "1 of 2"
+    browser.type(" nothing")
+    assert labels(browser) == []
+
+
+def test_pointing_at_a_point_marks_and_reads_its_row(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, three())
+    browser.point_at('a[data-kernel="1"] use')
+    assert browser.run("[...document.querySelectorAll('tr.marked')].map(r => r.id)") == ["row-1"]
+    assert browser.run("document.querySelector('#readout strong').textContent") == "softmax"
+    assert "Share 33" in re.sub(r"\s+", " ", browser.run("document.getElementById('readout').innerText"))
+    browser.run("document.querySelector('a[data-kernel=\"0\"]').focus()")
+    assert browser.run("document.querySelector('#readout strong').textContent") == "gemm"
+    assert browser.run("document.activeElement.querySelector('title').textContent").startswith("gemm #0: FP32 ")
+
+
+def test_without_scripts_everything_is_there_and_points_lead_to_rows(browser: Browser, tmp_path: Path) -> None:
+    page = render_html(diagnosed())
+    open_page(browser, tmp_path, page, scripts=False)
+    seen = "document.body.innerText"
+    for text in (
+        "Fix first",
+        "Uncoalesced loads",
+        "Make the access in gather_rows contiguous.",
+        "SASS, from gather.cu",
+    ):
+        assert text in browser.run(seen)
+    assert browser.run("[...document.querySelectorAll('button')].filter(b => b.checkVisibility()).length") == 0
+    assert not browser.run("document.getElementById('filter').checkVisibility()")
+    assert not browser.run("document.getElementById('readout').checkVisibility()")
+    targets = browser.run("[...document.querySelectorAll('a[data-kernel]')].map(a => a.getAttribute('href'))")
+    assert targets == ["#row-0", "#row-1"]
+
+
+def test_copy_buttons_name_what_they_copy(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()))
+    names = browser.run("[...document.querySelectorAll('button.copy')].map(b => b.ariaLabel)")
+    assert names[0] == "Copy a link to: gather_rows #0"
+    assert len(names) == 5
+    browser.run("document.querySelector('button.copy').click()")
+    assert browser.messages() == []
+
+
+def test_heading_of_a_long_table_stays_in_sight(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(many(80), top=1), width=1400)
+    top = browser.run(
+        "(() => { document.getElementById('row-70').scrollIntoView({block: 'end', behavior: 'instant'});"
+        " return document.querySelector('#kernel-table thead th').getBoundingClientRect().top; })()"
+    )
+    assert top == pytest.approx(0, abs=2)
+
+
+def test_hostile_name_is_text_everywhere(browser: Browser, tmp_path: Path) -> None:
+    hostile = session(kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 1e9}, label=BAD))
+    open_page(browser, tmp_path, render_html(hostile, title=BAD))
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.run("document.querySelectorAll('script').length") == 2
+    assert browser.run("document.querySelector('#kernel-table tbody th').textContent") == BAD
+    browser.run("document.querySelector('a[data-kernel]').focus()")
+    assert browser.run("document.querySelector('#readout strong').textContent") == BAD
+    assert browser.run("document.title") == BAD
+    assert browser.messages() == [] and browser.requests() == []
+
+
+def test_the_policy_stops_foreign_scripts(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, three().replace("</body>", "<script>document.title = 'hacked'</script></body>"))
+    assert browser.run("document.title") != "hacked"
+    assert any("Content Security Policy" in message for message in browser.messages())
+
+
+@pytest.mark.parametrize("width", [360, 800, 1000, 1239, 1240, 1600])
+@pytest.mark.parametrize("scripts", [True, False])
+def test_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, width: int, scripts: bool) -> None:
+    for page in (render_html(many(14, LONG), top=2), render_html(diagnosed())):
+        open_page(browser, tmp_path, page, width=width, scripts=scripts)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+CONTRASTS = """
+(() => {
+  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3]));
+  const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const luminance = (c) => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+  const behind = (e) => {
+    const chain = [];
+    for (; e; e = e.parentElement) chain.push(parse(getComputedStyle(e).backgroundColor));
+    return chain.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+  };
+  const bad = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !e.checkVisibility() || e.closest("script, title, desc")) continue;
+    const style = getComputedStyle(e);
+    const ground = behind(e);
+    const ink = over(parse(e instanceof SVGElement ? style.fill : style.color), ground);
+    const [low, high] = [luminance(ink), luminance(ground)].sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    seen += 1;
+    if (ratio < 4.5) bad.push([ratio.toFixed(2), walk.currentNode.data.trim().slice(0, 40), style.color]);
+  }
+  return { seen, bad };
+})()
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, tmp_path: Path, dark: bool) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()), dark=dark)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    browser.run("document.getElementById('row-0').classList.add('marked')")
+    found: dict[str, Any] = browser.run(CONTRASTS)
+    assert found["seen"] > 200
+    assert found["bad"] == []
+
+
+def test_colours_follow_the_scheme(browser: Browser, tmp_path: Path) -> None:
     found = []
-    for scheme in (1, 0):
-        folder = tmp_path / str(scheme)
-        folder.mkdir()
-        option = f"--blink-settings=preferredColorScheme={scheme}"
-        dom, _ = browse(folder, probe(render_html(TWO, top=1), colour), "--dump-dom", option)
-        found.append(title(dom))
+    for dark in (False, True):
+        open_page(browser, tmp_path, three(), dark=dark)
+        found.append(browser.run("getComputedStyle(document.body).backgroundColor"))
     assert found == ["rgb(255, 255, 255)", "rgb(22, 24, 29)"]
+
+
+def test_landmarks_headings_and_table_headers_are_named(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()))
+    unnamed = browser.run(
+        "[...document.querySelectorAll('section, article, [role=region], [role=img]')].filter(e => !e.ariaLabel &&"
+        " !document.getElementById((e.getAttribute('aria-labelledby') || '').split(' ')[0])).length"
+    )
+    assert unnamed == 0
+    levels = browser.run("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_page_prints_on_paper_with_everything_open(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()))
+    paper = browser.paper()
+    assert paper.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
+
+
+def test_a_reader_who_wants_no_motion_gets_none(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(TWO))
+    browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+    assert browser.run("getComputedStyle(document.documentElement).scrollBehavior") == "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +27,18 @@ if TYPE_CHECKING:
     help="The page to write.",
 )
 @click.option("--title", help="Title of the page instead of the file names.")
+@click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
 @click.option(
     "--top", type=click.IntRange(min=0), default=12, show_default=True, help="Kernels with a section; 0 for all."
 )
-@click.option("--keep-paths", is_flag=True, help="Show folders and command lines, which can be private.")
+@click.option("--keep-paths", is_flag=True, help="Keep folders, user and host names, which can be private.")
 @reading
 @overwriting
 def command(
     files: tuple[str, ...],
     output: Path,
     title: str | None,
+    kernel: str | None,
     top: int,
     keep_paths: bool,
     spec: str | None,
@@ -44,24 +47,34 @@ def command(
 ) -> None:
     """Write one self-contained HTML page.
 
-    The page needs no network and no script, and shows file names without their folders. Several reports are shown as
-    one run.
+    The page needs no network and is complete without its script. It shows file names without their folders. Equal
+    launches are shown as one kernel, several reports as one run. The page carries its session: show and report read it.
     """
     from gpuprof.api import load
 
     refuse_overwrite([output], files, force=force)
     session = load(*files, spec=spec, salvage=salvage)
-    write_report(session, output, title=title, top=top, keep_paths=keep_paths)
+    write_report(session, output, title=title, top=top, keep_paths=keep_paths, pattern=kernel)
 
 
-def write_report(session: Session, output: Path, *, title: str | None, top: int, keep_paths: bool) -> None:
-    """Write the page, its verdict to stdout, and to stderr where it lies."""
+def write_report(
+    session: Session, output: Path, *, title: str | None, top: int, keep_paths: bool, pattern: str | None = None
+) -> None:
+    """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
+    from gpuprof.cli.select import select_kernels
+    from gpuprof.diagnose.grouping import grouped
     from gpuprof.present import words
+    from gpuprof.present.finding_words import diagnosis_sentence
     from gpuprof.present.html import render_html
     from gpuprof.present.text import printable
 
     warn(session)
-    page = render_html(session, title=title, top=top, keep_paths=keep_paths)
+    session = grouped(session)
+    chosen = {kernel.id for kernel in select_kernels(session, pattern)} if pattern is not None else None
+    page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=chosen)
     write_files({output: page.encode("utf-8", "backslashreplace")})
     click.echo(printable(words.verdict(session)))
-    click.echo(f"wrote {printable(str(output))}; open it in a browser", err=True)
+    if diagnosis := diagnosis_sentence(session):
+        click.echo(printable(diagnosis))
+    place = shlex.quote(str(output))
+    click.echo(printable(f"wrote {output}; open it in a browser, or read it here: gpuprof show {place}"), err=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -33,13 +33,22 @@ _HEADING, _KEY, _NOTE_LINE = 36.0, 22.0, 12.0
 _PNG_DPI = 200
 
 
-def render_svg(figure: RooflineFigure, theme: ThemeName = "light", *, heading: bool = True) -> str:
-    """Return the figure as SVG text. `page` gives CSS variables instead of colours, see `page_colours`."""
+def render_svg(
+    figure: RooflineFigure,
+    theme: ThemeName = "light",
+    *,
+    heading: bool = True,
+    links: Mapping[int, str] | None = None,
+) -> str:
+    """Return the figure as SVG text. `page` gives CSS variables instead of colours, see `page_colours`.
+
+    `links` gives points a link, by the number of their kernel.
+    """
     out = io.BytesIO()
     with _own_style(figure):
         sheet = _sheet(figure, theme, heading=heading)
         sheet.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, facecolor=sheet.get_facecolor())
-    return finished_svg(out.getvalue().decode(), figure, theme)
+    return finished_svg(out.getvalue().decode(), figure, theme, links)
 
 
 def render_png(figure: RooflineFigure, theme: ThemeName = "light") -> bytes:

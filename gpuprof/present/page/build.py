@@ -1,0 +1,114 @@
+"""The whole page as one value: which kernels get a row, a point and a section, and what every part says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.summary import by_time
+from gpuprof.present import words
+from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.page.charts import overview_charts
+from gpuprof.present.page.findings import PriorityLine, priority_kernels, priority_lines
+from gpuprof.present.page.glossary import Term, glossary
+from gpuprof.present.page.kernels import KernelRow, kernel_row
+from gpuprof.present.page.parts import Chart, Fact, Table
+from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
+from gpuprof.present.page.section import Section, kernel_section
+from gpuprof.present.text import printable
+from gpuprof.units import format_percent
+
+_TABLE_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the reader asked for: the title, how many sections (0: all), which kernels, and which roofs."""
+
+    title: str | None = None
+    top: int = 12
+    kernels: frozenset[int] | None = None
+    level: str = "dram"
+    ceiling: str = "at-clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the template shows: texts, and nothing to decide."""
+
+    title: str
+    verdict: str
+    diagnosis: str
+    header: tuple[Fact, ...]
+    priorities: tuple[PriorityLine, ...]
+    charts: tuple[Chart, ...]
+    level: str
+    ceiling: str
+    diagnosed: bool
+    rows: tuple[KernelRow, ...]
+    rows_left_out: str | None
+    sections: tuple[Section, ...]
+    sections_left_out: str | None
+    sources: tuple[tuple[Fact, ...], ...]
+    run: tuple[Fact, ...]
+    ceilings: Table
+    terms: tuple[Term, ...]
+    version: str
+
+
+def build_page(whole: Session, choice: Choice) -> Page:
+    """Return the page of a session; `choice.kernels` restricts all but the first sentence of the verdict."""
+    session = chosen(whole, choice.kernels)
+    kernels = by_time(session.kernels)
+    first = priority_kernels(session)
+    detailed = [
+        kernel for rank, kernel in enumerate(kernels) if not choice.top or rank < choice.top or kernel.id in first
+    ]
+    shown = kernels[:_TABLE_ROWS]
+    in_table, with_section = {kernel.id for kernel in shown}, {kernel.id for kernel in detailed}
+    links = {kernel.id: f"#row-{kernel.id}" for kernel in kernels if kernel.id in in_table}
+    names = [printable(source.file) for source in session.sources]
+    page = Page(
+        title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
+        verdict=printable(words.verdict(whole)),
+        diagnosis=printable(diagnosis_sentence(session)),
+        header=tuple(header_facts(session)),
+        priorities=priority_lines(session),
+        charts=tuple(overview_charts(session, choice.level, choice.ceiling, links)),
+        level=words.LEVEL_NAMES[choice.level],
+        ceiling=choice.ceiling.replace("-", " "),
+        diagnosed=any(kernel.findings for kernel in session.kernels),
+        rows=tuple(kernel_row(kernel, with_section) for kernel in shown),
+        rows_left_out=_left_out(kernels, in_table, "The table stops here"),
+        sections=tuple(kernel_section(session, kernel, choice.ceiling) for kernel in detailed),
+        sections_left_out=_left_out(kernels, with_section, "Sections are given for the kernels with most time"),
+        sources=tuple(tuple(source_facts(source)) for source in session.sources),
+        run=tuple(run_facts(session)),
+        ceilings=ceiling_table(session),
+        terms=(),
+        version=session.gpuprof_version,
+    )
+    return replace(page, terms=glossary(page))
+
+
+def chosen(session: Session, kernels: Collection[int] | None) -> Session:
+    """Return the session with these kernels only, in its ranking too."""
+    if kernels is None:
+        return session
+    return replace(
+        session,
+        kernels=tuple(kernel for kernel in session.kernels if kernel.id in kernels),
+        ranking=tuple(item for item in session.ranking if item.kernel in kernels),
+    )
+
+
+def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: str) -> str | None:
+    rest = [kernel for kernel in kernels if kernel.id not in shown]
+    if not rest:
+        return None
+    launches = sum(kernel.launches for kernel in rest)
+    in_launches = f" in {words.count(launches, 'launch', 'es')}" if launches != len(rest) else ""
+    share = sum(kernel.time_share or 0.0 for kernel in rest)
+    of_time = f", {format_percent(share)} of the time" if share else ""
+    return f"{what}; {words.count(len(rest), 'kernel')} more{in_launches}{of_time}."

@@ -1,0 +1,47 @@
+"""The rooflines of the page: one over all kernels for each GPU, and one for each kernel with a section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.summary import by_time
+from gpuprof.present.figures import hierarchical, overview
+from gpuprof.present.page.parts import Chart
+from gpuprof.present.text import printable
+
+if TYPE_CHECKING:
+    from gpuprof.present.figures import RooflineFigure
+
+_MOST_POINTS = 200
+"""More points than these lie on each other; the longest kernels are drawn."""
+
+
+def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[int, str]) -> Iterator[Chart]:
+    """Yield the overview of each GPU that ran a kernel; its points link to `links` by the kernel's number."""
+    for device in session.devices:
+        mine = by_time(kernel for kernel in session.kernels if kernel.device == device.id)
+        if not mine and session.kernels:
+            continue
+        drawn = replace(session, kernels=tuple(mine[:_MOST_POINTS]))
+        chart = _chart(overview(drawn, device.id, level, ceiling), "Roofline of all kernels", links)
+        if len(mine) > _MOST_POINTS:
+            note = f"Drawn are the {_MOST_POINTS} kernels with most time of {len(mine)}."
+            chart = replace(chart, notes=(*chart.notes, note))
+        yield chart
+
+
+def kernel_chart(session: Session, kernel: KernelProfile, ceiling: str) -> Chart:
+    """Return a kernel's roofline over all memory levels."""
+    return _chart(hierarchical(session, kernel.id, ceiling), f"Roofline of kernel {kernel.id}", {})
+
+
+def _chart(figure: RooflineFigure, label: str, links: Mapping[int, str]) -> Chart:
+    from gpuprof.present.plot import render_svg
+
+    drawn = bool(figure.points) or (figure.sized and bool(figure.roofs))
+    notes = (figure.subtitle, *figure.notes) if figure.sized else figure.notes
+    svg = render_svg(figure, "page", heading=False, links=links) if drawn else None
+    return Chart(svg, label, tuple(printable(note) for note in notes))

@@ -1,0 +1,104 @@
+"""Source and SASS on the page: the lines of an excerpt with their heat, their stalls, and a place to link to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpuprof.model.session import CodeLine, Excerpt, KernelProfile
+from gpuprof.present import words
+from gpuprof.present.page.parts import identifier
+from gpuprof.present.page.stalls import stall_colour
+from gpuprof.present.privacy import file_name
+from gpuprof.present.text import printable
+from gpuprof.units import format_percent
+
+_TAB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LineStall:
+    """A stall reason of a line: its name with its share of the line's samples, and its colour."""
+
+    text: str
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of code. `heat` is 0 to 1, relative to the hottest line of the kernel's excerpts."""
+
+    id: str
+    number: str
+    text: str
+    share: str
+    heat: str
+    stalls: tuple[LineStall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTable:
+    """An excerpt: what it is of, what its heat counts, and its lines."""
+
+    title: str
+    weight: str
+    number_title: str
+    lines: tuple[Line, ...]
+
+
+def code_tables(kernel: KernelProfile) -> Iterator[CodeTable]:
+    """Yield a kernel's excerpts."""
+    hottest = max((line.share for excerpt in kernel.excerpts for line in excerpt.lines), default=0.0)
+    for index, excerpt in enumerate(kernel.excerpts):
+        texts = _dedented([printable(line.text.expandtabs(_TAB)) for line in excerpt.lines])
+        lines = tuple(
+            _line(_line_id(kernel.id, index, line), line, text, hottest)
+            for line, text in zip(excerpt.lines, texts, strict=True)
+        )
+        is_sass = excerpt.language == "sass"
+        yield CodeTable(_title(excerpt), excerpt.weight, "Address" if is_sass else "Line", lines)
+
+
+def code_places(kernel: KernelProfile) -> Mapping[tuple[str | None, int], str]:
+    """Return the id of each line of the excerpts: source by file and number, SASS by no file and address."""
+    places: dict[tuple[str | None, int], str] = {}
+    for index, excerpt in enumerate(kernel.excerpts):
+        for line in excerpt.lines:
+            if excerpt.language == "source" and line.number is not None:
+                places.setdefault((excerpt.file, line.number), _line_id(kernel.id, index, line))
+            elif line.pc is not None:
+                places.setdefault((None, line.pc), _line_id(kernel.id, index, line))
+    return places
+
+
+def _line_id(kernel: int, excerpt: int, line: CodeLine) -> str:
+    place = line.pc if line.pc is not None else line.number
+    return identifier("line", kernel, excerpt, place if place is not None else "x")
+
+
+def _title(excerpt: Excerpt) -> str:
+    file = printable(file_name(excerpt.file)) if excerpt.file else ""
+    if excerpt.language == "source":
+        return f"Source, {file}" if file else "Source"
+    return f"SASS, from {file}" if file else "SASS"
+
+
+def _line(place: str, line: CodeLine, text: str, hottest: float) -> Line:
+    number = f"{line.pc:#x}" if line.pc is not None else str(line.number) if line.number is not None else ""
+    return Line(
+        id=place,
+        number=number,
+        text=text,
+        share=format_percent(line.share) if line.share > 0 else "",
+        heat=f"{line.share / hottest:.2f}" if hottest > 0 else "0",
+        stalls=tuple(
+            LineStall(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}", stall_colour(stall.reason))
+            for stall in line.stalls
+        ),
+    )
+
+
+def _dedented(lines: list[str]) -> list[str]:
+    """Drop the indentation that all lines share."""
+    common = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
+    return [line[common:] for line in lines]

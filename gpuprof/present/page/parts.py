@@ -1,0 +1,85 @@
+"""The small values that every part of the page is made of: facts, bars, table cells, and how texts are cut."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuprof.present import words
+from gpuprof.present.text import printable
+from gpuprof.units import format_percent
+
+_LABEL_LENGTH, _LABEL_TAIL = 120, 29
+_WHOLE_LENGTH, _WHOLE_TAIL = 300, 100
+_NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and its value, both as text."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A text with a bar: `percent` is the bar's length, None where there is no value."""
+
+    text: str
+    percent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawn figure (None where there is nothing to draw), what it shows, and the notes that belong to it."""
+
+    svg: str | None
+    label: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Headings, rows of text, and the places of the columns that hold numbers."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A kernel's name as it is shown, and more of it where that was cut."""
+
+    text: str
+    whole: str | None
+
+
+def bar(fraction: float | None, text: str | None = None) -> Bar:
+    """Return a bar for a fraction, with the percentage as text where no other is given."""
+    if fraction is None:
+        return Bar(text or words.NOT_COLLECTED, None)
+    return Bar(text or format_percent(fraction), percent_number(fraction))
+
+
+def percent_number(fraction: float) -> str:
+    """Write a fraction as a number of percent between 0 and 100, for lengths."""
+    return f"{100 * min(1.0, max(0.0, fraction)):.4g}"
+
+
+def label(name: str) -> Label:
+    """Cut the middle out of a name that is too long for a heading or a table."""
+    text = printable(name)
+    if len(text) <= _LABEL_LENGTH:
+        return Label(text, None)
+    return Label(_cut(text, _LABEL_LENGTH, _LABEL_TAIL), _cut(text, _WHOLE_LENGTH, _WHOLE_TAIL))
+
+
+def _cut(text: str, length: int, tail: int) -> str:
+    return text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
+
+
+def identifier(*parts: object) -> str:
+    """Return an id for an element: "finding-3-small-grid"."""
+    return _NO_ID.sub("-", "-".join(str(part) for part in parts))

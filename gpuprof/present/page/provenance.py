@@ -1,0 +1,107 @@
+"""Where the page's numbers come from, with what is needed to record them again: sources, GPU, clocks, ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+
+from gpuprof.model.session import Ceiling, KernelProfile, Session, Source
+from gpuprof.present import words
+from gpuprof.present.page.parts import Fact, Table
+from gpuprof.present.text import printable
+from gpuprof.units import format_si
+
+
+def header_facts(session: Session) -> Iterator[Fact]:
+    """Yield what a reader must know before any number: the GPU, what was recorded and how."""
+    for device in session.devices:
+        yield Fact("GPU", printable(words.device_text(device)))
+    for text in dict.fromkeys(words.source_text(source) for source in session.sources):
+        yield Fact("Recorded with", printable(text))
+    if not session.kernels:
+        return
+    yield Fact("SM clock", _clock_text(session.kernels))
+    collected, lacking = _collected(session.kernels)
+    yield Fact("Collected", ", ".join(collected) or "nothing")
+    if lacking:
+        yield Fact("Not collected", ", ".join(lacking))
+
+
+def source_facts(source: Source) -> Iterator[Fact]:
+    """Yield what is known of a file."""
+    yield Fact("File", printable(source.file))
+    yield Fact("SHA-256", printable(source.sha256))
+    yield Fact("Kind", printable(source.kind))
+    yield Fact("Recorded with", printable(words.source_text(source)))
+    yield Fact("Driver", printable(source.driver) if source.driver else "not recorded")
+    if source.created_s is not None:
+        when = datetime.fromtimestamp(source.created_s, tz=timezone.utc)
+        yield Fact("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
+    yield Fact("Command", printable(source.command) if source.command else "not recorded")
+    for warning in source.warnings:
+        yield Fact("Warning", printable(warning))
+
+
+def run_facts(session: Session) -> Iterator[Fact]:
+    """Yield what holds for all files: GPUs, clocks, throttling, and the gpuprof that wrote the page."""
+    for device in session.devices:
+        yield Fact("GPU", printable(words.device_text(device)))
+    if session.kernels:
+        yield Fact("SM clock", _clock_text(session.kernels))
+        yield Fact("Throttled", _throttling(session.kernels))
+    yield Fact("gpuprof", printable(session.gpuprof_version))
+
+
+def ceiling_table(session: Session) -> Table:
+    """Return name, origin, value, clock and source of each ceiling, and the GPU where there are several."""
+    names = {device.id: device.name for device in session.devices}
+    rows = [_ceiling_row(ceiling) for ceiling in session.ceilings]
+    heads = ("Ceiling", "Origin", "Value", "Clock", "Source")
+    if len(session.devices) < 2:
+        return Table(heads, tuple(rows), (2, 3))
+    gpus = [printable(names.get(ceiling.device) or f"GPU {ceiling.device}") for ceiling in session.ceilings]
+    several = tuple((row[0], gpu, *row[1:]) for row, gpu in zip(rows, gpus, strict=True))
+    return Table(("Ceiling", "GPU", *heads[1:]), several, (3, 4))
+
+
+def _ceiling_row(ceiling: Ceiling) -> tuple[str, ...]:
+    unit = "B/s" if ceiling.level is not None else words.work_unit(ceiling.path or "")
+    name = words.LEVEL_NAMES[ceiling.level] if ceiling.level is not None else words.path_name(ceiling.path or "")
+    return (
+        name,
+        ceiling.origin.replace("-", "\u00a0"),
+        format_si(ceiling.value, unit),
+        format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock",
+        printable(ceiling.source),
+    )
+
+
+def _clock_text(kernels: Sequence[KernelProfile]) -> str:
+    clocks = [kernel.sm_clock_hz for kernel in kernels if kernel.sm_clock_hz is not None]
+    if not clocks:
+        return words.NOT_COLLECTED
+    low, high = format_si(min(clocks), "Hz"), format_si(max(clocks), "Hz")
+    return low if low == high else f"{low} to {high}"
+
+
+def _throttling(kernels: Sequence[KernelProfile]) -> str:
+    known = [kernel for kernel in kernels if kernel.throttled is not None]
+    if not known:
+        return "not recorded"
+    count = sum(bool(kernel.throttled) for kernel in known)
+    return f"{words.count(count, 'kernel')} of {len(known)}" if count else "no"
+
+
+def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
+    """Split what a report can hold into what any kernel has and what none has."""
+    has = {
+        "durations": any(kernel.duration_s is not None for kernel in kernels),
+        "work": any(kernel.work for kernel in kernels),
+    }
+    for level, name in words.LEVEL_NAMES.items():
+        has[f"{name} traffic"] = any(moved.level == level for kernel in kernels for moved in kernel.traffic)
+    has["throughput"] = any(kernel.throughput for kernel in kernels)
+    has["occupancy"] = any(kernel.occupancy.achieved is not None for kernel in kernels)
+    has["warp states"] = any(kernel.stalls for kernel in kernels)
+    has["code"] = any(kernel.excerpts for kernel in kernels)
+    return [name for name, found in has.items() if found], [name for name, found in has.items() if not found]

@@ -1,0 +1,170 @@
+"""The section of one kernel: its facts, and everything that the other modules make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuprof.model.session import KernelProfile, Occupancy, Pipe, Scheduler, Session, Throughput
+from gpuprof.present import words
+from gpuprof.present.page.charts import kernel_chart
+from gpuprof.present.page.code import CodeTable, code_places, code_tables
+from gpuprof.present.page.findings import Card, cards
+from gpuprof.present.page.memory_path import MemoryPath, memory_path
+from gpuprof.present.page.parts import Bar, Chart, Fact, Label, bar, label
+from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
+from gpuprof.present.text import printable
+from gpuprof.units import format_binary, format_percent, format_si, significant
+
+_LEAST_PIPE = 0.001
+_PIPES = {
+    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "fma": "FMA", "tensor": "tensor", "alu": "ALU, integers and logic",
+    "xu": "XU, special functions", "lsu": "LSU, loads and stores", "tex": "TEX, texture", "cbu": "CBU, branches",
+    "adu": "ADU, addresses", "uniform": "uniform, one per warp",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A unit or pipe, how busy it was, and the metric that says so."""
+
+    name: str
+    amount: Bar
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Everything about one kernel."""
+
+    id: int
+    label: Label
+    full_name: str | None
+    facts: tuple[Fact, ...]
+    chart: Chart
+    points: tuple[tuple[str, ...], ...]
+    memory: MemoryPath | None
+    traffic: tuple[tuple[str, ...], ...]
+    throughput: tuple[Meter, ...]
+    pipes: tuple[Meter, ...]
+    idle_pipes: str
+    stalls: tuple[StallPart, ...]
+    stall_family: str
+    issue: str
+    findings: tuple[Card, ...]
+    code: tuple[CodeTable, ...]
+    missing: tuple[tuple[str, ...], ...]
+
+
+def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Section:
+    """Return the section of a kernel of this session."""
+    name = printable(kernel.demangled)
+    return Section(
+        id=kernel.id,
+        label=label(kernel.label),
+        full_name=name if name != printable(kernel.label) or label(kernel.label).whole else None,
+        facts=tuple(_facts(kernel)),
+        chart=kernel_chart(session, kernel, ceiling),
+        points=tuple(_point_rows(kernel, ceiling)),
+        memory=memory_path(kernel),
+        traffic=tuple(_traffic_rows(kernel)),
+        throughput=tuple(Meter(_unit_name(unit), bar(unit.fraction), "") for unit in kernel.throughput),
+        pipes=tuple(_pipe_meters(kernel)),
+        idle_pipes=", ".join(_pipe_name(pipe) for pipe in kernel.pipes if pipe.fraction < _LEAST_PIPE),
+        stalls=tuple(stall_parts(kernel)),
+        stall_family=family_text(kernel),
+        issue=_issue_text(kernel.scheduler) if kernel.scheduler is not None else "",
+        findings=tuple(cards(kernel, code_places(kernel))),
+        code=tuple(code_tables(kernel)),
+        missing=tuple((printable(gap.what), printable(gap.why), printable(gap.how)) for gap in kernel.missing),
+    )
+
+
+def _facts(kernel: KernelProfile) -> Iterator[Fact]:
+    share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
+    if kernel.launches == 1:
+        yield Fact("Duration", words.duration(kernel.duration_s) + share)
+    else:
+        yield Fact("Launches", words.count(kernel.launches, "launch", "es"))
+        yield Fact("Time in all", words.duration(kernel.time_total_s) + share)
+        yield Fact("Duration", words.duration(kernel.duration_s) + _spread_text(kernel))
+    if kernel.ranges:
+        yield Fact("Ranges", printable(" / ".join(kernel.ranges)))
+    waves = f", {significant(kernel.waves)} waves" if kernel.waves is not None else ""
+    yield Fact("Grid", words.dims(kernel.grid) + waves)
+    yield Fact("Block", words.dims(kernel.block))
+    registers = kernel.registers_per_thread
+    yield Fact("Registers per thread", str(registers) if registers is not None else words.NOT_COLLECTED)
+    shared = kernel.shared_memory_per_block
+    yield Fact("Shared memory per block", format_binary(shared) if shared is not None else words.NOT_COLLECTED)
+    clock = format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else words.NOT_COLLECTED
+    yield Fact("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
+    yield Fact("Occupancy", _occupancy_text(kernel.occupancy))
+
+
+def _spread_text(kernel: KernelProfile) -> str:
+    spread = kernel.duration_percentiles_s
+    if spread is None or spread.min == spread.max:
+        return " each"
+    return f" median, {format_si(spread.min, 's')} to {format_si(spread.max, 's')}, p95 {format_si(spread.p95, 's')}"
+
+
+def _occupancy_text(occupancy: Occupancy) -> str:
+    if occupancy.achieved is None and occupancy.theoretical is None:
+        return words.NOT_COLLECTED
+    limited = f", limited by {' and '.join(occupancy.limiters)}" if occupancy.limiters else ""
+    return f"{words.percent(occupancy.achieved)} achieved, {words.percent(occupancy.theoretical)} theoretical{limited}"
+
+
+def _issue_text(scheduler: Scheduler) -> str:
+    """Write what the schedulers did in a sentence; empty where nothing of it was collected."""
+    parts = []
+    if scheduler.issue_active is not None:
+        parts.append(f"Each scheduler issued in {format_percent(scheduler.issue_active)} of its cycles")
+    if scheduler.active_warps is not None:
+        slots = f" of {significant(scheduler.warp_slots, strip=True)}" if scheduler.warp_slots is not None else ""
+        parts.append(f"it held {significant(scheduler.active_warps)}{slots} warps")
+    if scheduler.eligible_warps is not None:
+        parts.append(f"{significant(scheduler.eligible_warps)} of them could issue")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _unit_name(unit: Throughput) -> str:
+    return words.UNIT_NAMES[unit.unit] + (f", {unit.definition}" if unit.definition else "")
+
+
+def _pipe_meters(kernel: KernelProfile) -> Iterator[Meter]:
+    for pipe in sorted(kernel.pipes, key=lambda pipe: (-pipe.fraction, pipe.name)):
+        if pipe.fraction >= _LEAST_PIPE:
+            yield Meter(_pipe_name(pipe), bar(pipe.fraction), printable(pipe.metric))
+
+
+def _pipe_name(pipe: Pipe) -> str:
+    """Write a pipe's name, and what it does where the letters do not say it."""
+    name = printable(pipe.name)
+    return _PIPES.get(name, name)
+
+
+def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]]:
+    """Path, level, intensity, achieved, roof, fraction, bound: of the kernel's points under one kind of roof."""
+    for point in kernel.roofline:
+        if point.ceiling != ceiling:
+            continue
+        unit = words.work_unit(point.path)
+        yield (
+            words.path_name(point.path),
+            words.LEVEL_NAMES[point.level],
+            format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B"),
+            format_si(point.flop_per_s, unit),
+            format_si(point.roof_flop_per_s, unit),
+            format_percent(point.fraction_of_roof),
+            point.bound,
+        )
+
+
+def _traffic_rows(kernel: KernelProfile) -> Iterator[tuple[str, ...]]:
+    for moved in kernel.traffic:
+        rate = format_si(moved.bytes_per_s, "B/s") if moved.bytes_per_s is not None else words.NOT_COLLECTED
+        total = format_si(moved.bytes, "B") if moved.bytes is not None else words.NOT_COLLECTED
+        hits = format_percent(moved.hit_rate) if moved.hit_rate is not None else words.NOT_COLLECTED
+        yield words.LEVEL_NAMES[moved.level], total, rate, hits, printable(moved.definition), moved.basis

@@ -1,0 +1,104 @@
+"""The session that a page carries, back into a Session. Nothing of the page is run, and nothing else of it is read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from typing import TYPE_CHECKING
+
+from gpuprof.errors import DamagedInput, InputError
+
+if TYPE_CHECKING:
+    from gpuprof.model.session import Session
+
+DATA_ID = "gpuprof-session"
+"""The id of the element that holds the session: JSON, compressed with xz or gzip, in base64."""
+DATA_TYPE = "application/octet-stream"
+
+LARGEST_SESSION = 256 * 1024 * 1024
+"""What a session may take when it is unpacked: a page of 10 000 different kernels takes less."""
+_LARGEST_PAGE = LARGEST_SESSION
+_XZ, _XZ_MEMORY = b"\xfd7zXZ\x00", 128 * 1024 * 1024
+
+_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s{0,100}(?:<!--[^>]{0,400}-->\s{0,100})?<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
+_BLOCK = re.compile(
+    rb"<script\b(?=[^<>]{0,200}\bid=[\"']?%b[\"'\s>])[^<>]{0,200}>([A-Za-z0-9+/=\s]*)(</script)?" % DATA_ID.encode(),
+    re.IGNORECASE,
+)
+_AGAIN = "name the report that the page was made from, or write the page again: gpuprof report FILE"
+
+
+class _Broken(Exception):
+    """The compressed data is not what it should be."""
+
+
+def looks_like_page(head: bytes) -> bool:
+    """Tell whether a file that begins so is an HTML page."""
+    return _START.match(head) is not None
+
+
+def read_session_html(data: bytes, file: str) -> Session:
+    """Read the session that a page of `gpuprof report` carries.
+
+    Raises InputError for a page without one, DamagedInput for one that is cut, altered or too large.
+    """
+    from gpuprof.read.session_json import read_session
+
+    block = _block(data, file)
+    try:
+        text = _unpacked(base64.b64decode(block, validate=True))
+    except (binascii.Error, zlib.error, _Broken) as error:
+        raise DamagedInput(f"{file} is damaged: its session cannot be unpacked: {error}", _AGAIN) from error
+    return read_session(text.decode("utf-8", "replace"), file)
+
+
+def _block(data: bytes, file: str) -> bytes:
+    """Return the base64 text of the page's only data block."""
+    if len(data) > _LARGEST_PAGE:
+        raise InputError(f"{file} is an HTML page of {len(data)} bytes, too large to be read", _AGAIN)
+    blocks = list(_BLOCK.finditer(data))
+    if not blocks:
+        raise InputError(f"{file} is an HTML page that carries no gpuprof session", _AGAIN)
+    if len(blocks) > 1:
+        raise DamagedInput(f"{file} is damaged: it carries {len(blocks)} sessions", _AGAIN)
+    if blocks[0][2] is None:
+        raise DamagedInput(f"{file} is damaged: its session ends early or has foreign characters", _AGAIN)
+    return b"".join(blocks[0][1].split())
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Decompress no more than a session may have, and all of it."""
+    return _from_xz(packed) if packed.startswith(_XZ) else _from_gzip(packed)
+
+
+def _from_gzip(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    data = unpacker.decompress(packed, LARGEST_SESSION)
+    if unpacker.unconsumed_tail:
+        raise _Broken(f"it is larger than {LARGEST_SESSION} bytes")
+    return _whole(data, ended=unpacker.eof, rest=unpacker.unused_data)
+
+
+def _from_xz(packed: bytes) -> bytes:
+    try:
+        import lzma
+    except ImportError as error:
+        raise InputError("the page's session is compressed with xz, which this Python lacks", _AGAIN) from error
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+    try:
+        data = unpacker.decompress(packed, LARGEST_SESSION)
+    except lzma.LZMAError as error:
+        raise _Broken(str(error)) from error
+    if not unpacker.eof and not unpacker.needs_input:
+        raise _Broken(f"it is larger than {LARGEST_SESSION} bytes")
+    return _whole(data, ended=unpacker.eof, rest=unpacker.unused_data)
+
+
+def _whole(data: bytes, *, ended: bool, rest: bytes) -> bytes:
+    if not ended or rest:
+        raise _Broken("it goes on behind its end" if rest else "it ends early")
+    return data

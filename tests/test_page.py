@@ -1,0 +1,277 @@
+"""The parts of the page on values made by hand: findings, code, memory path, table, glossary, provenance."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from gpuprof.diagnose.ranking import ranking
+from gpuprof.model.report import Missing
+from gpuprof.model.session import (
+    CodeLine,
+    DurationSpread,
+    Evidence,
+    Excerpt,
+    Finding,
+    KernelProfile,
+    Location,
+    Pipe,
+    Scheduler,
+    Session,
+    Stall,
+    StallShare,
+    Throughput,
+    Traffic,
+)
+from gpuprof.present.html import render_html
+from gpuprof.present.page.build import Choice, build_page
+from gpuprof.present.page.findings import cards
+from gpuprof.present.page.memory_path import memory_path
+from gpuprof.present.page.stalls import STALL_COLOURS, stall_parts
+from gpuprof.present.plot import contrast_ratio
+from tests.test_figures import HOSTILE, TWO, kernel, session
+from tests.test_html import Outline
+
+UNCOALESCED = Finding(
+    rule="uncoalesced-global",
+    severity="high",
+    confidence="measured",
+    headline="Uncoalesced loads: 2 of 4 sectors of each request are used",
+    why="Each request moves twice the sectors that it needs.",
+    evidence=(
+        Evidence("excess_share", 50.0, "%", 10.0, "excess sectors"),
+        Evidence("sectors", 4.2e6, "sector", None, "sectors moved"),
+    ),
+    advice="Make the access in gather_rows contiguous.",
+    location=Location("/home/someone/gather.cu", 41, 0x120, "LDG.E R2, [R2]", 0.8),
+    gain_kernel=0.31,
+    gain_total=0.2,
+)
+GUESS = replace(
+    UNCOALESCED, rule="low-occupancy", severity="medium", confidence="guess", headline="Occupancy: 50 % at most",
+    location=None, gain_kernel=0.12, gain_total=0.1, evidence=(),
+)  # fmt: skip
+SETTLED = replace(GUESS, rule="dram-bandwidth", severity="info", headline="DRAM: near its roof", gain_kernel=0.0)
+SOURCE = Excerpt(
+    "source", "/home/someone/gather.cu", "samples",
+    (
+        CodeLine(40, None, "    for (int i = 0; i < n; ++i) {", 0.05, ()),
+        CodeLine(41, None, "\t    sum += rows[index[i]];", 0.6, (StallShare("long_scoreboard", 0.9),)),
+    ),
+)  # fmt: skip
+SASS = Excerpt("sass", "gather.cu", "samples", (CodeLine(41, 0x120, "LDG.E R2, [R2]", 0.6, ()),))
+
+
+@cache
+def diagnosed() -> Session:
+    """Two kernels: one with all that a page can show, one with a guess."""
+    rich = kernel(
+        0, {"fp32": 1e9}, {"l1": 1.6e9, "l2": 8e8, "dram": 4e8}, label="gather_rows", duration_s=4e-3,
+        findings=(UNCOALESCED, SETTLED), excerpts=(SOURCE, SASS),
+        pipes=(Pipe("fma", 0.25, "sm__pipe_fma"), Pipe("tensor", 0.0, "sm__pipe_tensor")),
+        scheduler=Scheduler(0.25, 0.4, 6.0, 16.0), waves=1.5, launches=3, time_total_s=1.2e-2,
+        duration_percentiles_s=DurationSpread(3e-3, 4e-3, 5e-3, 5e-3, 5e-3),
+        throughput=(Throughput("sm", 0.25), Throughput("l2", 0.3), Throughput("dram", 0.5)),
+        missing=(Missing("x", "not in the report", "collect with ncu --set full"),),
+    )  # fmt: skip
+    rich = replace(rich, traffic=tuple(replace(moved, hit_rate=0.5) for moved in rich.traffic))
+    plain = kernel(1, {"fp32": 3e10}, {"dram": 1e9}, label="softmax", findings=(GUESS,))
+    read = session(rich, plain)
+    return replace(read, ranking=ranking(read.kernels))
+
+
+@cache
+def page() -> str:
+    return render_html(diagnosed())
+
+
+def texts(html: str) -> str:
+    return " ".join(Outline(html).texts)
+
+
+def test_the_verdict_names_the_finding_to_repair_first() -> None:
+    built = build_page(diagnosed(), Choice())
+    assert built.diagnosis.startswith("Fix first, in gather_rows: Uncoalesced loads")
+    assert built.diagnosis.endswith("It can save at most 20 % of the run.")
+
+
+def test_fix_first_has_gain_headline_kernel_and_confidence_and_leads_to_the_card() -> None:
+    lines = build_page(diagnosed(), Choice()).priorities
+    assert [line.rule for line in lines] == ["uncoalesced global", "low occupancy"]
+    assert (lines[0].gain.text, lines[0].gain.percent, lines[0].of) == ("≤ 20 %", "20", "of the run")
+    assert (lines[0].kernel.text, lines[0].confidence) == ("gather_rows", "measured")
+    assert f'id="{lines[0].href[1:]}"' in page()
+
+
+def test_sections_come_for_kernels_of_fix_first_beyond_top() -> None:
+    many = [kernel(number, {"fp32": 1e9}, {"dram": 1e9}, duration_s=1e-3 - number * 1e-5) for number in range(20)]
+    last = replace(many[-1], findings=(UNCOALESCED,))
+    read = session(*many[:-1], last)
+    built = build_page(replace(read, ranking=ranking(read.kernels)), Choice(top=2))
+    assert [item.id for item in built.sections] == [0, 1, 19]
+    assert built.sections_left_out is not None and "17 kernels more" in built.sections_left_out
+
+
+def test_a_card_says_what_why_evidence_advice_gain_confidence_and_where() -> None:
+    card = next(cards(diagnosed().kernels[0], {("/home/someone/gather.cu", 41): "line-0-0-41"}))
+    assert (card.severity, card.gain) == ("high", "at most 31 % of this kernel's time, 20 % of the run")
+    assert card.certainty == "measured: a counter counts it"
+    assert (card.where, card.where_href) == ("gather.cu:41, 80 % of it", "#line-0-0-41")
+    percent, count = card.evidence
+    assert (percent.value, percent.threshold, percent.percent, percent.mark) == ("50 %", "10 %", "50", "10")
+    assert (count.meaning, count.metric, count.value) == ("sectors moved", "sectors", "4\u202f200\u202f000 sectors")
+    assert (count.threshold, count.percent, count.mark) == ("", None, None)
+
+
+def test_a_rule_that_speaks_twice_gets_two_ids() -> None:
+    twice = kernel(0, findings=(UNCOALESCED, UNCOALESCED))
+    assert [card.id for card in cards(twice, {})] == ["finding-0-uncoalesced-global", "finding-0-uncoalesced-global-2"]
+
+
+def test_every_gain_says_at_most_and_no_word_blames() -> None:
+    said = texts(page())
+    assert "at most 31 % of this kernel's time, 20 % of the run" in said
+    assert not re.search(r"!|\bconsider\b", said, re.IGNORECASE)
+
+
+def test_a_location_links_to_its_line_of_code() -> None:
+    outline = Outline(page())
+    assert "#line-0-0-41" in outline.links
+    assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
+    assert len(outline.ids) == len(set(outline.ids))
+
+
+def test_code_keeps_its_lines_heat_and_stalls_and_loses_common_indentation() -> None:
+    source, sass = build_page(diagnosed(), Choice()).sections[0].code
+    assert source.title == "Source, gather.cu"
+    assert [(line.number, line.share, line.heat) for line in source.lines] == [
+        ("40", "5.0 %", "0.08"),
+        ("41", "60 %", "1.00"),
+    ]
+    assert source.lines[0].text.startswith("for (int i")
+    assert source.lines[1].text == "    sum += rows[index[i]];"
+    assert source.lines[1].stalls[0].text == "long scoreboard 90 %"
+    assert (sass.title, sass.lines[0].number) == ("SASS, from gather.cu", "0x120")
+
+
+def test_memory_path_widens_its_arrows_by_bytes() -> None:
+    path = memory_path(diagnosed().kernels[0])
+    assert path is not None
+    heights = [_height(stream.outline) for stream in path.streams]
+    assert heights == pytest.approx([34.0, 17.0, 8.5])
+    assert [stream.above for stream in path.streams] == ["1.60 GB", "800 MB", "400 MB"]
+    assert [station.name for station in path.stations] == ["SM", "L1", "L2", "DRAM"]
+    assert path.stations[2].lines == ("hit rate 50 %", "30 % of peak")
+    assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
+
+
+def _height(outline: str | None) -> float:
+    assert outline is not None
+    heights = [float(corner.split(",")[1]) for corner in outline.split()]
+    return heights[7] - heights[2]
+
+
+def test_memory_path_says_what_was_not_collected_and_draws_rates_where_bytes_are_unknown() -> None:
+    assert memory_path(kernel(0)) is None
+    rates = (Traffic("l2", None, 2e9, "x", "counted"), Traffic("dram", None, 1e9, "x", "counted"))
+    path = memory_path(replace(kernel(0), traffic=rates))
+    assert path is not None
+    assert path.streams[0].outline is None and path.streams[0].above == "not collected"
+    assert [stream.below for stream in path.streams[1:]] == ["2.00 GB/s", "1.00 GB/s"]
+    assert path.widths == "bytes per second"
+
+
+def test_traffic_of_zero_bytes_is_a_line_and_no_division() -> None:
+    path = memory_path(replace(kernel(0), traffic=(Traffic("dram", 0.0, 0.0, "x", "counted"),)))
+    assert path is not None and path.streams[2].outline is not None
+
+
+def test_stalls_are_written_and_sum_to_the_whole_bar() -> None:
+    states = (
+        Stall("long_scoreboard", 0.6, None, "counter"), Stall("selected", 0.37, None, "counter"),
+        Stall("drain", 0.019, None, "counter"), Stall("new_reason", 0.011, None, "counter"),
+    )  # fmt: skip
+    parts = list(stall_parts(kernel(0, stalls=states)))
+    assert [(part.name, part.is_stall) for part in parts] == [
+        ("long scoreboard", True), ("selected", False), ("all others", True),
+    ]  # fmt: skip
+    assert sum(float(part.width) for part in parts) == pytest.approx(100)
+    assert all(contrast_ratio(part.ink, part.colour) >= 4.5 for part in parts)
+
+
+def test_text_on_every_stall_colour_is_legible() -> None:
+    for colour in STALL_COLOURS.values():
+        assert max(contrast_ratio(ink, colour) for ink in ("#000000", "#ffffff")) >= 4.5
+
+
+def test_facts_of_a_group_name_launches_and_spread() -> None:
+    facts = {fact.name: fact.value for fact in build_page(diagnosed(), Choice()).sections[0].facts}
+    assert facts["Launches"] == "3 launches"
+    assert facts["Duration"] == "4.00 ms median, 3.00 ms to 5.00 ms, p95 5.00 ms"
+    assert facts["Grid"] == "108, 1.50 waves"
+
+
+def test_pipes_and_schedulers_are_shown() -> None:
+    section = build_page(diagnosed(), Choice()).sections[0]
+    assert [(meter.name, meter.amount.text) for meter in section.pipes] == [("FMA", "25 %")]
+    assert section.idle_pipes == "tensor"
+    assert section.issue == (
+        "Each scheduler issued in 25 % of its cycles; it held 6.00 of 16 warps; 0.400 of them could issue."
+    )
+
+
+def test_glossary_has_the_terms_that_occur_and_no_others() -> None:
+    names = {term.name for term in build_page(diagnosed(), Choice()).terms}
+    assert {"roofline", "occupancy", "wave", "sector", "long scoreboard", "selected", "hit rate"} <= names
+    assert not {"bank conflict", "spill", "barrier", "gmma"} & names
+    assert "wave" not in {term.name for term in build_page(TWO, Choice()).terms}
+
+
+def test_provenance_is_enough_to_repeat_the_run() -> None:
+    said = texts(page())
+    for fact in ("ab" * 32, "550.54", "ncu --set full app", "clock control base", "cache control all", "by hand",
+                 "2023-11-14 22:13 UTC", "spec test-gpu"):  # fmt: skip
+        assert fact in said, fact
+
+
+def test_table_names_the_first_finding_and_links_to_its_card() -> None:
+    rows = build_page(diagnosed(), Choice(top=1)).rows
+    finding = rows[0].finding
+    assert finding is not None
+    assert (finding.name, finding.gain, finding.href) == (
+        "uncoalesced global", "≤ 20 %", "#finding-0-uncoalesced-global",
+    )  # fmt: skip
+    assert build_page(TWO, Choice()).rows[0].finding is None
+
+
+def test_points_of_the_overview_link_to_rows() -> None:
+    outline = Outline(page())
+    assert {"#row-0", "#row-1"} <= set(outline.links)
+    assert [value for tag, name, value in outline.attributes if (tag, name) == ("a", "data-kernel")] == ["0", "1"]
+
+
+def test_hostile_findings_and_code_are_text() -> None:
+    finding = replace(
+        UNCOALESCED, rule="small-grid", headline=HOSTILE, why=HOSTILE, advice=HOSTILE,
+        evidence=(Evidence(HOSTILE, 1.0, HOSTILE, 1.0, HOSTILE),), location=Location(HOSTILE, 1, None, HOSTILE),
+    )  # fmt: skip
+    code = Excerpt("source", HOSTILE, "samples", (CodeLine(1, None, HOSTILE, 1.0, (StallShare("wait", 1.0),)),))
+    read = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE, findings=(finding,), excerpts=(code,)))
+    html = render_html(replace(read, ranking=ranking(read.kernels)), title=HOSTILE)
+    outline = Outline(html)
+    assert outline.open == [] and "img" not in outline.tags and outline.tags.count("script") == 2
+    assert "\x1b" not in html and "\u202e" not in html
+
+
+def _one(number: int) -> KernelProfile:
+    return kernel(number, {"fp32": 1e9}, {"dram": 1e9})
+
+
+def test_a_page_of_one_kernel_and_of_none_is_whole() -> None:
+    for read in (session(_one(0)), session()):
+        outline = Outline(render_html(read))
+        assert outline.open == []
+        assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)

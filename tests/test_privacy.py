@@ -1,0 +1,105 @@
+"""What leaves the machine with a page: no folder, user, host or secret, in any text of a session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuprof.model.report import Missing
+from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Session
+from gpuprof.present.html import render_html
+from gpuprof.present.json_out import session_lines
+from gpuprof.present.privacy import file_name, without_folders, without_home, without_private
+from tests.test_figures import TWO, kernel, session
+
+PRIVATE = "/home/ann.smith/project/gather.cu"
+
+
+def revealing() -> Session:
+    """A session that names its owner in every kind of text."""
+    finding = Finding(
+        "small-grid", "low", "guess", f"in {PRIVATE}", f"see {PRIVATE}", (Evidence("m", 1.0, "%", None, PRIVATE),),
+        f"edit {PRIVATE}", Location(PRIVATE, 3, None, None), 0.1, 0.1,
+    )  # fmt: skip
+    code = Excerpt("source", PRIVATE, "samples", (CodeLine(3, None, f'#include "{PRIVATE}"', 1.0, ()),))
+    gap = Missing("x", f"not in {PRIVATE}", f"open {PRIVATE}")
+    item = kernel(
+        0, {"fp32": 1e9}, {"dram": 1e9}, label=f"f<{PRIVATE}>", ranges=(PRIVATE,), findings=(finding,),
+        excerpts=(code,), missing=(gap,),
+    )  # fmt: skip
+    read = session(item)
+    source = replace(
+        read.sources[0],
+        file="/home/ann.smith/ann.smith-run.ncu-rep",
+        command="srun --nodelist=node17 -H node18,node19 ssh ann.smith@login3 USER=ann.smith API_TOKEN=hunter2 ./app",
+        warnings=(f"cannot read {PRIVATE}", "C:\\Users\\Ann Smith\\x.cu"),
+    )
+    return replace(read, sources=(source,))
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("/opt/ncu/ncu --set full -o out ./build/app", "ncu --set full -o out app"),
+        ("env LD_LIBRARY_PATH=/home/ann/lib:/usr/lib app", "env LD_LIBRARY_PATH=lib:lib app"),
+        ("app --home=/home/ann --data /Users/ann/ ../x/y.bin", "app --home=~ --data ~ y.bin"),
+        ("C:\\Users\\ann\\app.exe --nvtx-include Fused-GEMM/", "app.exe --nvtx-include Fused-GEMM"),
+        ("C:\\Users\\Ann Smith\\bin\\app.exe", "app.exe"),
+        ("app --rate 3/s /", "app --rate s /"),
+        ("ncu --set full", "ncu --set full"),
+    ],
+)
+def test_commands_lose_the_folders_of_their_paths(command: str, shown: str) -> None:
+    assert without_folders(command) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a / b, c/d/e and x[i]/y/z", "a / b, c/d/e and x[i]/y/z"),
+        ("n/data/work", "n/data/work"),
+        ("https://docs.nvidia.com/cuda/guide", "https://docs.nvidia.com/cuda/guide"),
+        ('#include "/home/ann/src/a.cuh"', '#include "a.cuh"'),
+        ("-I/home/ann/include", "-Iinclude"),
+        ("cd /home/ann && make", "cd ~ && make"),
+        ("/tmp/torchinductor_ann/ab/kernel.py", "kernel.py"),
+        ("torchinductor_ann", "torchinductor_ann"),
+        ("x /torchinductor_ann", "x /torchinductor_user"),
+        ("D:\\home\\ann\\k.cu:12", "k.cu:12"),
+        ("/net/host7/home/ann/k.cu", "k.cu"),
+        ("/scratch/ann/k.cu(41)", "k.cu(41)"),
+    ],
+)
+def test_private_folders_leave_every_text_and_division_stays(text: str, shown: str) -> None:
+    assert without_home(text) == shown
+
+
+@pytest.mark.parametrize("path", ["/home/ann/a.ncu-rep", "C:\\Users\\ann\\a.ncu-rep", "a.ncu-rep"])
+def test_a_file_is_its_name(path: str) -> None:
+    assert file_name(path) == "a.ncu-rep"
+
+
+def test_no_text_of_the_session_names_the_owner() -> None:
+    text = "\n".join(session_lines(without_private(revealing())))
+    for secret in ("ann.", "smith", "Smith", "home", "Users", "node1", "login3", "hunter2", "project"):
+        assert secret not in text, secret
+    assert "gather.cu" in text
+    assert "user-run.ncu-rep" in text
+
+
+def test_neither_the_page_nor_what_it_carries_names_the_owner(tmp_path: object) -> None:
+    from gpuprof.read.session_html import read_session_html
+
+    page = render_html(revealing())
+    carried = "\n".join(session_lines(read_session_html(page.encode(), "page.html")))
+    for secret in ("ann.smith", "Smith", "/home", "node17", "login3", "hunter2"):
+        assert secret not in page
+        assert secret not in carried
+    assert "ann.smith" in render_html(revealing(), keep_paths=True)
+
+
+def test_a_session_without_private_texts_stays_the_same() -> None:
+    clean = without_private(TWO)
+    assert without_private(clean) == clean
+    assert clean.kernels is TWO.kernels

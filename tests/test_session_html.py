@@ -1,0 +1,155 @@
+"""A page gives its session back; other pages, and damaged ones, are refused with a sentence."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import lzma
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpuprof
+from gpuprof.cli.main import cli
+from gpuprof.diagnose.grouping import grouped
+from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.model.session import Session
+from gpuprof.present.html import render_html
+from gpuprof.present.json_out import session_lines
+from gpuprof.present.privacy import without_private
+from gpuprof.read import session_html
+from gpuprof.read.files import read_file
+from gpuprof.read.session_html import read_session_html
+from tests.test_figures import TWO
+
+BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-session">\n)(.*?)(\n</script>)', re.DOTALL)
+
+
+@cache
+def page() -> str:
+    return render_html(TWO)
+
+
+def carrying(data: bytes) -> bytes:
+    """Return the page with other packed data."""
+    packed = base64.b64encode(data).decode()
+    return BLOCK.sub(lambda found: found[1] + packed + found[3], page()).encode()
+
+
+def text_of(session: Session) -> str:
+    return "\n".join(session_lines(session))
+
+
+def numbers_alike(one: object, other: object) -> bool:
+    """Compare values of JSON, numbers to six significant digits."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(numbers_alike(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(numbers_alike, one, other))
+    if isinstance(one, float) or isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-5)
+    return one == other
+
+
+def test_a_page_is_loaded_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page(), encoding="utf-8")
+    assert numbers_alike(json.loads(text_of(gpuprof.load(path))), json.loads(text_of(without_private(TWO))))
+
+
+def test_a_page_of_a_page_is_the_same_page() -> None:
+    again = render_html(read_session_html(page().encode(), "page.html"))
+    assert again == page()
+
+
+def test_show_and_report_read_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page(), encoding="utf-8")
+    shown = CliRunner().invoke(cli, ["show", "--format", "json", str(path)], catch_exceptions=False)
+    assert json.loads(shown.stdout)["kernels"][0]["label"] == "kernel_1"
+    piped = CliRunner().invoke(cli, ["show", "-"], input=page().encode(), catch_exceptions=False)
+    assert "kernel_1" in piped.stdout
+    again = tmp_path / "again.html"
+    CliRunner().invoke(cli, ["report", str(path), "-o", str(again)], catch_exceptions=False)
+    assert again.read_text(encoding="utf-8") == page()
+
+
+def test_real_sessions_survive_their_page(real_report: Path) -> None:
+    session = grouped(gpuprof.load(real_report))
+    back = read_session_html(render_html(session, top=1).encode("utf-8", "backslashreplace"), "page.html")
+    assert numbers_alike(json.loads(text_of(back)), json.loads(text_of(without_private(session))))
+
+
+def test_only_chosen_kernels_are_carried() -> None:
+    back = read_session_html(render_html(TWO, kernels=[1]).encode(), "page.html")
+    assert [kernel.id for kernel in back.kernels] == [1]
+
+
+@pytest.mark.parametrize("start", ["<!doctype HTML>", "\ufeff\n<!DOCTYPE html>", "<html>", "<!-- saved -->\n<html>"])
+def test_html_without_a_session_is_no_csv(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "other.html"
+    path.write_text(f"{start}<title>other</title><script>1</script>", encoding="utf-8")
+    with pytest.raises(InputError, match="carries no gpuprof session") as caught:
+        read_file(str(path))
+    assert caught.value.hint is not None and "gpuprof report" in caught.value.hint
+
+
+def test_a_kernel_that_looks_like_the_block_is_not_read() -> None:
+    from tests.test_figures import kernel, session
+
+    name = '<script type="application/octet-stream" id="gpuprof-session">AAAA</script>'
+    hostile = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=name))
+    assert read_session_html(render_html(hostile).encode(), "page.html").kernels[0].label == name
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text[: text.index("</script>") - 50].encode(), "ends early or has foreign characters"),
+        (lambda text: BLOCK.sub(r"\1\2!\3", text).encode(), "foreign characters"),
+        (lambda text: BLOCK.sub(r"\1\2A\3", text).encode(), "cannot be unpacked"),
+        (lambda text: (text + "".join(BLOCK.findall(text)[0])).encode(), "carries 2 sessions"),
+        (lambda _: carrying(b""), "ends early"),
+        (lambda _: carrying(b"plain"), "cannot be unpacked"),
+        (lambda _: carrying(lzma.compress(b"{}")[:-8]), "ends early"),
+        (lambda _: carrying(gzip.compress(b"{}")[:-3]), "ends early"),
+        (lambda _: carrying(gzip.compress(b"{}") + b"more"), "goes on behind its end"),
+        (lambda _: carrying(lzma.compress(b"{}") + b"more"), "goes on behind its end"),
+        (lambda _: carrying(lzma.compress(b"[" * 100_000)), "not valid JSON"),
+    ],
+)
+def test_a_damaged_page_is_refused(change: Callable[[str], bytes], words: str) -> None:
+    with pytest.raises(DamagedInput, match=words):
+        read_session_html(change(page()), "page.html")
+
+
+def test_gzip_is_read_too() -> None:
+    clean = without_private(TWO)
+    assert read_session_html(carrying(gzip.compress(text_of(clean).encode())), "page.html") == clean
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_bomb_is_refused_before_it_is_unpacked(
+    monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]
+) -> None:
+    monkeypatch.setattr(session_html, "LARGEST_SESSION", 1_000_000)
+    with pytest.raises(DamagedInput, match="larger than 1000000 bytes"):
+        read_session_html(carrying(compress(b" " * 20_000_000)), "page.html")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=60), st.integers(0, 10_000))
+def test_any_damage_is_a_sentence(noise: bytes, place: int) -> None:
+    data = page().encode()
+    start = data.index(b"gpuprof-session") + place
+    try:
+        read_session_html(data[:start] + noise + data[start + len(noise) :], "page.html")
+    except GpuprofError as error:
+        assert "page.html" in error.message
