@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.diagnose.explain import Node, explain
+from gpuprof.diagnose.explain import explain
+from gpuprof.diagnose.explain_node import Node
 from gpuprof.diagnose.registry import RULES
 from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Throughput
 from tests.hand_made import finding, kernel
@@ -66,6 +67,19 @@ def test_waiting_for_memory_is_explained_by_hit_rates_dram_and_the_path_of_the_b
         (25, "cause"), (50, "cause"), (45, "cause"), (None, "cause"),
     ]  # fmt: skip
     assert causes[3].text == "of 100 B asked of L1, 75.0 B go on to L2 and 30.0 B to DRAM"
+
+
+def test_bytes_that_pass_by_l1_are_told_as_they_are() -> None:
+    l1, l2, dram = kernel().traffic
+    tree = explain(kernel(traffic=(replace(l1, bytes=1e3), replace(l2, bytes=2e6), replace(dram, bytes=1e6))))
+    assert "1.00 kB asked of L1, 2.00 MB of L2, 1.00 MB of DRAM" in [node.text for node in of_kind(tree, "cause")]
+    none = explain(kernel(traffic=(replace(l1, bytes=None), l2, dram)))
+    assert not any("asked of L1, " in node.text for node in of_kind(none, "cause"))
+
+
+def test_sampled_stalls_say_that_they_are() -> None:
+    tree = explain(kernel(stalls=(Stall("wait", 0.5, None, "sampled-not-issued"),)))
+    assert stall(tree, "wait").detail.endswith("; of the samples without an issue")
 
 
 def test_two_reasons_of_one_unit_explain_it_once() -> None:

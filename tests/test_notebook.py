@@ -24,6 +24,7 @@ from gpuprof.present.json_out import session_lines
 from gpuprof.present.markdown import markdown_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
+from tests.test_docs import blocks
 
 TWO = LoadedSession.of(
     session(
@@ -191,6 +192,19 @@ def test_what_cannot_be_drawn_is_named(drawn: LoadedSession) -> None:
         drawn.plot_roofline(level="l3")
     with pytest.raises(InputError, match="is no ceiling"):
         drawn.plot_roofline(ceiling="best")
+
+
+def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {**ncu_bytes.A100, **builders.FLOP_1}
+    Path("report.ncu-rep").write_bytes(ncu_bytes.simple_report([(name, values) for name in ("a", "b", "c", "d")]))
+    names: dict[str, object] = {}
+    page = Path(__file__).resolve().parents[1] / "docs" / "how-to" / "notebook.md"
+    programs = blocks(page, "python")
+    assert len(programs) == 5
+    for program in programs:
+        exec(compile(program, page.name, "exec"), names)
+    assert {path.name for path in Path().iterdir()} == {"report.ncu-rep", "rooflines.png", "session.json"}
 
 
 # Tables

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.explain import Node
+from gpuprof.diagnose.explain_node import Node
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present import words
 from gpuprof.present.console_findings import fix_first_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.explain import pipe_name
+from gpuprof.diagnose.explain_causes import pipe_name
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.summary import main_point, stalls_of
 from gpuprof.present import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.diagnose.explain import Node
+from gpuprof.diagnose.explain_node import Node
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.finding_words import value_text
 

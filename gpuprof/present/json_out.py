@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpuprof.model.session import KernelProfile, Session
 
 if TYPE_CHECKING:
-    from gpuprof.diagnose.explain import Node
+    from gpuprof.diagnose.explain_node import Node
 
 _STEERING = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 """What could steer or fool a terminal: JSON has an escape for it."""

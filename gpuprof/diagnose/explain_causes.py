@@ -1,0 +1,103 @@
+"""The units behind a stall reason, as far as a profile tells of them: hit rates, DRAM, pipes, the size of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.diagnose.explain_node import Node
+from gpuprof.model.session import KernelProfile
+from gpuprof.units import format_binary, format_si, significant
+
+MEMORY = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain", "membar")
+"""Reasons that the path to DRAM explains."""
+SHARED = ("short_scoreboard", "mio_throttle")
+"""Reasons that the pipes behind the queue of shared memory explain."""
+
+_PIPES_SHOWN = 3
+_WARP = 32
+_PASSES_BY = 1.1
+"""Above this ratio of L2 to L1 traffic, much of it does not pass through L1."""
+
+
+def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[Node]:
+    """Yield the units behind a reason, as far as the report tells of them."""
+    if reason in MEMORY:
+        yield from _memory_path(kernel)
+    elif reason in SHARED:
+        yield from _shared_memory(kernel)
+    elif reason == "math_pipe_throttle":
+        yield from pipe_nodes(kernel)
+    elif reason == "barrier" and kernel.block is not None:
+        threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
+        text = f"in a block of {threads} threads wait for the slowest of them"
+        yield Node("cause", text, float(-(-threads // _WARP)), "warp")
+    elif reason == "wait" and kernel.scheduler is not None and kernel.scheduler.active_warps is not None:
+        text = "active per scheduler, whose instructions could fill the latency"
+        yield Node("cause", text, kernel.scheduler.active_warps, "warp")
+    elif reason == "no_instruction" and kernel.waves is not None:
+        note = "each SM starts the code cold" if kernel.waves < 1 else ""
+        yield Node("cause", "of blocks", kernel.waves, "wave", note)
+
+
+def _memory_path(kernel: KernelProfile) -> Iterator[Node]:
+    """Hit rates of L1 and L2, what DRAM does, and how much of what is asked at L1 comes from where."""
+    traffic = {moved.level: moved for moved in kernel.traffic}
+    for level in ("l1", "l2"):
+        moved = traffic.get(level)
+        if moved is None or moved.hit_rate is None:
+            how = "collect with ncu --section MemoryWorkloadAnalysis"
+            yield Node("missing", f"{level.upper()} hit rate", detail=how)
+            continue
+        rate = f"{format_si(moved.bytes_per_s, 'B/s')} asked" if moved.bytes_per_s is not None else ""
+        yield Node("cause", f"of what is asked of {level.upper()} is found there", 100 * moved.hit_rate, "%", rate)
+    dram = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
+    moved = traffic.get("dram")
+    rate = format_si(moved.bytes_per_s, "B/s") if moved is not None and moved.bytes_per_s is not None else ""
+    if dram is not None:
+        yield Node("cause", "of DRAM's peak bandwidth", 100 * dram, "%", rate)
+    else:
+        yield Node("missing", "DRAM utilisation", detail="collect with ncu --section SpeedOfLight")
+    amounts = [moved.bytes for level in ("l1", "l2", "dram") if (moved := traffic.get(level)) is not None]
+    known = [amount for amount in amounts if amount is not None]
+    if len(known) == 3:
+        yield Node("cause", _path_text(*known))
+
+
+def _path_text(l1: float, l2: float, dram: float) -> str:
+    """Write how the bytes thin out on their way down; where they do not, such as with bulk copies, just how many."""
+    if l1 > 0 and l2 <= _PASSES_BY * l1:
+        to_l2, to_dram = significant(100 * l2 / l1), significant(100 * dram / l1)
+        return f"of 100 B asked of L1, {to_l2} B go on to L2 and {to_dram} B to DRAM"
+    return f"{format_si(l1, 'B')} asked of L1, {format_si(l2, 'B')} of L2, {format_si(dram, 'B')} of DRAM"
+
+
+def _shared_memory(kernel: KernelProfile) -> Iterator[Node]:
+    """How busy the pipes behind the memory queue are; bank conflicts are told by their own finding."""
+    busy = {pipe.name: pipe.fraction for pipe in kernel.pipes}
+    known = [(name, text) for name, text in _QUEUE_PIPES.items() if name in busy]
+    for name, text in known:
+        yield Node("cause", text, 100 * busy[name], "%")
+    if not known:
+        yield Node("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+    if kernel.shared_memory_per_block:
+        yield Node("cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory in each block")
+
+
+_QUEUE_PIPES = {
+    "lsu": "busy: LSU, the pipe of loads and stores, shared memory included",
+    "xu": "busy: XU, the pipe of special functions and conversions",
+}
+
+
+def pipe_nodes(kernel: KernelProfile) -> Iterator[Node]:
+    """Yield the three busiest pipes."""
+    busiest = sorted(kernel.pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
+    for pipe in busiest:
+        yield Node("cause", f"busy: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%")
+    if not busiest:
+        yield Node("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+
+
+def pipe_name(name: str) -> str:
+    """Write the name of an execution pipe: FMA, ALU, but tensor and uniform, which are words."""
+    return name if name in ("tensor", "uniform") else name.upper()

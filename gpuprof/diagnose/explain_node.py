@@ -1,0 +1,22 @@
+"""What an explanation is made of: steps with a number, words, and the steps below them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step of the explanation: a number with its unit, what it is, what it means, and the steps below it.
+
+    `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, note, line, missing; a
+    note is a finding with nothing to gain. Percentages run to 100. None: there is no number. What is `missing` says in
+    `detail` what would collect it.
+    """
+
+    kind: str
+    text: str
+    value: float | None = None
+    unit: str = ""
+    detail: str = ""
+    children: tuple[Node, ...] = ()
