@@ -1,0 +1,174 @@
+"""Hand-made launches for the rules: metrics named by what they mean, in percent, and what the rules say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.errors import DamagedInput
+from gpuprof.model.analyse import analyse
+from gpuprof.model.ceilings import Hardware
+from gpuprof.model.report import Dim3, FixedDetails, Instruction, Launch, LaunchDetails, NoDetails, RuleResult
+from gpuprof.model.session import Finding, KernelProfile, Session
+from tests import builders
+
+Values = dict[str, float]
+Histograms = dict[str, dict[str | int, float]]
+
+DURATION = "gpu__time_duration.sum"
+CLOCK = "sm__cycles_elapsed.avg.per_second"
+WAVES = "launch__waves_per_multiprocessor"
+REGISTERS = "launch__registers_per_thread"
+FULL_GRID = (864, 1, 1)
+"""Eight blocks for each of the 108 SMs of an A100."""
+
+_THROUGHPUT = {
+    "sm": "sm__throughput", "memory": "gpu__compute_memory_throughput", "dram": "gpu__dram_throughput",
+    "l2": "lts__throughput", "l1": "l1tex__throughput",
+}  # fmt: skip
+_CYCLES = ("fma", "alu", "fp64", "tensor")
+
+
+def busy(**percent: float) -> Values:
+    """Speed of light of units (sm, memory, dram, l2, l1), in percent."""
+    return {f"{_THROUGHPUT[unit]}.avg.pct_of_peak_sustained_elapsed": value for unit, value in percent.items()}
+
+
+def pipes(**percent: float) -> Values:
+    """Busy percent of execution pipes."""
+    return {pipe_metric(name): value for name, value in percent.items()}
+
+
+def pipe_metric(name: str) -> str:
+    kind = f"pipe_{name}_cycles_active" if name in _CYCLES else f"inst_executed_pipe_{name}"
+    return f"sm__{kind}.avg.pct_of_peak_sustained_elapsed"
+
+
+def stalls(**percent: float) -> Values:
+    """Warp states in percent; the rest of the warps were selected."""
+    shares = {"selected": 100.0 - sum(percent.values()), **percent}
+    return {stall_metric(reason): value / 10 for reason, value in shares.items()}
+
+
+def stall_metric(reason: str) -> str:
+    return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+
+
+ISSUE = "smsp__issue_active.avg.per_cycle_active"
+
+
+def issued(percent: float) -> Values:
+    """Issue slots used."""
+    return {ISSUE: percent / 100}
+
+
+def operations(**count: float) -> Values:
+    """Thread instructions by operation: `ffma=1e6`."""
+    return {builders.ADD.format(name): value for name, value in count.items()}
+
+
+def lasting(seconds: float = 1e-3, clock_hz: float = 1e9) -> Values:
+    """1 ms at 1 GHz: 108 SMs of an A100 can do 13.824 TFLOP/s of FP32 then, and 6.912 TFLOP/s of FP64."""
+    return {DURATION: seconds, CLOCK: clock_hz}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The code and the messages of a hand-made launch; a part that is a sentence is damaged, and says so."""
+
+    code: tuple[Instruction, ...] | str = ()
+    sources: Mapping[str, str] | str = field(default_factory=dict)
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        return ()
+
+    def source_files(self) -> Mapping[str, str]:
+        if isinstance(self.sources, str):
+            raise DamagedInput(self.sources)
+        return self.sources
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
+        if isinstance(self.code, str):
+            raise DamagedInput(self.code)
+        return tuple(
+            replace(one, counts={name: n for name, n in one.counts.items() if counts is None or name in counts})
+            for one in self.code
+        )
+
+    def machine_words(self) -> Mapping[int, int]:
+        return {}
+
+
+def told(rule: str, message: str) -> FixedDetails:
+    """The details of a text export with one message of NVIDIA's rules."""
+    return FixedDetails((RuleResult(rule, "section", "warning", "", message),))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A launch on an A100, to be diagnosed."""
+
+    values: Mapping[str, float]
+    histograms: Mapping[str, Mapping[str | int, float]] = field(default_factory=dict)
+    grid: Dim3 | None = FULL_GRID
+    block: Dim3 | None = (256, 1, 1)
+    details: LaunchDetails = field(default_factory=NoDetails)
+    name: str = "kernel"
+
+    def without(self, *names: str) -> Made:
+        """The same launch, those metrics and histograms not collected."""
+        return replace(
+            self,
+            values={name: value for name, value in self.values.items() if name not in names},
+            histograms={name: value for name, value in self.histograms.items() if name not in names},
+        )
+
+    def plus(self, *more: Mapping[str, float]) -> Made:
+        """The same launch with more metrics."""
+        values = dict(self.values)
+        for metrics in more:
+            values.update(metrics)
+        return replace(self, values=values)
+
+    def launch(self) -> Launch:
+        made = builders.launch(dict(self.values), dict(self.histograms), name=self.name, block=self.block)
+        return replace(made, grid=self.grid, details=self.details)
+
+    def profile(self) -> KernelProfile:
+        (kernel,) = session(self).kernels
+        return kernel
+
+    def findings(self, rule: str) -> list[Finding]:
+        """What that rule says of the launch."""
+        return [finding for finding in self.profile().findings if finding.rule == rule]
+
+    def finding(self, rule: str) -> Finding:
+        (found,) = self.findings(rule)
+        return found
+
+
+def made(
+    *parts: Mapping[str, float],
+    histograms: Mapping[str, Mapping[str | int, float]] | None = None,
+    grid: Dim3 | None = FULL_GRID,
+    block: Dim3 | None = (256, 1, 1),
+    details: LaunchDetails | None = None,
+    name: str = "kernel",
+) -> Made:
+    """A launch with all these metrics."""
+    return Made({}, histograms or {}, grid, block, details or NoDetails(), name).plus(*parts)
+
+
+def session(*launches: Made) -> Session:
+    """The diagnosed session of a report with these launches."""
+    report = builders.report(*(one.launch() for one in launches))
+    return diagnose(analyse([report], _hardware_of, "9.9"))
+
+
+_A100 = builders.a100()
+
+
+def _hardware_of(device: object) -> Hardware:
+    """Every launch here ran on an A100."""
+    return _A100

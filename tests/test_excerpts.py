@@ -1,0 +1,326 @@
+"""The code shown with a kernel, and the places that findings name, on programs of a few instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of, stall_metric
+from gpuprof.model.report import Instruction
+from gpuprof.model.session import Excerpt, KernelProfile, StallShare
+from tests.kernels import Made, Program, busy, issued, made, pipes, stalls
+
+FILE = "src/k.cu"
+TEXT = "\n".join(f"line {number};" for number in range(1, 101))
+LONG_SCOREBOARD = stall_metric("long_scoreboard", "sampled")
+BARRIER = stall_metric("barrier", "sampled")
+WAIT = stall_metric("wait", "sampled")
+NO_INSTRUCTION = stall_metric("no_instruction", "sampled")
+EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
+TOTAL = "memory_l2_theoretical_sectors_global"
+
+
+def at(
+    pc: int, line: int | None, sass: str = "FFMA R1, R2, R3, R4", file: str | None = FILE, **counts: float
+) -> Instruction:
+    """An instruction; counts by short name: samples, executed, and stall reasons."""
+    names = {"samples": SAMPLES, "executed": EXECUTED, "excess": EXCESS, "sectors": TOTAL}
+    found = {names.get(name) or stall_metric(name, "sampled"): value for name, value in counts.items()}
+    return Instruction(pc, sass, file if line is not None else None, line, found)
+
+
+def run(
+    *code: Instruction, sources: Mapping[str, str] | str | None = None, values: Mapping[str, float] | None = None
+) -> Made:
+    """A launch with that program and the totals of its counts, as a report has them."""
+    names = {name for one in code for name in one.counts}
+    totals = {name: sum(one.counts.get(name, 0.0) for one in code) for name in names}
+    per_pc: dict[str, dict[str | int, float]] = {
+        name: {one.pc: one.counts[name] for one in code if name in one.counts} for name in names
+    }
+    return made(
+        totals, values or {}, histograms=per_pc, details=Program(code, {FILE: TEXT} if sources is None else sources)
+    )
+
+
+def excerpts(*code: Instruction, sources: Mapping[str, str] | str | None = None) -> tuple[Excerpt, ...]:
+    return run(*code, sources=sources).profile().excerpts
+
+
+def source(*code: Instruction) -> list[Excerpt]:
+    return [excerpt for excerpt in excerpts(*code) if excerpt.language == "source"]
+
+
+def sass(*code: Instruction, sources: Mapping[str, str] | None = None) -> Excerpt:
+    (found,) = [excerpt for excerpt in excerpts(*code, sources=sources) if excerpt.language == "sass"]
+    return found
+
+
+def numbers(excerpt: Excerpt) -> list[int | None]:
+    return [line.number for line in excerpt.lines]
+
+
+# Source.
+
+
+def test_two_lines_are_shown_on_each_side_of_a_hot_one() -> None:
+    (found,) = source(at(0, 50, samples=10))
+    assert (found.file, found.weight, numbers(found)) == (FILE, "samples", [48, 49, 50, 51, 52])
+    assert [line.text for line in found.lines][:2] == ["line 48;", "line 49;"]
+    assert [line.share for line in found.lines] == [0, 0, 1, 0, 0]
+
+
+def test_excerpts_end_with_the_file() -> None:
+    (first, last) = source(at(0, 1, samples=10), at(16, 100, samples=5))
+    assert (numbers(first), numbers(last)) == ([1, 2, 3], [98, 99, 100])
+
+
+def test_places_that_touch_are_one_excerpt() -> None:
+    # 10 ± 2 and 15 ± 2: 12 and 13 are neighbours.
+    (found,) = source(at(0, 10, samples=10), at(16, 15, samples=5))
+    assert numbers(found) == list(range(8, 18))
+
+
+def test_places_with_a_line_between_them_stay_apart() -> None:
+    # 10 ± 2 and 16 ± 2: line 13 belongs to neither.
+    assert [numbers(found) for found in source(at(0, 10, samples=10), at(16, 16, samples=5))] == [
+        [8, 9, 10, 11, 12], [14, 15, 16, 17, 18],
+    ]  # fmt: skip
+
+
+def test_the_three_hottest_lines_are_shown() -> None:
+    code = [at(16 * line, line, samples=line) for line in (20, 40, 60, 80)]
+    assert [found.lines[2].number for found in source(*code)] == [40, 60, 80]
+
+
+def test_lines_of_hardly_any_weight_are_not_shown() -> None:
+    # 97 and 3 of 100, but 2 of 100 is under 3 %.
+    assert len(source(at(0, 20, samples=97), at(16, 40, samples=3))) == 2
+    assert len(source(at(0, 20, samples=98), at(16, 40, samples=2))) == 1
+
+
+def test_a_flat_profile_still_has_its_hottest_line() -> None:
+    code = [at(16 * line, line, samples=1) for line in range(1, 101)]
+    assert [numbers(found) for found in source(*code)] == [[1, 2, 3]]
+
+
+def test_a_line_weighs_what_all_its_instructions_do() -> None:
+    (found,) = source(at(0, 20, samples=30), at(16, 20, samples=30), at(32, 21, samples=40))
+    assert {line.number: line.share for line in found.lines} == {18: 0, 19: 0, 20: 0.6, 21: 0.4, 22: 0, 23: 0}
+
+
+def test_shares_of_all_lines_are_parts_of_the_whole_kernel() -> None:
+    # 40 of 100 samples lie in a file whose text the report has not.
+    code = (at(0, 20, samples=60), at(16, 7, file="other.h", samples=40))
+    found = [excerpt for excerpt in excerpts(*code) if excerpt.language == "source"]
+    assert [excerpt.file for excerpt in found] == [FILE]
+    assert sum(line.share for line in found[0].lines) == pytest.approx(0.6)
+
+
+def test_a_name_without_text_is_no_source() -> None:
+    found = excerpts(at(0, 20, samples=60), sources={FILE: ""})
+    assert [excerpt.language for excerpt in found] == ["sass"]
+
+
+def test_files_are_told_apart() -> None:
+    code = (at(0, 1, file="a.cu", samples=6), at(16, 1, file="b.cu", samples=4))
+    found = [one for one in excerpts(*code, sources={"a.cu": "a1\na2", "b.cu": "b1"}) if one.language == "source"]
+    assert [(one.file, [line.text for line in one.lines]) for one in found] == [
+        ("a.cu", ["a1", "a2"]),
+        ("b.cu", ["b1"]),
+    ]
+
+
+def test_a_line_that_the_text_has_not_is_left_out() -> None:
+    (found,) = [one for one in excerpts(at(0, 20, samples=6), at(16, 2, samples=4), sources={FILE: "1\n2\n3"})
+                if one.language == "source"]  # fmt: skip
+    assert numbers(found) == [1, 2, 3]
+    assert sum(line.share for line in found.lines) == pytest.approx(0.4)
+
+
+def test_without_samples_executed_instructions_weigh() -> None:
+    (found,) = source(at(0, 20, executed=30), at(16, 21, executed=10))
+    assert found.weight == "executed instructions"
+    assert [line.share for line in found.lines] == [0, 0, 0.75, 0.25, 0, 0]
+
+
+def test_samples_go_before_executed_instructions() -> None:
+    (found,) = source(at(0, 20, executed=1000, samples=1), at(16, 21, executed=10, samples=3))
+    assert found.weight == "samples"
+    assert {line.number: line.share for line in found.lines if line.share} == {20: 0.25, 21: 0.75}
+
+
+def test_the_reasons_of_a_line_are_shares_of_its_own_samples() -> None:
+    # Of 20 states at line 20: 12, 5 and 2, and a fourth reason that is not shown.
+    code = (
+        at(0, 20, samples=15, long_scoreboard=12, barrier=3),
+        at(16, 20, samples=5, barrier=2, no_instruction=2, wait=1),
+        at(32, 21, samples=80, wait=80),
+    )
+    (found,) = source(*code)
+    hot = next(line for line in found.lines if line.number == 20)
+    assert hot.stalls == (
+        StallShare("long_scoreboard", 0.6), StallShare("barrier", 0.25), StallShare("no_instruction", 0.1),
+    )  # fmt: skip
+    assert next(line for line in found.lines if line.number == 19).stalls == ()
+
+
+def test_long_lines_are_cut() -> None:
+    texts = {FILE: f"{'x' * 400}\n{'y' * 401}\n{'z' * 100_000}"}
+    (found,) = [one for one in excerpts(at(0, 2, samples=1), sources=texts) if one.language == "source"]
+    assert [len(line.text) for line in found.lines] == [400, 400, 400]
+    assert [line.text[-1] for line in found.lines] == ["x", "…", "…"]
+
+
+# SASS.
+
+
+def test_five_instructions_are_shown_on_each_side_of_the_hottest() -> None:
+    code = [at(16 * index, 20, f"I{index}", samples=100 if index == 10 else 1) for index in range(20)]
+    found = sass(*code)
+    assert [line.text for line in found.lines] == [f"I{index}" for index in range(5, 16)]
+    assert [line.pc for line in found.lines] == [16 * index for index in range(5, 16)]
+    assert found.lines[5].share == pytest.approx(100 / 119)
+    assert found.file == FILE and {line.number for line in found.lines} == {20}
+
+
+def test_sass_ends_with_the_program() -> None:
+    code = [at(16 * index, None, f"I{index}", samples=9 if index == 1 else 1) for index in range(4)]
+    found = sass(*code)
+    assert [line.text for line in found.lines] == ["I0", "I1", "I2", "I3"]
+    assert found.file is None
+    assert sum(line.share for line in found.lines) == pytest.approx(1)
+
+
+def test_instructions_without_text_are_no_sass() -> None:
+    assert [one.language for one in excerpts(at(0, 20, "???", samples=1), at(16, 20, "", samples=2))] == ["source"]
+
+
+def test_long_instructions_are_cut() -> None:
+    (line,) = sass(at(0, 20, "X" * 500, samples=1)).lines
+    assert len(line.text) == 400 and line.text.endswith("…")
+
+
+# Nothing to show.
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        pytest.param(made(busy(dram=50)), id="no program"),
+        pytest.param(run(), id="an empty program"),
+        pytest.param(run(at(0, 20)), id="nothing counted"),
+        pytest.param(run(at(0, 20, samples=0, executed=0)), id="nothing executed"),
+        pytest.param(made(details=Program((at(0, 20, samples=5),), {FILE: TEXT})), id="no counts by instruction"),
+    ],
+)
+def test_without_weighed_code_nothing_is_shown(launch: Made) -> None:
+    assert launch.profile().excerpts == ()
+
+
+def gaps(kernel: KernelProfile) -> list[tuple[str, str]]:
+    return [(gap.what, gap.why) for gap in kernel.missing if "source" in gap.what or "SASS" in gap.what]
+
+
+def damaged(code: str | None = None, sources: str | None = None) -> Made:
+    """A launch with excess sectors whose program or source text cannot be read, for that reason."""
+    load = at(0, 20, "LDG.E R2, [R4.64]", samples=5, excess=3, sectors=4)
+    return replace(run(load, values=busy(dram=50)), details=Program(code or (load,), sources or {FILE: TEXT}))
+
+
+def test_a_damaged_program_is_missing_with_its_reason_and_the_findings_stay() -> None:
+    kernel = damaged(code="the program is cut off at byte 12").profile()
+    assert kernel.excerpts == ()
+    assert gaps(kernel) == [("source and SASS", "the program is cut off at byte 12")]
+    (found,) = [finding for finding in kernel.findings if finding.rule == "uncoalesced-global"]
+    assert found.location is None and found.gain_kernel == pytest.approx(0.375)
+
+
+def test_damaged_source_text_is_missing_with_its_reason_and_the_sass_stays() -> None:
+    kernel = damaged(sources="source file 1 is no text").profile()
+    assert [excerpt.language for excerpt in kernel.excerpts] == ["sass"]
+    assert [why for _, why in gaps(kernel)] == ["source file 1 is no text"]
+
+
+def test_whole_code_is_not_missing() -> None:
+    assert gaps(damaged().profile()) == []
+
+
+# The places that findings name.
+
+
+def place(launch: Made, rule: str) -> tuple[object, ...] | None:
+    location = launch.finding(rule).location
+    return (location.file, location.line, location.pc, location.sass, location.share) if location is not None else None
+
+
+def test_a_place_is_the_line_with_most_excess_and_its_heaviest_instruction() -> None:
+    # Line 20 has 30 + 35 of 100 in two instructions, line 21 has 35 in one.
+    code = (
+        at(0, 20, "LDG.E R2, [R4.64]", excess=30, sectors=40, samples=1),
+        at(16, 20, "LDG.E R3, [R6.64]", excess=35, sectors=40, samples=1),
+        at(32, 21, "LDG.E R5, [R8.64]", excess=35, sectors=500, samples=900),
+    )
+    found = place(run(*code, values=busy(dram=50)), "uncoalesced-global")
+    assert found == (FILE, 20, 16, "LDG.E R3, [R6.64]", pytest.approx(0.65))
+
+
+def test_without_line_numbers_the_place_is_an_instruction() -> None:
+    code = (at(0, None, "I0", excess=3, sectors=9, samples=1), at(16, None, "I1", excess=7, sectors=9, samples=1))
+    assert place(run(*code), "uncoalesced-global") == (None, None, 16, "I1", 0.7)
+
+
+def test_a_place_without_sass_is_a_line() -> None:
+    found = place(run(at(0, 20, "???", excess=3, sectors=9, samples=1)), "uncoalesced-global")
+    assert found == (FILE, 20, 0, None, 1.0)
+
+
+def test_a_wait_is_placed_where_most_of_its_samples_are() -> None:
+    code = (at(0, 20, samples=90, long_scoreboard=10, wait=80), at(16, 21, "BAR.SYNC", samples=40, barrier=40))
+    launch = run(*code, values={**stalls(barrier=40), **issued(20)})
+    assert place(launch, "barrier-wait") == (FILE, 21, 16, "BAR.SYNC", 1.0)
+
+
+def test_a_pipe_is_placed_where_most_of_its_instructions_run() -> None:
+    code = (
+        at(0, 20, "@P0 FFMA R1, R2, R3, R4", executed=10, samples=1),
+        at(16, 21, "@!PT FMUL R1, R2, R3;", executed=30, samples=1),
+        at(32, 22, "LDG.E R1, [R2.64]", executed=900, samples=50),
+    )
+    found = place(run(*code, values=pipes(fma=70)), "fp32-compute-bound")
+    assert found == (FILE, 21, 16, "@!PT FMUL R1, R2, R3;", 0.75)
+
+
+def test_without_a_matching_instruction_a_finding_has_no_place() -> None:
+    launch = run(at(0, 20, "LDG.E R1, [R2.64]", executed=900, samples=50), values=pipes(fma=70))
+    assert place(launch, "fp32-compute-bound") is None
+
+
+@pytest.mark.parametrize(
+    ("sass_text", "opcode"),
+    [
+        ("LDG.E.S8 R20, [R30.64]", "LDG.E.S8"),
+        ("@!P0 LDG.E R2, [R4.64]", "LDG.E"),
+        ("@P5   LDGSTS.E.BYPASS.LTC128B.128 [R99][R94.64]", "LDGSTS.E.BYPASS.LTC128B.128"),
+        ("EXIT;", "EXIT"),
+        ("@P0", ""),
+        ("", ""),
+    ],
+)
+def test_an_opcode_is_told_from_its_guard(sass_text: str, opcode: str) -> None:
+    assert opcode_of(sass_text) == opcode
+
+
+@pytest.mark.parametrize(
+    ("reason", "family", "metric"),
+    [
+        ("wait", "counter", "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"),
+        ("wait", "sampled", "smsp__pcsamp_warps_issue_stalled_wait"),
+        ("no_instruction", "sampled", "smsp__pcsamp_warps_issue_stalled_no_instructions"),
+        ("no_instruction", "sampled-not-issued", "smsp__pcsamp_warps_issue_stalled_no_instructions_not_issued"),
+    ],
+)
+def test_a_stall_reason_names_its_metric(reason: str, family: str, metric: str) -> None:
+    assert stall_metric(reason, family) == metric

@@ -1,0 +1,446 @@
+"""What comes first, within a kernel and over the run, and equal launches as one; whatever the numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.grouping import grouped, percentile
+from gpuprof.diagnose.ranking import in_order, ranking
+from gpuprof.diagnose.registry import RULES
+from gpuprof.diagnose.rule import Rule, finding_of
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
+from gpuprof.model.analyse import analyse
+from gpuprof.model.report import DictMetrics, Launch, Metric
+from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Finding, KernelProfile, Ranked, Session
+from gpuprof.present.json_out import session_lines
+from tests import builders, hand_made
+from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
+from tests.test_rules import EXAMPLES, EXCESS, TOTAL, Example, verdict
+
+
+def found(
+    rule: str, gain: float | None, severity: str = "medium", confidence: str = "measured", total: float | None = None
+) -> Finding:
+    return hand_made.finding(rule, gain, severity=severity, confidence=confidence, gain_total=total)
+
+
+def kernel(number: int, *findings: Finding, duration: float | None = 1e-3, share: float | None = 0.5) -> KernelProfile:
+    return hand_made.kernel(number, *findings, duration_s=duration, time_total_s=duration, time_share=share)
+
+
+def rules(findings: tuple[Finding, ...]) -> list[str]:
+    return [finding.rule for finding in findings]
+
+
+# Within a kernel.
+
+
+def test_severity_goes_before_gain() -> None:
+    ordered = in_order(
+        (found("tail-effect", 0.9, "low"), found("small-grid", 0.2, "high"), found("constant-miss", 0.5, "medium"))
+    )
+    assert rules(ordered) == ["small-grid", "constant-miss", "tail-effect"]
+
+
+def test_of_one_severity_the_largest_gain_leads() -> None:
+    ordered = in_order((found("tail-effect", 0.12), found("small-grid", 0.15), found("constant-miss", None)))
+    assert rules(ordered) == ["small-grid", "tail-effect", "constant-miss"]
+
+
+def test_what_is_measured_leads_what_is_inferred_with_a_little_more_gain() -> None:
+    # 0.15 · 1.0 against 0.2 · 0.6 = 0.12
+    ordered = in_order((found("small-grid", 0.2, "medium", "inferred"), found("barrier-wait", 0.15)))
+    assert rules(ordered) == ["barrier-wait", "small-grid"]
+
+
+def test_a_defect_leads_a_limit_with_a_little_more_gain() -> None:
+    # 0.17 · 1.0 against 0.2 · 0.8 = 0.16
+    ordered = in_order((found("l2-bandwidth", 0.2), found("barrier-wait", 0.17)))
+    assert rules(ordered) == ["barrier-wait", "l2-bandwidth"]
+
+
+def test_a_kernel_near_its_roof_is_told_so_before_its_small_findings_and_after_the_others() -> None:
+    ordered = in_order(
+        (
+            found("short-kernel", None, "info"),
+            found("tail-effect", 0.05, "low"),
+            found("dram-bandwidth", 0.04, "info"),
+            found("barrier-wait", 0.1, "medium"),
+        )
+    )
+    assert rules(ordered) == ["barrier-wait", "dram-bandwidth", "tail-effect", "short-kernel"]
+
+
+def test_a_full_dram_comes_first_of_a_diagnosed_kernel() -> None:
+    # 7 % are left until DRAM is full: no wait and no gap of occupancy gains more.
+    near_roof = made(busy(dram=93, sm=10), stalls(drain=50), issued(10), {REGISTERS: 64.0})
+    findings = near_roof.profile().findings
+    assert findings[0].rule == "dram-bandwidth" and findings[0].severity == "info"
+    assert len(findings) > 1 and all((one.gain_kernel or 0) <= 0.0701 for one in findings)
+    assert all(one.severity in ("low", "info") for one in findings)
+
+
+# Over the run.
+
+
+def test_the_run_is_ranked_by_time_saved() -> None:
+    # 0.3 of a tenth of the run, 0.12 of nine tenths: 3 % and 10.8 %.
+    kernels = (
+        kernel(0, found("small-grid", 0.3, "high", total=0.03), share=0.1),
+        kernel(1, found("constant-miss", 0.12, total=0.108), share=0.9),
+    )
+    assert ranking(kernels) == (Ranked(1, "constant-miss", 0.108), Ranked(0, "small-grid", 0.03))
+
+
+def test_trust_weighs_over_the_run_as_within_a_kernel() -> None:
+    # 0.2 · 0.3 for a guess, 0.1 · 1 for what is measured; 0.12 · 0.8 for a limit.
+    kernels = (
+        kernel(
+            0,
+            found("low-occupancy", 0.4, "low", "guess", total=0.2),
+            found("dram-bandwidth", 0.24, total=0.12),
+            found("barrier-wait", 0.2, "high", total=0.1),
+        ),
+    )
+    assert [ranked.rule for ranked in ranking(kernels)] == ["barrier-wait", "dram-bandwidth", "low-occupancy"]
+
+
+def test_remarks_are_not_ranked() -> None:
+    assert ranking((kernel(0, found("dram-bandwidth", 0.1, "info", total=0.05)),)) == ()
+
+
+def test_kernels_without_durations_come_last_by_severity() -> None:
+    kernels = (
+        kernel(0, found("tail-effect", 0.15, "medium"), duration=None, share=None),
+        kernel(1, found("small-grid", 0.9, "high"), duration=None, share=None),
+        kernel(2, found("constant-miss", 0.04, "low", total=0.001), share=0.02),
+    )
+    assert [(ranked.kernel, ranked.gain_total) for ranked in ranking(kernels)] == [(2, 0.001), (1, None), (0, None)]
+
+
+def test_equal_findings_keep_the_order_of_their_kernels() -> None:
+    kernels = tuple(kernel(number, found("small-grid", 0.4, "high", total=0.1)) for number in (3, 0, 2, 1))
+    assert [ranked.kernel for ranked in ranking(kernels)] == [0, 1, 2, 3]
+
+
+def test_a_diagnosed_run_weighs_gains_by_share() -> None:
+    # 3 ms and 1 ms: 60 % of 50 % of three quarters, and 90 % of 50 % of one quarter.
+    long = made(busy(dram=50), lasting(3e-3), {TOTAL: 1000.0, EXCESS: 600.0})
+    short = made(busy(dram=50), lasting(1e-3), {TOTAL: 1000.0, EXCESS: 900.0}, grid=(1080, 1, 1))
+    run = session(short, long)
+    ranked = [one for one in run.ranking if one.rule == "uncoalesced-global"]
+    assert [one.kernel for one in ranked] == [1, 0]
+    assert [one.gain_total for one in ranked] == [pytest.approx(0.225), pytest.approx(0.1125)]
+
+
+# Groups of equal launches.
+
+
+def run_of(*durations: float | None, names: str = "") -> Session:
+    """Launches of those durations, named by the letters (all alike without), each with a gain of 10 %."""
+    total = sum(duration or 0.0 for duration in durations)
+    kernels = []
+    for number, duration in enumerate(durations):
+        share = duration / total if duration is not None and total else None
+        finding = found("barrier-wait", 0.1, total=0.1 * share if share is not None else None)
+        made_kernel = kernel(number, finding, duration=duration, share=share)
+        kernels.append(replace(made_kernel, demangled=names[number] if names else "same"))
+    return replace(hand_made.session(), kernels=tuple(kernels), ranking=ranking(tuple(kernels)))
+
+
+def test_equal_launches_become_one_kernel_of_their_total_time() -> None:
+    run = run_of(1.0, 2.0, 4.0, 3.0, names="aaba")
+    together = grouped(run)
+    # Launch 1 has the median of 1, 2 and 3 s: 6 of 10 s.
+    first, second = together.kernels
+    assert (first.id, first.launches, first.time_total_s, first.duration_s) == (1, 3, 6.0, 2.0)
+    assert first.time_share == pytest.approx(0.6)
+    assert (second.id, second.launches, second.duration_percentiles_s) == (2, 1, None)
+    assert second == run.kernels[2]
+
+
+def test_gains_of_a_group_are_those_of_its_share() -> None:
+    together = grouped(run_of(1.0, 2.0, 4.0, 3.0, names="aaba"))
+    (finding,) = together.kernels[0].findings
+    assert finding.gain_kernel == 0.1
+    assert finding.gain_total == pytest.approx(0.06)
+    assert [(ranked.kernel, ranked.rule) for ranked in together.ranking] == [(1, "barrier-wait"), (2, "barrier-wait")]
+    assert [ranked.gain_total for ranked in together.ranking] == [pytest.approx(0.06), pytest.approx(0.04)]
+
+
+def test_the_spread_of_a_group_is_by_nearest_rank() -> None:
+    # 20 launches of 1 to 20 s: rank 10, 19 (95 % of 20) and 20 (99 % of 20 is 19.8).
+    together = grouped(run_of(*(float(number) for number in range(20, 0, -1))))
+    assert together.kernels[0].duration_percentiles_s == DurationSpread(1.0, 10.0, 19.0, 20.0, 20.0)
+    assert together.kernels[0].duration_s == 10.0
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [
+        ([15.0, 20.0, 35.0, 40.0, 50.0], 5, 15.0),
+        ([15.0, 20.0, 35.0, 40.0, 50.0], 30, 20.0),
+        ([15.0, 20.0, 35.0, 40.0, 50.0], 40, 20.0),
+        ([15.0, 20.0, 35.0, 40.0, 50.0], 50, 35.0),
+        ([15.0, 20.0, 35.0, 40.0, 50.0], 100, 50.0),
+        ([7.0], 1, 7.0),
+        ([7.0], 99, 7.0),
+        ([1.0, 2.0], 50, 1.0),
+        ([1.0, 2.0], 51, 2.0),
+    ],
+)
+def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
+    values: list[float], percent: int, expected: float
+) -> None:
+    assert percentile(values, percent) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"grid": (1, 1, 1)}, {"block": (64, 1, 1)}, {"demangled": "other"}, {"ranges": ("step",)}, {"device": 1},
+        {"source": 1},
+    ],
+)  # fmt: skip
+def test_launches_that_differ_stay_apart(change: dict[str, object]) -> None:
+    first, second = run_of(1.0, 2.0).kernels
+    run = replace(hand_made.session(), kernels=(first, replace(second, **change)))  # type: ignore[arg-type]
+    assert grouped(run) is run
+
+
+def test_a_run_without_equal_launches_comes_back_as_it_is() -> None:
+    run = run_of(1.0, 2.0, 3.0, names="abc")
+    assert grouped(run) is run
+
+
+def test_launches_without_durations_are_grouped_without_a_spread() -> None:
+    (together,) = grouped(run_of(None, None)).kernels
+    assert (together.id, together.launches) == (0, 2)
+    assert (together.time_total_s, together.time_share, together.duration_percentiles_s) == (None, None, None)
+    assert together.findings[0].gain_total is None
+
+
+def test_launches_with_and_without_durations_are_one_group_of_what_is_known() -> None:
+    (together,) = grouped(run_of(None, 3.0, 1.0)).kernels
+    assert (together.launches, together.time_total_s, together.id) == (3, 4.0, 2)
+    assert together.duration_percentiles_s == DurationSpread(1.0, 1.0, 3.0, 3.0, 3.0)
+
+
+def test_grouping_twice_changes_nothing_more() -> None:
+    once = grouped(run_of(1.0, 2.0, 4.0, 3.0, names="aaba"))
+    assert grouped(once) is once
+
+
+# Whatever the numbers.
+
+GAINS = st.none() | st.floats(-0.5, 1.5)
+SHARES = st.none() | st.floats(0, 1)
+FINDINGS = st.builds(
+    found,
+    st.sampled_from([rule.id for rule in RULES] + ["of-another-version"]),
+    st.none() | st.floats(0, 1),
+    st.sampled_from(SEVERITIES),
+    st.sampled_from(CONFIDENCES),
+    SHARES,
+)
+KERNELS = st.lists(st.lists(FINDINGS, max_size=6), max_size=6).map(
+    lambda lists: tuple(kernel(number, *findings) for number, findings in enumerate(lists))
+)
+DURATIONS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.none() | st.floats(1e-6, 1e3)), min_size=1, max_size=12
+)  # fmt: skip
+
+
+@given(st.sampled_from(RULES), GAINS, st.sampled_from(CONFIDENCES), st.booleans(), SHARES)
+def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
+    rule: Rule, gain: float | None, confidence: str, settled: bool, share: float | None
+) -> None:
+    one = finding_of(rule, verdict(gain, confidence, settled), share)
+    if gain is None:
+        assert one.gain_kernel is None and one.gain_total is None and one.severity == "info"
+        return
+    assert one.gain_kernel is not None and 0 <= one.gain_kernel <= 1
+    assert one.gain_total == (one.gain_kernel * share if share is not None else None)
+
+
+@given(KERNELS)
+def test_the_ranking_is_a_permutation_of_all_that_is_no_remark(kernels: tuple[KernelProfile, ...]) -> None:
+    expected = [
+        Ranked(one.id, finding.rule, finding.gain_total)
+        for one in kernels
+        for finding in one.findings
+        if finding.severity != "info"
+    ]
+    assert Counter(ranking(kernels)) == Counter(expected)
+
+
+@given(st.lists(FINDINGS, max_size=8))
+def test_findings_in_order_are_the_same_findings_with_severities_in_order(findings: list[Finding]) -> None:
+    ordered = in_order(findings)
+    assert Counter(map(repr, ordered)) == Counter(map(repr, findings))
+    alarms = [SEVERITIES.index(one.severity) for one in ordered if one.severity != "info"]
+    assert alarms == sorted(alarms)
+    assert in_order(ordered) == ordered
+
+
+@given(DURATIONS)
+def test_grouping_keeps_time_launches_shares_and_gains(launches: list[tuple[str, float | None]]) -> None:
+    run = run_of(*(duration for _, duration in launches), names="".join(name for name, _ in launches))
+    together = grouped(run)
+
+    def sums(one: Session) -> list[float]:
+        totals = [kernel.time_total_s or 0.0 for kernel in one.kernels]
+        shares = [kernel.time_share or 0.0 for kernel in one.kernels]
+        gains = [finding.gain_total or 0.0 for kernel in one.kernels for finding in kernel.findings]
+        return [math.fsum(totals), math.fsum(shares), math.fsum(gains), sum(kernel.launches for kernel in one.kernels)]
+
+    assert sums(together) == pytest.approx(sums(run))
+    assert len({one.id for one in together.kernels}) == len(together.kernels) == len({name for name, _ in launches})
+    for one in together.kernels:
+        spread = one.duration_percentiles_s
+        if spread is not None:
+            assert spread.min <= spread.p50 <= spread.p95 <= spread.p99 <= spread.max
+            assert one.duration_s == spread.p50
+
+
+class Asked(DictMetrics):
+    """Metrics that remember which names were asked for."""
+
+    def __init__(self, values: dict[str, float], names: set[str]) -> None:
+        super().__init__({name: Metric(value, "") for name, value in values.items()})
+        self.names_asked = names
+
+    def number(self, name: str) -> float | None:
+        self.names_asked.add(name)
+        return super().number(name)
+
+
+def names_of_metrics() -> list[str]:
+    """Every metric that the profile and the rules ask for on any example, and on a launch that has none of them."""
+    names: set[str] = set()
+    for example in (*EXAMPLES, replace(EXAMPLES[0], launch=made())):
+        launch = example.launch.launch()
+        asked = replace(launch, metrics=Asked(dict(example.launch.values), names))
+        diagnose(analyse([builders.report(asked)], builders.hardware_of, "9.9"))
+        names.update(example.launch.values)
+    return sorted(names)
+
+
+NAMES = names_of_metrics()
+OPCODES = (
+    "FFMA", "FADD", "FMUL", "IMAD", "IMAD.WIDE", "DFMA", "DADD", "MUFU.RCP64H", "LDG.E.U8", "LDG.E", "STG.E.128",
+    "LDGDEPBAR", "HMMA.16816.F32", "IADD3", "HFMA2.MMA", "", "@P0", "?",
+)  # fmt: skip
+USUAL = st.sampled_from((0.0, 1.0, 0.5, 10.0, 32.0, 50.0, 75.0, 100.0, 1e6)) | st.floats(0, 100)
+EXTREME = st.sampled_from((-1.0, -100.0, 1e-300, 1e18, -1e18, 1e300, -1e300)) | st.floats(
+    allow_nan=False, allow_infinity=False
+)
+SIZES = st.none() | st.tuples(*[st.integers(1, 2**31 - 1)] * 3)
+
+
+def launches(values: st.SearchStrategy[float]) -> st.SearchStrategy[Launch]:
+    """Launches with any of the metrics and opcodes, any grid and any block."""
+    return st.builds(
+        lambda metrics, warp, thread, grid, block: replace(
+            builders.launch(metrics, {WARP_OPCODES: warp, THREAD_OPCODES: thread}, block=block), grid=grid
+        ),
+        st.dictionaries(st.sampled_from(NAMES), values, max_size=60),
+        st.dictionaries(st.sampled_from(OPCODES), values, max_size=6),
+        st.dictionaries(st.sampled_from(OPCODES), values, max_size=3),
+        SIZES,
+        SIZES,
+    )
+
+
+def assert_sound(run: Session) -> None:
+    """Gains are fractions, shares are applied, the order holds, and no text shows what is no number."""
+    for one in run.kernels:
+        assert in_order(one.findings) == one.findings
+        for finding in one.findings:
+            if finding.gain_kernel is not None:
+                assert 0 <= finding.gain_kernel <= 1
+                expected = finding.gain_kernel * one.time_share if one.time_share is not None else None
+                assert finding.gain_total == expected
+            assert finding.severity in SEVERITIES and finding.confidence in CONFIDENCES
+            assert finding.headline and finding.why and finding.advice and finding.evidence
+    wanted = sum(finding.severity != "info" for one in run.kernels for finding in one.findings)
+    assert len(run.ranking) == wanted
+
+
+def test_the_rules_ask_for_many_metrics() -> None:
+    assert len(NAMES) > 150 and {DURATION, WAVES, TOTAL} <= set(NAMES)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(launches(USUAL), min_size=1, max_size=3))
+def test_any_subset_of_metrics_gives_sound_findings(some: list[Launch]) -> None:
+    run = diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9"))
+    assert_sound(run)
+    text = "".join(
+        finding.headline + finding.why + finding.advice for one in run.kernels for finding in one.findings
+    ).split()
+    assert not {"nan", "inf", "None"} & set(text)
+    json.loads("\n".join(session_lines(run)), parse_constant=pytest.fail)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(launches(USUAL | EXTREME), min_size=1, max_size=2))
+def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
+    assert_sound(diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9")))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({REGISTERS: -1.0}, id="registers below zero"),
+        pytest.param({REGISTERS: 75.0, "launch__block_size": 1e-300}, id="a block of nearly no thread"),
+        pytest.param({REGISTERS: 1.0, "launch__block_size": -1.0}, id="a block below zero"),
+        pytest.param({REGISTERS: 0.0, "launch__shared_mem_per_block_driver": -1.0}, id="shared memory below zero"),
+        pytest.param(
+            {"launch__shared_mem_per_block_static": 1.7e308, "launch__shared_mem_per_block_dynamic": 1.7e308},
+            id="shared memory beyond numbers",
+        ),
+        pytest.param({"sm__cycles_elapsed.avg": 1.0, CLOCK: 5e-324}, id="a clock of nearly nothing"),
+        pytest.param(
+            {"sm__maximum_warps_per_active_cycle_pct": 0.0, "sm__warps_active.avg.pct_of_peak_sustained_active": -50.0},
+            id="occupancy below zero",
+        ),
+        pytest.param(
+            {"sass__inst_executed_local_stores": 5.0, "sass__inst_executed_global_stores": -5.0},
+            id="instructions that cancel out",
+        ),
+    ],
+)
+def test_numbers_that_no_gpu_has_are_no_traceback(values: dict[str, float]) -> None:
+    assert_sound(session(made(values)))
+
+
+def odd(example: Example) -> st.SearchStrategy[Made]:
+    """The launch of an example, some of its own metrics replaced by odd numbers."""
+    changes = st.dictionaries(st.sampled_from(sorted(example.launch.values) or [WAVES]), USUAL | EXTREME, max_size=4)
+    return changes.map(example.launch.plus)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(EXAMPLES).flatmap(odd))
+def test_a_rule_that_speaks_survives_odd_numbers(launch: Made) -> None:
+    assert_sound(session(launch))
+
+
+def test_unknown_gpus_are_diagnosed_too() -> None:
+    device = replace(builders.A100, name="GPU of the future", compute_capability="99.0", pci_id=None, sm_count=None)
+    for example in EXAMPLES:
+        report = builders.report(example.launch.launch(), device=device)
+        assert_sound(diagnose(analyse([report], builders.hardware_of, "9.9")))
+
+
+def test_a_kernel_with_every_pipe_full_is_diagnosed() -> None:
+    assert_sound(session(made(pipes(fma=90, alu=90, fp64=90, tensor=90, xu=90), busy(sm=95))))

@@ -1,0 +1,945 @@
+"""Every rule on launches made by hand: where it speaks, with which numbers, and where it keeps silent."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from gpuprof.diagnose import access, compute, latency, launch, limits
+from gpuprof.diagnose.registry import RULES, rule_named
+from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, Verdict, finding_of
+from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.session import CONFIDENCES, SEVERITIES, Evidence, Finding
+from tests.kernels import (
+    CLOCK,
+    DURATION,
+    REGISTERS,
+    WAVES,
+    Histograms,
+    Made,
+    busy,
+    issued,
+    lasting,
+    made,
+    operations,
+    pipe_metric,
+    pipes,
+    stall_metric,
+    stalls,
+    told,
+)
+
+TOTAL = "memory_l2_theoretical_sectors_global"
+EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
+IDEAL = "memory_l2_theoretical_sectors_global_ideal"
+PER_SECTOR_LOAD = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
+PER_SECTOR_STORE = "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"
+LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+LOAD_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
+REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+SHARED_WAVES = "memory_l1_wavefronts_shared"
+SHARED_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+LOCAL_LOADS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
+LOCAL_STORES = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
+LOCAL_LOADS_RUN = "sass__inst_executed_local_loads"
+LOCAL_STORES_RUN = "sass__inst_executed_local_stores"
+GLOBAL_LOADS_RUN = "sass__inst_executed_global_loads"
+GLOBAL_STORES_RUN = "sass__inst_executed_global_stores"
+HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
+DEVICE = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
+L2_ATOMICS = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
+SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
+THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
+ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
+REPORTED_OCCUPANCY = "sm__maximum_warps_per_active_cycle_pct"
+
+SHARED_4K = {"launch__shared_mem_per_block_static": 4096.0, "launch__shared_mem_per_block_dynamic": 0.0}
+REPORTED_LIMITS = {
+    f"launch__occupancy_limit_{name}": value
+    for name, value in (("registers", 4.0), ("shared_mem", 32.0), ("warps", 8.0), ("blocks", 32.0))
+}
+HALF_OCCUPANCY = {REGISTERS: 64.0}
+"""8 warps a block, 2048 registers a warp: 8 warps in each quarter of the SM, so 4 blocks and 32 of 64 warps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A launch on which a rule speaks, and what it must say. Without any one of `needs` it must be silent."""
+
+    rule: str
+    what: str
+    launch: Made
+    gain: float | None
+    severity: str
+    confidence: str
+    says: str
+    needs: tuple[str, ...] = ()
+
+
+BANDWIDTH = (
+    # 70 % busy: 30 % of the time is left until DRAM is full.
+    Example("dram-bandwidth", "busy", made(busy(dram=70, l2=40, l1=30, sm=20)), 0.30, "medium", "measured", "70 %",
+            (*busy(dram=0),)),
+    # 1.35 GB in 1 ms.
+    Example("dram-bandwidth", "near its roof", made(busy(dram=90, l2=40), lasting(), {"dram__bytes.sum": 1.35e9}),
+            0.10, "info", "measured", "1.35 TB/s, 90 %", (*busy(dram=0),)),
+    # DRAM stays at 30 %.
+    Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50)), 0.70, "medium", "inferred", "75 %",
+            (*busy(l2=0),)),
+    # 2 · 2.7648e9 FLOP in 1 ms of 13.824 TFLOP/s: 40 % of the FP32 peak stays, more than DRAM's 30 %.
+    Example("l2-bandwidth", "with arithmetic below it",
+            made(busy(dram=30, l2=75, l1=50), lasting(), operations(ffma=2.7648e9, fadd=0, fmul=0)),
+            0.60, "medium", "inferred", "75 %"),
+    # L2 stays at 35 %.
+    Example("l1-bandwidth", "busy", made(busy(dram=20, l2=35, l1=85)), 0.65, "medium", "inferred", "85 %",
+            (*busy(l1=0),)),
+    # The basic set: memory is 70 % busy, and neither DRAM (10 %) nor L2 (30 %) explains it.
+    Example("l1-bandwidth", "by memory as a whole", made(busy(memory=70, dram=10, l2=30)), 0.70, "medium", "inferred",
+            "70 %", (*busy(memory=0),)),
+    # 80 of 20: four passes a request; L2 stays at 30 %.
+    Example("l1-bandwidth", "by its data pipe",
+            made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 20.0}, SHARED_4K), 0.70, "medium", "inferred",
+            "80 % busy with loads and stores, global and shared together, at 4 passes a request", (WAVEFRONTS,)),
+    # L2 stays at 20 %.
+    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.80, "medium", "inferred",
+            "70 %", (SHARED_BUSY,)),
+    # 300 of 1000 misses × 50 %.
+    Example("host-memory-traffic", "a third of the misses", made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0}),
+            0.15, "medium", "measured", "30 %", (HOST, DEVICE)),
+)  # fmt: skip
+
+ACCESS = (
+    # 600 of 1000 sectors × DRAM's 50 %.
+    Example("uncoalesced-global", "by excess counters", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 600.0}),
+            0.30, "high", "measured", "60 % of 1\u202f000 sectors", (TOTAL, EXCESS)),
+    # 1000 − 700 of 1000 × 50 %.
+    Example("uncoalesced-global", "by the ideal number", made(busy(dram=50), {TOTAL: 1000.0, IDEAL: 700.0}),
+            0.15, "medium", "measured", "30 %", (TOTAL, IDEAL)),
+    # 24 of 32 bytes for nothing × 40 %.
+    Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
+            0.30, "high", "measured", "8 of the 32 bytes", (PER_SECTOR_LOAD,)),
+    # 32 − 16 of 32 sectors × 50 %.
+    Example("uncoalesced-global", "by sectors per request",
+            made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.25, "high", "inferred",
+            "32 sectors a load request", (LOAD_SECTORS, LOAD_REQUESTS)),
+    # 80 of 10: seven of eight passes × memory's 80 %.
+    Example("uncoalesced-global", "by passes through L1 (basic set)",
+            made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}), 0.70, "high", "inferred",
+            "8 passes", (WAVEFRONTS, REQUESTS)),
+    # 600 of 1000 × 50 %, as the message says.
+    Example("uncoalesced-global", "by NVIDIA's message",
+            made(busy(dram=50), details=told("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses "
+                 "resulting in a total of 600 excessive sectors (60% of the total 1000 sectors).")),
+            0.30, "high", "measured", "60 % of 1\u202f000 sectors"),
+    # 400 of 1000 × 55 %.
+    Example("shared-bank-conflict", "by excess wavefronts",
+            made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.22, "high", "measured",
+            "40 % of 1\u202f000 wavefronts", (SHARED_WAVES, SHARED_EXCESS)),
+    # 300 of 1000 × the 30 + 20 % of the warps that wait for shared memory.
+    Example("shared-bank-conflict", "by the hardware's count",
+            made({CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
+            0.15, "medium", "inferred", "30 % of 1\u202f000 wavefronts", (CONFLICTS, SHARED_PASSES)),
+    # 200 of 1000 sectors × 60 %.
+    Example("local-memory-spill", "by sectors",
+            made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}),
+            0.12, "medium", "measured", "20 %"),
+    # 40 of 100 instructions × 60 %.
+    Example("local-memory-spill", "by instructions",
+            made(busy(dram=60), {LOCAL_LOADS_RUN: 30.0, LOCAL_STORES_RUN: 10.0, GLOBAL_LOADS_RUN: 50.0,
+                                 GLOBAL_STORES_RUN: 10.0}),
+            0.24, "high", "measured", "40 %"),
+    # 60 % of the accesses × 14 of 16 bytes' worth of them × 40 % of the warps throttled.
+    Example("narrow-access", "of a byte", made(stalls(lg_throttle=40), histograms={
+            WARP_OPCODES: {"LDG.E.U8": 50.0, "STG.E.U16": 10.0, "LDG.E.128.CONSTANT": 40.0, "FFMA": 99.0}}),
+            0.21, "high", "inferred", "60 %", (WARP_OPCODES,)),
+    # 80 % × 12 of 16 × 50 %.
+    Example("narrow-access", "of four bytes under pressure", made(stalls(lg_throttle=50), histograms={
+            WARP_OPCODES: {"LDG.E": 80.0, "LDG.E.128": 20.0}}),
+            0.30, "high", "inferred", "80 %", (WARP_OPCODES, stall_metric("lg_throttle"))),
+    # All of the 50 % at most.
+    Example("atomic-contention", "at L2", made({L2_ATOMICS: 50.0}), 0.50, "high", "measured", "50 %", (L2_ATOMICS,)),
+    Example("atomic-contention", "in shared memory", made({SHARED_ATOMICS: 40.0}), 0.40, "high", "measured", "40 %",
+            (SHARED_ATOMICS,)),
+)  # fmt: skip
+
+DIVIDES: Histograms = {WARP_OPCODES: {"DFMA": 70.0, "DMUL": 20.0, "DADD": 10.0, "MUFU.RCP64H": 5.0}}
+"""Each of 5 reciprocals goes with 7 instructions: 35 of 100 are divisions."""
+FP32_HALF = operations(ffma=3.456e9, fadd=0, fmul=0)
+"""2 · 3.456e9 FLOP in 1 ms of 13.824 TFLOP/s: half of the FP32 peak."""
+FP64_FIFTH = operations(dfma=0.6912e9, dadd=0, dmul=0)
+"""2 · 0.6912e9 FLOP in 1 ms of 6.912 TFLOP/s: a fifth of the FP64 peak."""
+
+COMPUTE = (
+    # FP32 is twice as fast on an A100: 80 % become 40 %, more than DRAM's 30 %.
+    Example("fp64-bound", "pipe full", made(busy(dram=30), pipes(fp64=80)), 0.60, "high", "inferred", "80 %",
+            (pipe_metric("fp64"),)),
+    # Memory's 55 % stays, more than the 40 %.
+    Example("fp64-bound", "with memory behind it", made(busy(dram=55), pipes(fp64=80)), 0.45, "high", "inferred",
+            "80 %"),
+    Example("fp64-bound", "by divisions", made(busy(dram=30), pipes(fp64=80), histograms=DIVIDES), 0.60, "high",
+            "inferred", "35 % of it are divisions", (pipe_metric("fp64"),)),
+    # All of the 20 % at most; the pipe is not full, so it is a remark.
+    Example("fp64-bound", "of its peak", made(lasting(), FP64_FIFTH), 0.20, "info", "inferred", "20 %",
+            tuple(FP64_FIFTH)),
+    # Until the pipe is full.
+    Example("fp32-compute-bound", "busy", made(busy(sm=70, dram=20), pipes(fma=70, alu=20)), 0.30, "medium", "measured",
+            "70 %", (pipe_metric("fma"),)),
+    # The busiest unit is full before the pipe.
+    Example("fp32-compute-bound", "with the SM busier", made(busy(sm=85), pipes(fma=70, alu=20)), 0.15, "medium",
+            "measured", "70 %"),
+    Example("fp32-compute-bound", "near its roof", made(busy(sm=85), pipes(fma=85), lasting(), FP32_HALF), 0.15, "info",
+            "measured", "85 % busy, 6.91 TFLOP/s", (pipe_metric("fma"),)),
+    Example("integer-bound", "ALU", made(busy(sm=70), pipes(alu=70)), 0.30, "medium", "measured", "70 %",
+            (pipe_metric("alu"),)),
+    # 60 of 100 on the FMA pipe are IMAD.
+    Example("integer-bound", "IMAD", made(busy(sm=75), pipes(fma=75),
+            histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}}), 0.25, "medium", "inferred",
+            "75 %", (pipe_metric("fma"), WARP_OPCODES)),
+    Example("special-function-bound", "busy", made(pipes(xu=65)), 0.35, "medium", "measured", "65 %",
+            (pipe_metric("xu"),)),
+    Example("tensor-compute-bound", "busy", made(pipes(tensor=75)), 0.25, "medium", "measured", "75 %",
+            (pipe_metric("tensor"),)),
+    Example("tensor-compute-bound", "near its roof", made(pipes(tensor=90)), 0.10, "info", "measured", "90 %",
+            (pipe_metric("tensor"),)),
+    # Tensor cores would take 50 % · 128 ÷ 2048 = 3 %; DRAM's 20 % stays.
+    Example("tensor-cores-idle", "a product by name",
+            made(busy(dram=20), pipes(tensor=0), lasting(), FP32_HALF, name="my_gemm"), 0.80, "high", "inferred",
+            "50 %", (pipe_metric("tensor"), next(iter(FP32_HALF)))),
+    # 50 % · 128 ÷ 2048 = 3.125 %.
+    Example("tensor-cores-idle", "a product by its arithmetic", made(pipes(tensor=0), lasting(), FP32_HALF),
+            0.96875, "low", "guess", "50 %", (CLOCK,)),
+    # 40 of 100 stand alone: half of them could go, of a pipe that is 80 % busy.
+    Example("non-fused-fp", "FP32", made(pipes(fma=80), operations(ffma=60, fadd=30, fmul=10)), 0.16, "medium",
+            "inferred", "40 %", tuple(operations(ffma=0, fadd=0, fmul=0))),
+    # 100 of 100: half of 70 %.
+    Example("non-fused-fp", "FP64", made(pipes(fp64=70), operations(dfma=0, dadd=60, dmul=40)), 0.35, "high",
+            "inferred", "100 %", tuple(operations(dfma=0, dadd=0, dmul=0))),
+    # 90 of 150, as the message says, of a pipe that is 50 % busy.
+    Example("non-fused-fp", "by NVIDIA's message", made(pipes(fp64=50), details=told(
+            "FPInstructions", "This kernel executes 60 fused and 90 non-fused FP64 instructions.")),
+            0.15, "medium", "inferred", "60 %"),
+)  # fmt: skip
+
+LAUNCH = (
+    # 27 blocks on 108 SMs fill an eighth of the places for warps.
+    Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "inferred", "81 SMs"),
+    # No more than until the SM, at 40 %, is full.
+    Example("small-grid", "by SMs, one of them busy", made({WAVES: 0.125}, busy(sm=40), grid=(27, 1, 1)), 0.60, "high",
+            "inferred", "12 %"),
+    Example("small-grid", "by waves", made({WAVES: 0.4}, grid=(200, 1, 1)), 0.60, "high", "inferred", "40 %", (WAVES,)),
+    # 0.4 waves of half of the warps.
+    Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.80,
+            "high", "inferred", "40 %", (WAVES,)),
+    Example("small-grid", "by more than half a wave", made({WAVES: 0.7}, grid=(200, 1, 1)), 0.30, "low", "guess",
+            "70 %", (WAVES,)),
+    # A quarter of the warps wait at the barrier, and more than that is idle.
+    Example("small-grid", "by barrier", made({WAVES: 1.0}, stalls(barrier=25), issued(40), busy(sm=50),
+            grid=(108, 1, 1)), 0.25, "high", "inferred", "1 block an SM", (stall_metric("barrier"),)),
+    # 1 − 1.07 ÷ 2
+    Example("tail-effect", "1.07 waves", made({WAVES: 1.07}), 0.465, "high", "inferred", "7.0 %", (WAVES,)),
+    # 1 − 1.6 ÷ 2 = 0.2; the SMs idle for 150 of 1000 cycles only.
+    Example("tail-effect", "1.6 waves with SMs at work",
+            made({WAVES: 1.6, "sm__cycles_active.avg": 850.0, "sm__cycles_elapsed.max": 1000.0}), 0.15, "medium",
+            "inferred", "1.6 waves", (WAVES,)),
+    # 1 − 2.2 ÷ 3
+    Example("tail-effect", "2.2 waves", made({WAVES: 2.2}), 0.8 / 3, "high", "inferred", "20 %", (WAVES,)),
+    # 1 − 700 ÷ 1000; the busiest works 1000 ÷ 700 − 1 longer.
+    Example("load-imbalance", "of SMs", made({"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 700.0}), 0.30,
+            "high", "measured", "43 %", ("sm__cycles_active.max", "sm__cycles_active.avg")),
+    # 1 − 30 ÷ 50
+    Example("load-imbalance", "of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0}), 0.40, "low", "guess", "30 %",
+            (REGISTERS, ACTIVE)),
+    # 1 − 1000 ÷ 1250, less than the 50 % in which L2 works.
+    Example("load-imbalance", "of L2 slices", made(busy(l2=50), {"lts__cycles_active.max": 1250.0,
+            "lts__cycles_active.avg": 1000.0}), 0.20, "medium", "inferred", "25 %",
+            ("lts__cycles_active.max", "lts__cycles_active.avg")),
+    # Half of the warps are missing; 60 % of the issue slots and of the SM are idle.
+    Example("low-occupancy", "starved", made(HALF_OCCUPANCY, issued(40), busy(sm=40), stalls(wait=10),
+            {"smsp__warps_eligible.avg.per_cycle_active": 0.5}), 0.50, "high", "inferred", "50 %", (REGISTERS,)),
+    # 30 % of the issue slots are idle.
+    Example("low-occupancy", "not starved", made(HALF_OCCUPANCY, issued(70), busy(sm=40), stalls(wait=10)), 0.30,
+            "low", "guess", "50 %", (REGISTERS,)),
+    Example("low-occupancy", "of a grid under one wave", made(HALF_OCCUPANCY, {WAVES: 0.5}), 0.0, "info", "guess",
+            "50 %", (REGISTERS,)),
+    Example("short-kernel", "4 µs", made(lasting(4e-6)), None, "info", "inferred", "4.00 µs", (DURATION,)),
+)  # fmt: skip
+
+LATENCY = (
+    # 40 + 10 % of the warps wait; DRAM is full after another 50 %, and 70 % of the issue slots are idle.
+    Example("memory-latency", "long scoreboard", made(stalls(long_scoreboard=40, lg_throttle=5), issued(30),
+            busy(dram=50)), 0.45, "medium", "inferred", "40 %", (stall_metric("long_scoreboard"),)),
+    # DRAM is full before the wait is gone: bandwidth explains it, so it is a remark.
+    Example("memory-latency", "near DRAM's roof", made(stalls(long_scoreboard=60), issued(30), busy(dram=85)), 0.15,
+            "info", "inferred", "60 %", (stall_metric("long_scoreboard"),)),
+    # 60 % of the slots are used: the other 40 % are all that can be gained.
+    Example("dependency-latency", "wait", made(stalls(wait=50), issued(60), busy(sm=55)), 0.40, "medium", "inferred",
+            "50 %", (stall_metric("wait"),)),
+    Example("barrier-wait", "barrier", made(stalls(barrier=25), issued(30)), 0.25, "high", "measured", "25 %",
+            (stall_metric("barrier"),)),
+    # 15 + 10 %
+    Example("barrier-wait", "with fences", made(stalls(barrier=15, membar=10), issued(30)), 0.25, "high", "measured",
+            "25 %", (stall_metric("barrier"), stall_metric("membar"))),
+    # 15 + 7 %
+    Example("instruction-fetch", "both reasons", made(stalls(no_instruction=15, branch_resolving=7), issued(30)), 0.22,
+            "high", "inferred", "22 %", (stall_metric("no_instruction"), stall_metric("branch_resolving"))),
+    Example("constant-miss", "short kernel", made(stalls(imc_miss=25), issued(30), lasting(2e-6)), 0.25, "high",
+            "inferred", "25 %", (stall_metric("imc_miss"),)),
+    # 16 of 32 threads; 70 % of memory is free.
+    Example("branch-divergence", "half a warp", made({THREADS: 16.0}, busy(dram=30)), 0.50, "high", "measured",
+            "16 of 32 threads", (THREADS,)),
+    # Memory stays 60 % busy.
+    Example("branch-divergence", "with memory behind it", made({"derived__avg_thread_executed": 8.0}, busy(dram=60)),
+            0.40, "high", "measured", "8 of 32 threads", ("derived__avg_thread_executed",)),
+    # 1 − 30 %
+    Example("latency-bound", "with a stall", made(busy(sm=20, dram=30), stalls(short_scoreboard=40), issued(10)), 0.70,
+            "medium", "inferred", "30 % busy: in 40 %"),
+    Example("latency-bound", "without stalls", made(busy(sm=30)), 0.70, "medium", "inferred", "30 %", (*busy(sm=0),)),
+)  # fmt: skip
+
+EXAMPLES = (*BANDWIDTH, *ACCESS, *COMPUTE, *LAUNCH, *LATENCY)
+
+
+def named(examples: Iterable[Example]) -> list[object]:
+    return [pytest.param(example, id=f"{example.rule}: {example.what}") for example in examples]
+
+
+def test_every_rule_has_an_example() -> None:
+    assert {example.rule for example in EXAMPLES} == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_a_rule_speaks_with_the_gain_worked_out_by_hand(example: Example) -> None:
+    found = example.launch.finding(example.rule)
+    assert found.gain_kernel == (pytest.approx(example.gain) if example.gain is not None else None)
+    assert (found.severity, found.confidence) == (example.severity, example.confidence)
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_a_headline_holds_its_number_with_the_unit(example: Example) -> None:
+    headline = example.launch.finding(example.rule).headline
+    assert example.says in headline
+    assert re.search(r"\d[\d.\u202f]* ?(%|passes|sectors|SMs?|block|waves|threads|µs|of the 32 bytes)", headline)
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_why_and_advice_are_sentences(example: Example) -> None:
+    found = example.launch.finding(example.rule)
+    for text in (found.why, found.advice):
+        assert len(text.split()) >= 4 and text[0] == text[0].upper() and text.endswith((".", ".)"))
+        assert "  " not in text and "None" not in text and "nan" not in text
+    assert not found.headline.endswith(".") and "None" not in found.headline
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_evidence_names_its_metric_and_what_the_value_was_held_against(example: Example) -> None:
+    found = example.launch.finding(example.rule)
+    assert all(item.unit and item.meaning and math.isfinite(item.value) for item in found.evidence)
+    assert any(item.metric for item in found.evidence), "nothing says where the numbers come from"
+    assert any(item.threshold is not None for item in found.evidence), "nothing was held against a threshold"
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_evidence_of_a_recorded_metric_has_its_recorded_value(example: Example) -> None:
+    found = example.launch.finding(example.rule)
+    for item in found.evidence:
+        recorded = example.launch.values.get(item.metric)
+        is_share = item.unit == "%" and "pct" not in item.metric
+        if recorded is not None and not is_share:
+            assert item.value == recorded
+
+
+NEEDED = [
+    pytest.param(example, need, id=f"{example.rule}: {example.what}: {need}")
+    for example in EXAMPLES
+    for need in example.needs
+]
+
+
+def test_every_rule_is_tried_without_what_it_looks_at() -> None:
+    # The grid and local memory are tried below: their metrics are sums, or no metrics at all.
+    assert {example.rule for example in EXAMPLES if example.needs} == {rule.id for rule in RULES} - {
+        "local-memory-spill"
+    }
+
+
+@pytest.mark.parametrize(("example", "need"), NEEDED)
+def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> None:
+    assert example.launch.findings(example.rule)
+    assert example.launch.without(need).findings(example.rule) == []
+
+
+def test_a_launch_without_metrics_has_no_findings() -> None:
+    assert made(grid=None, block=None).profile().findings == ()
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in RULES])
+def test_all_metrics_at_zero_are_no_defect(rule: str) -> None:
+    # What ran has a duration, a clock, waves and warps.
+    names = {name for example in EXAMPLES for name in example.launch.values} - {DURATION, CLOCK, WAVES, ACTIVE}
+    zeros = made(dict.fromkeys(names, 0.0), lasting(), grid=(2160, 1, 1))
+    assert zeros.findings(rule) == [] or rule == "latency-bound"
+
+
+# Local memory: a share needs both sides of it.
+
+
+def test_local_sectors_without_global_ones_are_no_share() -> None:
+    assert made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0}).findings("local-memory-spill") == []
+
+
+def test_local_instructions_without_global_ones_are_no_share() -> None:
+    assert made(busy(dram=60), {LOCAL_LOADS_RUN: 30.0, LOCAL_STORES_RUN: 10.0}).findings("local-memory-spill") == []
+
+
+def test_global_sectors_without_local_ones_are_no_spill() -> None:
+    assert made(busy(dram=60), {LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}).findings("local-memory-spill") == []
+
+
+def test_a_kernel_that_only_touches_local_memory_spills_all_its_sectors() -> None:
+    sectors = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0}
+    assert made(busy(dram=60), sectors).finding("local-memory-spill").gain_kernel == pytest.approx(0.6)
+
+
+def test_a_share_of_instructions_is_not_called_one_of_sectors() -> None:
+    example = next(one for one in ACCESS if one.what == "by instructions")
+    found = example.launch.finding("local-memory-spill")
+    assert "sector" not in found.headline and "instruction" in found.headline
+    assert LOCAL_LOADS_RUN in [item.metric for item in found.evidence]
+
+
+@pytest.mark.parametrize(
+    ("registers", "block", "full"),
+    [
+        (255.0, (256, 1, 1), True),
+        (128.0, (256, 1, 1), False),
+        (64.0, (1024, 1, 1), True),  # 65536 ÷ 1024
+        (56.0, (1024, 1, 1), False),
+    ],
+)
+def test_all_registers_in_use_are_told_as_the_cause_of_spills(
+    registers: float, block: tuple[int, int, int], full: bool
+) -> None:
+    sectors = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}
+    found = made(busy(dram=60), sectors, {REGISTERS: registers}, block=block).finding("local-memory-spill")
+    assert (f"All {registers:.0f} registers" in found.why) is full
+
+
+# Coalescing: what counts exactly goes before what infers.
+
+
+def test_counted_sectors_without_excess_are_coalesced_whatever_else_is_seen() -> None:
+    # One thread of a warp stores 4 bytes: a sector of 32 is the least that this can take, so none is excess.
+    scalar = made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 0.0, PER_SECTOR_STORE: 4.0})
+    assert scalar.findings("uncoalesced-global") == []
+
+
+def test_sixteen_bytes_a_thread_take_four_passes_and_are_coalesced() -> None:
+    wide = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 20.0, TOTAL: 1000.0, EXCESS: 0.0})
+    assert wide.findings("uncoalesced-global") == []
+
+
+def test_conflicts_of_shared_memory_are_not_taken_for_uncoalesced_access() -> None:
+    passes = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K)
+    assert passes.findings("uncoalesced-global") == []
+
+
+def test_the_worse_of_loads_and_stores_is_told() -> None:
+    found = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0}).finding("uncoalesced-global")
+    assert "stores use 16 of the 32 bytes" in found.headline
+    assert found.gain_kernel == pytest.approx(0.5 * 0.4)
+
+
+def test_kernels_without_loads_have_no_unused_bytes() -> None:
+    assert made(busy(dram=40), {PER_SECTOR_LOAD: 0.0, PER_SECTOR_STORE: 32.0}).findings("uncoalesced-global") == []
+
+
+@pytest.mark.parametrize("sectors", [4.0, 8.0, 16.0])
+def test_requests_of_four_to_sixteen_bytes_a_thread_are_coalesced(sectors: float) -> None:
+    loads = {LOAD_SECTORS: 100 * sectors, LOAD_REQUESTS: 100.0}
+    assert made(busy(dram=50), loads).findings("uncoalesced-global") == []
+
+
+def test_only_a_text_export_is_read_for_its_messages() -> None:
+    text = "total of 600 excessive sectors (60% of the total 1000 sectors)"
+    assert made(busy(dram=50), details=told("OtherRule", text)).findings("uncoalesced-global") == []
+
+
+def test_counters_go_before_the_message_about_the_same_thing() -> None:
+    message = told("UncoalescedGlobalAccess", "total of 600 excessive sectors (60% of the total 1000 sectors)")
+    found = made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 200.0}, details=message).finding("uncoalesced-global")
+    assert found.gain_kernel == pytest.approx(0.1)
+
+
+def test_memory_that_nobody_waits_for_bounds_the_gain_of_coalescing() -> None:
+    # 10 % of the warps wait for memory, and its busiest unit is 20 % busy: 60 % of that.
+    values = ({TOTAL: 1000.0, EXCESS: 600.0}, stalls(long_scoreboard=6, lg_throttle=4), busy(dram=15, l2=20, sm=90))
+    assert made(*values).finding("uncoalesced-global").gain_kernel == pytest.approx(0.12)
+
+
+def test_without_any_sign_of_how_much_memory_costs_the_bound_is_the_excess() -> None:
+    assert made({TOTAL: 1000.0, EXCESS: 600.0}).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6)
+
+
+# Widths of accesses.
+
+
+def test_widths_are_read_from_opcodes() -> None:
+    histogram: dict[str | int, float] = {
+        "LDG.E.U8.CONSTANT": 1, "STG.E.S16": 2, "LDG.E": 4, "LD.E": 8, "LDG.E.64": 16, "@P0": 1000,
+        "LDGSTS.E.BYPASS.LTC128B.128": 32, "STG.E.128": 64, "LDS.128": 1000, "STL.U8": 1000, "LDC.U8": 1000,
+    }  # fmt: skip
+    assert access.global_widths(histogram) == {1: 1, 2: 2, 4: 12, 8: 16, 16: 96}
+
+
+def test_the_barrier_of_asynchronous_copies_moves_nothing() -> None:
+    assert access.global_widths({"LDGDEPBAR": 100.0, "LDGSTS.E.BYPASS.128": 10.0}) == {16: 10}
+
+
+def test_accesses_of_32_bytes_are_wide() -> None:
+    assert access.global_widths({"LDG.E.ENL2.256.CONSTANT": 10.0}) == {32: 10}
+
+
+def test_narrow_accesses_of_unknown_pressure_do_not_gain_zero() -> None:
+    found = made(histograms={WARP_OPCODES: {"LDG.E.U8": 10.0}}).finding("narrow-access")
+    assert found.gain_kernel is None or found.gain_kernel > 0
+
+
+# Arithmetic.
+
+
+def test_divisions_are_named_only_where_they_are_much_of_it() -> None:
+    few: Histograms = {WARP_OPCODES: {"DFMA": 97.0, "DADD": 3.0, "MUFU.RSQ64H": 3.0}}  # 3 · 7 of 100
+    found = made(pipes(fp64=80), histograms=few).finding("fp64-bound")
+    assert "division" not in found.headline + found.why + found.advice
+    assert any(item.metric == WARP_OPCODES and item.value == pytest.approx(21) for item in found.evidence)
+
+
+def test_divisions_get_their_own_advice() -> None:
+    found = made(pipes(fp64=80), histograms=DIVIDES).finding("fp64-bound")
+    assert "reciprocal" in found.advice and "division" in found.why
+    assert "FP32 2 times as fast" in found.why
+
+
+def test_integers_on_the_fma_pipe_are_not_called_fp32() -> None:
+    example = next(one for one in COMPUTE if one.what == "IMAD")
+    assert example.launch.findings("fp32-compute-bound") == []
+    floating = replace(example.launch, histograms={WARP_OPCODES: {"IMAD": 40.0, "FFMA": 60.0}})
+    assert floating.findings("integer-bound") == [] and floating.findings("fp32-compute-bound")
+
+
+def test_a_throttled_pipe_speaks_only_while_issue_slots_are_idle() -> None:
+    throttled = made(pipes(fma=45, alu=20), stalls(math_pipe_throttle=40))
+    assert throttled.plus(issued(50)).findings("fp32-compute-bound")
+    assert throttled.plus(issued(95)).findings("fp32-compute-bound") == []
+
+
+def test_a_gain_of_fusing_is_unknown_where_the_pipe_is() -> None:
+    found = made(operations(ffma=60, fadd=30, fmul=10)).finding("non-fused-fp")
+    assert found.gain_kernel is None and found.severity == "info"
+
+
+def test_without_the_pipe_the_gain_of_fusing_rests_on_the_peak() -> None:
+    # 2 · 3 + 4 = 10 parts of FLOP, of which 6.912e9 are half of the peak of 1 ms; alone 4 of 7, pipe at most full.
+    part = 6.912e8
+    found = made(lasting(), operations(ffma=3 * part, fadd=2 * part, fmul=2 * part)).finding("non-fused-fp")
+    assert found.gain_kernel == pytest.approx(4 / 7 / 2 * 1.0)
+
+
+def test_tensor_instructions_and_gpus_without_tensor_cores_are_no_idle_tensor_cores() -> None:
+    assert made(pipes(tensor=20), lasting(), FP32_HALF).findings("tensor-cores-idle") == []
+
+
+def test_a_pipe_without_others_to_compare_is_the_busiest() -> None:
+    throttled = made(pipes(xu=45), stalls(math_pipe_throttle=40), issued(30))
+    assert throttled.findings("special-function-bound")
+    assert throttled.plus(pipes(fma=50)).findings("special-function-bound") == []
+
+
+# Limits.
+
+
+def test_only_the_busiest_memory_level_is_the_limit() -> None:
+    rules = {finding.rule for finding in made(busy(dram=70, l2=80, l1=75)).profile().findings}
+    assert "l2-bandwidth" in rules and not rules & {"dram-bandwidth", "l1-bandwidth"}
+
+
+def test_l1_that_is_busy_with_shared_memory_is_told_as_shared_memory() -> None:
+    found = made(busy(l1=85, dram=10), {SHARED_BUSY: 80.0})
+    assert found.findings("shared-bandwidth") and found.findings("l1-bandwidth") == []
+
+
+def test_l1_of_active_cycles_is_no_limit_over_elapsed_ones() -> None:
+    active = made(busy(dram=20), {"l1tex__throughput.avg.pct_of_peak_sustained_active": 90.0})
+    assert active.findings("l1-bandwidth") == []
+
+
+def test_memory_that_l2_explains_is_not_l1() -> None:
+    assert made(busy(memory=70, l2=70, dram=10)).findings("l1-bandwidth") == []
+
+
+def test_one_pass_a_request_is_told_as_efficient() -> None:
+    efficient = made(busy(l1=85, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 80.0})
+    assert "one pass a request" in efficient.finding("l1-bandwidth").headline
+
+
+def test_all_misses_to_the_host_gain_what_memory_costs() -> None:
+    found = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000.0, DEVICE: 0.0})
+    assert found.finding("host-memory-traffic").gain_kernel == pytest.approx(0.9)
+
+
+# Launch.
+
+
+@pytest.mark.parametrize("waves", [0.5, 1.0, 2.0, 3.0, 5.0, 5.5, 100.3])
+def test_whole_waves_and_many_of_them_have_no_tail(waves: float) -> None:
+    assert made({WAVES: waves}).findings("tail-effect") == []
+
+
+@pytest.mark.parametrize(
+    ("waves", "gain"),
+    [(1.07, 0.465), (1.6, 0.2), (2.0001, 0.9999 / 3), (2.5, 0.5 / 3), (4.5, 0.1)],
+)
+def test_the_tail_is_the_empty_part_of_all_rounds(waves: float, gain: float) -> None:
+    assert made({WAVES: waves}).finding("tail-effect").gain_kernel == pytest.approx(gain)
+
+
+def test_a_tail_costs_no_more_than_the_busiest_unit_leaves() -> None:
+    assert made({WAVES: 1.07}, busy(dram=90)).finding("tail-effect").gain_kernel == pytest.approx(0.1)
+
+
+def test_a_grid_without_a_size_is_not_small() -> None:
+    assert made({WAVES: 0.1}, grid=None).findings("small-grid") == []
+    assert made({WAVES: 0.1, "launch__grid_size": 54.0}, grid=None).finding("small-grid").gain_kernel == 0.9
+
+
+def test_without_waves_the_filled_places_are_not_known() -> None:
+    found = made(grid=(54, 1, 1)).finding("small-grid")
+    assert "54 SMs have no work" in found.headline and "warp places" not in found.headline
+    assert found.gain_kernel == pytest.approx(0.5)
+
+
+def test_one_block_an_sm_without_barriers_is_enough() -> None:
+    assert made({WAVES: 1.0}, stalls(wait=20), grid=(108, 1, 1)).findings("small-grid") == []
+
+
+def test_a_small_grid_by_its_barrier_rests_on_the_barrier() -> None:
+    example = next(one for one in LAUNCH if one.what == "by barrier")
+    evidence = {item.metric: item for item in example.launch.finding("small-grid").evidence}
+    assert evidence[stall_metric("barrier")].value == pytest.approx(25)
+
+
+def test_a_grid_under_one_wave_is_no_imbalance() -> None:
+    uneven = {"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 300.0}
+    assert made(uneven, {WAVES: 0.5}).findings("load-imbalance") == []
+    assert made(uneven, {WAVES: 1.5}).findings("load-imbalance")
+
+
+def test_uneven_slices_of_an_unknown_l2_do_not_gain_zero() -> None:
+    found = made({"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}).finding("load-imbalance")
+    assert found.gain_kernel is None or found.gain_kernel > 0
+
+
+@pytest.mark.parametrize(
+    ("values", "limiter", "advice"),
+    [
+        ({REGISTERS: 64.0}, "registers", "fewer registers"),
+        # 48 KiB and 1 KiB reserved: 3 blocks in 164 KiB.
+        ({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0, "launch__shared_mem_per_block_dynamic": 0.0},
+         "shared memory", "less shared memory"),
+    ],
+)  # fmt: skip
+def test_the_limiter_of_occupancy_is_named_with_its_remedy(values: dict[str, float], limiter: str, advice: str) -> None:
+    found = made(values).finding("low-occupancy")
+    assert f"limited by {limiter}" in found.headline and advice in found.advice
+
+
+def test_blocks_of_one_warp_are_limited_by_their_number() -> None:
+    # 32 blocks of one warp: 32 of 64.
+    found = made({REGISTERS: 16.0}, block=(32, 1, 1)).finding("low-occupancy")
+    assert "50 % at most, limited by blocks" in found.headline
+
+
+def test_full_occupancy_has_no_limiter() -> None:
+    assert made({REGISTERS: 32.0}).findings("low-occupancy") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(busy(sm=75), id="a unit is busy"),
+        pytest.param({"smsp__warps_eligible.avg.per_cycle_active": 1.5}, id="warps are eligible"),
+    ],
+)
+def test_low_occupancy_is_a_guess_unless_the_schedulers_starve(change: dict[str, float]) -> None:
+    starved = next(one.launch for one in LAUNCH if one.what == "starved")
+    assert starved.plus(change).finding("low-occupancy").confidence == "guess"
+
+
+# Waiting.
+
+
+@pytest.mark.parametrize(
+    "rule", ["memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss"]
+)
+def test_waits_cost_nothing_while_nearly_every_cycle_issues(rule: str) -> None:
+    for example in LATENCY:
+        if example.rule == rule:
+            assert example.launch.plus(issued(85)).findings(rule) == []
+
+
+def test_a_wait_is_told_where_the_issue_slots_are_not_known() -> None:
+    assert made(stalls(barrier=25)).finding("barrier-wait").gain_kernel == pytest.approx(0.25)
+
+
+def test_hit_rates_say_how_far_a_load_travels() -> None:
+    rates = {"l1tex__t_sector_hit_rate.pct": 25.0, "lts__t_sector_hit_rate.pct": 50.0}
+    moved = {"l1tex__t_bytes.sum": 1e6, "lts__t_bytes.sum": 1e6}
+    found = made(stalls(long_scoreboard=50), issued(20), rates, moved, lasting()).finding("memory-latency")
+    assert found.why.startswith("25 % of the accesses hit L1, 50 % of the rest hit L2.")
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("for a scoreboard dependency on a L1TEX (local, global, surface, texture) operation", "memory-latency"),
+        ("for sibling warps at a CTA barrier", "barrier-wait"),
+        ("on a fixed latency execution dependency", "dependency-latency"),
+        ("for an immediate constant cache (IMC) miss", "constant-miss"),
+    ],
+)
+def test_a_text_export_without_warp_states_has_the_stall_that_nvidias_rule_tells(words: str, rule: str) -> None:
+    message = f"On average, each warp spends 9.9 cycles being stalled waiting {words}. This represents about 45.5% of"
+    found = made(issued(20), details=told("CPIStall", message)).finding(rule)
+    assert found.gain_kernel == pytest.approx(0.455)
+    assert "rule CPIStall" in [item.metric for item in found.evidence]
+
+
+def test_a_full_warp_and_one_that_was_not_counted_do_not_diverge() -> None:
+    assert made({THREADS: 32.0}).findings("branch-divergence") == []
+    assert made({THREADS: 0.0}).findings("branch-divergence") == []
+
+
+def test_nothing_busy_is_told_only_where_nothing_else_explains_it() -> None:
+    assert made(busy(sm=20), stalls(barrier=40), issued(20)).findings("latency-bound") == []
+    assert made(busy(sm=20), stalls(barrier=5), issued(20)).findings("latency-bound")
+
+
+def test_nothing_busy_says_what_would_tell_why() -> None:
+    assert "--section WarpStateStats" in made(busy(sm=20)).finding("latency-bound").why
+
+
+# Thresholds: each decides where its rule says so, whatever its value.
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Launches on the two sides of a threshold: `above` tells on which of them `told` holds."""
+
+    rule: str
+    threshold: Threshold
+    at: Callable[[float], Made]
+    told: Callable[[list[Finding]], bool] = bool
+    above: bool = True
+
+
+def is_settled(found: list[Finding]) -> bool:
+    return [finding.severity for finding in found] == ["info"]
+
+
+def is_guess(found: list[Finding]) -> bool:
+    return [finding.confidence for finding in found] == ["guess"]
+
+
+def many_passes(found: list[Finding]) -> bool:
+    return "passes a request" in found[0].headline
+
+
+def pipe_edges(rule: str, pipe: str) -> tuple[Edge, ...]:
+    other = "alu" if pipe != "alu" else "fma"
+    return (
+        Edge(rule, compute.BUSY, lambda value: made(pipes(**{pipe: value, other: 10}))),
+        Edge(rule, compute.NEAR_ROOF, lambda value: made(pipes(**{pipe: value, other: 10})), is_settled),
+        Edge(rule, compute.SM_PIPE, lambda value: made(pipes(**{pipe: value, other: 10}), busy(sm=70))),
+        throttle_edge(rule, pipe),
+    )
+
+
+def throttle_edge(rule: str, pipe: str) -> Edge:
+    other = "alu" if pipe != "alu" else "fma"
+    at = made(pipes(**{pipe: 45, other: 10}), issued(30))
+    return Edge(rule, compute.THROTTLED, lambda value: at.plus(stalls(math_pipe_throttle=value)))
+
+
+def wait_edges(rule: str, reason: str, threshold: Threshold) -> tuple[Edge, ...]:
+    return (
+        Edge(rule, threshold, lambda value: made(stalls(**{reason: value}), issued(20))),
+        Edge(rule, latency.ISSUE, lambda value: made(stalls(**{reason: 50}), issued(value)), above=False),
+    )
+
+
+def fused(share_alone: float) -> Made:
+    """Arithmetic of which that share stands alone."""
+    return made(pipes(fma=80), operations(ffma=1 - share_alone, fadd=share_alone, fmul=0))
+
+
+def product(percent_of_peak: float) -> Made:
+    """Fused multiply-adds at that percentage of the FP32 peak of 13.824 TFLOP/s, for 1 ms."""
+    ffma = 13.824e9 / 2 * percent_of_peak / 100
+    return made(pipes(tensor=0), lasting(), operations(ffma=ffma, fadd=0, fmul=0))
+
+
+def partly_fused(percent: float) -> Made:
+    """As many thread instructions as half of the peak needs if fused, of which that percentage is."""
+    values = operations(ffma=6e9 * percent / 100, fadd=6e9 * (1 - percent / 100), fmul=0)
+    return made(pipes(tensor=0), lasting(), values)
+
+
+EDGES = (
+    Edge("dram-bandwidth", limits.BUSY, lambda value: made(busy(dram=value, l2=10))),
+    Edge("dram-bandwidth", limits.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), is_settled),
+    Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
+    Edge("l1-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l1=value))),
+    Edge("l1-bandwidth", limits.MANY_WAVEFRONTS,
+         lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), many_passes),
+    Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
+    Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
+    Edge("uncoalesced-global", access.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
+    Edge("uncoalesced-global", limits.MANY_WAVEFRONTS,
+         lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value})),
+    Edge("shared-bank-conflict", access.CONFLICTS, lambda value: made({SHARED_WAVES: 100.0, SHARED_EXCESS: value})),
+    Edge("local-memory-spill", access.SPILL, lambda value: made(
+         {LOCAL_LOADS: value, LOCAL_STORES: 0, LOAD_SECTORS: 100 - value, STORE_SECTORS: 0})),
+    Edge("narrow-access", access.NARROW, lambda value: made(
+         histograms={WARP_OPCODES: {"LDG.E.U8": value, "LDG.E.128": 100 - value}})),
+    Edge("narrow-access", access.NARROW_PRESSURE, lambda value: made(
+         stalls(lg_throttle=value), histograms={WARP_OPCODES: {"LDG.E": 10.0}})),
+    Edge("atomic-contention", access.ATOMICS, lambda value: made({L2_ATOMICS: value})),
+    Edge("fp64-bound", compute.BUSY, lambda value: made(pipes(fp64=value, alu=10))),
+    Edge("fp64-bound", compute.FP64,
+         lambda value: made(lasting(), operations(dfma=6.912e9 / 2 * value / 100, dadd=0, dmul=0))),
+    throttle_edge("fp64-bound", "fp64"),
+    *pipe_edges("fp32-compute-bound", "fma"),
+    *pipe_edges("integer-bound", "alu"),
+    *pipe_edges("special-function-bound", "xu"),
+    *pipe_edges("tensor-compute-bound", "tensor"),
+    Edge("tensor-cores-idle", compute.FMA_WORK, product),
+    Edge("tensor-cores-idle", compute.FUSED_SHARE, partly_fused),
+    # Half of what stands alone could go.
+    Edge("non-fused-fp", compute.NON_FUSED, lambda value: fused(2 * value / 100)),
+    Edge("small-grid", launch.FULL_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
+    Edge("small-grid", launch.HALF_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), is_guess),
+    Edge("small-grid", launch.TWO_PER_SM, lambda value: made(
+         {WAVES: 1.0}, stalls(barrier=20), grid=(int(108 * value), 1, 1)), above=False),
+    # The last of so many rounds takes that share of the time.
+    Edge("tail-effect", launch.TAIL_SHARE, lambda value: made({WAVES: math.ceil(100 / value) - 0.5})),
+    Edge("load-imbalance", launch.IMBALANCE,
+         lambda value: made({"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 100 - value})),
+    Edge("load-imbalance", launch.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value})),
+    Edge("load-imbalance", launch.SLICES,
+         lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
+    Edge("low-occupancy", launch.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
+    Edge("low-occupancy", launch.STARVED_ISSUE,
+         lambda value: made(HALF_OCCUPANCY, issued(value), busy(sm=30), stalls(wait=10)), is_guess),
+    Edge("short-kernel", launch.SHORT, lambda value: made(lasting(value)), above=False),
+    *wait_edges("memory-latency", "long_scoreboard", latency.DOMINANT),
+    Edge("memory-latency", latency.IDLE,
+         lambda value: made(stalls(long_scoreboard=50), issued(20), busy(dram=value)), is_settled),
+    *wait_edges("dependency-latency", "wait", latency.DOMINANT),
+    *wait_edges("barrier-wait", "barrier", latency.NOTABLE),
+    *wait_edges("instruction-fetch", "no_instruction", latency.NOTABLE),
+    *wait_edges("constant-miss", "imc_miss", latency.NOTABLE),
+    Edge("branch-divergence", latency.THREADS, lambda value: made({THREADS: value}), above=False),
+    Edge("latency-bound", latency.IDLE, lambda value: made(busy(sm=value)), above=False),
+)  # fmt: skip
+
+
+def test_every_threshold_is_tried_on_both_sides() -> None:
+    tried = {(edge.rule, edge.threshold) for edge in EDGES}
+    assert tried == {(rule.id, threshold) for rule in RULES for threshold in rule.thresholds}
+
+
+@pytest.mark.parametrize(
+    "edge", [pytest.param(edge, id=f"{edge.rule}: {edge.threshold.name} {edge.threshold.value:g}") for edge in EDGES]
+)
+def test_a_threshold_decides_just_on_each_side_of_it(edge: Edge) -> None:
+    below, above = (edge.at(edge.threshold.value * side).findings(edge.rule) for side in (0.999, 1.001))
+    assert edge.told(above) is edge.above
+    assert edge.told(below) is not edge.above
+
+
+def test_thresholds_have_a_unit_and_a_reason() -> None:
+    for rule in RULES:
+        assert rule.thresholds
+        for threshold in rule.thresholds:
+            assert threshold.name and threshold.unit and len(threshold.reason.split()) >= 3
+
+
+def test_rules_are_known_by_unique_ids_and_describe_themselves() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule_named(rule.id) is rule
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
+        assert rule.about in ("defect", "limit", "symptom")
+        assert all(text.endswith(".") for text in (rule.looks_at, rule.gain, rule.silent))
+    assert rule_named("no-such-rule") is None
+
+
+# Severity.
+
+
+def verdict(gain: float | None, confidence: str = "measured", settled: bool = False) -> Verdict:
+    evidence = (Evidence("metric", 1.0, "%", None, "meaning"),)
+    return Verdict("headline", "why", "advice", confidence, gain, evidence, None, settled)
+
+
+@pytest.mark.parametrize(
+    ("about", "gain", "confidence", "settled", "severity"),
+    [
+        ("defect", HIGH, "measured", False, "high"),
+        ("defect", HIGH, "inferred", False, "high"),
+        ("defect", HIGH - 0.001, "measured", False, "medium"),
+        ("defect", MEDIUM, "measured", False, "medium"),
+        ("defect", MEDIUM - 0.001, "measured", False, "low"),
+        ("defect", LOW, "measured", False, "low"),
+        ("defect", LOW - 0.001, "measured", False, "info"),
+        ("defect", None, "measured", False, "info"),
+        ("defect", 0.9, "guess", False, "low"),
+        ("defect", LOW - 0.001, "guess", False, "info"),
+        ("defect", 0.9, "measured", True, "info"),
+        ("limit", 0.9, "measured", False, "medium"),
+        ("limit", 0.9, "guess", False, "low"),
+        ("symptom", 0.9, "inferred", False, "medium"),
+        ("symptom", MEDIUM - 0.001, "inferred", False, "low"),
+    ],
+)
+def test_severity_follows_gain_confidence_and_what_can_be_repaired(
+    about: str, gain: float | None, confidence: str, settled: bool, severity: str
+) -> None:
+    rule = next(rule for rule in RULES if rule.about == about)
+    assert finding_of(rule, verdict(gain, confidence, settled), 0.5).severity == severity
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)])
+def test_a_gain_is_a_fraction_of_the_time(gain: float, kept: float) -> None:
+    found = finding_of(RULES[0], verdict(gain), 0.5)
+    assert (found.gain_kernel, found.gain_total) == (kept, kept * 0.5)
+
+
+def test_without_a_share_of_the_run_nothing_is_gained_for_it() -> None:
+    found = finding_of(RULES[0], verdict(0.4), None)
+    assert (found.gain_kernel, found.gain_total) == (0.4, None)
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_severities_and_confidences_are_those_of_the_contract(example: Example) -> None:
+    for found in example.launch.profile().findings:
+        assert found.severity in SEVERITIES and found.confidence in CONFIDENCES
