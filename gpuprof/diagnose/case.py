@@ -18,13 +18,15 @@ SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
 COUNTS = (
-    SAMPLES, EXECUTED, "thread_inst_executed", "thread_inst_executed_true",
+    SAMPLES, EXECUTED,
     "derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global",
     "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
     "memory_l2_theoretical_sectors_local", "smsp__branch_targets_threads_divergent",
 )  # fmt: skip
 """What the code of a kernel is weighed by, beside the samples of each stall reason."""
 
+_LEAST_STALL = 0.01
+"""Reasons with a smaller share of the samples are not looked for in the code."""
 _NO_TEXT = ("", "???")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
@@ -170,7 +172,11 @@ class Case:
         metrics = self.recorded.launch.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
             return ()
-        reasons = [stall.reason for stall in self.kernel.stalls if stall.family.startswith("sampled")]
+        reasons = [
+            stall.reason
+            for stall in self.kernel.stalls
+            if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected"
+        ]
         names = (*COUNTS, *(stall_metric(reason, "sampled") for reason in dict.fromkeys(reasons)))
         try:
             return self.recorded.launch.details.instructions(names)

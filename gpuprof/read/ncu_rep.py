@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult
@@ -30,6 +30,7 @@ from gpuprof.read.cubin import instruction_word, kernel_code
 from gpuprof.read.file_bytes import Bytes, kept
 from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
+from gpuprof.read.ncu_code import CodeReader, Place
 from gpuprof.units import ncu_unit
 
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -143,13 +144,14 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     spans: tuple[Span | None, ...] = container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
     shared = _Shared(context, frozenset(container.names), file.lean.left_out, cache(lambda: _whole_actions(file)))
     attributes = file.lean.attributes
+    code = CodeReader(path, actions)
     for number, (action, span) in enumerate(zip(actions, spans, strict=True)):
         metrics = _NcuMetrics(action, number, shared, attributes[number] if number < len(attributes) else {})
         key = (_integer(metrics, "launch__device_id") or 0, metrics.text("device__attribute_display_name"))
         if key not in devices:
             devices[key] = len(recorded)
             recorded.append(_device(metrics))
-        launches.append(_launch(action, metrics, devices[key], file, span))
+        launches.append(_launch(action, metrics, devices[key], file, span, code))
     first = container.spans[0] if container.spans else None
     return Report(
         file=str(path),
@@ -170,21 +172,12 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     )
 
 
-class _Place(NamedTuple):
-    """The text of an instruction and its source position."""
-
-    sass: str
-    file: str | None
-    line: int | None
-
-
 @dataclass(frozen=True, slots=True)
 class _Program:
     """What the native reader gave of a kernel's code. All launches of the kernel in a process have the same."""
 
-    damage: str | None
-    sources: dict[str, str]
-    places: dict[int, _Place] = field(default_factory=dict)
+    sources: Mapping[str, str]
+    places: dict[int, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +189,10 @@ class _File:
     container: Container
     lean: LeanReport
     opened: NamedBytes
-    programs: dict[tuple[int | None, str], _Program] = field(default_factory=dict)
+    programs: dict[tuple[int | None, str], _Program | DamagedInput] = field(default_factory=dict)
 
 
-def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None) -> Launch:
+def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None, code: CodeReader) -> Launch:
     grid, block = _dimensions(metrics, "grid"), _dimensions(metrics, "block")
     if (grid is None or block is None) and span is not None:
         recorded_grid, recorded_block = launch_dimensions(file.data, span)
@@ -218,7 +211,7 @@ def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: S
         block=block,
         ranges=_nvtx_ranges(action),
         metrics=metrics,
-        details=_NcuDetails(action, metrics, file, span),
+        details=_NcuDetails(_clean(action.name(action.NameBase_MANGLED)) or name, metrics, file, span, code),
     )
 
 
@@ -334,11 +327,11 @@ class _NcuMetrics:
     name of a unit is known to NVIDIA's reader for the whole file only.
     """
 
-    __slots__ = ("_action", "_attributes", "_instances", "_number", "_shared", "_values")
+    __slots__ = ("_action", "_attributes", "_instances", "_shared", "_values", "number_in_report")
 
     def __init__(self, action: Any, number: int, shared: _Shared, attributes: Attributes) -> None:
         self._action = action
-        self._number = number
+        self.number_in_report = number
         self._shared = shared
         self._attributes = attributes
         self._values: dict[str, float | str | None] = {}
@@ -394,7 +387,7 @@ class _NcuMetrics:
 
     def whole_action(self) -> Any:
         """Return this launch as the whole report has it, rules included."""
-        return self._shared.load_whole()[self._number]
+        return self._shared.load_whole()[self.number_in_report]
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
@@ -451,12 +444,14 @@ def _finite(value: float | str) -> float | str | None:
 
 
 class _NcuDetails:
-    """Rules, source and SASS of one launch. Source and SASS make the native reader disassemble: guarded once a file."""
+    """Rules, source and SASS of one launch. Launches of one kernel share its code."""
 
-    __slots__ = ("_action", "_file", "_metrics", "_span")
+    __slots__ = ("_code", "_file", "_kernel", "_metrics", "_number", "_span")
 
-    def __init__(self, action: Any, metrics: _NcuMetrics, file: _File, span: Span | None) -> None:
-        self._action = action
+    def __init__(self, kernel: str, metrics: _NcuMetrics, file: _File, span: Span | None, code: CodeReader) -> None:
+        self._kernel = kernel
+        self._number = metrics.number_in_report
+        self._code = code
         self._metrics = metrics
         self._file = file
         self._span = span
@@ -479,7 +474,14 @@ class _NcuDetails:
             for pc, value in (self._metrics.instances(name) or {}).items():
                 if isinstance(pc, int):
                     recorded.setdefault(pc, {})[name] = value
-        return tuple(self._instruction(program, pc, recorded[pc]) for pc in sorted(recorded))
+        unknown = [pc for pc in recorded if pc not in program.places]
+        if unknown:
+            try:
+                program.places.update(self._code.places(self._number, unknown))
+            except DamagedInput as error:
+                self._file.programs[self._key()] = error
+                raise
+        return tuple(Instruction(pc, *program.places[pc], recorded[pc]) for pc in sorted(recorded))
 
     def machine_words(self) -> Mapping[int, int]:
         """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
@@ -493,31 +495,20 @@ class _NcuDetails:
         words = {pc: instruction_word(code, pc - start) for pc in addresses}
         return {pc: word for pc, word in words.items() if word is not None}
 
-    def _instruction(self, program: _Program, pc: int, counts: Mapping[str, float]) -> Instruction:
-        place = program.places.get(pc)
-        if place is None:
-            info = self._action.source_info(pc)
-            place = _Place(
-                str(self._action.sass_by_pc(pc) or "").strip(),
-                info.file_name() if info is not None else None,
-                int(info.line()) if info is not None else None,
-            )
-            program.places[pc] = place
-        return Instruction(pc, place.sass, place.file, place.line, counts)
+    def _key(self) -> tuple[int | None, str]:
+        return (self._span.process if self._span is not None else None, self._kernel)
 
     def _program(self) -> _Program:
-        """Return the kernel's code, tried in a child first, once for all its launches in a process."""
-        key = (self._span.process if self._span is not None else None, self._action.name(self._action.NameBase_MANGLED))
+        """Return the kernel's code. Raises DamagedInput where reading it would crash, each time it is asked for."""
+        key = self._key()
         if key not in self._file.programs:
-            fate = start(self._action.source_files).outcome()
-            sources = dict(self._action.source_files()) if fate is None else {}
-            self._file.programs[key] = _Program(fate, sources)
+            try:
+                self._file.programs[key] = _Program(self._code.sources(self._number))
+            except DamagedInput as error:
+                self._file.programs[key] = error
         program = self._file.programs[key]
-        if program.damage is not None:
-            raise DamagedInput(
-                f"{self._file.path}: the embedded program is damaged: NVIDIA's report reader {program.damage} on it",
-                "everything but source and SASS can still be shown",
-            )
+        if isinstance(program, DamagedInput):
+            raise program
         return program
 
 
