@@ -10,13 +10,18 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gpuprof.diagnose import access, compute, latency, launch, limits
+from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, Verdict, finding_of
 from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.analyse import analyse
+from gpuprof.model.report import RecordedDevice
 from gpuprof.model.session import CONFIDENCES, SEVERITIES, Evidence, Finding
+from tests import builders
 from tests.kernels import (
     CLOCK,
     DURATION,
+    ISSUE,
     REGISTERS,
     WAVES,
     Histograms,
@@ -357,6 +362,88 @@ def test_evidence_of_a_recorded_metric_has_its_recorded_value(example: Example) 
             assert item.value == recorded
 
 
+COMPUTED = ("launch__grid_size", REPORTED_OCCUPANCY, "rule ")
+"""Told from the launch itself, computed from it, and NVIDIA's messages."""
+
+
+@pytest.mark.parametrize("example", named(EXAMPLES))
+def test_evidence_rests_on_what_was_recorded(example: Example) -> None:
+    recorded = {*example.launch.values, *example.launch.histograms}
+    for item in example.launch.finding(example.rule).evidence:
+        for name in item.metric.split(" + "):
+            alone = f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum"
+            assert name == "" or name.startswith(COMPUTED) or {name, alone} & recorded
+
+
+def busy_metric(unit: str) -> str:
+    return next(iter(busy(**{unit: 0})))
+
+
+@pytest.mark.parametrize(
+    ("rule", "what", "metric", "value", "unit", "threshold"),
+    [
+        ("dram-bandwidth", "busy", busy_metric("dram"), 70, "%", limits.BUSY),
+        ("dram-bandwidth", "near its roof", "", 1.35e12, "B/s", None),
+        ("l2-bandwidth", "busy", busy_metric("l2"), 75, "%", limits.BUSY),
+        ("l1-bandwidth", "busy", "", 85, "%", limits.BUSY),
+        ("l1-bandwidth", "by its data pipe", WAVEFRONTS, 80, "%", limits.BUSY),
+        ("l1-bandwidth", "by its data pipe", REQUESTS, 20, "%", None),
+        ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", limits.BUSY),
+        ("host-memory-traffic", "a third of the misses", HOST, 300, "sector", None),
+        ("host-memory-traffic", "a third of the misses", "", 30, "%", limits.HOST_SHARE),
+        ("uncoalesced-global", "by excess counters", EXCESS, 600, "sector", None),
+        ("uncoalesced-global", "by excess counters", TOTAL, 1000, "sector", None),
+        ("uncoalesced-global", "by excess counters", "", 60, "%", access.EXCESS),
+        ("uncoalesced-global", "by NVIDIA's message", "rule UncoalescedGlobalAccess", 600, "sector", None),
+        ("uncoalesced-global", "by sectors per request", "", 32, "sector/request", None),
+        ("uncoalesced-global", "by passes through L1 (basic set)", "", 8, "wavefront/request", limits.MANY_WAVEFRONTS),
+        ("shared-bank-conflict", "by excess wavefronts", SHARED_EXCESS, 400, "wavefront", None),
+        ("shared-bank-conflict", "by excess wavefronts", "", 40, "%", access.CONFLICTS),
+        ("shared-bank-conflict", "by the hardware's count", CONFLICTS, 300, "wavefront", None),
+        ("shared-bank-conflict", "by the hardware's count", SHARED_PASSES, 1000, "wavefront", None),
+        ("shared-bank-conflict", "by the hardware's count", stall_metric("mio_throttle"), 20, "%", None),
+        ("local-memory-spill", "by sectors", LOCAL_LOADS, 100, "sector", None),
+        ("local-memory-spill", "by sectors", "", 20, "%", access.SPILL),
+        ("narrow-access", "of a byte", WARP_OPCODES, 60, "%", access.NARROW),
+        ("narrow-access", "of four bytes under pressure", stall_metric("lg_throttle"), 50, "%", access.NARROW_PRESSURE),
+        ("atomic-contention", "at L2", L2_ATOMICS, 50, "%", access.ATOMICS),
+        ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", compute.BUSY),
+        ("fp64-bound", "of its peak", "", 20, "%", compute.FP64),
+        ("fp64-bound", "by divisions", WARP_OPCODES, 35, "%", None),
+        ("fp32-compute-bound", "busy", pipe_metric("fma"), 70, "%", compute.BUSY),
+        ("tensor-cores-idle", "a product by name", "", 50, "%", compute.FMA_WORK),
+        ("tensor-cores-idle", "a product by name", pipe_metric("tensor"), 0, "%", None),
+        ("non-fused-fp", "FP32", next(iter(FP32_HALF)), 60, "instruction", None),
+        ("non-fused-fp", "FP32", "", 20, "%", compute.NON_FUSED),
+        ("non-fused-fp", "FP32", pipe_metric("fma"), 80, "%", None),
+        ("small-grid", "by waves", WAVES, 0.4, "wave", launch.FULL_WAVE),
+        ("tail-effect", "2.2 waves", "", 100 / 3, "%", launch.TAIL_SHARE),
+        ("load-imbalance", "of SMs", "", 30, "%", launch.IMBALANCE),
+        ("load-imbalance", "of warps", ACTIVE, 30, "%", None),
+        ("load-imbalance", "of warps", "", 20, "%", launch.OCCUPANCY_GAP),
+        ("load-imbalance", "of L2 slices", "", 25, "%", launch.SLICES),
+        ("low-occupancy", "starved", REPORTED_OCCUPANCY, 50, "%", launch.FULL),
+        ("low-occupancy", "starved", REGISTERS, 64, "register", None),
+        ("low-occupancy", "starved", ISSUE, 40, "%", None),
+        ("short-kernel", "4 µs", DURATION, 4e-6, "s", launch.SHORT),
+        ("memory-latency", "long scoreboard", stall_metric("long_scoreboard"), 40, "%", latency.DOMINANT),
+        ("memory-latency", "long scoreboard", ISSUE, 30, "%", latency.ISSUE),
+        ("dependency-latency", "wait", stall_metric("wait"), 50, "%", latency.DOMINANT),
+        ("barrier-wait", "barrier", stall_metric("barrier"), 25, "%", latency.NOTABLE),
+        ("branch-divergence", "half a warp", THREADS, 16, "thread", latency.THREADS),
+        ("latency-bound", "with a stall", stall_metric("short_scoreboard"), 40, "%", latency.DOMINANT),
+    ],
+)
+def test_evidence_is_the_number_that_decides(
+    rule: str, what: str, metric: str, value: float, unit: str, threshold: Threshold | None
+) -> None:
+    example = next(one for one in EXAMPLES if (one.rule, one.what) == (rule, what))
+    evidence = [item for item in example.launch.finding(rule).evidence if math.isclose(item.value, value)]
+    assert (metric, unit) in [(item.metric if metric else "", item.unit) for item in evidence]
+    if threshold is not None:
+        assert (unit, threshold.value) in [(item.unit, item.threshold) for item in evidence]
+
+
 NEEDED = [
     pytest.param(example, need, id=f"{example.rule}: {example.what}: {need}")
     for example in EXAMPLES
@@ -389,7 +476,14 @@ def test_all_metrics_at_zero_are_no_defect(rule: str) -> None:
     assert zeros.findings(rule) == [] or rule == "latency-bound"
 
 
-# Local memory: a share needs both sides of it.
+# A share needs both sides of it.
+
+
+def test_half_of_the_counters_of_conflicts_are_no_conflicts() -> None:
+    other = {CONFLICTS: 300.0, SHARED_PASSES: 1000.0}
+    for half in ({SHARED_WAVES: 1000.0}, {SHARED_EXCESS: 400.0}):
+        assert made(half).findings("shared-bank-conflict") == []
+        assert made(half, other).finding("shared-bank-conflict").confidence == "inferred"
 
 
 def test_local_sectors_without_global_ones_are_no_share() -> None:
@@ -456,6 +550,12 @@ def test_the_worse_of_loads_and_stores_is_told() -> None:
     found = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0}).finding("uncoalesced-global")
     assert "stores use 16 of the 32 bytes" in found.headline
     assert found.gain_kernel == pytest.approx(0.5 * 0.4)
+
+
+@pytest.mark.parametrize(("excess", "passes"), [(400.0, "1.7 passes"), (1000.0, "several passes.")])
+def test_conflicts_are_told_as_passes(excess: float, passes: str) -> None:
+    # 1000 ÷ (1000 − 400)
+    assert passes in made({SHARED_WAVES: 1000.0, SHARED_EXCESS: excess}).finding("shared-bank-conflict").why
 
 
 def test_kernels_without_loads_have_no_unused_bytes() -> None:
@@ -582,6 +682,31 @@ def test_l1_of_active_cycles_is_no_limit_over_elapsed_ones() -> None:
     assert active.findings("l1-bandwidth") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "capability", "wavefronts", "requests", "passes"),
+    [
+        # A naive product of A10G: a warp's two loads touch 32 lines and 1, and 32 + 1 passes are 16.5 a request.
+        ("NVIDIA A10G", "8.6", 97.498, 11.8176, 16.5),
+        # Its coalesced form, and a fill of an A40: one pass each.
+        ("NVIDIA A10G", "8.6", 45.61, 91.2163, 1.0),
+        ("NVIDIA A40", "8.6", 20.0, 40.0, 1.0),
+        # Kernels of one pass a request on Turing, and one of 8 bytes a thread.
+        ("NVIDIA GeForce GTX 1660 Ti", "7.5", 10.0, 20.0, 1.0),
+        ("NVIDIA GeForce RTX 2080 Ti", "7.5", 30.0, 30.0, 2.0),
+        # An A100 counted 3 548 160 requests of 37 298 106 cycles as 9.51 %: one a cycle is all.
+        ("NVIDIA A100 80GB PCIe", "8.0", 85.485, 9.5377, 8.963),
+    ],
+)
+def test_passes_a_request_are_counted_at_the_rate_of_each_gpu(
+    name: str, capability: str, wavefronts: float, requests: float, passes: float
+) -> None:
+    device = RecordedDevice(name, capability)
+    report = builders.report(made({WAVEFRONTS: wavefronts, REQUESTS: requests}).launch(), device=device)
+    found = analyse([report], builders.hardware_of, "9.9")
+    case = Case(found.session.kernels[0], found.recorded[0])
+    assert limits.wavefronts_per_request(case) == pytest.approx(passes, rel=1e-3)
+
+
 def test_memory_that_l2_explains_is_not_l1() -> None:
     assert made(busy(memory=70, l2=70, dram=10)).findings("l1-bandwidth") == []
 
@@ -684,7 +809,26 @@ def test_low_occupancy_is_a_guess_unless_the_schedulers_starve(change: dict[str,
     assert starved.plus(change).finding("low-occupancy").confidence == "guess"
 
 
+@pytest.mark.parametrize(
+    ("blocks", "words"), [(107, "1 SM has no work"), (106, "2 SMs have no work"), (1, "1 block on")]
+)
+def test_one_block_and_one_sm_are_singular(blocks: int, words: str) -> None:
+    assert words in made({WAVES: 0.5}, grid=(blocks, 1, 1)).finding("small-grid").headline
+
+
 # Waiting.
+
+
+def test_a_barrier_is_told_with_the_size_of_its_block() -> None:
+    launched = made(stalls(barrier=25), block=(32, 4, 2))
+    assert "256 threads" in launched.finding("barrier-wait").why
+    assert "threads" not in replace(launched, block=None).finding("barrier-wait").why
+
+
+def test_a_fence_of_hardly_any_time_is_no_part_of_a_barrier() -> None:
+    found = made(stalls(barrier=25, membar=4)).finding("barrier-wait")
+    assert found.gain_kernel == pytest.approx(0.25)
+    assert stall_metric("membar") not in [item.metric for item in found.evidence]
 
 
 @pytest.mark.parametrize(
@@ -705,6 +849,13 @@ def test_hit_rates_say_how_far_a_load_travels() -> None:
     moved = {"l1tex__t_bytes.sum": 1e6, "lts__t_bytes.sum": 1e6}
     found = made(stalls(long_scoreboard=50), issued(20), rates, moved, lasting()).finding("memory-latency")
     assert found.why.startswith("25 % of the accesses hit L1, 50 % of the rest hit L2.")
+
+
+def test_a_cache_that_nothing_hits_is_told_so() -> None:
+    rates = {"l1tex__t_sector_hit_rate.pct": 0.0, "lts__t_sector_hit_rate.pct": 0.0}
+    moved = {"l1tex__t_bytes.sum": 1e6, "lts__t_bytes.sum": 1e6}
+    found = made(stalls(long_scoreboard=50), issued(20), rates, moved, lasting()).finding("memory-latency")
+    assert found.why.startswith("0 % of the accesses hit L1, 0 % of the rest hit L2.")
 
 
 @pytest.mark.parametrize(
