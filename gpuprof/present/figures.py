@@ -11,6 +11,7 @@ from gpuprof.model.report import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.model.summary import by_time, main_point
 from gpuprof.present import words
+from gpuprof.present.plot_text import shortened
 from gpuprof.units import format_percent, format_si
 
 ORIGINS = ("rated", "at-clock", "measured")
@@ -21,6 +22,9 @@ _MEANINGFUL = 0.1
 
 _CLOCK_TOLERANCE = 0.05
 """Kernels whose clock differs more than this from the drawn roof's clock are mentioned."""
+
+_NAME_LENGTH = 80
+"""Of a kernel's name in a note."""
 
 _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
 
@@ -458,7 +462,9 @@ def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: S
     times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
     drawn = len({point.kernel for point in points})
     count = f"{drawn} of {len(kernels)}" if drawn < len(kernels) else str(drawn)
-    parts = [f"{count} profiled launch{'es' if len(kernels) != 1 else ''} drawn"]
+    grouped = any(kernel.launches != 1 for kernel in kernels)
+    noun, plural = ("kernel", "s") if grouped else ("profiled launch", "es")
+    parts = [f"{count} {noun}{plural if len(kernels) != 1 else ''} drawn"]
     if times:
         parts.append(f"{format_si(sum(times), 's')} GPU time")
     if points:
@@ -508,10 +514,12 @@ def _left_out(kernels: Sequence[KernelProfile], shown: set[int], level: str, cei
 
 def _left_out_notes(session: Session, left_out: Sequence[LeftOut]) -> Iterator[str]:
     labels = {kernel.id: kernel.label for kernel in session.kernels}
+    times = {kernel.id: kernel.launches for kernel in session.kernels}
     for group in left_out:
         names = list(dict.fromkeys(labels[kernel] for kernel in group.kernels))
-        listed = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-        count = len(group.kernels)
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        listed = ", ".join(shortened(name, _NAME_LENGTH) for name in names[:2]) + more
+        count = sum(times[kernel] for kernel in group.kernels)
         launches = f"{count} launch{'es' if count != 1 else ''}"
         how = f"; {group.how}" if group.how else ""
         yield f"Not drawn: {listed} ({launches}): {group.why}{how}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
@@ -35,6 +35,7 @@ _ROOTS = frozenset({
     "root", "tmp", "var", "private", "scratch", "mnt", "media", "data", "datasets", "nfs", "gpfs", "lustre", "export",
     "net", "work", "workspace", "projects", "storage", "srv",
 })  # fmt: skip
+_NUMBER = re.compile(r"(?:float|int|bool|Dim3|None)(?: \| None)?")
 _FILE_FIELDS = frozenset({"file"})
 _COMMAND_FIELDS = frozenset({"command", "warnings"})
 _COMMON_OWNERS = frozenset({"root", "user", "runner", "ubuntu", "shared", "public", "default", "data"})
@@ -73,44 +74,36 @@ def _owners(session: Session) -> frozenset[str]:
     return frozenset(name for name in found if len(name) > 1 and name.lower() not in _COMMON_OWNERS)
 
 
-def _rewritten(item: Value, owners: frozenset[str], name: str = "") -> Value:
+def _rewritten(item: Value, owners: frozenset[str]) -> Value:
     """Rewrite every text below a value; what needs no change stays the same object."""
-    changed = _changed(item, owners, name)
+    changed = _changed(item, owners, "")
     return item if changed is None else changed  # type: ignore[return-value]
 
 
 def _changed(item: object, owners: frozenset[str], name: str) -> object | None:
-    """Return the rewritten value, or None where it stays as it is."""
+    """Return the rewritten value of a field of that name, or None where it stays as it is."""
     if isinstance(item, str):
         text = _text(item, owners, name)
         return text if text != item else None
     if isinstance(item, tuple):
-        return _changed_tuple(item, owners, name)
-    if is_dataclass(item) and not isinstance(item, type):
-        changes = dict(_changed_fields(item, _field_names(type(item)), owners))
-        return replace(item, **changes) if changes else None
-    return None
-
-
-def _changed_tuple(items: tuple[object, ...], owners: frozenset[str], name: str) -> object | None:
-    changed = [_changed(item, owners, name) for item in items]
-    if all(item is None for item in changed):
+        changed = [_changed(part, owners, name) for part in item]
+        if all(part is None for part in changed):
+            return None
+        return tuple(old if new is None else new for old, new in zip(item, changed, strict=True))
+    if item is None or not is_dataclass(item) or isinstance(item, type):
         return None
-    return tuple(old if new is None else new for old, new in zip(items, changed, strict=True))
-
-
-def _changed_fields(item: object, names: Iterable[str], owners: frozenset[str]) -> Iterator[tuple[str, object]]:
-    for name in names:
-        value = getattr(item, name)
-        if isinstance(value, (str, tuple)) or is_dataclass(value):
-            changed = _changed(value, owners, name)
-            if changed is not None:
-                yield name, changed
+    changes = {
+        part: new
+        for part in _fields_with_text(type(item))
+        if (new := _changed(getattr(item, part), owners, part)) is not None
+    }
+    return replace(item, **changes) if changes else None
 
 
 @cache
-def _field_names(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _fields_with_text(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    """Return the fields that can hold a text, at any depth."""
+    return tuple(field.name for field in fields(kind) if not _NUMBER.fullmatch(str(field.type)))
 
 
 def _text(text: str, owners: Iterable[str], name: str) -> str:

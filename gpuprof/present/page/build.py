@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time
 from gpuprof.present import words
-from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.finding_words import diagnosis_sentence, fix_first
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import PriorityLine, priority_kernels, priority_lines
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.kernels import KernelRow, kernel_row
-from gpuprof.present.page.parts import Chart, Fact, Table
+from gpuprof.present.page.parts import Chart, Fact, Table, label
 from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.text import printable
@@ -72,7 +72,7 @@ def build_page(whole: Session, choice: Choice) -> Page:
     page = Page(
         title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
         verdict=printable(words.verdict(whole)),
-        diagnosis=printable(diagnosis_sentence(session)),
+        diagnosis=_diagnosis(session),
         header=tuple(header_facts(session)),
         priorities=priority_lines(session),
         charts=tuple(overview_charts(session, choice.level, choice.ceiling, links)),
@@ -90,6 +90,14 @@ def build_page(whole: Session, choice: Choice) -> Page:
         version=session.gpuprof_version,
     )
     return replace(page, terms=glossary(page))
+
+
+def _diagnosis(session: Session) -> str:
+    """Write the sentence that names the finding to repair first, with a kernel's name of bearable length."""
+    sentence = printable(diagnosis_sentence(session))
+    for first in fix_first(session, 1):
+        sentence = sentence.replace(printable(first.kernel.label), label(first.kernel.label).text, 1)
+    return sentence
 
 
 def chosen(session: Session, kernels: Collection[int] | None) -> Session:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
 
 from gpuprof.model.session import Session
-from gpuprof.present.json_out import plain
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _LINE = 160
 _DIGITS = 6
-_LARGE = 16_000_000
+_MANY_KERNELS = 1000
 _THOROUGH, _FAST = 6, 1
+
+
+class _Compressor(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
 
 
 def packed_session(session: Session) -> str:
@@ -20,25 +32,50 @@ def packed_session(session: Session) -> str:
 
     Numbers keep six significant digits, whole ones all: the rest is noise that does not compress.
     """
-    text = json.dumps(_rounded(plain(session)), allow_nan=False, separators=(",", ":"))
-    packed = base64.b64encode(_compressed(text.encode("ascii"))).decode("ascii")
-    return "\n".join(packed[start : start + _LINE] for start in range(0, len(packed), _LINE))
+    compressor = _compressor(len(session.kernels))
+    packed = b"".join([*(compressor.compress(piece.encode("ascii")) for piece in _pieces(session)), compressor.flush()])
+    text = base64.b64encode(packed).decode("ascii")
+    return "\n".join(text[start : start + _LINE] for start in range(0, len(text), _LINE))
 
 
-def _rounded(value: object) -> object:
-    if isinstance(value, float):
-        return value if value.is_integer() else float(f"{value:.{_DIGITS}g}")
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    return value
-
-
-def _compressed(data: bytes) -> bytes:
-    """Compress as xz, which finds what kernels have in common; as gzip where Python was built without it."""
+def _compressor(kernels: int) -> _Compressor:
+    """Return one for xz, which finds what kernels have in common; for gzip where Python was built without it."""
     try:
         import lzma
     except ImportError:
-        return gzip.compress(data, mtime=0)
-    return lzma.compress(data, preset=_THOROUGH if len(data) < _LARGE else _FAST)
+        return zlib.compressobj(9, wbits=31)
+    return lzma.LZMACompressor(preset=_FAST if kernels > _MANY_KERNELS else _THOROUGH)
+
+
+def _pieces(session: Session) -> Iterator[str]:
+    """Yield the JSON document piece by piece, so that a large session is not held twice."""
+    for index, field in enumerate(fields(session)):
+        value = getattr(session, field.name)
+        yield f"{',' if index else '{'}{json.dumps(field.name)}:"
+        if not isinstance(value, tuple):
+            yield _dumped(value)
+            continue
+        for place, item in enumerate(value):
+            yield f"{',' if place else '['}{_dumped(item)}"
+        yield "]" if value else "[]"
+    yield "}"
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> object:
+    """Turn dataclasses into dictionaries, tuples into lists, and round numbers, all in one go: there are millions."""
+    if isinstance(value, float):
+        return value if value.is_integer() else float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return {name: _plain(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
+
+
+@cache
+def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
