@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -15,8 +17,11 @@ import gpuprof
 from gpuprof.diagnose.explain import explain
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time
+from gpuprof.notebook import LoadedSession
 from gpuprof.present.console import print_session, print_tree
 from gpuprof.present.console_parts import Sheet
+from gpuprof.present.csv_out import csv_lines
+from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.text import tolerate
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
@@ -191,6 +196,30 @@ def test_hostile_findings_do_no_harm_in_the_terminal() -> None:
 def test_a_very_long_headline_wraps_inside_its_column() -> None:
     text = shown(session(kernel(0, finding(headline="word " * 100 + "x" * 300))))
     assert max(map(len, lines_of(text))) <= 80
+
+
+@pytest.mark.parametrize("number", [0.0, 1e-30, 1.0, 1e30])
+def test_numbers_that_no_gpu_has_are_shown(number: float) -> None:
+    odd = with_every_float(kernel(0, finding(), finding("tail-effect", severity="info")), number)
+    assert isinstance(odd, KernelProfile)
+    made = session(odd, with_every_float(kernel(1, finding(gain=None)), number))
+    drawn = io.StringIO()
+    print_tree(Console(file=drawn, width=80), made, explain(odd))
+    assert shown(made, depth=True) and drawn.getvalue()
+    assert list(markdown_lines(made, list(made.kernels), 20)) and list(csv_lines(made))
+    assert "<table" in LoadedSession.of(made)._repr_html_()
+
+
+def with_every_float(value: Any, number: float) -> Any:
+    """Replace every float in a value made of dataclasses and tuples."""
+    if isinstance(value, float):
+        return number
+    if isinstance(value, tuple):
+        return tuple(with_every_float(item, number) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return replace(value, **{name: with_every_float(item, number) for name, item in fields.items()})
+    return value
 
 
 # The command

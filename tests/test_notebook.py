@@ -286,6 +286,12 @@ def test_markdown_is_short_enough_for_a_review() -> None:
     assert any(line.startswith("and 27 more reports") for line in lines)
 
 
+def test_markdown_leaves_folders_out() -> None:
+    secret = replace(TWO, sources=(replace(TWO.sources[0], file="/secret/place/hand.ncu-rep"),))
+    text = "\n".join(markdown(secret))
+    assert "Report: hand.ncu-rep (sha256" in text and "secret" not in text
+
+
 def test_real_reports_are_short_in_markdown(real_report: Path) -> None:
     assert len(markdown(gpuprof.load(real_report))) <= 40
 

@@ -14,6 +14,7 @@ from gpuprof.present.finding_words import (
     location_text,
     run_gain_text,
 )
+from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
 
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
@@ -73,7 +74,7 @@ def _provenance(session: Session) -> Iterator[str]:
     for device in session.devices:
         yield f"GPU: {escape(words.device_text(device))}  "
     for source in session.sources[:_SOURCES_SHOWN]:
-        yield f"Report: {escape(source.file)} (sha256 {source.sha256[:12]}), {escape(words.source_text(source))}  "
+        yield f"Report: {escape(file_name(source.file))} (sha256 {source.sha256[:12]}), {escape(words.source_text(source))}  "
     if len(session.sources) > _SOURCES_SHOWN:
         yield f"and {words.count(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
     yield (

@@ -9,6 +9,7 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time, first_finding
 from gpuprof.present import words
 from gpuprof.present.finding_words import Priority, diagnosis_sentence, fix_first, location_text, run_gain_text
+from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
 
 _KERNELS_SHOWN = 10
@@ -55,10 +56,7 @@ def _parts(session: Session) -> Iterator[str]:
     if hidden > 0:
         yield f"<p>{_muted(f'{hidden} more are in to_dataframe()')}</p>"
     places = [words.device_text(device) for device in session.devices]
-    places += [
-        f"{source.file.replace(chr(92), '/').rpartition('/')[2]}, {words.source_text(source)}"
-        for source in session.sources
-    ]
+    places += [f"{file_name(source.file)}, {words.source_text(source)}" for source in session.sources]
     yield f'<p style="{_MUTED}">{"<br>".join(map(_escaped, places))}</p>'
     yield "</div>"
 
