@@ -68,6 +68,7 @@ ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
 REPORTED_OCCUPANCY = "sm__maximum_warps_per_active_cycle_pct"
 
 SHARED_4K = {"launch__shared_mem_per_block_static": 4096.0, "launch__shared_mem_per_block_dynamic": 0.0}
+NO_SHARED = {"launch__shared_mem_per_block_static": 0.0, "launch__shared_mem_per_block_dynamic": 0.0}
 REPORTED_LIMITS = {
     f"launch__occupancy_limit_{name}": value
     for name, value in (("registers", 4.0), ("shared_mem", 32.0), ("warps", 8.0), ("blocks", 32.0))
@@ -138,8 +139,8 @@ ACCESS = (
             "32 sectors a load request", (LOAD_SECTORS, LOAD_REQUESTS)),
     # 80 of 10: seven of eight passes × memory's 80 %.
     Example("uncoalesced-global", "by passes through L1 (basic set)",
-            made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}), 0.70, "high", "inferred",
-            "8 passes", (WAVEFRONTS, REQUESTS)),
+            made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, NO_SHARED),
+            0.70, "high", "inferred", "8 passes", (WAVEFRONTS, REQUESTS)),
     # 600 of 1000 × 50 %, as the message says.
     Example("uncoalesced-global", "by NVIDIA's message",
             made(busy(dram=50), details=told("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses "
@@ -537,13 +538,18 @@ def test_counted_sectors_without_excess_are_coalesced_whatever_else_is_seen() ->
 
 
 def test_sixteen_bytes_a_thread_take_four_passes_and_are_coalesced() -> None:
-    wide = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 20.0, TOTAL: 1000.0, EXCESS: 0.0})
+    wide = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 20.0, TOTAL: 1000.0, EXCESS: 0.0}, NO_SHARED)
     assert wide.findings("uncoalesced-global") == []
 
 
 def test_conflicts_of_shared_memory_are_not_taken_for_uncoalesced_access() -> None:
     passes = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K)
     assert passes.findings("uncoalesced-global") == []
+
+
+def test_passes_of_a_kernel_whose_shared_memory_is_unknown_are_a_guess_at_most() -> None:
+    found = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0}).findings("uncoalesced-global")
+    assert found == [] or found[0].confidence == "guess"
 
 
 def test_the_worse_of_loads_and_stores_is_told() -> None:
@@ -965,7 +971,7 @@ EDGES = (
     Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
     Edge("uncoalesced-global", access.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
     Edge("uncoalesced-global", limits.MANY_WAVEFRONTS,
-         lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value})),
+         lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("shared-bank-conflict", access.CONFLICTS, lambda value: made({SHARED_WAVES: 100.0, SHARED_EXCESS: value})),
     Edge("local-memory-spill", access.SPILL, lambda value: made(
          {LOCAL_LOADS: value, LOCAL_STORES: 0, LOAD_SECTORS: 100 - value, STORE_SECTORS: 0})),
@@ -978,6 +984,7 @@ EDGES = (
     Edge("fp64-bound", compute.FP64,
          lambda value: made(lasting(), operations(dfma=6.912e9 / 2 * value / 100, dadd=0, dmul=0))),
     throttle_edge("fp64-bound", "fp64"),
+    Edge("fp64-bound", compute.SM_PIPE, lambda value: made(pipes(fp64=value, alu=10), busy(sm=70))),
     *pipe_edges("fp32-compute-bound", "fma"),
     *pipe_edges("integer-bound", "alu"),
     *pipe_edges("special-function-bound", "xu"),
@@ -1015,7 +1022,17 @@ EDGES = (
 
 def test_every_threshold_is_tried_on_both_sides() -> None:
     tried = {(edge.rule, edge.threshold) for edge in EDGES}
-    assert tried == {(rule.id, threshold) for rule in RULES for threshold in rule.thresholds}
+    assert {(rule.id, threshold) for rule in RULES for threshold in rule.thresholds} <= tried
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["fp64-bound", "fp32-compute-bound", "integer-bound", "special-function-bound", "tensor-compute-bound"],
+)
+def test_what_makes_a_pipe_the_limit_is_listed_with_its_rule(rule: str) -> None:
+    listed = rule_named(rule)
+    assert listed is not None
+    assert {compute.BUSY, compute.SM_PIPE, compute.THROTTLED} <= set(listed.thresholds)
 
 
 @pytest.mark.parametrize(
