@@ -74,7 +74,8 @@ def _provenance(session: Session) -> Iterator[str]:
     for device in session.devices:
         yield f"GPU: {escape(words.device_text(device))}  "
     for source in session.sources[:_SOURCES_SHOWN]:
-        yield f"Report: {escape(file_name(source.file))} (sha256 {source.sha256[:12]}), {escape(words.source_text(source))}  "
+        file = f"{escape(file_name(source.file))} (sha256 {source.sha256[:12]})"
+        yield f"Report: {file}, {escape(words.source_text(source))}  "
     if len(session.sources) > _SOURCES_SHOWN:
         yield f"and {words.count(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
     yield (
