@@ -239,6 +239,11 @@ def test_the_last_word_is_what_was_shown_and_what_to_type_next(reports: Path) ->
     assert run("show", "--kernel", "halo", report).stderr.startswith("shown: 2 of 5 kernels, all in depth; next: ")
 
 
+def test_what_came_through_a_pipe_is_not_named_again() -> None:
+    text = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
+    assert run("show", "-", stdin=text).stderr.endswith("next: gpuprof show --explain '#0' FILE\n")
+
+
 def test_every_real_report_fits_80_columns_with_all_findings(real_report: Path) -> None:
     loaded = gpuprof.load(real_report)
     ranked = by_time(loaded.kernels)

@@ -158,4 +158,6 @@ def _say(what: str, next_step: str, files: Sequence[str]) -> None:
     from gpuprof.present.text import printable
 
     dashes = "-- " if any(name.startswith("-") and name != "-" for name in files) else ""
-    click.echo(printable(f"{what}; next: gpuprof {next_step} {dashes}{shlex.join(files)}"), err=True)
+    # What came through a pipe cannot be read again.
+    names = f"{dashes}{shlex.join(files)}" if "-" not in files else "FILE"
+    click.echo(printable(f"{what}; next: gpuprof {next_step} {names}"), err=True)
