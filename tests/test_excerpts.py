@@ -194,6 +194,19 @@ def test_sass_ends_with_the_program() -> None:
     assert sum(line.share for line in found.lines) == pytest.approx(1)
 
 
+def test_instructions_without_counts_weigh_nothing() -> None:
+    found = sass(at(0, 20, "I0"), at(16, 20, "I1", samples=0.5), at(32, 21, "I2"))
+    assert [line.share for line in found.lines] == [0, 1, 0]
+    (hot,) = source(at(0, 20, "I0"), at(16, 25, "I1", samples=0.5))
+    assert numbers(hot) == [23, 24, 25, 26, 27]
+
+
+def test_the_excerpt_is_around_the_first_instruction_with_counts() -> None:
+    code = [at(16 * index, None, f"I{index}") for index in range(20)]
+    code[15] = at(16 * 15, None, "I15", samples=0.5)
+    assert [line.text for line in sass(*code).lines] == [f"I{index}" for index in range(10, 20)]
+
+
 def test_instructions_without_text_are_no_sass() -> None:
     assert [one.language for one in excerpts(at(0, 20, "???", samples=1), at(16, 20, "", samples=2))] == ["source"]
 

@@ -15,7 +15,7 @@ from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped, percentile
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import Rule, finding_of
+from gpuprof.diagnose.rule import ABOUT, WEIGHTS, Rule, finding_of
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.report import DictMetrics, Launch, Metric
@@ -65,6 +65,23 @@ def test_a_defect_leads_a_limit_with_a_little_more_gain() -> None:
     # 0.17 · 1.0 against 0.2 · 0.8 = 0.16
     ordered = in_order((found("l2-bandwidth", 0.2), found("barrier-wait", 0.17)))
     assert rules(ordered) == ["barrier-wait", "l2-bandwidth"]
+
+
+@pytest.mark.parametrize("confidence", ["inferred", "guess"])
+def test_how_sure_a_finding_is_scales_its_gain(confidence: str) -> None:
+    even = 0.1 * WEIGHTS["measured"] / WEIGHTS[confidence]
+    measured = found("barrier-wait", 0.1)
+    assert in_order((measured, found("small-grid", 1.01 * even, "medium", confidence)))[0].rule == "small-grid"
+    assert in_order((measured, found("small-grid", 0.99 * even, "medium", confidence)))[0].rule == "barrier-wait"
+
+
+@pytest.mark.parametrize(("about", "rule"), [("limit", "l2-bandwidth"), ("symptom", "memory-latency")])
+def test_what_can_be_repaired_counts_more_than_a_limit_or_a_symptom(about: str, rule: str) -> None:
+    even = 0.1 * ABOUT["defect"] / ABOUT[about]
+    assert even > 0.1
+    defect = found("barrier-wait", 0.1)
+    assert in_order((defect, found(rule, 1.01 * even)))[0].rule == rule
+    assert in_order((defect, found(rule, 0.99 * even)))[0].rule == "barrier-wait"
 
 
 def test_a_kernel_near_its_roof_is_told_so_before_its_small_findings_and_after_the_others() -> None:

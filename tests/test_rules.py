@@ -418,6 +418,7 @@ def busy_metric(unit: str) -> str:
         ("non-fused-fp", "FP32", "", 20, "%", compute.NON_FUSED),
         ("non-fused-fp", "FP32", pipe_metric("fma"), 80, "%", None),
         ("small-grid", "by waves", WAVES, 0.4, "wave", launch.FULL_WAVE),
+        ("uncoalesced-global", "by passes through L1 (basic set)", WAVEFRONTS, 80, "%", limits.BUSY),
         ("tail-effect", "2.2 waves", "", 100 / 3, "%", launch.TAIL_SHARE),
         ("load-imbalance", "of SMs", "", 30, "%", launch.IMBALANCE),
         ("load-imbalance", "of warps", ACTIVE, 30, "%", None),
@@ -547,6 +548,11 @@ def test_conflicts_of_shared_memory_are_not_taken_for_uncoalesced_access() -> No
     assert passes.findings("uncoalesced-global") == []
 
 
+def test_many_passes_of_a_quiet_l1_are_no_finding() -> None:
+    quiet = made(busy(memory=40, dram=10), {WAVEFRONTS: 40.0, REQUESTS: 5.0}, NO_SHARED)
+    assert quiet.findings("uncoalesced-global") == [] and quiet.findings("l1-bandwidth") == []
+
+
 def test_passes_of_a_kernel_whose_shared_memory_is_unknown_are_a_guess_at_most() -> None:
     found = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0}).findings("uncoalesced-global")
     assert found == [] or found[0].confidence == "guess"
@@ -614,6 +620,11 @@ def test_accesses_of_32_bytes_are_wide() -> None:
     assert access.global_widths({"LDG.E.ENL2.256.CONSTANT": 10.0}) == {32: 10}
 
 
+def test_a_few_accesses_of_four_bytes_are_no_defect_under_pressure() -> None:
+    few: Histograms = {WARP_OPCODES: {"LDG.E": 30.0, "LDG.E.128": 70.0}}
+    assert made(stalls(lg_throttle=60), histograms=few).findings("narrow-access") == []
+
+
 def test_narrow_accesses_of_unknown_pressure_do_not_gain_zero() -> None:
     found = made(histograms={WARP_OPCODES: {"LDG.E.U8": 10.0}}).finding("narrow-access")
     assert found.gain_kernel is None or found.gain_kernel > 0
@@ -627,6 +638,11 @@ def test_divisions_are_named_only_where_they_are_much_of_it() -> None:
     found = made(pipes(fp64=80), histograms=few).finding("fp64-bound")
     assert "division" not in found.headline + found.why + found.advice
     assert any(item.metric == WARP_OPCODES and item.value == pytest.approx(21) for item in found.evidence)
+
+
+def test_divisions_are_no_more_than_all_of_the_arithmetic() -> None:
+    many: Histograms = {WARP_OPCODES: {"DFMA": 100.0, "MUFU.RCP64H": 50.0}}  # 50 · 7 of 100
+    assert "about 100 % of it are divisions" in made(pipes(fp64=80), histograms=many).finding("fp64-bound").headline
 
 
 def test_divisions_get_their_own_advice() -> None:
@@ -654,10 +670,11 @@ def test_a_gain_of_fusing_is_unknown_where_the_pipe_is() -> None:
 
 
 def test_without_the_pipe_the_gain_of_fusing_rests_on_the_peak() -> None:
-    # 2 · 3 + 4 = 10 parts of FLOP, of which 6.912e9 are half of the peak of 1 ms; alone 4 of 7, pipe at most full.
-    part = 6.912e8
+    # 2 · 3 + 4 = 10 parts are 3.456e9 FLOP: a quarter of the peak of 1 ms, so the pipe is half full at most. 4 of 7
+    # instructions stand alone.
+    part = 3.456e8
     found = made(lasting(), operations(ffma=3 * part, fadd=2 * part, fmul=2 * part)).finding("non-fused-fp")
-    assert found.gain_kernel == pytest.approx(4 / 7 / 2 * 1.0)
+    assert found.gain_kernel == pytest.approx(4 / 7 / 2 * 0.5)
 
 
 def test_tensor_instructions_and_gpus_without_tensor_cores_are_no_idle_tensor_cores() -> None:
