@@ -23,7 +23,7 @@ from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Findi
 from gpuprof.present.json_out import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
-from tests.test_rules import EXAMPLES, EXCESS, TOTAL, Example, verdict
+from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example, verdict
 
 
 def found(
@@ -426,6 +426,9 @@ def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
             id="shared memory beyond numbers",
         ),
         pytest.param({"sm__cycles_elapsed.avg": 1.0, CLOCK: 5e-324}, id="a clock of nearly nothing"),
+        pytest.param(busy(sm=20) | {"sm__cycles_elapsed.avg": 1e300, CLOCK: 1e-300}, id="a duration beyond numbers"),
+        pytest.param(busy(dram=70) | lasting(1e-300) | {"dram__bytes.sum": 1e9}, id="a rate beyond numbers"),
+        pytest.param({LOAD_SECTORS: 1.0, LOAD_REQUESTS: 5e-324}, id="nearly no request"),
         pytest.param(
             {"sm__maximum_warps_per_active_cycle_pct": 0.0, "sm__warps_active.avg.pct_of_peak_sustained_active": -50.0},
             id="occupancy below zero",
@@ -437,7 +440,9 @@ def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
     ],
 )
 def test_numbers_that_no_gpu_has_are_no_traceback(values: dict[str, float]) -> None:
-    assert_sound(session(made(values)))
+    run = session(made(values))
+    assert_sound(run)
+    json.loads("\n".join(session_lines(run)), parse_constant=pytest.fail)
 
 
 def odd(example: Example) -> st.SearchStrategy[Made]:

@@ -422,6 +422,7 @@ def busy_metric(unit: str) -> str:
         ("tail-effect", "2.2 waves", "", 100 / 3, "%", launch.TAIL_SHARE),
         ("load-imbalance", "of SMs", "", 30, "%", launch.IMBALANCE),
         ("load-imbalance", "of warps", ACTIVE, 30, "%", None),
+        ("load-imbalance", "of warps", REPORTED_OCCUPANCY, 50, "%", None),
         ("load-imbalance", "of warps", "", 20, "%", launch.OCCUPANCY_GAP),
         ("load-imbalance", "of L2 slices", "", 25, "%", launch.SLICES),
         ("low-occupancy", "starved", REPORTED_OCCUPANCY, 50, "%", launch.FULL),
