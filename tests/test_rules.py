@@ -792,6 +792,26 @@ def test_a_grid_under_one_wave_is_no_imbalance() -> None:
     assert made(uneven, {WAVES: 1.5}).findings("load-imbalance")
 
 
+@pytest.mark.parametrize(("more", "gain"), [(issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.4)])
+def test_a_gap_of_occupancy_gains_no_more_than_idle_slots_and_the_busiest_unit(
+    more: dict[str, float], gain: float
+) -> None:
+    # 1 − 30 ÷ 50
+    found = made(HALF_OCCUPANCY, {ACTIVE: 30.0}, more).finding("load-imbalance")
+    assert found.gain_kernel == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(("more", "gain"), [(issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.5)])
+def test_missing_warps_gain_no_more_than_idle_slots_and_the_busiest_unit(more: dict[str, float], gain: float) -> None:
+    assert made(HALF_OCCUPANCY, more).finding("low-occupancy").gain_kernel == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(("more", "gain"), [(busy(sm=85), 0.15), ({}, 0.3)])
+def test_an_uneven_load_gains_no_more_than_the_busiest_unit_leaves(more: dict[str, float], gain: float) -> None:
+    uneven = {"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 700.0}
+    assert made(uneven, more).finding("load-imbalance").gain_kernel == pytest.approx(gain)
+
+
 def test_uneven_slices_of_an_unknown_l2_do_not_gain_zero() -> None:
     found = made({"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}).finding("load-imbalance")
     assert found.gain_kernel is None or found.gain_kernel > 0
