@@ -155,4 +155,6 @@ class Browser:
 
     def paper(self) -> bytes:
         """Return the page as PDF, on A4."""
+        self.send("Emulation.clearDeviceMetricsOverride")
+        self.send("Emulation.setEmulatedMedia", media="")
         return base64.b64decode(self.send("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"])

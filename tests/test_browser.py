@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from gpuprof.model.report import Missing
+from gpuprof.model.session import Evidence, Finding, Pipe, Stall
 from gpuprof.present.html import render_html
 from tests.chromium import CHROMIUM, Browser
 from tests.test_figures import TWO, kernel, session
@@ -92,9 +95,10 @@ def test_a_keyboard_reaches_and_sorts_the_table(browser: Browser, tmp_path: Path
         if browser.run("document.activeElement.textContent") == "Time":
             break
     assert browser.run("document.activeElement.tagName") == "BUTTON"
-    browser.press("Enter")
+    assert browser.run("document.activeElement.closest('th').getAttribute('aria-sort')") == "descending"
+    browser.press("Space", "Enter")
     assert labels(browser) == ["gemm", "softmax", "Copy"]
-    browser.press("Space")
+    browser.press("Enter")
     assert labels(browser) == ["Copy", "softmax", "gemm"]
     assert browser.run("document.activeElement.closest('th').getAttribute('aria-sort')") == "ascending"
     assert browser.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -243,11 +247,28 @@ def test_landmarks_headings_and_table_headers_are_named(browser: Browser, tmp_pa
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_page_prints_on_paper_with_everything_open(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()))
-    paper = browser.paper()
-    assert paper.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
+def test_paper_has_everything_open_with_scripts_and_without(browser: Browser, tmp_path: Path) -> None:
+    sheets = []
+    for scripts in (True, False):
+        open_page(browser, tmp_path, render_html(diagnosed()), scripts=scripts)
+        sheets.append(len(re.findall(rb"/Type\s*/Page\b", browser.paper())))
+    assert sheets[0] == sheets[1] >= 3
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    assert browser.run("[...document.querySelectorAll('details')].every(d => d.children[1].offsetHeight > 10)")
+
+
+def test_words_without_a_break_stay_inside(browser: Browser, tmp_path: Path) -> None:
+    word = "w" * 700
+    evidence = (Evidence(word, 5.0, word, 5.0, word),)
+    endless = replace(
+        diagnosed().kernels[0], label=word, demangled=word, ranges=(word,), missing=(Missing(word, word, word),),
+        pipes=(Pipe(word, 0.5, word),), stalls=(Stall("s" * 60, 1.0, None, "counter"),),
+        findings=(Finding("r" * 60, "high", "measured", word, word, evidence, word, None, 0.5, 0.5),),
+    )  # fmt: skip
+    page = render_html(replace(diagnosed(), kernels=(endless,)), title=word)
+    for width in (360, 1240):
+        open_page(browser, tmp_path, page, width=width)
+        assert browser.run("document.documentElement.scrollWidth") <= width
 
 
 def test_a_reader_who_wants_no_motion_gets_none(browser: Browser, tmp_path: Path) -> None:

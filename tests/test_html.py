@@ -294,6 +294,29 @@ def test_nothing_is_replaced_without_force(saved: str, tmp_path: Path) -> None:
     assert "<title>Nightly</title>" in page.read_text(encoding="utf-8")
 
 
+def test_report_of_chosen_kernels_has_only_these(saved: str, tmp_path: Path) -> None:
+    run("report", saved, "-o", str(tmp_path / "one.html"), "--kernel", "kernel_0")
+    outline = Outline((tmp_path / "one.html").read_text(encoding="utf-8"))
+    assert "row-0" in outline.ids and "row-1" not in outline.ids
+    assert any(text.startswith("2 kernels take all of 5.00 ms") for text in outline.texts)
+
+
+def test_report_says_how_to_read_the_page_again(saved: str, tmp_path: Path) -> None:
+    out, err = run("report", saved, "-o", str(tmp_path / "a page.html"))
+    assert out.startswith("2 kernels take all of 5.00 ms")
+    assert f"gpuprof show '{tmp_path / 'a page.html'}'" in err
+
+
+def test_equal_launches_are_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "twins.session.json"
+    twins = session(*(kernel(number, {"fp32": 1e9}, {"dram": 1e9}, label="gemm") for number in range(3)))
+    path.write_text("\n".join(session_lines(twins)), encoding="utf-8")
+    run("report", str(path), "-o", str(tmp_path / "twins.html"))
+    page = (tmp_path / "twins.html").read_text(encoding="utf-8")
+    assert page.count('<tr id="row-') == 1
+    assert "3 launches" in Outline(page).texts
+
+
 def test_kernel_that_nothing_matches_is_a_usage_error(saved: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no kernel matches 'nothing'"):
         run("roofline", saved, "--kernel", "nothing", "-o", str(tmp_path / "x"))

@@ -43,8 +43,6 @@ class Page:
     header: tuple[Fact, ...]
     priorities: tuple[PriorityLine, ...]
     charts: tuple[Chart, ...]
-    level: str
-    ceiling: str
     diagnosed: bool
     rows: tuple[KernelRow, ...]
     rows_left_out: str | None
@@ -76,8 +74,6 @@ def build_page(whole: Session, choice: Choice) -> Page:
         header=tuple(header_facts(session)),
         priorities=priority_lines(session),
         charts=tuple(overview_charts(session, choice.level, choice.ceiling, links)),
-        level=words.LEVEL_NAMES[choice.level],
-        ceiling=choice.ceiling.replace("-", " "),
         diagnosed=any(kernel.findings for kernel in session.kernels),
         rows=tuple(kernel_row(kernel, with_section) for kernel in shown),
         rows_left_out=_left_out(kernels, in_table, "The table stops here"),

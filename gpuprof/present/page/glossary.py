@@ -24,7 +24,7 @@ _TERMS = (
     Term("roof", "The line that a kernel's point lies under. Rated is the datasheet's, at clock is what this GPU can "
          "do at the clock the kernel ran at, measured is what micro-kernels reached on it."),
     Term("ridge", "The FLOP per byte at which the roofline turns from its memory side to its compute side."),
-    Term("intensity", "FLOP per byte moved at one memory level.", r"intensity"),
+    Term("intensity", "FLOP per byte moved at one memory level."),
     Term("speed of light", "The fraction of a unit's peak that Nsight Compute measured, over the whole time of the "
          "kernel; here it is called throughput, and the highest one the nearest limit.", r"of peak|nearest limit"),
     Term("warp", "32 threads that run the same instruction together."),
@@ -39,7 +39,7 @@ _TERMS = (
     Term("stall", "A state in which a warp cannot issue. Its share is of all warp cycles, not of time: taking it away "
          "shortens the kernel only where no other warp fills the gap.", r"stall|Where its warps were"),
     Term("request", "One memory instruction of a warp.", r"\brequests?\b"),
-    Term("sector", "32 bytes, the smallest piece that caches and DRAM move. A warp that reads 32 neighbouring floats "
+    Term("sector", "32 bytes, the piece in which caches are filled and read. A warp that reads 32 neighbouring floats "
          "needs four.", r"\bsectors?\b|_sectors"),
     Term("wavefront", "One pass of the L1 or of shared memory over a request. A request that needs several passes "
          "keeps the unit busy for as many cycles.", r"wavefront"),
