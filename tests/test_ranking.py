@@ -23,7 +23,7 @@ from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Findi
 from gpuprof.present.json_out import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
-from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example, verdict
+from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example, of_time, verdict
 
 
 def found(
@@ -149,13 +149,16 @@ def test_equal_findings_keep_the_order_of_their_kernels() -> None:
 
 
 def test_a_diagnosed_run_weighs_gains_by_share() -> None:
-    # 3 ms and 1 ms: 60 % of 50 % of three quarters, and 90 % of 50 % of one quarter.
+    # 3 ms and 1 ms: 60 % of what DRAM explains of three quarters, and 90 % of one quarter.
     long = made(busy(dram=50), lasting(3e-3), {TOTAL: 1000.0, EXCESS: 600.0})
     short = made(busy(dram=50), lasting(1e-3), {TOTAL: 1000.0, EXCESS: 900.0}, grid=(1080, 1, 1))
     run = session(short, long)
     ranked = [one for one in run.ranking if one.rule == "uncoalesced-global"]
     assert [one.kernel for one in ranked] == [1, 0]
-    assert [one.gain_total for one in ranked] == [pytest.approx(0.225), pytest.approx(0.1125)]
+    assert [one.gain_total for one in ranked] == [
+        pytest.approx(0.6 * of_time(0.5) * 0.75),
+        pytest.approx(0.9 * of_time(0.5) * 0.25),
+    ]
 
 
 # Groups of equal launches.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gpuprof.diagnose import access, compute, latency, launch, limits
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, Verdict, finding_of
 from gpuprof.hardware.specs import WARP_OPCODES
@@ -77,6 +77,11 @@ HALF_OCCUPANCY = {REGISTERS: 64.0}
 """8 warps a block, 2048 registers a warp: 8 warps in each quarter of the SM, so 4 blocks and 32 of 64 warps."""
 
 
+def of_time(share: float) -> float:
+    """What a unit so busy, or warps that wait so often, can explain of the time: all of it where it is well used."""
+    return min(1.0, share / WELL_USED)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A launch on which a rule speaks, and what it must say. Without any one of `needs` it must be silent."""
@@ -111,58 +116,62 @@ BANDWIDTH = (
     # The basic set: memory is 70 % busy, and neither DRAM (10 %) nor L2 (30 %) explains it.
     Example("l1-bandwidth", "by memory as a whole", made(busy(memory=70, dram=10, l2=30)), 0.70, "medium", "inferred",
             "70 %", (*busy(memory=0),)),
-    # 80 of 20: four passes a request; L2 stays at 30 %.
+    # 80 of 10: eight passes a request; L2 stays at 30 %.
     Example("l1-bandwidth", "by its data pipe",
-            made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 20.0}, SHARED_4K), 0.70, "medium", "inferred",
-            "80 % busy with loads and stores, global and shared together, at 4 passes a request", (WAVEFRONTS,)),
+            made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "medium", "inferred",
+            "80 % busy with loads and stores, global and shared together, at 8 passes a request", (WAVEFRONTS,)),
     # L2 stays at 20 %.
     Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.80, "medium", "inferred",
             "70 %", (SHARED_BUSY,)),
-    # 300 of 1000 misses × 50 %.
+    # 300 of 1000 misses; what goes to the host can be all that memory explains.
     Example("host-memory-traffic", "a third of the misses", made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0}),
-            0.15, "medium", "measured", "30 %", (HOST, DEVICE)),
+            of_time(0.5), "high", "measured", "30 %", (HOST, DEVICE)),
 )  # fmt: skip
 
 ACCESS = (
     # 600 of 1000 sectors × DRAM's 50 %.
     Example("uncoalesced-global", "by excess counters", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 600.0}),
-            0.30, "high", "measured", "60 % of 1\u202f000 sectors", (TOTAL, EXCESS)),
+            0.6 * of_time(0.5), "high", "measured", "60 % of 1\u202f000 sectors", (TOTAL, EXCESS)),
     # 1000 − 700 of 1000 × 50 %.
     Example("uncoalesced-global", "by the ideal number", made(busy(dram=50), {TOTAL: 1000.0, IDEAL: 700.0}),
-            0.15, "medium", "measured", "30 %", (TOTAL, IDEAL)),
+            0.3 * of_time(0.5), "medium", "measured", "30 %", (TOTAL, IDEAL)),
     # 24 of 32 bytes for nothing × 40 %.
     Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
-            0.30, "high", "measured", "8 of the 32 bytes", (PER_SECTOR_LOAD,)),
-    # 32 − 16 of 32 sectors × 50 %.
+            0.75 * of_time(0.4), "high", "measured", "of 32 bytes of a sector 8 are used", (PER_SECTOR_LOAD,)),
+    # 32 − 4 of 32 sectors × 50 %.
     Example("uncoalesced-global", "by sectors per request",
-            made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.25, "high", "inferred",
+            made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875 * of_time(0.5), "high", "inferred",
             "32 sectors a load request", (LOAD_SECTORS, LOAD_REQUESTS)),
     # 80 of 10: seven of eight passes × memory's 80 %.
     Example("uncoalesced-global", "by passes through L1 (basic set)",
             made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, NO_SHARED),
-            0.70, "high", "inferred", "8 passes", (WAVEFRONTS, REQUESTS)),
+            0.875 * of_time(0.8), "high", "inferred", "8 passes", (WAVEFRONTS, REQUESTS)),
     # 600 of 1000 × 50 %, as the message says.
     Example("uncoalesced-global", "by NVIDIA's message",
             made(busy(dram=50), details=told("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses "
                  "resulting in a total of 600 excessive sectors (60% of the total 1000 sectors).")),
-            0.30, "high", "measured", "60 % of 1\u202f000 sectors"),
+            0.6 * of_time(0.5), "high", "measured", "60 % of 1\u202f000 sectors"),
     # 400 of 1000 × 55 %.
     Example("shared-bank-conflict", "by excess wavefronts",
-            made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.22, "high", "measured",
-            "40 % of 1\u202f000 wavefronts", (SHARED_WAVES, SHARED_EXCESS)),
+            made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.4 * of_time(0.55), "high",
+            "measured", "40 % of 1\u202f000 wavefronts", (SHARED_WAVES, SHARED_EXCESS)),
+    # 1000 − 700 of 1000 × 50 %.
+    Example("shared-bank-conflict", "by the ideal number",
+            made({SHARED_WAVES: 1000.0, f"{SHARED_WAVES}_ideal": 700.0, SHARED_BUSY: 50.0}), 0.3 * of_time(0.5),
+            "medium", "measured", "30 % of 1\u202f000 wavefronts", (SHARED_WAVES, f"{SHARED_WAVES}_ideal")),
     # 300 of 1000 × the 30 + 20 % of the warps that wait for shared memory.
     Example("shared-bank-conflict", "by the hardware's count",
             made({CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
-            0.15, "medium", "inferred", "30 % of 1\u202f000 wavefronts", (CONFLICTS, SHARED_PASSES)),
+            0.3 * of_time(0.5), "medium", "inferred", "30 % of 1\u202f000 wavefronts", (CONFLICTS, SHARED_PASSES)),
     # 200 of 1000 sectors × 60 %.
     Example("local-memory-spill", "by sectors",
             made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}),
-            0.12, "medium", "measured", "20 %"),
+            0.2 * of_time(0.6), "medium", "measured", "20 %"),
     # 40 of 100 instructions × 60 %.
     Example("local-memory-spill", "by instructions",
             made(busy(dram=60), {LOCAL_LOADS_RUN: 30.0, LOCAL_STORES_RUN: 10.0, GLOBAL_LOADS_RUN: 50.0,
                                  GLOBAL_STORES_RUN: 10.0}),
-            0.24, "high", "measured", "40 %"),
+            0.4 * of_time(0.6), "high", "measured", "40 %"),
     # 60 % of the accesses × 14 of 16 bytes' worth of them × 40 % of the warps throttled.
     Example("narrow-access", "of a byte", made(stalls(lg_throttle=40), histograms={
             WARP_OPCODES: {"LDG.E.U8": 50.0, "STG.E.U16": 10.0, "LDG.E.128.CONSTANT": 40.0, "FFMA": 99.0}}),
@@ -240,10 +249,13 @@ LAUNCH = (
     Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "inferred", "81 SMs"),
     # No more than until the SM, at 40 %, is full.
     Example("small-grid", "by SMs, one of them busy", made({WAVES: 0.125}, busy(sm=40), grid=(27, 1, 1)), 0.60, "high",
-            "inferred", "12 %"),
+            "inferred", "81 SMs"),
     Example("small-grid", "by waves", made({WAVES: 0.4}, grid=(200, 1, 1)), 0.60, "high", "inferred", "40 %", (WAVES,)),
-    # 0.4 waves of half of the warps.
-    Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.80,
+    # Half of an SM's warps are no small part of it.
+    Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.60,
+            "high", "inferred", "40 %", (WAVES,)),
+    # 0.4 waves of a quarter of the warps: 128 registers leave 16 of 64.
+    Example("small-grid", "by waves of large tiles", made({WAVES: 0.4, REGISTERS: 128.0}, grid=(200, 1, 1)), 0.90,
             "high", "inferred", "40 %", (WAVES,)),
     Example("small-grid", "by more than half a wave", made({WAVES: 0.7}, grid=(200, 1, 1)), 0.30, "low", "guess",
             "70 %", (WAVES,)),
@@ -266,7 +278,7 @@ LAUNCH = (
             (REGISTERS, ACTIVE)),
     # 1 − 1000 ÷ 1250, less than the 50 % in which L2 works.
     Example("load-imbalance", "of L2 slices", made(busy(l2=50), {"lts__cycles_active.max": 1250.0,
-            "lts__cycles_active.avg": 1000.0}), 0.20, "medium", "inferred", "25 %",
+            "lts__cycles_active.avg": 1000.0}), 0.20, "medium", "inferred", "active 25 % longer",
             ("lts__cycles_active.max", "lts__cycles_active.avg")),
     # Half of the warps are missing; 60 % of the issue slots and of the SM are idle.
     Example("low-occupancy", "starved", made(HALF_OCCUPANCY, issued(40), busy(sm=40), stalls(wait=10),
@@ -296,8 +308,8 @@ LATENCY = (
             "25 %", (stall_metric("barrier"), stall_metric("membar"))),
     # 15 + 7 %
     Example("instruction-fetch", "both reasons", made(stalls(no_instruction=15, branch_resolving=7), issued(30)), 0.22,
-            "high", "inferred", "22 %", (stall_metric("no_instruction"), stall_metric("branch_resolving"))),
-    Example("constant-miss", "short kernel", made(stalls(imc_miss=25), issued(30), lasting(2e-6)), 0.25, "high",
+            "medium", "inferred", "22 %", (stall_metric("no_instruction"), stall_metric("branch_resolving"))),
+    Example("constant-miss", "short kernel", made(stalls(imc_miss=25), issued(30), lasting(2e-6)), 0.25, "medium",
             "inferred", "25 %", (stall_metric("imc_miss"),)),
     # 16 of 32 threads; 70 % of memory is free.
     Example("branch-divergence", "half a warp", made({THREADS: 16.0}, busy(dram=30)), 0.50, "high", "measured",
@@ -333,7 +345,7 @@ def test_a_rule_speaks_with_the_gain_worked_out_by_hand(example: Example) -> Non
 def test_a_headline_holds_its_number_with_the_unit(example: Example) -> None:
     headline = example.launch.finding(example.rule).headline
     assert example.says in headline
-    assert re.search(r"\d[\d.\u202f]* ?(%|passes|sectors|SMs?|block|waves|threads|µs|of the 32 bytes)", headline)
+    assert re.search(r"\d[\d.\u202f]* ?(%|passes|sectors|SMs?|block|waves|threads|µs|are used)", headline)
 
 
 @pytest.mark.parametrize("example", named(EXAMPLES))
@@ -388,7 +400,7 @@ def busy_metric(unit: str) -> str:
         ("l2-bandwidth", "busy", busy_metric("l2"), 75, "%", limits.BUSY),
         ("l1-bandwidth", "busy", "", 85, "%", limits.BUSY),
         ("l1-bandwidth", "by its data pipe", WAVEFRONTS, 80, "%", limits.BUSY),
-        ("l1-bandwidth", "by its data pipe", REQUESTS, 20, "%", None),
+        ("l1-bandwidth", "by its data pipe", REQUESTS, 10, "%", None),
         ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", limits.BUSY),
         ("host-memory-traffic", "a third of the misses", HOST, 300, "sector", None),
         ("host-memory-traffic", "a third of the misses", "", 30, "%", limits.HOST_SHARE),
@@ -425,6 +437,7 @@ def busy_metric(unit: str) -> str:
         ("load-imbalance", "of warps", REPORTED_OCCUPANCY, 50, "%", None),
         ("load-imbalance", "of warps", "", 20, "%", launch.OCCUPANCY_GAP),
         ("load-imbalance", "of L2 slices", "", 25, "%", launch.SLICES),
+        ("load-imbalance", "of L2 slices", "", 50, "%", None),
         ("low-occupancy", "starved", REPORTED_OCCUPANCY, 50, "%", launch.FULL),
         ("low-occupancy", "starved", REGISTERS, 64, "register", None),
         ("low-occupancy", "starved", ISSUE, 40, "%", None),
@@ -434,6 +447,7 @@ def busy_metric(unit: str) -> str:
         ("dependency-latency", "wait", stall_metric("wait"), 50, "%", latency.DOMINANT),
         ("barrier-wait", "barrier", stall_metric("barrier"), 25, "%", latency.NOTABLE),
         ("branch-divergence", "half a warp", THREADS, 16, "thread", latency.THREADS),
+        ("latency-bound", "with a stall", "", 30, "%", latency.IDLE),
         ("latency-bound", "with a stall", stall_metric("short_scoreboard"), 40, "%", latency.DOMINANT),
     ],
 )
@@ -503,7 +517,7 @@ def test_global_sectors_without_local_ones_are_no_spill() -> None:
 
 def test_a_kernel_that_only_touches_local_memory_spills_all_its_sectors() -> None:
     sectors = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0}
-    assert made(busy(dram=60), sectors).finding("local-memory-spill").gain_kernel == pytest.approx(0.6)
+    assert made(busy(dram=60), sectors).finding("local-memory-spill").gain_kernel == pytest.approx(of_time(0.6))
 
 
 def test_a_share_of_instructions_is_not_called_one_of_sectors() -> None:
@@ -559,10 +573,13 @@ def test_passes_of_a_kernel_whose_shared_memory_is_unknown_are_a_guess_at_most()
     assert found == [] or found[0].confidence == "guess"
 
 
-def test_the_worse_of_loads_and_stores_is_told() -> None:
-    found = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0}).finding("uncoalesced-global")
-    assert "stores use 16 of the 32 bytes" in found.headline
-    assert found.gain_kernel == pytest.approx(0.5 * 0.4)
+def test_loads_and_stores_count_by_their_sectors() -> None:
+    # 24 of 32 bytes where nothing tells how many there are of each; 3 · 32 + 1 · 16 of 4 · 32 where it does.
+    used = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0})
+    assert used.finding("uncoalesced-global").gain_kernel == pytest.approx(0.25 * of_time(0.4))
+    counted = used.plus({LOAD_SECTORS: 300.0, STORE_SECTORS: 100.0}).finding("uncoalesced-global")
+    assert "28 are used" in counted.headline
+    assert counted.gain_kernel == pytest.approx(0.125 * of_time(0.4))
 
 
 @pytest.mark.parametrize(("excess", "passes"), [(400.0, "1.7 passes"), (1000.0, "several passes.")])
@@ -589,13 +606,13 @@ def test_only_a_text_export_is_read_for_its_messages() -> None:
 def test_counters_go_before_the_message_about_the_same_thing() -> None:
     message = told("UncoalescedGlobalAccess", "total of 600 excessive sectors (60% of the total 1000 sectors)")
     found = made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 200.0}, details=message).finding("uncoalesced-global")
-    assert found.gain_kernel == pytest.approx(0.1)
+    assert found.gain_kernel == pytest.approx(0.2 * of_time(0.5))
 
 
 def test_memory_that_nobody_waits_for_bounds_the_gain_of_coalescing() -> None:
     # 10 % of the warps wait for memory, and its busiest unit is 20 % busy: 60 % of that.
     values = ({TOTAL: 1000.0, EXCESS: 600.0}, stalls(long_scoreboard=6, lg_throttle=4), busy(dram=15, l2=20, sm=90))
-    assert made(*values).finding("uncoalesced-global").gain_kernel == pytest.approx(0.12)
+    assert made(*values).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6 * of_time(0.2))
 
 
 def test_without_any_sign_of_how_much_memory_costs_the_bound_is_the_excess() -> None:
@@ -692,8 +709,18 @@ def test_a_pipe_without_others_to_compare_is_the_busiest() -> None:
 
 
 def test_only_the_busiest_memory_level_is_the_limit() -> None:
-    rules = {finding.rule for finding in made(busy(dram=70, l2=80, l1=75)).profile().findings}
+    rules = {finding.rule for finding in made(busy(dram=50, l2=80, l1=75)).profile().findings}
     assert "l2-bandwidth" in rules and not rules & {"dram-bandwidth", "l1-bandwidth"}
+
+
+def test_a_busy_dram_is_told_although_l2_is_busier() -> None:
+    rules = {finding.rule for finding in made(busy(dram=70, l2=80)).profile().findings}
+    assert {"dram-bandwidth", "l2-bandwidth"} <= rules
+
+
+def test_memory_that_is_the_hosts_own_is_no_host_traffic() -> None:
+    integrated = made(busy(dram=50), {HOST: 900.0, DEVICE: 100.0, "device__attribute_integrated": 1.0})
+    assert integrated.findings("host-memory-traffic") == []
 
 
 def test_l1_that_is_busy_with_shared_memory_is_told_as_shared_memory() -> None:
@@ -742,7 +769,7 @@ def test_one_pass_a_request_is_told_as_efficient() -> None:
 
 def test_all_misses_to_the_host_gain_what_memory_costs() -> None:
     found = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000.0, DEVICE: 0.0})
-    assert found.finding("host-memory-traffic").gain_kernel == pytest.approx(0.9)
+    assert found.finding("host-memory-traffic").gain_kernel == pytest.approx(of_time(0.9))
 
 
 # Launch.
@@ -958,6 +985,10 @@ def many_passes(found: list[Finding]) -> bool:
     return "passes a request" in found[0].headline
 
 
+def counts_all_warps(found: list[Finding]) -> bool:
+    return (found[0].gain_kernel or 0) > 0.61
+
+
 def pipe_edges(rule: str, pipe: str) -> tuple[Edge, ...]:
     other = "alu" if pipe != "alu" else "fma"
     return (
@@ -1033,6 +1064,8 @@ EDGES = (
     Edge("non-fused-fp", compute.NON_FUSED, lambda value: fused(2 * value / 100)),
     Edge("small-grid", launch.FULL_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
     Edge("small-grid", launch.HALF_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), is_guess),
+    Edge("small-grid", launch.FEW_WARPS, lambda value: made(
+         {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, grid=(200, 1, 1)), counts_all_warps, above=False),
     Edge("small-grid", launch.TWO_PER_SM, lambda value: made(
          {WAVES: 1.0}, stalls(barrier=20), grid=(int(108 * value), 1, 1)), above=False),
     # The last of so many rounds takes that share of the time.
