@@ -398,7 +398,7 @@ def busy_metric(unit: str) -> str:
         ("dram-bandwidth", "busy", busy_metric("dram"), 70, "%", limits.BUSY),
         ("dram-bandwidth", "near its roof", "", 1.35e12, "B/s", None),
         ("l2-bandwidth", "busy", busy_metric("l2"), 75, "%", limits.BUSY),
-        ("l1-bandwidth", "busy", "", 85, "%", limits.BUSY),
+        ("l1-bandwidth", "busy", busy_metric("l1"), 85, "%", limits.BUSY),
         ("l1-bandwidth", "by its data pipe", WAVEFRONTS, 80, "%", limits.BUSY),
         ("l1-bandwidth", "by its data pipe", REQUESTS, 10, "%", None),
         ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", limits.BUSY),

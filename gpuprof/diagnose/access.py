@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case, opcode_of
-from gpuprof.diagnose.limits import MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
+from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
 from gpuprof.diagnose.rule import Rule, Threshold, Verdict
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.session import Evidence, Location
@@ -36,6 +36,8 @@ _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _SECTOR_BYTES = 32
 _MANY_SECTORS = 16.5
 """Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
+_FEW_SECTORS = 4.0
+"""Sectors that a request of 4 bytes a thread needs when it is coalesced."""
 
 _COALESCE = (
     "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) touch consecutive addresses: "
@@ -52,7 +54,11 @@ class _Excess(NamedTuple):
 
 
 def _uncoalesced(case: Case) -> Iterator[Verdict]:
-    found = _counted_excess(case) or _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
+    counts = _counted_sectors(case)
+    if counts is not None:
+        found = _counted_excess(counts)
+    else:
+        found = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
     if found is None:
         return
     place = case.place_of(_EXCESS) or _place_of_excess(case)
@@ -70,41 +76,60 @@ def _uncoalesced(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _counted_excess(case: Case) -> _Excess | None:
+class _Sectors(NamedTuple):
+    """Excess and all sectors of global accesses, and the counters that tell them."""
+
+    excess: float
+    total: float
+    evidence: tuple[Evidence, ...]
+
+
+def _counted_sectors(case: Case) -> _Sectors | None:
     """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
     total, excess, ideal = case.number(_TOTAL), case.number(_EXCESS), case.number(_IDEAL)
-    if excess is None and total is not None and ideal is not None:
-        excess = total - ideal
-    told = nvidia_messages.excess_sectors(case.messages) if excess is None else None
-    if told is not None:
-        excess, total = told
-    if not total or excess is None or 100 * excess / total < EXCESS.value:
+    all_of_them = case.metric(_TOTAL, "sectors of global accesses", "sector")
+    if total is not None and excess is not None:
+        return _Sectors(excess, total, (*case.metric(_EXCESS, "excess sectors", "sector"), *all_of_them))
+    if total is not None and ideal is not None:
+        return _Sectors(total - ideal, total, (*all_of_them, *case.metric(_IDEAL, "of which are needed", "sector")))
+    told = nvidia_messages.excess_sectors(case.messages)
+    if told is None:
         return None
-    fraction = min(1.0, excess / total)
-    text = f"{format_percent(fraction)} of {_count(total)} sectors are excess"
     evidence = (
-        Evidence(_EXCESS if told is None else _TOLD, excess, "sector", None, "excess sectors"),
-        Evidence(_TOTAL if told is None else _TOLD, total, "sector", None, "sectors of global accesses"),
-        Evidence("", 100 * fraction, "%", EXCESS.value, "excess share"),
+        Evidence(_TOLD, told.excess, "sector", None, "excess sectors"),
+        Evidence(_TOLD, told.total, "sector", None, "sectors of global accesses"),
     )
-    return _Excess(fraction, text, "measured", evidence)
+    return _Sectors(told.excess, told.total, evidence)
+
+
+def _counted_excess(counts: _Sectors) -> _Excess | None:
+    """Judge what was counted exactly: where that shows no excess, nothing else does."""
+    if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
+        return None
+    fraction = min(1.0, counts.excess / counts.total)
+    text = f"{format_percent(fraction)} of {_count(counts.total)} sectors are excess"
+    share = Evidence("", 100 * fraction, "%", EXCESS.value, "excess share")
+    return _Excess(fraction, text, "measured", (*counts.evidence, share))
 
 
 def _unused_bytes(case: Case) -> _Excess | None:
     """Bytes of each 32-byte sector that the threads asked for."""
     used = {what: case.number(_PER_SECTOR.format(what)) for what in ("ld", "st")}
-    known = {what: value for what, value in used.items() if value}
+    known = {what: min(value, _SECTOR_BYTES) for what, value in used.items() if value}
     if not known:
         return None
-    worst = min(known, key=lambda what: known[what])
-    fraction = 1.0 - known[worst] / _SECTOR_BYTES
+    sectors = {what: case.number(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum") for what in known}
+    weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
+    mean = sum(known[what] * weights.get(what, 0.0) for what in known) / sum(weights.values())
+    fraction = 1.0 - mean / _SECTOR_BYTES
     if 100 * fraction < EXCESS.value:
         return None
-    word = "loads" if worst == "ld" else "stores"
-    evidence = (
-        Evidence(_PER_SECTOR.format(worst), known[worst], "B/sector", 32.0, f"bytes used of a sector by {word}"),
+    words = {"ld": "loads", "st": "stores"}
+    evidence = tuple(
+        Evidence(_PER_SECTOR.format(what), value, "B/sector", 32.0, f"bytes used of a sector by {words[what]}")
+        for what, value in known.items()
     )
-    return _Excess(fraction, f"{word} use {known[worst]:.3g} of the 32 bytes of a sector", "measured", evidence)
+    return _Excess(fraction, f"of 32 bytes of a sector {mean:.3g} are used", "measured", evidence)
 
 
 def _sectors_per_request(case: Case) -> _Excess | None:
@@ -117,9 +142,9 @@ def _sectors_per_request(case: Case) -> _Excess | None:
         ratio = sectors / requests
         evidence = (
             Evidence(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum", sectors, "sector", None, f"{word} sectors"),
-            Evidence("", ratio, "sector/request", 16.0, f"sectors a {word} request"),
+            Evidence("", ratio, "sector/request", _MANY_SECTORS, f"sectors a {word} request"),
         )
-        return _Excess(1.0 - 16.0 / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence)
+        return _Excess(1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence)
     return None
 
 
@@ -128,17 +153,18 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     fraction, ratio = l1_fraction(case), wavefronts_per_request(case)
     if fraction is None or ratio is None or case.kernel.shared_memory_per_block:
         return None
-    if 100 * fraction < 60 or ratio < MANY_WAVEFRONTS.value:
+    if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:
         return None
     evidence = (
         *case.metric(
-            "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "L1 data pipe busy", "%", 60.0
+            "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "L1 data pipe busy", "%", BUSY.value
         ),
         *case.metric(REQUESTS, "L1 requests, of their peak", "%"),
         Evidence("", ratio, "wavefront/request", MANY_WAVEFRONTS.value, "passes through L1 per request"),
     )
     text = f"a request takes {ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
-    return _Excess(1.0 - 1.0 / ratio, text, "inferred", evidence)
+    confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
+    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence)
 
 
 def _place_of_excess(case: Case) -> Location | None:
@@ -152,22 +178,27 @@ def _count(value: float) -> str:
 
 _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
+_WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
+_HARDWARE_WAVES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+_HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+_WAVE_WORDS = {
+    _WAVES_EXCESS: "conflict wavefronts",
+    _WAVES_IDEAL: "wavefronts that are needed",
+    _WAVES: "shared-memory wavefronts",
+    _HARDWARE_CONFLICTS: "conflict wavefronts, as the hardware counts them",
+    _HARDWARE_WAVES: "shared-memory wavefronts",
+}
 
 
 def _bank_conflicts(case: Case) -> Iterator[Verdict]:
-    total, excess = case.number(_WAVES), case.number(_WAVES_EXCESS)
-    names, confidence = (_WAVES_EXCESS, _WAVES), "measured"
-    ideal = case.number(f"{_WAVES}_ideal")
+    total, excess, confidence = case.number(_WAVES), case.number(_WAVES_EXCESS), "measured"
+    ideal = case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
         excess = total - ideal
+    names: tuple[str, ...] = (_WAVES_EXCESS, _WAVES_IDEAL, _WAVES)
     if total is None or excess is None:
-        total = case.number("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
-        excess = case.number("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
-        names = (
-            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-            "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-        )
-        confidence = "inferred"
+        total, excess, confidence = case.number(_HARDWARE_WAVES), case.number(_HARDWARE_CONFLICTS), "inferred"
+        names = (_HARDWARE_CONFLICTS, _HARDWARE_WAVES)
     if not total or not excess or 100 * excess / total < CONFLICTS.value:
         return
     fraction = min(1.0, excess / total)
@@ -190,8 +221,7 @@ def _bank_conflicts(case: Case) -> Iterator[Verdict]:
         confidence=confidence,
         gain=fraction * case.shared_weight(),
         evidence=(
-            Evidence(names[0], excess, "wavefront", None, "conflict wavefronts"),
-            Evidence(names[1], total, "wavefront", None, "shared-memory wavefronts"),
+            *(item for name in names for item in case.metric(name, _WAVE_WORDS[name], "wavefront")),
             Evidence("", 100 * fraction, "%", CONFLICTS.value, "conflict share"),
             *case.stall_evidence("short_scoreboard", None),
             *case.stall_evidence("mio_throttle", None),
@@ -202,22 +232,16 @@ def _bank_conflicts(case: Case) -> Iterator[Verdict]:
 
 _LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _GLOBAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum" for what in ("ld", "st"))
+_LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
+_GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 _ALL_REGISTERS = 255
 
 
 def _spill(case: Case) -> Iterator[Verdict]:
-    local = case.total(_LOCAL)
-    everything = case.total((*_LOCAL, *_GLOBAL))
-    instructions = case.total(("sass__inst_executed_local_loads", "sass__inst_executed_local_stores"))
-    if local is not None and everything:
-        share = local / everything
-    elif instructions:
-        others = case.total(("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")) or 0.0
-        share = instructions / (instructions + others)
-    else:
+    found = _local_share(case)
+    if found is None or 100 * found.share < SPILL.value:
         return
-    if 100 * share < SPILL.value:
-        return
+    share = found.share
     registers = case.kernel.registers_per_thread
     full = registers is not None and registers >= _register_ceiling(case)
     cause = (
@@ -226,7 +250,7 @@ def _spill(case: Case) -> Iterator[Verdict]:
         else "A thread's local array is indexed at run time, or registers are capped: such data lives in memory."
     )
     yield Verdict(
-        headline=f"Local memory: {format_percent(share)} of the load and store sectors are spills or local arrays",
+        headline=f"Local memory: {format_percent(share)} of the {found.what} are spills or local arrays",
         why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
         advice=(
             "Raise the cap (__launch_bounds__ with fewer blocks, -maxrregcount, fewer num_warps or num_stages in "
@@ -236,13 +260,37 @@ def _spill(case: Case) -> Iterator[Verdict]:
         confidence="measured",
         gain=share * case.memory_weight(),
         evidence=(
-            *(case.metric(_LOCAL[0], "local load sectors", "sector")),
-            *(case.metric(_LOCAL[1], "local store sectors", "sector")),
-            Evidence("", 100 * share, "%", SPILL.value, "local share of load and store sectors"),
+            *found.evidence,
+            Evidence("", 100 * share, "%", SPILL.value, f"local share of {found.what}"),
             *case.metric("launch__registers_per_thread", "registers a thread", "register"),
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
+
+
+class _Local(NamedTuple):
+    """The local share of loads and stores, of what it is a share, and the counters."""
+
+    share: float
+    what: str
+    evidence: tuple[Evidence, ...]
+
+
+def _local_share(case: Case) -> _Local | None:
+    """Return the local share of load and store sectors, else of instructions; None where one side is not known."""
+    for local, others, what, unit in (
+        (_LOCAL, _GLOBAL, "load and store sectors", "sector"),
+        (_LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS, "load and store instructions", "instruction"),
+    ):
+        mine, rest = case.total(local), case.total(others)
+        if mine is not None and rest is not None and mine + rest > 0:
+            evidence = tuple(item for name in local for item in case.metric(name, _local_words(name), unit))
+            return _Local(mine / (mine + rest), what, evidence)
+    return None
+
+
+def _local_words(name: str) -> str:
+    return "local loads" if "ld" in name or "load" in name else "local stores"
 
 
 def _register_ceiling(case: Case) -> float:
@@ -256,8 +304,11 @@ def _register_ceiling(case: Case) -> float:
     return min(_ALL_REGISTERS, share) if share >= 16 else _ALL_REGISTERS
 
 
-_WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
+_WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16, ".256": 32}
 _NARROW_BYTES = 2
+
+
+_GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
 
 
 def global_widths(histogram: Mapping[str | int, float]) -> dict[int, float]:
@@ -265,7 +316,7 @@ def global_widths(histogram: Mapping[str | int, float]) -> dict[int, float]:
     widths: dict[int, float] = {}
     for opcode, count in histogram.items():
         name = opcode_of(str(opcode))
-        if not name.startswith(("LDG", "STG", "LD.", "ST.")):
+        if not f"{name}.".startswith(_GLOBAL_ACCESS):
             continue
         width = next((size for mark, size in _WIDTHS.items() if mark in f"{name}."), 4)
         widths[width] = widths.get(width, 0.0) + count
@@ -284,7 +335,8 @@ def _narrow(case: Case) -> Iterator[Verdict]:
         return
     size = _NARROW_BYTES if 100 * narrow >= NARROW.value else 4
     share = narrow if size == _NARROW_BYTES else words
-    pressure = max(throttled, case.pipe("lsu") or 0.0)
+    pipe = case.pipe("lsu")
+    pressure = max(throttled, pipe or 0.0) if case.stalls or pipe is not None else None
     yield Verdict(
         headline=f"Narrow accesses: {format_percent(share)} of the global accesses move {size} bytes a thread or less",
         why=(
@@ -297,26 +349,31 @@ def _narrow(case: Case) -> Iterator[Verdict]:
             "alignment with tl.multiple_of and tl.max_contiguous."
         ),
         confidence="inferred",
-        gain=min(share * (1 - size / 16) * pressure, 1.0),
+        gain=min(share * (1 - size / 16) * pressure, 1.0) if pressure is not None else None,
         evidence=(
             Evidence(WARP_OPCODES, 100 * share, "%", NARROW.value, f"global accesses of at most {size} bytes a thread"),
             *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
         ),
-        location=case.place_of_opcode("LDG", "STG"),
+        location=case.place_of_opcode("LDG.", "STG.", "LDGSTS."),
     )
 
 
-_L2_ATOMICS = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
-_SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
+_L2_ATOMICS = (
+    "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed",
+    "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed",
+)
+"""One hot address loads one slice of L2, which only the maximum over the slices shows."""
+_SHARED_ATOMICS = ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed",)
 
 
 def _atomics(case: Case) -> Iterator[Verdict]:
-    for name, where, starts in (
-        (_L2_ATOMICS, "L2's atomic units", ("ATOMG", "RED", "ATOM.")),
+    for names, where, starts in (
+        (_L2_ATOMICS, "L2's atomic units", ("ATOMG", "RED.", "REDG", "ATOM.")),
         (_SHARED_ATOMICS, "shared memory's atomic path", ("ATOMS",)),
     ):
-        busy = case.number(name)
-        if busy is None or busy < ATOMICS.value:
+        name = next((name for name in names if case.number(name) is not None), None)
+        busy = case.number(name) if name is not None else None
+        if name is None or busy is None or busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
         yield Verdict(
@@ -386,7 +443,7 @@ RULES = (
         "defect",
         "Busy fraction of L2's atomic units and of shared memory's atomic path.",
         (ATOMICS,),
-        "The busy fraction of the atomic unit: at most all of its time goes.",
+        "The busy fraction of the busiest atomic unit: at most all of its time goes.",
         "Under 30 % busy, or not collected.",
         _atomics,
     ),

@@ -17,6 +17,8 @@ MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
+WELL_USED = 0.8
+"""NVIDIA's speed-of-light rule calls a unit well used from here on."""
 COUNTS = (
     SAMPLES, EXECUTED,
     "derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global",
@@ -62,6 +64,20 @@ class Case:
         """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
         return max(self.utilisation.values(), default=None)
 
+    def light_metric(self, unit: str) -> str:
+        """Return the name of the metric behind a unit's speed of light; empty where it has none of its own."""
+        chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
+        names = (name for link in chain for name, _ in link.terms)
+        return next((name for name in names if self.number(name) is not None), "")
+
+    def busiest_evidence(self, meaning: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
+        """Return the busiest unit's speed of light as evidence; nothing where none was collected."""
+        units = {unit: value for unit, value in self.utilisation.items() if unit not in leave_out}
+        if not units:
+            return ()
+        unit = max(units, key=lambda name: units[name])
+        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold, meaning),)
+
     @property
     def headroom(self) -> float:
         """The fraction of time that could go before the busiest unit is full; 1 where that was not collected."""
@@ -106,16 +122,21 @@ class Case:
 
     def memory_weight(self) -> float:
         """Return how much of the time global memory can explain: its busiest unit, or the warps that wait for it."""
-        waiting = self.stall(*MEMORY_STALLS) if self.stalls else None
-        known = [value for value in (waiting, self.memory_utilisation) if value is not None]
-        return max(known, default=1.0)
+        return self._weight(self.memory_utilisation, MEMORY_STALLS)
 
     def shared_weight(self) -> float:
         """Return how much of the time shared memory can explain."""
         busy = self.number("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed")
-        waiting = self.stall(*SHARED_STALLS) if self.stalls else None
-        known = [value for value in (waiting, busy / 100 if busy is not None else None) if value is not None]
-        return max(known, default=1.0)
+        return self._weight(busy / 100 if busy is not None else None, SHARED_STALLS)
+
+    def _weight(self, busy: float | None, reasons: tuple[str, ...]) -> float:
+        """Scale so that a unit counts as all of the time from where it counts as well used; 1 where nothing is known.
+
+        No unit reaches its peak in practice, so the fraction itself would be no upper bound.
+        """
+        waiting = self.stall(*reasons) if self.stalls else None
+        known = [value for value in (waiting, busy) if value is not None]
+        return min(1.0, max(known) / WELL_USED) if known else 1.0
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case, opcode_of
 from gpuprof.diagnose.rule import Rule, Threshold, Verdict
-from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.ceilings import fastest
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
@@ -58,7 +58,7 @@ def _pipe_verdict(case: Case, pipe: str, title: str, advice: str, confidence: st
     roof = "; it is near its roof" if near else ""
     yield Verdict(
         headline=f"{title}: its pipe is {format_percent(fraction)} busy{_rate(case, pipe)}{roof}",
-        why="An instruction of this kind can issue only when the pipe has room. More warps do not help.",
+        why="An instruction of this kind issues only when the pipe has room. The bound is for the same instructions.",
         advice=advice,
         confidence=confidence,
         gain=min(1.0 - fraction, case.headroom),
@@ -176,9 +176,9 @@ def _fp64(case: Case) -> Iterator[Verdict]:
         gain=_fp64_gain(case, use, ratio) if pipe_full else min(use, _fp64_gain(case, use, ratio)),
         evidence=(
             *((case.pipe_evidence("fp64", BUSY.value),) if busy is not None else ()),
-            *((Evidence("", 100 * of_peak, "%", FP64.value, "FP64 of its peak"),) if of_peak is not None else ()),
+            *((_peak_evidence(case, "FP64", "dfma", of_peak, FP64.value),) if of_peak is not None else ()),
             *(
-                (Evidence(WARP_OPCODES, 100 * divisions, "%", None, "FP64 instructions of divisions, about"),)
+                (Evidence(WARP_OPCODES, 100 * divisions, "%", None, "FP64 instructions of divisions, at about 7 each"),)
                 if divisions
                 else ()
             ),
@@ -199,6 +199,17 @@ def _fraction_of_peak(case: Case, path: str) -> float | None:
     limit = case.recorded.at_clock.get(path)
     rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
     return rate / limit.value if limit is not None and rate is not None and limit.value > 0 else None
+
+
+def _peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
+    """Return work of its peak as evidence, with the counter of its multiply-adds."""
+    recorded = case.recorded.launch.metrics
+    prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation}_pred_on.sum" for unit in ("smsp", "sm"))
+    names = (f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
+    metric = next((one for one in names if recorded.number(one) is not None), "")
+    if not metric and recorded.instances(THREAD_OPCODES):
+        metric = THREAD_OPCODES
+    return Evidence(metric, 100 * fraction, "%", threshold, f"{name} of its peak")
 
 
 def _rate_ratio(case: Case) -> float | None:
@@ -313,7 +324,7 @@ def _tensor_idle(case: Case) -> Iterator[Verdict]:
         gain=max(0.0, 1.0 - rest),
         evidence=(
             case.pipe_evidence("tensor"),
-            Evidence("", 100 * fp32, "%", FMA_WORK.value, "FP32 of its peak"),
+            _peak_evidence(case, "FP32", "ffma", fp32, FMA_WORK.value),
         ),
         location=case.place_of_opcode("FFMA"),
     )
@@ -338,7 +349,7 @@ RULES = (
         "Double precision is the limit",
         "defect",
         "Busy fraction of the FP64 pipe and FP64 work of its peak; the share of divisions from the opcode histogram.",
-        (BUSY, FP64, THROTTLED),
+        (BUSY, SM_PIPE, FP64, THROTTLED),
         "1 − the larger of the busiest memory unit and what FP32 would take for the same work. It holds where FP32 "
         "is exact enough or the arithmetic can go.",
         "The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",

@@ -37,7 +37,8 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
 def _source(case: Case, code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
     try:
         texts = case.recorded.launch.details.source_files()
-    except DamagedInput:
+    except DamagedInput as error:
+        case.code_error = str(error)
         return
     by_line: dict[tuple[str, int], list[Instruction]] = {}
     for instruction in code:

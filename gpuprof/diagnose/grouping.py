@@ -25,6 +25,9 @@ def grouped(session: Session) -> Session:
 
 
 def _kind(kernel: KernelProfile) -> tuple[object, ...]:
+    """Return what equal launches share; a launch of unknown grid is like no other."""
+    if kernel.grid is None or kernel.block is None:
+        return (kernel.id,)
     return kernel.source, kernel.device, kernel.demangled, kernel.grid, kernel.block, kernel.ranges
 
 

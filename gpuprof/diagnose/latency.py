@@ -64,7 +64,7 @@ def _memory_latency(case: Case) -> Iterator[Verdict]:
             *case.issue_evidence(),
             *case.metric("l1tex__t_sector_hit_rate.pct", "L1 hit rate", "%"),
             *case.metric("lts__t_sector_hit_rate.pct", "L2 hit rate", "%"),
-            *_use_evidence(case),
+            *case.busiest_evidence("busiest memory unit", None, "sm"),
         ),
         location=case.place_of_stall(reason),
         settled=full,
@@ -78,11 +78,6 @@ def _hits(case: Case) -> str:
         return ""
     l1, l2 = rates["l1"] or 0.0, rates["l2"] or 0.0
     return f"{format_percent(l1)} of the accesses hit L1, {format_percent(l2)} of the rest hit L2. "
-
-
-def _use_evidence(case: Case) -> tuple[Evidence, ...]:
-    use = case.memory_utilisation
-    return (Evidence("", 100 * use, "%", None, "busiest memory unit"),) if use is not None else ()
 
 
 def _wait_verdict(
@@ -178,11 +173,25 @@ def _divergence(case: Case) -> Iterator[Verdict]:
     if name is None or threads is None or not 0 < threads < THREADS.value:
         return
     memory = case.memory_utilisation or 0.0
+    block = case.kernel.block
+    size = block[0] * block[1] * block[2] if block is not None else 32
+    by_block = size / -(-size // 32) if size > 0 else 32.0
+    partial = by_block < THREADS.value and threads > by_block - 1.0
     yield Verdict(
-        headline=f"Branch divergence: {threads:.3g} of 32 threads are active in an average instruction",
-        why="Threads of a warp take different branches, so the warp runs all of them one after the other.",
+        headline=(
+            f"Partly filled warps: blocks of {size} threads leave {by_block:.3g} of 32 threads a warp"
+            if partial
+            else f"Branch divergence: {threads:.3g} of 32 threads are active in an average instruction"
+        ),
+        why=(
+            "A block takes whole warps; the threads that its last warp lacks do nothing."
+            if partial
+            else "Threads of a warp take different branches, so the warp runs all of them one after the other."
+        ),
         advice=(
-            "Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
+            "Choose a block size that is a multiple of 32."
+            if partial
+            else "Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
             "replace a short branch by a select. Choose a block size that is a multiple of 32."
         ),
         confidence="measured",
@@ -231,7 +240,7 @@ def _latency_bound(case: Case) -> Iterator[Verdict]:
         confidence="inferred",
         gain=case.headroom,
         evidence=(
-            Evidence("", 100 * busiest, "%", IDLE.value, "busiest unit"),
+            *case.busiest_evidence("busiest unit", IDLE.value),
             *(case.stall_evidence(reason) if named else ()),
             *case.issue_evidence(),
         ),
@@ -277,7 +286,7 @@ RULES = (
     Rule(
         "instruction-fetch",
         "Warps wait for instructions",
-        "defect",
+        "symptom",
         "Stall reasons no instruction and branch resolving.",
         (NOTABLE, ISSUE),
         _STALL_GAIN,
@@ -287,7 +296,7 @@ RULES = (
     Rule(
         "constant-miss",
         "Warps wait for constants",
-        "defect",
+        "symptom",
         "Stall reason IMC miss (immediate constant cache; up to compute capability 9.0).",
         (NOTABLE, ISSUE),
         _STALL_GAIN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.rule import Rule, Threshold, Verdict
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
@@ -17,6 +17,12 @@ STARVED_ISSUE = Threshold(
     60.0,
     "%",
     "above it more warps find little room; below it the finding is more than a guess",
+)
+FEW_WARPS = Threshold(
+    "theoretical occupancy",
+    25.0,
+    "%",
+    "so few warps come from large tiles: smaller ones give more blocks and more warps",
 )
 TWO_PER_SM = Threshold("blocks an SM", 2.0, "block", "with one block an SM nothing covers its barriers")
 TAIL_SHARE = Threshold(
@@ -34,6 +40,8 @@ SHORT = Threshold(
 
 _WAVES = "launch__waves_per_multiprocessor"
 _ENOUGH_WAVES = 5
+_LEAST_WAVES = 0.01
+"""Text exports round waves to two digits."""
 
 
 def _blocks(case: Case) -> int | None:
@@ -47,21 +55,21 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
     blocks, sms, waves = _blocks(case), case.recorded.hardware.sm_count(), case.kernel.waves
     if blocks is None or (sms is None and waves is None):
         return
-    full = case.kernel.occupancy.theoretical or 1.0
+    full = _places_by_tile(case)
     if sms is not None and blocks < sms:
         filled = waves * full if waves is not None else blocks / sms
         gain, confidence = min(max(1.0 - blocks / sms, 1.0 - filled), case.headroom), "inferred"
         headline = (
             f"Small grid: {_count(blocks, 'block')} on {sms} SMs, so {_count(sms - blocks, 'SM')} "
-            f"{'has' if sms - blocks == 1 else 'have'} no work; {format_percent(filled)} of all warp places are "
-            "filled"
+            f"{'has' if sms - blocks == 1 else 'have'} no work{_filled_text(case)}"
         )
     elif waves is not None and waves < FULL_WAVE.value:
         gain = min(1.0 - waves * full, case.headroom)
         confidence = "inferred" if waves < HALF_WAVE.value else "guess"
         on = f" on {_count(sms, 'SM')}" if sms is not None else ""
         verb = "fills" if blocks == 1 else "fill"
-        headline = f"Small grid: {_count(blocks, 'block')} {verb} {format_percent(waves)} of the places for blocks{on}"
+        places = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
+        headline = f"Small grid: {_count(blocks, 'block')} {verb} {places} of the places for blocks{on}"
     elif sms is not None and blocks < TWO_PER_SM.value * sms and case.stall("barrier") > 0:
         gain, confidence = case.latency_gain(case.stall("barrier")), "inferred"
         headline = f"Small grid: {blocks / sms:.2g} block an SM, so nothing else runs while it waits at its barrier"
@@ -80,8 +88,26 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
         evidence=(
             Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, "blocks, against SMs"),
             *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
+            *(case.stall_evidence("barrier", None) if case.stall("barrier") > 0 else ()),
         ),
     )
+
+
+def _places_by_tile(case: Case) -> float:
+    """Return the part of an SM's warps that its blocks can be: counted in where large tiles leave a quarter or less.
+
+    Smaller tiles then repair both, the few blocks and the few warps of each SM.
+    """
+    theoretical = case.kernel.occupancy.theoretical
+    return theoretical if theoretical is not None and theoretical <= FEW_WARPS.value / 100 else 1.0
+
+
+def _filled_text(case: Case) -> str:
+    """Say how few warps there are in all, where that is known."""
+    waves, theoretical = case.kernel.waves, case.kernel.occupancy.theoretical
+    if waves is None or theoretical is None or waves < _LEAST_WAVES:
+        return ""
+    return f"; {format_percent(waves * theoretical)} of all warp places are filled"
 
 
 def _count(number: int, noun: str) -> str:
@@ -158,7 +184,7 @@ def _imbalance(case: Case) -> Iterator[Verdict]:
 def _occupancy_gap(case: Case) -> Iterator[Verdict]:
     """Fewer warps than fit although there are blocks enough: warps of a block, or blocks, end at different times."""
     theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
-    if theoretical is None or achieved is None or 100 * (theoretical - achieved) < OCCUPANCY_GAP.value:
+    if not theoretical or achieved is None or 100 * (theoretical - achieved) < OCCUPANCY_GAP.value:
         return
     idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
     yield _imbalance_verdict(
@@ -172,6 +198,7 @@ def _occupancy_gap(case: Case) -> Iterator[Verdict]:
             Evidence("sm__maximum_warps_per_active_cycle_pct", 100 * theoretical, "%", None, "theoretical occupancy"),
             Evidence("", 100 * (theoretical - achieved), "%", OCCUPANCY_GAP.value, "points between them"),
         ),
+        settled=(case.busiest or 0.0) >= WELL_USED,
     )
 
 
@@ -179,23 +206,25 @@ def _uneven_slices(case: Case) -> Iterator[Verdict]:
     busiest, average = case.number("lts__cycles_active.max"), case.number("lts__cycles_active.avg")
     if not busiest or not average or 100 * (busiest / average - 1) < SLICES.value:
         return
-    l2 = case.utilisation.get("l2", 0.0)
+    l2 = case.utilisation.get("l2")
     yield Verdict(
         headline=f"L2 slices: the busiest is active {format_percent(busiest / average - 1)} longer than the average",
         why="Addresses fall on the slices of L2 by a fixed hash; an access pattern with a large stride prefers some.",
         advice="Change the stride between rows (pad the leading dimension), so that blocks start on different slices.",
         confidence="inferred",
-        gain=min(l2, 1.0 - average / busiest),
+        gain=min(l2, 1.0 - average / busiest) if l2 is not None else None,
         evidence=(
             *case.metric("lts__cycles_active.max", "active cycles of the busiest slice", "cycle"),
             *case.metric("lts__cycles_active.avg", "active cycles of an average slice", "cycle"),
             Evidence("", 100 * (busiest / average - 1), "%", SLICES.value, "busiest above average"),
-            *((Evidence("", 100 * l2, "%", None, "L2 busy"),) if l2 else ()),
+            *((Evidence("", 100 * l2, "%", None, "L2 busy"),) if l2 is not None else ()),
         ),
     )
 
 
-def _imbalance_verdict(headline: str, confidence: str, gain: float, evidence: tuple[Evidence, ...]) -> Verdict:
+def _imbalance_verdict(
+    headline: str, confidence: str, gain: float, evidence: tuple[Evidence, ...], *, settled: bool = False
+) -> Verdict:
     return Verdict(
         headline=headline,
         why="Some blocks or warps have more to do than others, and what has finished leaves its place empty.",
@@ -206,6 +235,7 @@ def _imbalance_verdict(headline: str, confidence: str, gain: float, evidence: tu
         confidence=confidence,
         gain=gain,
         evidence=evidence,
+        settled=settled,
     )
 
 
@@ -297,9 +327,10 @@ RULES = (
         "The grid does not fill the GPU",
         "defect",
         "Blocks against SMs, waves, and barrier stalls where an SM has fewer than two blocks.",
-        (FULL_WAVE, HALF_WAVE, TWO_PER_SM),
-        "The share of all warp places that the grid leaves empty, but no more than until the busiest unit is full; "
-        "with few blocks an SM the share of barrier stalls.",
+        (FULL_WAVE, HALF_WAVE, FEW_WARPS, TWO_PER_SM),
+        "The share of the places for blocks that the grid leaves empty (of all warps, where large tiles allow a "
+        "quarter of them or less), but no more than until the busiest unit is full; with few blocks an SM the share "
+        "of barrier stalls.",
         "At least one full wave, and two blocks an SM or no barrier stalls.",
         _small_grid,
     ),

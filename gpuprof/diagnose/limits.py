@@ -18,18 +18,18 @@ BUSY = Threshold(
 NEAR_ROOF = Threshold("near its roof", 80.0, "%", "NVIDIA's speed-of-light rule calls a unit well used from here on")
 MANY_WAVEFRONTS = Threshold(
     "passes a request",
-    2.0,
+    4.5,
     "wavefront",
-    "a coalesced access of 4 bytes takes one and of 8 bytes two; 16 bytes take four",
+    "a coalesced access takes one at 4 bytes a thread, two at 8 and four at 16",
 )
 HOST_SHARE = Threshold("host share", 10.0, "%", "the host link is at least ten times slower than DRAM: a tenth is felt")
 
-_METRIC = {
-    "dram": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-    "l2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "l1": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
-}
+_MORE_IN_FLIGHT = (
+    "Keep more bytes in flight: more and wider loads before the first use, cp.async. Fewer bytes can gain more than "
+    "this bound."
+)
 _NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
+_WARP = 32
 _SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
@@ -69,13 +69,11 @@ def _bandwidth_verdict(case: Case, level: str, fraction: float) -> Verdict:
     return Verdict(
         headline=f"{name} bandwidth: {amount}{format_percent(fraction)} of {name}'s peak{near_text}",
         why=(
-            f"{name} is the busiest unit. Only fewer bytes through {name} make the kernel much faster."
-            if near
-            else f"{name} is the busiest unit, and it could carry more: its queue is not kept full."
+            f"Only fewer bytes through {name} make the kernel much faster."
+            if near or level != "dram"
+            else f"{name} could carry more: its queue is not kept full. The bound is for the same bytes."
         ),
-        advice=_ADVICE[level]
-        if near
-        else f"Keep more bytes in flight: more and wider loads before the first use, cp.async. {_ADVICE[level]}",
+        advice=_ADVICE[level] if near or level != "dram" else f"{_MORE_IN_FLIGHT} {_ADVICE[level]}",
         confidence="measured" if level == "dram" else "inferred",
         gain=1.0 - fraction if level == "dram" else reuse_gain(case, level),
         evidence=(
@@ -96,15 +94,16 @@ def reuse_gain(case: Case, level: str) -> float:
 
 
 def _throughput_evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
-    metric = _METRIC[level] if case.number(_METRIC[level]) is not None else ""
-    return (Evidence(metric, 100 * fraction, "%", BUSY.value, f"{_NAMES[level]} busy"),)
+    return (Evidence(case.light_metric(level), 100 * fraction, "%", BUSY.value, f"{_NAMES[level]} busy"),)
 
 
 def _is_limit(case: Case, level: str) -> bool:
-    """Tell whether a level is busy and the busiest of the memory levels."""
-    use = case.utilisation
-    levels = {name: use[name] for name in ("dram", "l2", "l1") if name in use}
-    return level in levels and 100 * levels[level] >= BUSY.value and levels[level] >= max(levels.values())
+    """Tell whether a level is busy; DRAM's bandwidth cannot be had elsewhere, of the others only the busiest speaks."""
+    levels = {"dram": case.utilisation.get("dram"), "l2": case.utilisation.get("l2"), "l1": l1_fraction(case)}
+    known = {name: value for name, value in levels.items() if value is not None}
+    if level not in known or 100 * known[level] < BUSY.value:
+        return False
+    return level == "dram" or known[level] >= max(known.values())
 
 
 def _dram(case: Case) -> Iterator[Verdict]:
@@ -122,12 +121,24 @@ def l1_fraction(case: Case) -> float | None:
 
     The basic set has no elapsed L1 throughput; memory throughput that neither L2 nor DRAM explains is L1's.
     """
-    parts = [case.utilisation.get("l1"), _fraction(case, _WAVEFRONTS), _fraction(case, REQUESTS), case.pipe("lsu")]
-    known = [part for part in parts if part is not None]
+    busiest = _busiest_of_l1(case)
+    return min(1.0, busiest[1]) if busiest is not None else None
+
+
+def _busiest_of_l1(case: Case) -> tuple[str, float] | None:
+    """Return the metric that shows L1 or its load/store unit busiest, and the fraction."""
+    lsu = next((pipe for pipe in case.kernel.pipes if pipe.name == "lsu"), None)
+    parts = {
+        case.light_metric("l1"): case.utilisation.get("l1"),
+        _WAVEFRONTS: _fraction(case, _WAVEFRONTS),
+        REQUESTS: _fraction(case, REQUESTS),
+        lsu.metric if lsu is not None else "": lsu.fraction if lsu is not None else None,
+    }
+    known = {name: part for name, part in parts.items() if part is not None}
     if known:
-        return min(1.0, max(known))
+        return max(known.items(), key=lambda item: item[1])
     memory, others = case.utilisation.get("memory"), [case.utilisation.get(unit, 0.0) for unit in ("dram", "l2")]
-    return memory if memory is not None and memory > 1.05 * max(others) else None
+    return (case.light_metric("memory"), memory) if memory is not None and memory > 1.05 * max(others) else None
 
 
 def _fraction(case: Case, name: str) -> float | None:
@@ -136,9 +147,10 @@ def _fraction(case: Case, name: str) -> float | None:
 
 
 def _l1(case: Case) -> Iterator[Verdict]:
-    fraction = l1_fraction(case)
-    if fraction is None or 100 * fraction < BUSY.value:
+    busiest = _busiest_of_l1(case)
+    if busiest is None or 100 * busiest[1] < BUSY.value:
         return
+    fraction = min(1.0, busiest[1])
     if fraction < max(case.utilisation.get("dram", 0.0), case.utilisation.get("l2", 0.0)):
         return
     shared = case.number(_SHARED)
@@ -152,9 +164,10 @@ def _l1(case: Case) -> Iterator[Verdict]:
     if per_request is not None and per_request >= MANY_WAVEFRONTS.value:
         headline += f", at {per_request:.2g} passes a request"
         why = (
-            "A request of a warp should take one or two passes through L1; more come from uncoalesced access, bank "
-            f"conflicts or wide accesses. {_TELL_APART if uses_shared else ''}"
+            "A request of a warp takes one to four passes through L1 by its width; more come from uncoalesced "
+            f"access or bank conflicts. {_TELL_APART if uses_shared else ''}"
         ).rstrip()
+        advice = _FEWER_PASSES
     elif per_request is not None:
         headline += ", mostly one pass a request"
         why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
@@ -165,21 +178,36 @@ def _l1(case: Case) -> Iterator[Verdict]:
         confidence="inferred",
         gain=reuse_gain(case, "l1"),
         evidence=(
-            Evidence("", 100 * fraction, "%", BUSY.value, "L1 or its load/store unit busy"),
-            *case.metric(_WAVEFRONTS, "L1 data pipe busy", "%", BUSY.value),
-            *case.metric(REQUESTS, "L1 requests, of their peak", "%"),
+            Evidence(busiest[0], 100 * fraction, "%", BUSY.value, _L1_WORDS.get(busiest[0], "L1 busy")),
+            *(
+                item
+                for name, words in _L1_WORDS.items()
+                if name != busiest[0]
+                for item in case.metric(name, words, "%")
+            ),
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
+_L1_WORDS = {_WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
+_FEWER_PASSES = (
+    "Let consecutive threads touch consecutive addresses in global memory, and pad or swizzle arrays in shared "
+    "memory so that the threads of a warp fall on different banks."
+)
 _TELL_APART = "The metrics of this report do not tell which; ncu with --set full does."
 
 
 def wavefronts_per_request(case: Case) -> float | None:
-    """Return passes through L1's data pipe per request; both have a peak of one a cycle. None where not collected."""
+    """Return passes through L1's data pipe per request; None where they or the GPU's rate of requests are not known.
+
+    The pipe's peak is a pass a cycle; that of requests is a warp a cycle with 32 load/store units an SM, half with 16.
+    """
     wavefronts, requests = case.number(_WAVEFRONTS), case.number(REQUESTS)
-    return wavefronts / requests if wavefronts is not None and requests else None
+    lanes = case.recorded.hardware.arch.operations.get("load-store")
+    if wavefronts is None or not requests or lanes is None:
+        return None
+    return wavefronts / requests * _WARP / lanes.value
 
 
 def _shared(case: Case) -> Iterator[Verdict]:
@@ -207,6 +235,9 @@ def _host(case: Case) -> Iterator[Verdict]:
     device = case.number("lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum")
     if system is None or device is None or system + device <= 0:
         return
+    if case.number("device__attribute_integrated"):
+        # A GPU that shares its memory with the host has no other to use.
+        return
     share = system / (system + device)
     if 100 * share < HOST_SHARE.value:
         return
@@ -218,7 +249,7 @@ def _host(case: Case) -> Iterator[Verdict]:
             "with cudaMemPrefetchAsync; read pinned host memory from a kernel only once and in order."
         ),
         confidence="measured",
-        gain=min(1.0, share * max(case.memory_weight(), share)),
+        gain=case.memory_weight(),
         evidence=(
             Evidence(
                 "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum",
@@ -284,8 +315,8 @@ RULES = (
         "defect",
         "Sectors that missed L2, by where they went: the host or the GPU's own DRAM.",
         (HOST_SHARE,),
-        "The host's share of the misses times the share of time that memory can explain.",
-        "Under 10 % of the misses go to the host, or they were not counted.",
+        "The share of time that memory can explain: a byte from the host takes many times as long as one from DRAM.",
+        "Under 10 % of the misses go to the host, or they were not counted, or the GPU shares the host's memory.",
         _host,
     ),
 )

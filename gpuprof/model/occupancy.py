@@ -73,6 +73,8 @@ def theoretical_occupancy(launch: LaunchResources, arch: ArchSpec) -> Theoretica
     if not {"warps_per_sm", "blocks_per_sm", "shared_per_sm"} <= arch.limits.keys():
         return None
     warps_per_block = math.ceil(launch.threads_per_block / arch.limit("threads_per_warp"))
+    if warps_per_block < 1:
+        return None
     limits = {
         "registers": _by_registers(launch, arch, warps_per_block),
         "shared memory": _by_shared_memory(launch, arch),
@@ -100,7 +102,7 @@ def _by_registers(launch: LaunchResources, arch: ArchSpec, warps_per_block: int)
         return arch.limit("blocks_per_sm")
     unit, partitions = arch.limit("register_allocation_unit"), arch.limit("sub_partitions")
     per_warp = _round_up(launch.registers_per_thread * arch.limit("threads_per_warp"), unit)
-    warps = arch.limit("registers_per_sm") // partitions // per_warp * partitions
+    warps = arch.limit("registers_per_sm") // partitions // max(1, per_warp) * partitions
     return warps // warps_per_block
 
 
@@ -110,7 +112,7 @@ def _by_shared_memory(launch: LaunchResources, arch: ArchSpec) -> int:
         return arch.limit("blocks_per_sm")
     per_block = _round_up(launch.shared_bytes_per_block, arch.limit("shared_allocation_unit"))
     capacity = launch.shared_bytes_per_sm or arch.limit("shared_per_sm")
-    return capacity // per_block
+    return capacity // max(1, per_block)
 
 
 def _round_up(value: int, unit: int) -> int:

@@ -276,10 +276,15 @@ class _LaunchAnalysis:
                 yield Throughput(unit, found.value / 100, found.definition if found.basis == "derived" else None)
 
     def _pipes(self) -> Iterator[Pipe]:
+        known = 0
         for name in PIPES:
             found = self._quantity(f"pipe.{name}", self.clocks, quiet=True)
             if found is not None:
+                known += 1
                 yield Pipe(name, found.value, found.metrics[0])
+        if not known:
+            why = "the report has no busy fraction of any pipe (sm__pipe_…, sm__inst_executed_pipe_…)"
+            self.missing.append(Missing("pipes", why, "collect with ncu --section ComputeWorkloadAnalysis"))
 
     def _scheduler(self) -> Scheduler | None:
         """Return what the schedulers did; None where the report tells nothing of it."""

@@ -54,6 +54,19 @@ class MetricTable(Protocol):
         ...
 
 
+_SMALLEST, _LARGEST = 1e-30, 1e30
+
+
+def plausible(value: float | str) -> float | None:
+    """Return a number that a GPU can have counted: zero, or between 1e-30 and 1e30. Anything else was not measured.
+
+    What is computed from others, negative or infinite, comes from damaged files and would break every ratio.
+    """
+    if isinstance(value, str) or not (value == 0 or _SMALLEST <= value <= _LARGEST):
+        return None
+    return value
+
+
 class DictMetrics:
     """A metric table held in memory."""
 
@@ -74,7 +87,7 @@ class DictMetrics:
     def number(self, name: str) -> float | None:
         """Return its value where it is a number."""
         metric = self._metrics.get(name)
-        return metric.value if metric is not None and not isinstance(metric.value, str) else None
+        return plausible(metric.value) if metric is not None else None
 
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""

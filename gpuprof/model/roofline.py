@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from gpuprof.model.session import RooflinePoint, Traffic, Work
@@ -30,6 +31,8 @@ def roofline_point(work: Work, traffic: Traffic, roof: Roof) -> RooflinePoint | 
         return None
     intensity = achieved / moved
     allowed = roof.at(intensity)
+    if not allowed or not math.isfinite(allowed):
+        return None
     return RooflinePoint(
         path=work.path,
         level=traffic.level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Location, Session
+from gpuprof.model.session import Evidence, Finding, KernelProfile, Location, Ranked, Session
 from gpuprof.units import format_percent, format_si, significant
 
 FIX_FIRST = 5
@@ -17,6 +17,8 @@ CONFIDENCE_WORDS = {
     "guess": "a guess: nothing in the report proves it",
 }
 _LEAST_GAIN = 0.03
+_LEAST_OF_RUN = 0.005
+"""A finding that saves less of the run is left to its kernel."""
 _PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "Hz", "s")
 
 
@@ -28,14 +30,23 @@ class Priority(NamedTuple):
 
 
 def fix_first(session: Session, limit: int = FIX_FIRST) -> list[Priority]:
-    """Return the first findings of the session's ranking; a kernel's rule that is gone from it is passed over."""
-    found = {
-        (kernel.id, finding.rule): Priority(kernel, finding)
-        for kernel in session.kernels
-        for finding in kernel.findings
-    }
-    listed = [found[item.kernel, item.rule] for item in session.ranking if (item.kernel, item.rule) in found]
-    return listed[:limit]
+    """Return the first findings of the session's ranking, without those that hardly change the run."""
+    kernels = {kernel.id: kernel for kernel in session.kernels}
+    listed: list[Priority] = []
+    for item in session.ranking:
+        small = item.gain_total is not None and item.gain_total < _LEAST_OF_RUN
+        finding = None if small or item.kernel not in kernels else _ranked_finding(kernels[item.kernel], item)
+        if finding is not None:
+            listed.append(Priority(kernels[item.kernel], finding))
+        if len(listed) == limit:
+            break
+    return listed
+
+
+def _ranked_finding(kernel: KernelProfile, item: Ranked) -> Finding | None:
+    """Return the finding that an entry of the ranking is about: a rule may find two things in one kernel."""
+    same = [finding for finding in kernel.findings if finding.rule == item.rule]
+    return next((finding for finding in same if finding.gain_total == item.gain_total), same[0] if same else None)
 
 
 def gain_text(finding: Finding) -> str:
@@ -82,9 +93,7 @@ def value_text(value: float, unit: str) -> str:
         return format_percent(value / 100)
     if unit in _PREFIXED:
         return format_si(value, unit)
-    number = (
-        f"{value:,.0f}".replace(",", "\u202f") if value == round(value) and abs(value) < 1e15 else significant(value)
-    )
+    number = f"{value:,.0f}".replace(",", "\u202f") if 1000 <= abs(value) < 1e15 else significant(value, strip=True)
     return f"{number} {_plural(unit, value)}" if unit else number
 
 

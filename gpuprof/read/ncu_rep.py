@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
-from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult
+from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult, plausible
 from gpuprof.read.container import (
     Container,
     Span,
@@ -439,8 +439,8 @@ def _value_readers() -> dict[int, Callable[..., Any]]:
 
 
 def _finite(value: float | str) -> float | str | None:
-    """Return a value, or None for what is not a number: it was not measured."""
-    return value if isinstance(value, str) or math.isfinite(value) else None
+    """Return a text or a plausible number, else None: it was not measured."""
+    return value if isinstance(value, str) else plausible(value)
 
 
 class _NcuDetails:
