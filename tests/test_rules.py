@@ -478,7 +478,19 @@ def test_every_rule_is_tried_without_what_it_looks_at() -> None:
 @pytest.mark.parametrize(("example", "need"), NEEDED)
 def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> None:
     assert example.launch.findings(example.rule)
-    assert example.launch.without(need).findings(example.rule) == []
+    left = example.launch.without(need).findings(example.rule)
+    # Without any pipe the busy SM is still told, as a guess.
+    assert [found for found in left if found.confidence != "guess" or "which pipe" not in found.headline] == []
+
+
+def test_a_busy_sm_without_pipes_is_a_guess_that_says_what_to_collect() -> None:
+    found = made(busy(sm=70, dram=20)).finding("integer-bound")
+    assert (found.confidence, found.severity, found.gain_kernel) == ("guess", "low", pytest.approx(0.3))
+    assert "ComputeWorkloadAnalysis" in found.why
+    assert made(busy(sm=59, dram=20)).findings("integer-bound") == []
+    assert made(busy(sm=70, dram=80)).findings("integer-bound") == []
+    assert made(busy(sm=70), lasting(), FP32_HALF).findings("integer-bound") == []
+    assert made(busy(sm=70), lasting(), FP32_HALF).finding("fp32-compute-bound").confidence == "guess"
 
 
 def test_a_launch_without_metrics_has_no_findings() -> None:

@@ -72,7 +72,7 @@ def _is_limit(case: Case, fraction: float) -> bool:
     """Tell whether a pipe is the limit: busy, or the busiest while the SM is, or while warps are throttled by it."""
     if 100 * fraction >= BUSY.value:
         return True
-    if fraction < max(item.fraction for item in case.kernel.pipes):
+    if fraction < max((item.fraction for item in case.kernel.pipes), default=0.0):
         return False
     throttled = 100 * case.stall("math_pipe_throttle") >= THROTTLED.value and case.issues_rarely
     return throttled or (100 * fraction >= SM_PIPE.value and 100 * case.utilisation.get("sm", 0.0) >= BUSY.value)
@@ -88,6 +88,8 @@ def _rate(case: Case, pipe: str) -> str:
 def _fp32(case: Case) -> Iterator[Verdict]:
     if _integer_share(case) > 0.5:
         return
+    if case.arithmetic_fraction >= FMA_WORK.value / 100:
+        yield from _busy_sm(case, "FP32 arithmetic", _FMA_ADVICE)
     yield from _pipe_verdict(case, "fma", "FP32 arithmetic", _FMA_ADVICE)
 
 
@@ -100,6 +102,26 @@ def _integer(case: Case) -> Iterator[Verdict]:
     if _integer_share(case) > 0.5:
         yield from _pipe_verdict(case, "fma", "Integer multiply-adds (IMAD) fill the FMA pipe", advice, "inferred")
     yield from _pipe_verdict(case, "alu", "Integer and logic arithmetic", advice)
+    if case.arithmetic_fraction < FMA_WORK.value / 100:
+        yield from _busy_sm(case, "Instructions other than floating point", advice)
+
+
+def _busy_sm(case: Case, what: str, advice: str) -> Iterator[Verdict]:
+    """Say that the SM is the busiest unit where the report has no pipe: what fills it is a guess from the FLOP."""
+    sm = case.utilisation.get("sm")
+    if case.kernel.pipes or sm is None or 100 * sm < BUSY.value or sm < (case.busiest or 0.0):
+        return
+    yield Verdict(
+        headline=f"{what}: the SM is {format_percent(sm)} busy, and which pipe was not collected",
+        why="The SM's instructions are the limit. ncu --section ComputeWorkloadAnalysis tells which kind of them.",
+        advice=advice,
+        confidence="guess",
+        gain=1.0 - sm,
+        evidence=(
+            Evidence(case.light_metric("sm"), 100 * sm, "%", BUSY.value, "SM busy"),
+            Evidence("", 100 * case.arithmetic_fraction, "%", FMA_WORK.value, "floating-point work of its peak"),
+        ),
+    )
 
 
 def _integer_share(case: Case) -> float:
@@ -252,7 +274,7 @@ def _non_fused(case: Case) -> Iterator[Verdict]:
                 "Write a·b + c so that the compiler may fuse it (fmaf; -fmad=true is the default), and reassociate "
                 "sums of products. Additions and multiplications that do not belong together cannot be fused."
             ),
-            confidence="inferred",
+            confidence="inferred" if busy is None or busy >= (case.memory_utilisation or 0.0) else "guess",
             gain=share / 2 * busy if busy is not None else None,
             evidence=(
                 Evidence(counted.fused_metric, counted.fused, counted.unit, None, f"fused {name}"),
@@ -330,12 +352,15 @@ def _tensor_idle(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _pipe_rule(rule_id: str, title: str, pipe: str, check: Callable[[Case], Iterator[Verdict]]) -> Rule:
+_WITHOUT_PIPES = " Without any pipe: the SM's speed of light, and floating-point work of its peak (a guess)."
+
+
+def _pipe_rule(rule_id: str, title: str, pipe: str, check: Callable[[Case], Iterator[Verdict]], more: str = "") -> Rule:
     return Rule(
         rule_id,
         title,
         "limit",
-        f"Busy fraction of the {pipe} pipe, and the stall reason math pipe throttle.",
+        f"Busy fraction of the {pipe} pipe, and the stall reason math pipe throttle.{more}",
         (BUSY, NEAR_ROOF, SM_PIPE, THROTTLED),
         "1 − busy fraction of the pipe: at most until it is full. From 80 % on it is told as a fact (`info`).",
         "The pipe is under 60 % busy and the warps are not throttled by it.",
@@ -355,8 +380,10 @@ RULES = (
         "The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
         _fp64,
     ),
-    _pipe_rule("fp32-compute-bound", "FP32 arithmetic is the limit", "FMA", _fp32),
-    _pipe_rule("integer-bound", "Integer arithmetic is the limit", "ALU (or the FMA pipe, by IMAD)", _integer),
+    _pipe_rule("fp32-compute-bound", "FP32 arithmetic is the limit", "FMA", _fp32, _WITHOUT_PIPES),
+    _pipe_rule(
+        "integer-bound", "Integer arithmetic is the limit", "ALU (or the FMA pipe, by IMAD)", _integer, _WITHOUT_PIPES
+    ),
     _pipe_rule("special-function-bound", "Special functions or conversions are the limit", "XU", _special),
     _pipe_rule("tensor-compute-bound", "Tensor cores are the limit", "tensor", _tensor),
     Rule(
@@ -376,7 +403,7 @@ RULES = (
         "defect",
         "FP32 and FP64 additions and multiplications against fused multiply-adds.",
         (NON_FUSED,),
-        "Half of the non-fused share times the busy fraction of the pipe.",
+        "Half of the non-fused share times the busy fraction of the pipe; a guess where a memory unit is busier than the pipe.",
         "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         _non_fused,
     ),

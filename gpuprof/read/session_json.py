@@ -7,6 +7,7 @@ import json
 import re
 import types
 import typing
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.errors import DamagedInput, InputError
@@ -124,11 +125,16 @@ def _build_tuple(items: tuple[Any, ...], value: Any, file: str, where: str) -> A
     return tuple(_build(kind, item, file, f"{where}[{index}]") for index, (kind, item) in enumerate(zip(items, value)))  # noqa: B905
 
 
+@cache
+def _shape(kind: type) -> tuple[dict[str, Any], dict[str, dataclasses.Field[Any]]]:
+    """Return the annotations and fields of a record type."""
+    return get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
+
+
 def _build_record(kind: type, value: Any, file: str, where: str) -> Any:
     if not isinstance(value, dict):
         raise DamagedInput(f"{file} is damaged: {where} is not an object")
-    hints = get_type_hints(kind)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    hints, fields = _shape(kind)
     arguments = {}
     for name, field in fields.items():
         if name in value:
