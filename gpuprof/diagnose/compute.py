@@ -403,7 +403,8 @@ RULES = (
         "defect",
         "FP32 and FP64 additions and multiplications against fused multiply-adds.",
         (NON_FUSED,),
-        "Half of the non-fused share times the busy fraction of the pipe; a guess where a memory unit is busier than the pipe.",
+        "Half of the non-fused share times the busy fraction of the pipe; a guess where a memory unit is busier "
+        "than the pipe.",
         "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         _non_fused,
     ),
