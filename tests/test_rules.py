@@ -485,7 +485,7 @@ def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> Non
 
 def test_a_busy_sm_without_pipes_is_a_guess_that_says_what_to_collect() -> None:
     found = made(busy(sm=70, dram=20)).finding("integer-bound")
-    assert (found.confidence, found.severity, found.gain_kernel) == ("guess", "low", pytest.approx(0.3))
+    assert (found.confidence, found.severity) == ("guess", "low") and found.gain_kernel == pytest.approx(0.3)
     assert "ComputeWorkloadAnalysis" in found.why
     assert made(busy(sm=59, dram=20)).findings("integer-bound") == []
     assert made(busy(sm=70, dram=80)).findings("integer-bound") == []
