@@ -55,7 +55,7 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
     blocks, sms, waves = _blocks(case), case.recorded.hardware.sm_count(), case.kernel.waves
     if blocks is None or (sms is None and waves is None):
         return
-    full = _places_by_tile(case)
+    full, by_barrier = _places_by_tile(case), False
     if sms is not None and blocks < sms:
         filled = waves * full if waves is not None else blocks / sms
         gain, confidence = min(max(1.0 - blocks / sms, 1.0 - filled), case.headroom), "inferred"
@@ -71,6 +71,7 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
         places = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
         headline = f"Small grid: {_count(blocks, 'block')} {verb} {places} of the places for blocks{on}"
     elif sms is not None and blocks < TWO_PER_SM.value * sms and case.stall("barrier") > 0:
+        by_barrier = True
         gain, confidence = case.latency_gain(case.stall("barrier")), "inferred"
         headline = f"Small grid: {blocks / sms:.2g} block an SM, so nothing else runs while it waits at its barrier"
     else:
@@ -88,7 +89,7 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
         evidence=(
             Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, "blocks, against SMs"),
             *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
-            *(case.stall_evidence("barrier", None) if case.stall("barrier") > 0 else ()),
+            *(case.stall_evidence("barrier", None) if by_barrier else ()),
         ),
     )
 

@@ -47,6 +47,7 @@ class Section:
     traffic: tuple[tuple[str, ...], ...]
     throughput: tuple[Meter, ...]
     pipes: tuple[Meter, ...]
+    pipes_of: str
     idle_pipes: str
     stalls: tuple[StallPart, ...]
     stall_family: str
@@ -70,6 +71,7 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
         traffic=tuple(_traffic_rows(kernel)),
         throughput=tuple(Meter(_unit_name(unit), bar(unit.fraction), "") for unit in kernel.throughput),
         pipes=tuple(_pipe_meters(kernel)),
+        pipes_of=_pipes_of(kernel),
         idle_pipes=", ".join(_pipe_name(pipe) for pipe in kernel.pipes if pipe.fraction < _LEAST_PIPE),
         stalls=tuple(stall_parts(kernel)),
         stall_family=family_text(kernel),
@@ -131,6 +133,12 @@ def _issue_text(scheduler: Scheduler) -> str:
 
 def _unit_name(unit: Throughput) -> str:
     return words.UNIT_NAMES[unit.unit] + (f", {unit.definition}" if unit.definition else "")
+
+
+def _pipes_of(kernel: KernelProfile) -> str:
+    """Say what the pipes' fractions are of, as the names of their metrics tell."""
+    elapsed = {pipe.metric.endswith("_elapsed") for pipe in kernel.pipes}
+    return "busy" if len(elapsed) > 1 else "busy of all cycles" if True in elapsed else "busy of active cycles"
 
 
 def _pipe_meters(kernel: KernelProfile) -> Iterator[Meter]:
