@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuprof import __version__
 from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import GpuSpec
@@ -19,11 +20,15 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.read.files import STDIN, read_file
 
 
-def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False) -> LoadedSession:
+def load(
+    *paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False, groups: bool = False
+) -> LoadedSession:
     """Read reports, CSV exports or a session and analyse them.
 
-    `spec` names a GPU spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of
-    damaged reports. Raises a GpuprofError (InputError, DamagedInput, SpecError …) with a hint.
+    With `groups` equal launches (same name, grid, block and ranges) are one kernel, for which the launch of median
+    duration speaks: much faster where a report has thousands of them. `spec` names a GPU spec, or a spec file, to use
+    instead of the one that matches. `salvage` shows what can be read of damaged reports. Raises a GpuprofError
+    (InputError, DamagedInput, SpecError …) with a hint.
     """
     if not paths:
         raise InputError("no file was named", "gpuprof show REPORT.ncu-rep")
@@ -34,8 +39,8 @@ def load(*paths: str | os.PathLike[str], spec: str | None = None, salvage: bool 
     if sessions:
         if len(files) > 1:
             raise InputError("a session can only be shown alone", "name the reports that it was made from instead")
-        return LoadedSession.of(sessions[0])
-    return LoadedSession.of(diagnose(analyse(reports, HardwareFinder(spec), __version__)))
+        return LoadedSession.of(grouped(sessions[0]) if groups else sessions[0])
+    return LoadedSession.of(diagnose(analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)))
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.grouping import grouped, percentile
+from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, WEIGHTS, Rule, finding_of
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.analyse import analyse
+from gpuprof.model.groups import percentile
 from gpuprof.model.report import DictMetrics, Launch, Metric
 from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Finding, KernelProfile, Ranked, Session
 from gpuprof.present.json_out import session_lines

@@ -37,7 +37,7 @@ def command(files: tuple[str, ...], folder: Path, spec: str | None, salvage: boo
     output = folder / "report.html"
     refuse_overwrite([output], files, force=force)
     if files:
-        session = load(*files, spec=spec, salvage=salvage)
+        session = load(*files, spec=spec, salvage=salvage, groups=True)
     else:
         session = load_spec(spec or _SPEC)
         click.echo("no report was named and none ships with this version: the page shows ceilings only", err=True)

@@ -53,7 +53,7 @@ def command(
     from gpuprof.api import load
 
     refuse_overwrite([output], files, force=force)
-    session = load(*files, spec=spec, salvage=salvage)
+    session = load(*files, spec=spec, salvage=salvage, groups=True)
     write_report(session, output, title=title, top=top, keep_paths=keep_paths, pattern=kernel)
 
 

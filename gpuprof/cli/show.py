@@ -60,22 +60,24 @@ def command(
     if explain is not None and (kernel is not None or form not in ("table", "json")):
         wrong = "--kernel" if kernel is not None else f"--format {form}"
         raise UsageError(f"--explain and {wrong} exclude each other", "--explain KERNEL names the kernel itself")
-    session = load(*files, spec=spec, salvage=salvage)
+    names_a_launch = re.fullmatch(r"#[0-9]+", kernel or explain or "") is not None
+    groups = form not in ("json", "csv") and not names_a_launch
+    session = load(*files, spec=spec, salvage=salvage, groups=groups or (explain is not None and not names_a_launch))
     if explain is not None:
         _explain(session, explain, form, files)
         return
     if form in ("json", "csv"):
         _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), form)
         return
-    groups, found = _kernels(session, kernel)
+    run, found = _kernels(session, kernel)
     kernels = sort_kernels(found, sort)
     if form == "md":
         from gpuprof.present.markdown import markdown_lines
 
         warn(session)
-        write_lines(markdown_lines(groups, kernels, top))
+        write_lines(markdown_lines(run, kernels, top))
     else:
-        _print_table(groups, kernels, top, files, depth=kernel is not None)
+        _print_table(run, kernels, top, files, depth=kernel is not None)
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:

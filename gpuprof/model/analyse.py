@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
+from gpuprof.model.groups import collected, kind_of, middle, spread
 from gpuprof.model.labels import label_kernels
-from gpuprof.model.profile import LaunchProfile, profile_launch
+from gpuprof.model.profile import LaunchProfile, launch_duration, profile_launch
 from gpuprof.model.quantities import COLLECT, READ_REPORT
 from gpuprof.model.report import Launch, RecordedDevice, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
@@ -33,23 +35,42 @@ class Analysis:
     recorded: tuple[Recorded, ...]
 
 
-def analyse(reports: Sequence[Report], hardware_of: HardwareOf, version: str) -> Analysis:
-    """Analyse every launch of every report. `hardware_of` says what is known of a recorded GPU."""
+class _Entry(NamedTuple):
+    """A launch, its number over all reports, and what its profile needs to know."""
+
+    number: int
+    source: int
+    device: int
+    hardware: Hardware
+    launch: Launch
+    remedy: str
+
+
+def analyse(
+    reports: Sequence[Report], hardware_of: HardwareOf, version: str, *, one_of_a_kind: bool = False
+) -> Analysis:
+    """Analyse every launch of every report. `hardware_of` says what is known of a recorded GPU.
+
+    With `one_of_a_kind` equal launches become one kernel, and only the launch that speaks for them is analysed.
+    """
     devices, hardware, numbers = _number_devices(reports, hardware_of)
-    launches: list[LaunchProfile] = []
-    recorded: list[Recorded] = []
-    for source, report in enumerate(reports):
-        remedy = READ_REPORT if report.kind.startswith("ncu-csv") else COLLECT
-        for number, found, launch in _launches(source, report, hardware, numbers):
-            launches.append(profile_launch(launch, source, number, found, remedy))
-            recorded.append(Recorded(launch, found, launches[-1].at_clock))
+    entries = list(_entries(reports, hardware, numbers))
+    groups = _groups(entries) if one_of_a_kind else [[entry] for entry in entries]
+    launches, recorded, ids = [], [], []
+    for group in groups:
+        durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
+        entry = group[middle(durations)]
+        found = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
+        launches.append(_for_group(found, durations) if len(group) > 1 else found)
+        recorded.append(Recorded(entry.launch, entry.hardware, found.at_clock))
+        ids.append(entry.number)
     session = Session(
         schema_version=SCHEMA_VERSION,
         gpuprof_version=version,
         sources=tuple(_source(report) for report in reports),
         devices=devices,
         ceilings=tuple(_session_ceilings(launches, len(devices))),
-        kernels=_placed([launch.profile for launch in launches]),
+        kernels=_placed([launch.profile for launch in launches], ids),
     )
     return Analysis(session, tuple(recorded))
 
@@ -74,6 +95,37 @@ def spec_session(gpu: GpuSpec, version: str) -> Session:
     capability = ".".join((gpu.arch[3:-1], gpu.arch[-1]))
     device = Device(0, gpu.title, capability, sms, gpu.name)
     return Session(SCHEMA_VERSION, version, (), (device,), tuple(ceilings), ())
+
+
+def _entries(
+    reports: Sequence[Report], hardware: Sequence[Hardware], numbers: Mapping[tuple[int, int], int]
+) -> Iterator[_Entry]:
+    count = 0
+    for source, report in enumerate(reports):
+        remedy = READ_REPORT if report.kind.startswith("ncu-csv") else COLLECT
+        for device, found, launch in _launches(source, report, hardware, numbers):
+            yield _Entry(count, source, device, found, launch, remedy)
+            count += 1
+
+
+def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
+    return collected(
+        (kind_of(one.source, one.device, at.demangled, at.grid, at.block, at.ranges, one.number), one)
+        for one in entries
+        for at in (one.launch,)
+    )
+
+
+def _for_group(found: LaunchProfile, durations: Sequence[float | None]) -> LaunchProfile:
+    """Let a launch's profile speak for all launches of its kind."""
+    times = [duration for duration in durations if duration is not None]
+    profile = replace(
+        found.profile,
+        launches=len(durations),
+        time_total_s=sum(times) if times else None,
+        duration_percentiles_s=spread(durations),
+    )
+    return found._replace(profile=profile)
 
 
 def _launches(
@@ -137,13 +189,13 @@ def _device(number: int, recorded: RecordedDevice, found: Hardware) -> Device:
     )
 
 
-def _placed(profiles: list[KernelProfile]) -> tuple[KernelProfile, ...]:
+def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfile, ...]:
     """Give every kernel its number, its unique label and its share of the time of all."""
     labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(
         replace(profile, id=number, label=label, time_share=_share(profile.time_total_s, total))
-        for number, (profile, label) in enumerate(zip(profiles, labels, strict=True))
+        for number, profile, label in zip(ids, profiles, labels, strict=True)
     )
 
 

@@ -65,6 +65,13 @@ def profile_launch(
     return _LaunchAnalysis(launch, hardware, remedy).result(source, device)
 
 
+def launch_duration(launch: Launch, hardware: Hardware) -> float | None:
+    """Return a launch's duration in seconds, None where it was not recorded or is zero."""
+    chain = hardware.arch.counters.get("duration")
+    found = evaluate(chain, "duration", launch.metrics, Clocks()) if chain else None
+    return found.value if isinstance(found, Counted) and found.value > 0 else None
+
+
 class _Amount(NamedTuple):
     """A quantity of one launch: its total, its rate per second, or both."""
 

@@ -1,0 +1,50 @@
+"""Which launches are alike, and what speaks for them: same name, grid, block and ranges on one GPU of one report."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from gpuprof.model.report import Dim3
+from gpuprof.model.session import DurationSpread
+
+Item = TypeVar("Item")
+
+
+def kind_of(
+    source: int, device: int, name: str, grid: Dim3 | None, block: Dim3 | None, ranges: tuple[str, ...], number: int
+) -> Hashable:
+    """Return what equal launches share; a launch of unknown grid or block is like no other (`number` is its own)."""
+    if grid is None or block is None:
+        return number
+    return source, device, name, grid, block, ranges
+
+
+def collected(items: Iterable[tuple[Hashable, Item]]) -> list[list[Item]]:
+    """Return the items of each kind, kinds in the order of their first item."""
+    groups: dict[Hashable, list[Item]] = {}
+    for kind, item in items:
+        groups.setdefault(kind, []).append(item)
+    return list(groups.values())
+
+
+def middle(durations: Sequence[float | None]) -> int:
+    """Return the place of the launch that speaks for its group: of median duration, the first where none is known."""
+    timed = sorted((duration, place) for place, duration in enumerate(durations) if duration is not None)
+    return timed[(len(timed) - 1) // 2][1] if timed else 0
+
+
+def spread(durations: Sequence[float | None]) -> DurationSpread | None:
+    """Return how the known durations differ; None where none is known."""
+    ordered = sorted(duration for duration in durations if duration is not None)
+    if not ordered:
+        return None
+    return DurationSpread(
+        ordered[0], percentile(ordered, 50), percentile(ordered, 95), percentile(ordered, 99), ordered[-1]
+    )
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """Return the nearest-rank percentile: the smallest value that at least so many percent do not exceed."""
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(1, rank) - 1]
