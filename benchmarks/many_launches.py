@@ -13,7 +13,7 @@ FORMATS = ("table", "json", "csv", "md")
 
 
 def main() -> int:
-    """Show N launches in every format and print seconds and peak memory."""
+    """Show N launches in every format, write their page, and print seconds and peak memory."""
     if len(sys.argv) < 2:
         sys.stderr.write("usage: many_launches.py REPORT [N]\n")
         return 2
@@ -22,10 +22,12 @@ def main() -> int:
         path = Path(folder) / "many.ncu-rep"
         path.write_bytes(repeated(Path(sys.argv[1]).read_bytes(), wanted))
         print(f"{wanted} launches, {path.stat().st_size / 1e6:.0f} MB")
-        for form in FORMATS:
-            command = [str(Path(sys.executable).with_name("gpuprof")), "show", "--format", form, str(path)]
+        gpuprof, page = str(Path(sys.executable).with_name("gpuprof")), str(Path(folder) / "page.html")
+        commands = {form: [gpuprof, "show", "--format", form, str(path)] for form in FORMATS}
+        commands["page"] = [gpuprof, "report", str(path), "-o", page]
+        for form, command in commands.items():
             start = time.perf_counter()
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
             peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             print(f"{form:6} {time.perf_counter() - start:6.2f} s, peak so far {peak_mb:.0f} MiB")
     return 0
