@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from gpuprof.errors import DamagedInput
 
 _TIMEOUT_S = 60.0
+_ANY_COUNT = "inst_executed"
 _MOST_CHILDREN = 4
 """After so many deaths the whole file's code counts as damaged."""
 
@@ -42,6 +43,12 @@ class CodeReader:
         self._actions = actions
         self._child: _Child | None = None
         self._deaths = 0
+
+    def prepare(self) -> None:
+        """Let the child disassemble while this process goes on: the first question is then answered sooner."""
+        if hasattr(os, "fork") and self._child is None and self._actions:
+            self._child = _Child(self._actions)
+            self._child.send(["prepare", 0, []])
 
     def sources(self, number: int) -> Mapping[str, str]:
         """Return embedded source text by file name; empty text where only the name was recorded."""
@@ -81,12 +88,13 @@ class _Dead(Exception):
 class _Child:
     """A forked process that answers requests until it is closed."""
 
-    __slots__ = ("__weakref__", "_pid", "_reap", "_replies", "_requests", "_rest")
+    __slots__ = ("__weakref__", "_pid", "_reap", "_replies", "_requests", "_rest", "_unread")
 
     def __init__(self, actions: Sequence[Any]) -> None:
         requests_in, self._requests = os.pipe()
         self._replies, replies_out = os.pipe()
         self._rest = b""
+        self._unread = 0
         import warnings
 
         with warnings.catch_warnings():
@@ -101,13 +109,18 @@ class _Child:
         os.close(replies_out)
         self._reap = weakref.finalize(self, _end, self._pid, (self._requests, self._replies))
 
+    def send(self, request: object) -> None:
+        """Send a request whose reply nobody waits for; if the child is gone, the next question finds out."""
+        with contextlib.suppress(BrokenPipeError):
+            _write_all(self._requests, json.dumps(request).encode() + b"\n")
+        self._unread += 1
+
     def ask(self, request: object) -> Any:
         """Send a request and wait for the reply. Raises _Dead if there is none."""
-        try:
-            _write_all(self._requests, json.dumps(request).encode() + b"\n")
-        except BrokenPipeError:
-            raise _Dead(self._fate()) from None
-        line = self._line()
+        self.send(request)
+        line: bytes | None = b""
+        while self._unread and line is not None:
+            line, self._unread = self._line(), self._unread - 1
         if line is None:
             raise _Dead(self._fate())
         reply = json.loads(line)
@@ -186,9 +199,18 @@ def _serve(actions: Sequence[Any], requests: int, replies: int) -> None:
 
 
 def _answer(action: Any, what: str, pcs: Sequence[int]) -> Any:
+    if what == "prepare":
+        return _disassembled(action)
     if what == "sources":
         return {str(name): str(text) for name, text in action.source_files().items()}
     return [_place(action, pc) for pc in pcs]
+
+
+def _disassembled(action: Any) -> None:
+    """Ask for one instruction of the first launch, where it has any."""
+    metric = action.metric_by_name(_ANY_COUNT)
+    if metric is not None and metric.num_instances() and metric.has_correlation_ids():
+        action.sass_by_pc(metric.correlation_ids().as_uint64(0))
 
 
 def _place(action: Any, pc: int) -> Place:

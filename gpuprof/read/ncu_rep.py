@@ -136,6 +136,10 @@ def _damage_sentence(container: Container, loaded: int) -> str:
     return f"it declares {container.results} kernels; {read}"
 
 
+_EXECUTED = "inst_executed"
+"""Counted by instruction: a report that has it has code to look at."""
+
+
 def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings: tuple[str, ...]) -> Report:
     path, data, container = file.path, file.data, file.container
     launches: list[Launch] = []
@@ -145,6 +149,8 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     shared = _Shared(context, frozenset(container.names), file.lean.left_out, cache(lambda: _whole_actions(file)))
     attributes = file.lean.attributes
     code = CodeReader(path, actions)
+    if _EXECUTED in shared.names and _EXECUTED not in shared.left_out:
+        code.prepare()
     for number, (action, span) in enumerate(zip(actions, spans, strict=True)):
         metrics = _NcuMetrics(action, number, shared, attributes[number] if number < len(attributes) else {})
         key = (_integer(metrics, "launch__device_id") or 0, metrics.text("device__attribute_display_name"))
