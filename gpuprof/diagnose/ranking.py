@@ -27,6 +27,16 @@ def ranking(kernels: Sequence[KernelProfile]) -> tuple[Ranked, ...]:
     return tuple(Ranked(kernel.id, finding.rule, finding.gain_total) for kernel, finding in candidates)
 
 
+def changes_with_a_repair(kernel: KernelProfile, finding: Finding) -> bool:
+    """Tell whether a finding is a limit or symptom of a kernel with a defect of medium or high severity.
+
+    Repairing the defect changes it, so it is not among what to fix first.
+    """
+    if _about(finding) == "defect":
+        return False
+    return any(one.severity in ("high", "medium") and _about(one) == "defect" for one in kernel.findings)
+
+
 def _importance(finding: Finding) -> tuple[float, float]:
     rank: float = SEVERITIES.index(finding.severity)
     if finding.severity == "info" and _about(finding) == "limit":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpuprof.diagnose.ranking import changes_with_a_repair
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Location, Ranked, Session
 from gpuprof.units import format_percent, format_si, significant
 
@@ -30,13 +31,16 @@ class Priority(NamedTuple):
 
 
 def fix_first(session: Session, limit: int = FIX_FIRST) -> list[Priority]:
-    """Return the first findings of the session's ranking, without those that hardly change the run."""
+    """Return the first findings of the session's ranking, without those that hardly change the run.
+
+    A kernel's limits and symptoms are left out behind a defect: repairing that changes them.
+    """
     kernels = {kernel.id: kernel for kernel in session.kernels}
     listed: list[Priority] = []
     for item in session.ranking:
         small = item.gain_total is not None and item.gain_total < _LEAST_OF_RUN
         finding = None if small or item.kernel not in kernels else _ranked_finding(kernels[item.kernel], item)
-        if finding is not None:
+        if finding is not None and not changes_with_a_repair(kernels[item.kernel], finding):
             listed.append(Priority(kernels[item.kernel], finding))
         if len(listed) == limit:
             break
