@@ -27,6 +27,8 @@ SPEAKS = ("warning", "optimization")
 AIM = 0.95
 
 MEMORY = ("memory-latency",)
+GAP = ("load-imbalance", "small-grid", "tail-effect")
+"""What leaves warps fewer than fit."""
 STALLS = {
     "long scoreboard": MEMORY,
     "lg throttle": MEMORY,
@@ -88,7 +90,7 @@ def _occupancy(text: str) -> Claim:
         gap = re.search(r"theoretical \(([\d.]+)%\) and measured achieved occupancy \(([\d.]+)%\)", text)
         if gap is None:
             return Claim("occupancy limiter", (), "it says that nothing limits the occupancy")
-        return Claim("achieved occupancy", ("load-imbalance", "small-grid"))
+        return Claim("achieved occupancy", GAP)
     return Claim("occupancy limiter", ("low-occupancy",))
 
 
@@ -117,7 +119,7 @@ _CLAIMS: tuple[tuple[str, Callable[[str], bool], Callable[[str], Claim]], ...] =
     (
         "AchievedOccupancy",
         lambda t: "achieved occupancy" in t,
-        _always(Claim("achieved occupancy", ("load-imbalance", "small-grid"))),
+        _always(Claim("achieved occupancy", GAP)),
     ),
     ("SOLBottleneck", lambda t: "grid is too small" in t, _always(Claim("small grid", ("small-grid",)))),
     (
@@ -128,7 +130,7 @@ _CLAIMS: tuple[tuple[str, Callable[[str], bool], Callable[[str], Claim]], ...] =
     (
         "LaunchConfiguration",
         lambda t: "recommended to have more than" in t,
-        _always(Claim("few blocks an SM", ("small-grid",))),
+        _always(Claim("few blocks an SM", ("small-grid", "barrier-wait"))),
     ),
     ("LaunchConfiguration", lambda t: "partial wave" in t, _always(Claim("tail effect", ("tail-effect",)))),
     ("ThreadDivergence", lambda t: "active" in t, _always(Claim("divergence", ("branch-divergence",)))),

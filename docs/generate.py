@@ -300,7 +300,7 @@ it costs time, what to change, where, how sure, and the most that it can gain.
   low from {format_percent(LOW)}, else info. Only a defect can be high; a guess is low at most. Info is true, but
   nothing to repair: a kernel near its roof, or an occupancy limit that costs nothing.
 - **Confidence**: measured (a counter counts the defect itself), inferred (several counters together), guess (the report
-  lacks what would prove it).
+  lacks what would prove it, or the kernel is so short that its launch takes as long).
 - Findings of a kernel come by severity, then by the bound × confidence ({_weights(WEIGHTS)})
   × kind ({_weights(ABOUT)}). The ranking over the run goes by the same product,
   with the bound for the run.

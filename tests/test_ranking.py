@@ -88,13 +88,13 @@ def test_what_can_be_repaired_counts_more_than_a_limit_or_a_symptom(about: str, 
 def test_a_kernel_near_its_roof_is_told_so_before_its_small_findings_and_after_the_others() -> None:
     ordered = in_order(
         (
-            found("short-kernel", None, "info"),
+            found("low-occupancy", 0.0, "info"),
             found("tail-effect", 0.05, "low"),
             found("dram-bandwidth", 0.04, "info"),
             found("barrier-wait", 0.1, "medium"),
         )
     )
-    assert rules(ordered) == ["barrier-wait", "dram-bandwidth", "tail-effect", "short-kernel"]
+    assert rules(ordered) == ["barrier-wait", "dram-bandwidth", "tail-effect", "low-occupancy"]
 
 
 def test_a_full_dram_comes_first_of_a_diagnosed_kernel() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.case import Case, opcode_of
+from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, Case, opcode_of
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
 from gpuprof.diagnose.rule import Rule, Threshold, Verdict
 from gpuprof.hardware.specs import WARP_OPCODES
@@ -46,6 +46,22 @@ _COALESCE = (
 )
 
 
+_SCATTERED = 0.2
+"""A row of 4-byte words that starts inside a sector moves one sector in five for nothing; more is scattered."""
+_WHY_SCATTERED = (
+    "The threads of a warp touch addresses that are not next to each other, so each request moves sectors of which "
+    "only a part is used. L1, L2 and DRAM carry the rest for nothing."
+)
+_WHY_SHIFTED = (
+    "So small an excess comes from accesses that start inside a 32-byte sector, which move one sector more, or from "
+    "a few scattered accesses."
+)
+_ALIGN = (
+    "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); shifted loads of a stencil "
+    "cannot avoid it, and L1 mostly has that sector already. For single lines that stand out:"
+)
+
+
 class _Excess(NamedTuple):
     fraction: float
     text: str
@@ -57,6 +73,10 @@ def _uncoalesced(case: Case) -> Iterator[Verdict]:
     counts = _counted_sectors(case)
     if counts is not None:
         found = _counted_excess(counts)
+        passes = _excess_passes(case)
+        if found is not None and passes is not None:
+            # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
+            found = found._replace(fraction=max(found.fraction, passes))
     else:
         found = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
     if found is None:
@@ -64,11 +84,8 @@ def _uncoalesced(case: Case) -> Iterator[Verdict]:
     place = case.place_of(_EXCESS) or _place_of_excess(case)
     yield Verdict(
         headline=f"Uncoalesced global access: {found.text}",
-        why=(
-            "The threads of a warp touch addresses that are not next to each other, so each request moves sectors "
-            "of which only a part is used. L1, L2 and DRAM carry the rest for nothing."
-        ),
-        advice=_COALESCE,
+        why=_WHY_SCATTERED if found.fraction >= _SCATTERED else _WHY_SHIFTED,
+        advice=_COALESCE if found.fraction >= _SCATTERED else f"{_ALIGN} {_COALESCE}",
         confidence=found.confidence,
         gain=found.fraction * case.memory_weight(),
         evidence=found.evidence,
@@ -148,6 +165,14 @@ def _sectors_per_request(case: Case) -> _Excess | None:
     return None
 
 
+def _excess_passes(case: Case) -> float | None:
+    """Return the share of passes through L1 beyond one a request; None where shared memory may cause them."""
+    ratio = wavefronts_per_request(case)
+    if ratio is None or ratio < MANY_WAVEFRONTS.value or case.kernel.shared_memory_per_block != 0:
+        return None
+    return 1.0 - 1.0 / ratio
+
+
 def _many_wavefronts(case: Case) -> _Excess | None:
     """The basic set: L1's data pipe is busy and each request passes it many times, with no shared memory to blame."""
     fraction, ratio = l1_fraction(case), wavefronts_per_request(case)
@@ -209,14 +234,13 @@ def _bank_conflicts(case: Case) -> Iterator[Verdict]:
         ),
         why=(
             "Threads of a warp hit different words of one bank, so the access is split into several passes: "
-            f"{total / (total - excess):.2g} passes where one would do."
+            f"{total / (total - excess):.3g} times the passes that are needed."
             if total > excess
             else "Threads of a warp hit different words of one bank, so the access is split into several passes."
         ),
         advice=(
-            "Pad the rows of the shared array (for example [32][33]), swizzle the column index with the row (XOR), "
-            "or let each thread access 16 bytes. In Triton, transposing through tl.trans or another num_warps "
-            "changes the layout."
+            "Pad the rows of the shared array (for example [32][33]), or swizzle the column index with the row "
+            "(XOR). In Triton, transposing through tl.trans or another num_warps changes the layout."
         ),
         confidence=confidence,
         gain=fraction * case.shared_weight(),
@@ -253,9 +277,8 @@ def _spill(case: Case) -> Iterator[Verdict]:
         headline=f"Local memory: {format_percent(share)} of the {found.what} are spills or local arrays",
         why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
         advice=(
-            "Raise the cap (__launch_bounds__ with fewer blocks, -maxrregcount, fewer num_warps or num_stages in "
-            "Triton), split the kernel or shorten the live ranges; unroll loops over local arrays so that every "
-            "index is a constant."
+            f"{_more_registers(case)} Split the kernel or shorten the live ranges; unroll loops over local arrays so "
+            "that every index is a constant."
         ),
         confidence="measured",
         gain=share * case.memory_weight(),
@@ -266,6 +289,15 @@ def _spill(case: Case) -> Iterator[Verdict]:
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
+
+
+def _more_registers(case: Case) -> str:
+    """Say what gives a thread more registers: a higher cap, or where the block's size is the cap, smaller blocks."""
+    ceiling, block = _register_ceiling(case), case.kernel.block
+    if ceiling < _ALL_REGISTERS and block is not None:
+        threads = block[0] * block[1] * block[2]
+        return f"Use smaller blocks: one of {threads} threads leaves {ceiling:.0f} registers a thread."
+    return "Raise the cap (__launch_bounds__ with fewer blocks, -maxrregcount; fewer num_warps in Triton)."
 
 
 class _Local(NamedTuple):
@@ -315,12 +347,18 @@ def global_widths(histogram: Mapping[str | int, float]) -> dict[int, float]:
     """Return warp instructions of global loads and stores by bytes a thread, from an opcode histogram."""
     widths: dict[int, float] = {}
     for opcode, count in histogram.items():
-        name = opcode_of(str(opcode))
-        if not f"{name}.".startswith(_GLOBAL_ACCESS):
-            continue
-        width = next((size for mark, size in _WIDTHS.items() if mark in f"{name}."), 4)
-        widths[width] = widths.get(width, 0.0) + count
+        width = width_of(str(opcode))
+        if width:
+            widths[width] = widths.get(width, 0.0) + count
     return widths
+
+
+def width_of(sass: str) -> int:
+    """Return the bytes a thread that a global load or store moves; 0 for other instructions."""
+    name = f"{opcode_of(sass)}."
+    if not name.startswith(_GLOBAL_ACCESS):
+        return 0
+    return next((size for mark, size in _WIDTHS.items() if mark in name), 4)
 
 
 def _narrow(case: Case) -> Iterator[Verdict]:
@@ -336,7 +374,8 @@ def _narrow(case: Case) -> Iterator[Verdict]:
     size = _NARROW_BYTES if 100 * narrow >= NARROW.value else 4
     share = narrow if size == _NARROW_BYTES else words
     pipe = case.pipe("lsu")
-    pressure = max(throttled, pipe or 0.0) if case.stalls or pipe is not None else None
+    waits = case.latency_gain(case.stall(*MEMORY_STALLS))
+    pressure = max(throttled, pipe or 0.0, waits) if case.stalls or pipe is not None else None
     yield Verdict(
         headline=f"Narrow accesses: {format_percent(share)} of the global accesses move {size} bytes a thread or less",
         why=(
@@ -353,8 +392,9 @@ def _narrow(case: Case) -> Iterator[Verdict]:
         evidence=(
             Evidence(WARP_OPCODES, 100 * share, "%", NARROW.value, f"global accesses of at most {size} bytes a thread"),
             *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
+            *((case.pipe_evidence("lsu"),) if pipe is not None else ()),
         ),
-        location=case.place_of_opcode("LDG.", "STG.", "LDGSTS."),
+        location=case.place(lambda one: one.counts.get(EXECUTED, 0.0) if 0 < width_of(one.sass) <= size else 0.0),
     )
 
 
@@ -385,7 +425,7 @@ def _atomics(case: Case) -> Iterator[Verdict]:
                 "(privatise)."
             ),
             confidence="measured",
-            gain=fraction,
+            gain=max(fraction, case.latency_gain(case.stall(*MEMORY_STALLS))),
             evidence=case.metric(name, f"{where} busy", "%", ATOMICS.value),
             location=case.place_of_opcode(*starts),
         )
@@ -443,8 +483,9 @@ RULES = (
         "defect",
         "Busy fraction of L2's atomic units and of shared memory's atomic path.",
         (ATOMICS,),
-        "The busy fraction of the busiest atomic unit: at most all of its time goes.",
-        "Under 30 % busy, or not collected.",
+        "The busy fraction of the busiest atomic unit, or the warps' wait for memory, whichever is larger.",
+        "Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot address "
+        "hides.",
         _atomics,
     ),
 )

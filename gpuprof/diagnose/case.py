@@ -181,11 +181,10 @@ class Case:
         """Return the used issue slots as evidence."""
         if self.issue_active is None:
             return ()
-        return (
-            Evidence(
-                "smsp__issue_active.avg.per_cycle_active", 100 * self.issue_active, "%", threshold, "issue slots used"
-            ),
-        )
+        chain = self.recorded.hardware.arch.counters.get("scheduler.issue-active", ())
+        names = (metric for link in chain for metric, _ in link.terms)
+        name = next((metric for metric in names if self.number(metric) is not None), "")
+        return (Evidence(name, 100 * self.issue_active, "%", threshold, "issue slots used"),)
 
     @cached_property
     def code(self) -> tuple[Instruction, ...]:

@@ -19,7 +19,7 @@ NEAR_ROOF = Threshold("near its roof", 80.0, "%", "NVIDIA's rule calls a pipe ov
 THROTTLED = Threshold(
     "math pipe throttle", 30.0, "%", "the warps then wait for the busiest pipe although its average is lower"
 )
-SM_PIPE = Threshold("busiest pipe of a busy SM", 50.0, "%", "with issue slots 60 % used, half of them go to this pipe")
+SM_PIPE = Threshold("busiest pipe of a busy SM", 50.0, "%", "tells what most of a busy SM's instructions are")
 FP64 = Threshold("FP64 of its peak", 15.0, "%", "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
 NON_FUSED = Threshold(
     "gain of fusing", 10.0, "%", "half of the share of additions and multiplications that stand alone"
@@ -33,7 +33,8 @@ multiplications (236 of 418 million FP64 instructions for 31.8 million reciproca
 _NOTABLE_SHARE = 0.25
 
 _OPCODES = {
-    "fma": ("FFMA", "FMUL", "FADD", "IMAD"),
+    "fma": ("FFMA", "FMUL", "FADD"),
+    "fmaheavy": ("IMAD", "IMUL"),
     "alu": ("LOP3", "IADD3", "SHF", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "PLOP3"),
     "xu": ("MUFU", "I2F", "F2I", "F2F"),
     "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
@@ -54,6 +55,9 @@ def _pipe_verdict(case: Case, pipe: str, title: str, advice: str, confidence: st
     if fraction is None or not _is_limit(case, fraction):
         return
     fraction = min(1.0, fraction)
+    if _is_issue_bound(case, fraction):
+        yield _issue_verdict(case, pipe, advice)
+        return
     near = 100 * fraction >= NEAR_ROOF.value
     roof = "; it is near its roof" if near else ""
     yield Verdict(
@@ -78,6 +82,32 @@ def _is_limit(case: Case, fraction: float) -> bool:
     return throttled or (100 * fraction >= SM_PIPE.value and 100 * case.utilisation.get("sm", 0.0) >= BUSY.value)
 
 
+def _is_issue_bound(case: Case, fraction: float) -> bool:
+    """Tell whether it is the SM that is busy, with this pipe only the busiest of it."""
+    throttled = 100 * case.stall("math_pipe_throttle") >= THROTTLED.value and case.issues_rarely
+    return 100 * fraction < BUSY.value and not throttled
+
+
+def _issue_verdict(case: Case, pipe: str, advice: str) -> Verdict:
+    sm = case.utilisation["sm"]
+    return Verdict(
+        headline=(
+            f"Instructions: the SM is {format_percent(sm)} busy issuing; {pipe.upper()} is the busiest pipe with "
+            f"{format_percent(case.pipe(pipe) or 0.0)}"
+        ),
+        why="No pipe is full, but the schedulers are: every instruction takes an issue slot. More warps do not help.",
+        advice=f"Use fewer instructions of any kind. {advice}",
+        confidence="inferred",
+        gain=1.0 - sm,
+        evidence=(
+            Evidence(case.light_metric("sm"), 100 * sm, "%", BUSY.value, "SM busy"),
+            case.pipe_evidence(pipe, SM_PIPE.value),
+        ),
+        location=case.place_of_opcode(*_OPCODES[pipe]),
+        settled=100 * sm >= NEAR_ROOF.value,
+    )
+
+
 def _rate(case: Case, pipe: str) -> str:
     """Say what a pipe achieves, where its work is counted: ", 12.3 TFLOP/s"."""
     path = {"fma": "fp32", "fp64": "fp64"}.get(pipe)
@@ -100,7 +130,8 @@ def _integer(case: Case) -> Iterator[Verdict]:
         "bytes."
     )
     if _integer_share(case) > 0.5:
-        yield from _pipe_verdict(case, "fma", "Integer multiply-adds (IMAD) fill the FMA pipe", advice, "inferred")
+        pipe = "fmaheavy" if case.pipe("fmaheavy") is not None else "fma"
+        yield from _pipe_verdict(case, pipe, "Integer multiply-adds (IMAD) fill the FMA pipe", advice, "inferred")
     yield from _pipe_verdict(case, "alu", "Integer and logic arithmetic", advice)
     if case.arithmetic_fraction < FMA_WORK.value / 100:
         yield from _busy_sm(case, "Instructions other than floating point", advice)
@@ -127,7 +158,10 @@ def _busy_sm(case: Case, what: str, advice: str) -> Iterator[Verdict]:
 def _integer_share(case: Case) -> float:
     """Return the IMAD share of what the FMA pipe executed; 0 where the opcodes are not known."""
     histogram = _opcodes(case)
-    integer = sum(count for name, count in histogram.items() if name.startswith("IMAD") or name == "IMUL")
+    moves = ("IMAD.MOV", "IMAD.SHL")
+    integer = sum(
+        count for name, count in histogram.items() if name.startswith(("IMAD", "IMUL")) and not name.startswith(moves)
+    )
     floating = sum(count for name, count in histogram.items() if name.startswith(("FFMA", "FMUL", "FADD")))
     return integer / (integer + floating) if integer + floating else 0.0
 
@@ -147,8 +181,7 @@ def _special(case: Case) -> Iterator[Verdict]:
         "xu",
         "Special functions and conversions",
         "Use fewer exp, log, sin, rsqrt and divisions, or their polynomial forms on the FMA pipe; keep one type "
-        "through the loop, because conversions between integer and floating point use the same pipe; -use_fast_math "
-        "shortens them.",
+        "through the loop, because conversions between integer and floating point use the same pipe.",
     )
 
 
@@ -158,7 +191,7 @@ def _tensor(case: Case) -> Iterator[Verdict]:
         "tensor",
         "Tensor cores",
         "Use a narrower type where the result allows (BF16 → FP8), the newest instruction of the architecture "
-        "(wgmma, tcgen05), or structured sparsity. Otherwise it is near what the GPU gives.",
+        "(wgmma, tcgen05), or structured sparsity.",
     )
 
 
@@ -172,13 +205,14 @@ def _fp64(case: Case) -> Iterator[Verdict]:
     ratio = _rate_ratio(case)
     divisions = _division_share(case)
     fp32_text = f" This GPU does FP32 {1 / ratio:.3g} times as fast." if ratio is not None and ratio < 1 else ""
-    headline = f"FP64 arithmetic: its pipe is {format_percent(min(1.0, use))} busy{_rate(case, 'fp64')}"
+    what = "its pipe is {} busy" if busy is not None else "its work is {} of its peak"
+    headline = f"FP64 arithmetic: {what.format(format_percent(min(1.0, use)))}{_rate(case, 'fp64')}"
     if divisions >= _NOTABLE_SHARE:
         headline += f"; about {format_percent(divisions)} of it are divisions or square roots"
     yield Verdict(
         headline=headline,
         why=(
-            f"Double precision has the fewest units.{fp32_text}"
+            f"FP64 has few units.{fp32_text}{_busier_pipe(case, busy)}"
             + (
                 f" Each division or square root becomes about {_FP64_PER_DIVISION} FP64 instructions and a branch."
                 if divisions >= _NOTABLE_SHARE
@@ -208,6 +242,20 @@ def _fp64(case: Case) -> Iterator[Verdict]:
         location=case.place_of_opcode("DFMA", "DMUL", "DADD", "MUFU.RCP64H", "MUFU.RSQ64H", "F2F.F64")
         or case.place_of_stall("math_pipe_throttle"),
         settled=not pipe_full,
+    )
+
+
+def _busier_pipe(case: Case, busy: float | None) -> str:
+    """Say what else is busy: integer instructions of FP64 functions go with them, others stay."""
+    other = max(
+        (pipe for pipe in case.kernel.pipes if pipe.name != "fp64"), key=lambda pipe: pipe.fraction, default=None
+    )
+    if busy is None or other is None or other.fraction < busy:
+        return ""
+    stays = format_percent(max(0.0, 1.0 - other.fraction))
+    return (
+        f" The bound holds if the work on the {other.name.upper()} pipe ({format_percent(other.fraction)} busy) goes "
+        f"with it; else at most {stays}."
     )
 
 
@@ -275,11 +323,16 @@ def _non_fused(case: Case) -> Iterator[Verdict]:
                 "sums of products. Additions and multiplications that do not belong together cannot be fused."
             ),
             confidence="inferred" if busy is None or busy >= (case.memory_utilisation or 0.0) else "guess",
-            gain=share / 2 * busy if busy is not None else None,
+            gain=_fusing_gain(case, counted, busy),
             evidence=(
                 Evidence(counted.fused_metric, counted.fused, counted.unit, None, f"fused {name}"),
                 Evidence(counted.alone_metric, counted.alone, counted.unit, None, f"not fused {name}"),
-                Evidence("", 50 * share, "%", NON_FUSED.value, f"fewer {name} instructions at most"),
+                Evidence("", 50 * share, "%", NON_FUSED.value, f"fewer {name} instructions if all paired"),
+                *(
+                    (Evidence("", 100 * counted.pairs / counted.all, "%", None, "fewer by the scarcer of both"),)
+                    if counted.pairs is not None
+                    else ()
+                ),
                 *((case.pipe_evidence(pipe),) if case.pipe(pipe) is not None else ()),
             ),
             location=case.place_of_opcode(add_op.upper(), mul_op.upper()),
@@ -287,13 +340,30 @@ def _non_fused(case: Case) -> Iterator[Verdict]:
 
 
 class _FloatingPoint(NamedTuple):
-    """Fused and other instructions of a type, in one unit, and the metrics that they come from."""
+    """Fused and other instructions of a type, in one unit, and the metrics that they come from.
+
+    `pairs` are those that have a partner: a fused multiply-add replaces one addition and one multiplication.
+    """
 
     fused: float
     alone: float
+    pairs: float | None
     unit: str
     fused_metric: str
     alone_metric: str
+
+    @property
+    def all(self) -> float:
+        """All instructions of the type."""
+        return self.fused + self.alone
+
+
+def _fusing_gain(case: Case, counted: _FloatingPoint, busy: float | None) -> float | None:
+    """Bound it by the instructions that have a partner, and by the pipe or the dependent chain that they fill."""
+    pairs = counted.pairs if counted.pairs is not None else counted.alone / 2
+    if busy is None:
+        return None if pairs else 0.0
+    return pairs / counted.all * max(busy, case.latency_gain(case.stall("wait")))
 
 
 def _fused_and_alone(case: Case, name: str, fused: str, others: tuple[str, str]) -> _FloatingPoint | None:
@@ -303,10 +373,11 @@ def _fused_and_alone(case: Case, name: str, fused: str, others: tuple[str, str])
             names = [f"{prefix}__sass_thread_inst_executed_op_{op}_pred_on{suffix}" for op in (fused, *others)]
             values = [value for value in map(case.number, names) if value is not None]
             if len(values) == len(names):
-                return _FloatingPoint(values[0], sum(values[1:]), unit, names[0], f"{names[1]} + {others[1]}")
+                pairs = min(values[1:])
+                return _FloatingPoint(values[0], sum(values[1:]), pairs, unit, names[0], f"{names[1]} + {names[2]}")
     told = nvidia_messages.fused_instructions(case.messages, name)
     source = "rule FPInstructions"
-    return _FloatingPoint(told.fused, told.alone, "instruction", source, source) if told is not None else None
+    return _FloatingPoint(told.fused, told.alone, None, "instruction", source, source) if told is not None else None
 
 
 def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
@@ -403,8 +474,9 @@ RULES = (
         "defect",
         "FP32 and FP64 additions and multiplications against fused multiply-adds.",
         (NON_FUSED,),
-        "Half of the non-fused share times the busy fraction of the pipe; a guess where a memory unit is busier "
-        "than the pipe.",
+        "The instructions that have a partner (the scarcer of additions and multiplications), of all, times the "
+        "busy fraction of the pipe or the share of dependent waits; a guess where a memory unit is busier than the "
+        "pipe.",
         "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         _non_fused,
     ),

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.excerpts import excerpts
+from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import finding_of
+from gpuprof.diagnose.rule import Verdict, finding_of
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.report import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
@@ -36,7 +37,16 @@ def _diagnosed(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
     found = [
-        (rule, finding_of(rule, verdict, case.kernel.time_share)) for rule in RULES for verdict in rule.check(case)
+        (rule, finding_of(rule, _weighed(case, verdict), case.kernel.time_share))
+        for rule in RULES
+        for verdict in rule.check(case)
     ]
-    explained = any(rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in found)
+    explained = is_short(case) or any(
+        rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in found
+    )
     return [finding for rule, finding in found if rule.id != FALLBACK or not explained]
+
+
+def _weighed(case: Case, verdict: Verdict) -> Verdict:
+    """Take every bound of a kernel that is as short as its launch for a guess."""
+    return replace(verdict, confidence="guess") if is_short(case) and verdict.gain is not None else verdict

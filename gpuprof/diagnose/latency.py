@@ -13,6 +13,7 @@ DOMINANT = Threshold("share of warp states", 30.0, "%", "NVIDIA's stall rule nam
 NOTABLE = Threshold(
     "share of warp states", 20.0, "%", "a cause with a direct remedy is worth telling before it dominates"
 )
+ALONE = Threshold("barrier with one block an SM", 5.0, "%", "then nothing covers the wait: a smaller share is felt")
 ISSUE = Threshold("issue slots used", 80.0, "%", "stalls cost nothing while a scheduler issues nearly every cycle")
 THREADS = Threshold(
     "active threads an instruction", 24.0, "thread", "three of four threads of a warp; NVIDIA's rule uses it"
@@ -81,7 +82,15 @@ def _hits(case: Case) -> str:
 
 
 def _wait_verdict(
-    case: Case, reasons: tuple[str, ...], title: str, why: str, advice: str, threshold: Threshold, confidence: str
+    case: Case,
+    reasons: tuple[str, ...],
+    title: str,
+    why: str,
+    advice: str,
+    threshold: Threshold,
+    confidence: str,
+    *,
+    settled: bool = False,
 ) -> Iterator[Verdict]:
     """Say that warps wait for these reasons, if their share reaches the threshold while issue slots are idle."""
     share = case.stall(*reasons)
@@ -99,6 +108,7 @@ def _wait_verdict(
             *case.issue_evidence(),
         ),
         location=case.place_of_stall(*reasons),
+        settled=settled,
     )
 
 
@@ -106,11 +116,13 @@ def _dependency(case: Case) -> Iterator[Verdict]:
     yield from _wait_verdict(
         case,
         ("wait",),
-        "Dependent arithmetic: warps wait for the fixed latency of their last instruction",
-        "Each result is needed by the next instruction, and there are too few other warps to fill the 4 to 6 cycles.",
+        "Fixed latency: warps wait for the distance to their next instruction",
+        "After an instruction the compiler keeps a warp for a few cycles (its result is needed, or its pipe takes "
+        "several), and too few other warps fill them.",
         "Give a thread independent work: several accumulators, an unrolled loop, two rows at once. Or run more warps.",
         DOMINANT,
         "inferred",
+        settled=100 * (case.busiest or 0.0) >= IDLE.value,
     )
 
 
@@ -119,6 +131,9 @@ def _barrier(case: Case) -> Iterator[Verdict]:
     threads = block[0] * block[1] * block[2] if block is not None else None
     size = f" A block has {threads} threads, and all wait for the slowest." if threads is not None else ""
     reasons = ("barrier", "membar") if case.stall("membar") >= 0.05 else ("barrier",)
+    alone = _one_block_fits(case)
+    if alone:
+        size += " Only one block fits an SM, so no other block runs meanwhile."
     yield from _wait_verdict(
         case,
         reasons,
@@ -129,9 +144,19 @@ def _barrier(case: Case) -> Iterator[Verdict]:
             "loads before the barrier, double-buffer so that one barrier a step is enough, or synchronise only "
             "warps (__syncwarp)."
         ),
-        NOTABLE,
+        ALONE if alone else NOTABLE,
         "measured",
     )
+
+
+def _one_block_fits(case: Case) -> bool:
+    """Tell whether an SM can hold no second block."""
+    theoretical, block = case.kernel.occupancy.theoretical, case.kernel.block
+    limits = case.recorded.hardware.arch.limits
+    if theoretical is None or block is None or "warps_per_sm" not in limits:
+        return False
+    warps = -(-block[0] * block[1] * block[2] // 32)
+    return warps > 0 and theoretical * limits["warps_per_sm"].value < 2 * warps
 
 
 def _instruction_fetch(case: Case) -> Iterator[Verdict]:
@@ -194,7 +219,7 @@ def _divergence(case: Case) -> Iterator[Verdict]:
             else "Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
             "replace a short branch by a select. Choose a block size that is a multiple of 32."
         ),
-        confidence="measured",
+        confidence="inferred",
         gain=min(1.0 - threads / 32, 1.0 - memory),
         evidence=(
             Evidence(name, threads, "thread", THREADS.value, "active threads an instruction"),
@@ -204,6 +229,7 @@ def _divergence(case: Case) -> Iterator[Verdict]:
     )
 
 
+_FULL_OF_WARPS = 0.9
 _OTHER_REASONS = {
     "short_scoreboard": "wait for shared memory or special functions",
     "mio_throttle": "wait for room in the queue of shared memory and special functions",
@@ -225,6 +251,8 @@ def _latency_bound(case: Case) -> Iterator[Verdict]:
     reason = max(reasons, key=lambda name: reasons[name])
     named = 100 * reasons[reason] >= DOMINANT.value and case.issues_rarely
     told = f": in {format_percent(reasons[reason])} of their time warps {_OTHER_REASONS[reason]}" if named else ""
+    full = (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS
+    warps = "all places for warps are taken" if full else "too few of them are there to hide it"
     unknown = (
         ""
         if case.stalls
@@ -232,10 +260,10 @@ def _latency_bound(case: Case) -> Iterator[Verdict]:
     )
     yield Verdict(
         headline=f"Latency-bound: no unit is more than {format_percent(busiest)} busy{told}",
-        why=f"The warps wait more than they work, and too few of them are there to hide it.{unknown}",
+        why=f"The warps wait more than they work, and {warps}.{unknown}",
         advice=(
-            "Put more independent work in flight: more warps (occupancy), more instructions a thread (unrolling, "
-            "several accumulators), loads well before their use."
+            f"Put more independent work in flight: {'' if full else 'more warps (occupancy), '}more instructions a "
+            "thread (unrolling, several accumulators), loads well before their use, fewer dependent steps."
         ),
         confidence="inferred",
         gain=case.headroom,
@@ -277,8 +305,8 @@ RULES = (
         "barrier-wait",
         "Warps wait at barriers",
         "defect",
-        "Stall reason barrier, and membar (fences) where it is 5 % or more.",
-        (NOTABLE, ISSUE),
+        "Stall reason barrier, and membar (fences) where it is 5 % or more; whether an SM can hold a second block.",
+        (NOTABLE, ALONE, ISSUE),
         _STALL_GAIN,
         _STALL_SILENT,
         _barrier,

@@ -24,7 +24,7 @@ FEW_WARPS = Threshold(
     "%",
     "so few warps come from large tiles: smaller ones give more blocks and more warps",
 )
-TWO_PER_SM = Threshold("blocks an SM", 2.0, "block", "with one block an SM nothing covers its barriers")
+FEWEST_SMS = Threshold("blocks", 4.0, "block", "no GPU since Volta has fewer SMs (Orin Nano 4GB has 4)")
 TAIL_SHARE = Threshold(
     "share of the last wave", 20.0, "%", "NVIDIA's rule speaks of a tail from one fifth of the time on"
 )
@@ -39,7 +39,6 @@ SHORT = Threshold(
 )
 
 _WAVES = "launch__waves_per_multiprocessor"
-_ENOUGH_WAVES = 5
 _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
@@ -51,11 +50,21 @@ def _blocks(case: Case) -> int | None:
     return round(linear) if linear is not None else None
 
 
+_MORE_BLOCKS = (
+    "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), several problems in one "
+    "launch (batch), or let other kernels run beside it (streams, CUDA graph). If the problem is this small, fuse "
+    "it with its neighbours."
+)
+
+
 def _small_grid(case: Case) -> Iterator[Verdict]:
     blocks, sms, waves = _blocks(case), case.recorded.hardware.sm_count(), case.kernel.waves
-    if blocks is None or (sms is None and waves is None):
+    if blocks is None:
         return
-    full, by_barrier = _places_by_tile(case), False
+    if sms is None and waves is None:
+        yield from _few_blocks(blocks)
+        return
+    full = _places_by_tile(case)
     if sms is not None and blocks < sms:
         filled = waves * full if waves is not None else blocks / sms
         gain, confidence = min(max(1.0 - blocks / sms, 1.0 - filled), case.headroom), "inferred"
@@ -70,28 +79,32 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
         verb = "fills" if blocks == 1 else "fill"
         places = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
         headline = f"Small grid: {_count(blocks, 'block')} {verb} {places} of the places for blocks{on}"
-    elif sms is not None and blocks < TWO_PER_SM.value * sms and case.stall("barrier") > 0:
-        by_barrier = True
-        gain, confidence = case.latency_gain(case.stall("barrier")), "inferred"
-        headline = f"Small grid: {blocks / sms:.2g} block an SM, so nothing else runs while it waits at its barrier"
     else:
         return
     yield Verdict(
         headline=headline,
         why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
-        advice=(
-            "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), several problems "
-            "in one launch (batch), or let other kernels run beside it (streams, CUDA graph). If the problem is "
-            "this small, fuse it with its neighbours."
-        ),
+        advice=_MORE_BLOCKS,
         confidence=confidence,
         gain=gain,
         evidence=(
             Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, "blocks, against SMs"),
             *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
-            *(case.stall_evidence("barrier", None) if by_barrier else ()),
         ),
     )
+
+
+def _few_blocks(blocks: int) -> Iterator[Verdict]:
+    """Where neither waves nor SMs are known: fewer blocks than any GPU has SMs."""
+    if blocks < FEWEST_SMS.value:
+        yield Verdict(
+            headline=f"Small grid: {_count(blocks, 'block')}, fewer than any GPU has SMs",
+            why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
+            advice=_MORE_BLOCKS,
+            confidence="inferred",
+            gain=1.0 - blocks / FEWEST_SMS.value,
+            evidence=(Evidence("launch__grid_size", float(blocks), "block", FEWEST_SMS.value, "blocks, against SMs"),),
+        )
 
 
 def _places_by_tile(case: Case) -> float:
@@ -117,12 +130,10 @@ def _count(number: int, noun: str) -> str:
 
 def _tail(case: Case) -> Iterator[Verdict]:
     waves = case.kernel.waves
-    if waves is None or waves <= 1 or waves > _ENOUGH_WAVES:
+    if waves is None or not has_tail(waves):
         return
     rounds = math.ceil(waves - 1e-6)
     partial = waves - (rounds - 1)
-    if rounds - waves < 1e-6 or 100 / rounds < TAIL_SHARE.value:
-        return
     idle = 1.0 - waves / rounds
     active = _active_share(case)
     gain = min(idle, case.headroom, 1.0 - active if active is not None else 1.0)
@@ -130,7 +141,7 @@ def _tail(case: Case) -> Iterator[Verdict]:
         headline=(
             f"Tail effect: {waves:.3g} waves, so the last of {rounds} rounds fills {format_percent(partial)} of the GPU"
         ),
-        why="Blocks run in rounds of as many as fit at once. The last, partial round takes as long as a full one.",
+        why="Blocks run in rounds of as many as fit at once. The last, partial round can take as long as a full one.",
         advice=(
             "Choose the number of blocks as a multiple of what fits at once (blocks an SM × SMs), loop over the "
             "rest in a persistent or grid-stride kernel, use smaller blocks, or lower registers and shared memory "
@@ -144,6 +155,12 @@ def _tail(case: Case) -> Iterator[Verdict]:
             *_active_evidence(case),
         ),
     )
+
+
+def has_tail(waves: float) -> bool:
+    """Tell whether the last round of blocks is partial and a fifth of the time or more."""
+    rounds = math.ceil(waves - 1e-6)
+    return waves > 1 and rounds - waves >= 1e-6 and 100 / rounds >= TAIL_SHARE.value
 
 
 def _active_share(case: Case) -> float | None:
@@ -185,6 +202,9 @@ def _imbalance(case: Case) -> Iterator[Verdict]:
 def _occupancy_gap(case: Case) -> Iterator[Verdict]:
     """Fewer warps than fit although there are blocks enough: warps of a block, or blocks, end at different times."""
     theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
+    if case.kernel.waves is None or has_tail(case.kernel.waves):
+        # Without waves a small grid looks the same, and a partial last round leaves the same gap.
+        return
     if not theoretical or achieved is None or 100 * (theoretical - achieved) < OCCUPANCY_GAP.value:
         return
     idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
@@ -213,7 +233,7 @@ def _uneven_slices(case: Case) -> Iterator[Verdict]:
         why="Addresses fall on the slices of L2 by a fixed hash; an access pattern with a large stride prefers some.",
         advice="Change the stride between rows (pad the leading dimension), so that blocks start on different slices.",
         confidence="inferred",
-        gain=min(l2, 1.0 - average / busiest) if l2 is not None else None,
+        gain=min(l2, 1.0 - average / busiest, case.headroom) if l2 is not None else None,
         evidence=(
             *case.metric("lts__cycles_active.max", "active cycles of the busiest slice", "cycle"),
             *case.metric("lts__cycles_active.avg", "active cycles of an average slice", "cycle"),
@@ -305,9 +325,14 @@ def _starved_schedulers(case: Case) -> bool:
     )
 
 
+def is_short(case: Case) -> bool:
+    """Tell whether the launch takes about as long as the kernel: nothing in the kernel is then sure to gain."""
+    return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
+
+
 def _short(case: Case) -> Iterator[Verdict]:
     duration = case.kernel.duration_s
-    if duration is None or duration >= SHORT.value:
+    if duration is None or not is_short(case):
         return
     yield Verdict(
         headline=f"Short kernel: {format_si(duration, 's')}, about as long as its launch",
@@ -327,12 +352,12 @@ RULES = (
         "small-grid",
         "The grid does not fill the GPU",
         "defect",
-        "Blocks against SMs, waves, and barrier stalls where an SM has fewer than two blocks.",
-        (FULL_WAVE, HALF_WAVE, FEW_WARPS, TWO_PER_SM),
+        "Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since Volta has "
+        "fewer SMs.",
+        (FULL_WAVE, HALF_WAVE, FEW_WARPS),
         "The share of the places for blocks that the grid leaves empty (of all warps, where large tiles allow a "
-        "quarter of them or less), but no more than until the busiest unit is full; with few blocks an SM the share "
-        "of barrier stalls.",
-        "At least one full wave, and two blocks an SM or no barrier stalls.",
+        "quarter of them or less), but no more than until the busiest unit is full.",
+        "At least one full wave.",
         _small_grid,
     ),
     Rule(
@@ -372,7 +397,7 @@ RULES = (
     Rule(
         "short-kernel",
         "The kernel is as short as its launch",
-        "defect",
+        "limit",
         "Duration.",
         (SHORT,),
         "Not known from counters: what fusing saves is the time between kernels.",

@@ -22,7 +22,9 @@ MANY_WAVEFRONTS = Threshold(
     "wavefront",
     "a coalesced access takes one at 4 bytes a thread, two at 8 and four at 16",
 )
-HOST_SHARE = Threshold("host share", 10.0, "%", "the host link is at least ten times slower than DRAM: a tenth is felt")
+HOST_SHARE = Threshold(
+    "host share", 10.0, "%", "the host link is about ten times slower than DRAM or more: a tenth is felt"
+)
 
 _MORE_IN_FLIGHT = (
     "Keep more bytes in flight: more and wider loads before the first use, cp.async. Fewer bytes can gain more than "
@@ -69,7 +71,7 @@ def _bandwidth_verdict(case: Case, level: str, fraction: float) -> Verdict:
     return Verdict(
         headline=f"{name} bandwidth: {amount}{format_percent(fraction)} of {name}'s peak{near_text}",
         why=(
-            f"Only fewer bytes through {name} make the kernel much faster."
+            f"Fewer bytes through {name} make the kernel faster."
             if near or level != "dram"
             else f"{name} could carry more: its queue is not kept full. The bound is for the same bytes."
         ),
@@ -162,6 +164,9 @@ def _l1(case: Case) -> Iterator[Verdict]:
     what = "loads and stores, global and shared together" if uses_shared else "loads and stores"
     headline, why = f"L1 bandwidth: {format_percent(fraction)} busy with {what}", "L1 is the busiest unit."
     if per_request is not None and per_request >= MANY_WAVEFRONTS.value:
+        if case.kernel.shared_memory_per_block == 0:
+            # `uncoalesced-global` says the same and its cause.
+            return
         headline += f", at {per_request:.2g} passes a request"
         why = (
             "A request of a warp takes one to four passes through L1 by its width; more come from uncoalesced "
@@ -169,7 +174,7 @@ def _l1(case: Case) -> Iterator[Verdict]:
         ).rstrip()
         advice = _FEWER_PASSES
     elif per_request is not None:
-        headline += ", mostly one pass a request"
+        headline += _passes_text(per_request)
         why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
     yield Verdict(
         headline=headline,
@@ -191,6 +196,13 @@ def _l1(case: Case) -> Iterator[Verdict]:
 
 
 _L1_WORDS = {_WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
+
+
+def _passes_text(per_request: float) -> str:
+    return ", mostly one pass a request" if per_request < _ONE_PASS else f", at {per_request:.2g} passes a request"
+
+
+_ONE_PASS = 1.5
 _FEWER_PASSES = (
     "Let consecutive threads touch consecutive addresses in global memory, and pad or swizzle arrays in shared "
     "memory so that the threads of a warp fall on different banks."

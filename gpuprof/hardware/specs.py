@@ -15,7 +15,7 @@ TENSOR_PATHS = (
 )  # fmt: skip
 PATHS = SCALAR_PATHS + TENSOR_PATHS
 LEVELS = ("l1", "l2", "dram")
-PIPES = ("fma", "alu", "fp64", "fp16", "tensor", "xu", "lsu", "tex", "uniform", "adu", "cbu")
+PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor", "xu", "lsu", "tex", "uniform", "adu", "cbu")
 ACCUMULATORS = ("fp64", "fp32", "fp16", "int32")
 INSTRUCTIONS = ("mma.sync", "wgmma", "tcgen05")
 
