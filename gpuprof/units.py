@@ -139,6 +139,15 @@ def significant(value: float, digits: int = 3, *, strip: bool = False) -> str:
     return text.rstrip("0").rstrip(".") if strip and "." in text else text
 
 
+def format_waves(waves: float) -> str:
+    """Write how often a grid fills the GPU: 1.333 → "1.33 waves", 1 → "1 wave", 0 → "under 0.01 waves".
+
+    Text exports round it to two decimals, so that a small grid reads 0.
+    """
+    text = significant(waves, strip=True) if waves else "under 0.01"
+    return f"{text} wave" if text == "1" else f"{text} waves"
+
+
 _WHOLE_PERCENT = 100 - 1e-6
 
 

@@ -96,9 +96,12 @@ def test_the_queue_of_shared_memory_is_explained_by_its_pipes() -> None:
     assert causes[2].text == "2 KiB of shared memory in each block"
 
 
-def test_a_busy_arithmetic_pipe_is_explained_by_the_three_busiest() -> None:
+def test_a_busy_arithmetic_pipe_is_explained_by_the_arithmetic_pipes() -> None:
     causes = stall(explain(kernel(stalls=(Stall("math_pipe_throttle", 0.9, None, "counter"),))), "math pipe throttle")
-    assert [node.text for node in causes.children] == ["busy: the LSU pipe", "busy: the ALU pipe", "busy: the FMA pipe"]
+    assert [node.text for node in causes.children] == [
+        "busy of active cycles: the ALU pipe",
+        "busy of active cycles: the FMA pipe",
+    ]
 
 
 def test_every_rule_has_its_place_in_the_tree() -> None:
@@ -200,7 +203,14 @@ def test_missing_hit_rates_and_pipes_are_named_where_they_would_stand() -> None:
 
 def test_a_csv_export_is_not_told_to_be_compiled_again() -> None:
     tree = explain(kernel(excerpts=()), from_text=True)
-    assert "CSV export has no code" in the(tree, "missing").detail
+    assert of_kind(tree, "missing") == []
+    assert "CSV export has no code" in the(tree, "left-out").detail
+
+
+def test_what_a_text_export_left_out_may_be_in_the_report() -> None:
+    tree = explain(kernel(stalls=(), excerpts=()), from_text=True)
+    details = [node.detail for node in of_kind(tree, "left-out")]
+    assert "the .ncu-rep may have it, else collect with ncu --section WarpStateStats" in details
 
 
 def test_memory_as_a_whole_speaks_for_a_part_without_a_figure() -> None:

@@ -17,8 +17,8 @@ from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
 from gpuprof.model.report import Missing, RecordedDevice
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
-from gpuprof.model.session import Traffic, Work
-from gpuprof.model.summary import main_point, main_stall, nearest_limit
+from gpuprof.model.session import Occupancy, Traffic, Work
+from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.model.table import rows
 from tests import builders
 
@@ -291,6 +291,19 @@ def test_stall_shares_of_each_family_sum_to_one() -> None:
 def test_being_selected_is_not_a_stall() -> None:
     values: dict[str, float | str] = {"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio": 1.0}
     assert main_stall(profile_launch(builders.launch(values), 0, 0, builders.a100()).profile) is None
+
+
+@pytest.mark.parametrize(
+    ("limiters", "text"),
+    [
+        ((), ""),
+        (("registers",), "limited by registers"),
+        (("registers", "blocks"), "limited by registers and blocks"),
+        (("registers", "shared memory", "block size"), "limited by registers, shared memory and block size"),
+    ],
+)
+def test_what_limits_occupancy_is_listed(limiters: tuple[str, ...], text: str) -> None:
+    assert limited_by(Occupancy(0.5, None, limiters)) == text
 
 
 def test_the_nearest_limit_is_the_busiest_unit_and_not_the_sum_of_memory() -> None:

@@ -211,7 +211,7 @@ def test_facts_of_a_group_name_launches_and_spread() -> None:
     facts = {fact.name: fact.value for fact in build_page(diagnosed(), Choice()).sections[0].facts}
     assert facts["Launches"] == "3 launches"
     assert facts["Duration"] == "4.00 ms median, 3.00 ms to 5.00 ms, p95 5.00 ms"
-    assert facts["Grid"] == "108, 1.50 waves"
+    assert facts["Grid"] == "108, 1.5 waves"
 
 
 def test_pipes_and_schedulers_are_shown() -> None:

@@ -157,7 +157,7 @@ def test_launches_in_one_place_share_a_label() -> None:
 def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
     """Yield each text inside the axes with its extent, as the renderer measures it; slanted ones are left out."""
     axes = draw(figure)
-    drawn = axes.get_figure(root=True)
+    drawn = axes.figure
     assert drawn is not None
     renderer = drawn.canvas.get_renderer()  # type: ignore[attr-defined]
     frame = axes.get_window_extent(renderer)

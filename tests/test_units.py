@@ -15,6 +15,7 @@ from gpuprof.units import (
     format_binary,
     format_percent,
     format_si,
+    format_waves,
     ncu_unit,
     parse_quantity,
     significant,
@@ -157,3 +158,10 @@ def test_any_ncu_unit_has_a_base(unit: str) -> None:
     assert factor > 0
     again_factor, again = ncu_unit(base)
     assert (again, again_factor) == (base, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("waves", "text"), [(1.3333, "1.33 waves"), (1.0, "1 wave"), (0.07, "0.07 waves"), (0.0, "under 0.01 waves")]
+)
+def test_waves(waves: float, text: str) -> None:
+    assert format_waves(waves) == text

@@ -14,8 +14,8 @@ from gpuprof.diagnose.explain_lines import hottest_line, location_node, missing_
 from gpuprof.diagnose.explain_node import Node
 from gpuprof.model.session import Finding, KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED
-from gpuprof.model.summary import nearest_limit, stalls_of
-from gpuprof.units import format_percent, significant
+from gpuprof.model.summary import limited_by, nearest_limit, stalls_of
+from gpuprof.units import format_percent, format_waves, significant
 
 ISSUES_OFTEN = 0.8
 """NVIDIA looks at stalls only while fewer than this fraction of the issue slots are used (its rule CPIStall)."""
@@ -98,7 +98,17 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> Node:
         _busiest_unit(kernel, findings.get("unit", ())),
         *_chained(_issue_slots(kernel, findings.get("issue", ())), below_issue),
     )
-    return Node("kernel", f"#{kernel.id} {kernel.label}", kernel.duration_s, "s", _weight_text(kernel), below)
+    tree = Node("kernel", f"#{kernel.id} {kernel.label}", kernel.duration_s, "s", _weight_text(kernel), below)
+    return _of_export(tree) if from_text else tree
+
+
+def _of_export(node: Node) -> Node:
+    """Say of what is missing that a text export may have left it out."""
+    below = tuple(map(_of_export, node.children))
+    if node.kind != "missing":
+        return replace(node, children=below)
+    detail = node.detail.replace("collect with", "the .ncu-rep may have it, else collect with")
+    return replace(node, kind="left-out", detail=detail, children=below)
 
 
 def _weight_text(kernel: KernelProfile) -> str:
@@ -164,9 +174,10 @@ def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
     issue = kernel.scheduler.issue_active
     if issue >= ISSUES_OFTEN:
         meaning = "the schedulers are busy, so that fewer or cheaper instructions help and stalls cost little"
-        return Node("issue", "of the issue slots used", 100 * issue, "%", meaning, (*pipe_nodes(kernel), *below))
-    meaning = f"below {format_percent(ISSUES_OFTEN)}, what the warps wait for costs time"
-    return Node("issue", "of the issue slots used", 100 * issue, "%", meaning, below)
+        below = (*pipe_nodes(kernel), *below)
+    else:
+        meaning = f"below {format_percent(ISSUES_OFTEN)}, what the warps wait for costs time"
+    return Node("issue", "of the issue slots used, in active cycles", 100 * issue, "%", meaning, below)
 
 
 def _not_scheduled(what: str, below: tuple[Node, ...]) -> Node:
@@ -191,10 +202,9 @@ def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
 
 def _occupancy(kernel: KernelProfile) -> Iterator[Node]:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    limited = f"limited by {' and '.join(kernel.occupancy.limiters)}" if kernel.occupancy.limiters else ""
     possible = f"of {format_percent(theoretical)} that the launch allows" if theoretical is not None else ""
-    waves = f"{significant(kernel.waves)} waves of blocks" if kernel.waves is not None else ""
-    detail = "; ".join(part for part in (limited, waves) if part)
+    waves = f"{format_waves(kernel.waves)} of blocks" if kernel.waves is not None else ""
+    detail = "; ".join(part for part in (limited_by(kernel.occupancy), waves) if part)
     if achieved is not None:
         text = f"of the SM's warps active{f', {possible}' if possible else ''}"
         yield Node("occupancy", text, 100 * achieved, "%", detail)

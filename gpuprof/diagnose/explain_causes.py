@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from gpuprof.diagnose.explain_node import Node
 from gpuprof.model.session import KernelProfile
@@ -26,7 +26,7 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[Node]:
     elif reason in SHARED:
         yield from _shared_memory(kernel)
     elif reason == "math_pipe_throttle":
-        yield from pipe_nodes(kernel)
+        yield from pipe_nodes(kernel, _MATH_PIPES)
     elif reason == "barrier" and kernel.block is not None:
         threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
         text = f"in a block of {threads} threads wait for the slowest of them"
@@ -84,16 +84,21 @@ def _shared_memory(kernel: KernelProfile) -> Iterator[Node]:
 
 
 _QUEUE_PIPES = {
-    "lsu": "busy: LSU, the pipe of loads and stores, shared memory included",
-    "xu": "busy: XU, the pipe of special functions and conversions",
+    "lsu": "busy of active cycles: LSU, the pipe of loads and stores, shared memory included",
+    "xu": "busy of active cycles: XU, the pipe of special functions and conversions",
 }
 
 
-def pipe_nodes(kernel: KernelProfile) -> Iterator[Node]:
-    """Yield the three busiest pipes."""
-    busiest = sorted(kernel.pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
+_MATH_PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor")
+"""Pipes that the scheduler feeds itself; special functions, branches and memory wait in a queue of their own."""
+
+
+def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Iterator[Node]:
+    """Yield the three busiest pipes, of those named."""
+    pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
+    busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
-        yield Node("cause", f"busy: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%")
+        yield Node("cause", f"busy of active cycles: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%")
     if not busiest:
         yield Node("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
 

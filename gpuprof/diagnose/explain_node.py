@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Node:
     """A step of the explanation: a number with its unit, what it is, what it means, and the steps below it.
 
-    `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, note, line, missing; a
-    note is a finding with nothing to gain. Percentages run to 100. None: there is no number. What is `missing` says in
-    `detail` what would collect it.
+    `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, note, line, missing,
+    left-out; a note is a finding with nothing to gain. Percentages run to 100. None: there is no number. What is
+    `missing`, or `left-out` of a text export, says in `detail` what would collect it.
     """
 
     kind: str

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.rule import Rule, Threshold, Verdict
 from gpuprof.model.session import Evidence
+from gpuprof.model.summary import limited_by
 from gpuprof.units import format_percent, format_si
 
 FULL_WAVE = Threshold("waves", 1.0, "wave", "under one wave some of the places for blocks stay empty from the start")
@@ -280,7 +281,7 @@ def _occupancy(case: Case) -> Iterator[Verdict]:
     gain = 0.0 if starved else min(1.0 - theoretical, idle, case.headroom)
     registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
     yield Verdict(
-        headline=f"Occupancy: {format_percent(theoretical)} at most, limited by {' and '.join(limiters)}",
+        headline=f"Occupancy: {format_percent(theoretical)} at most, {limited_by(occupancy)}",
         why=(
             "The grid does not even fill these places, so the limit costs nothing here."
             if starved

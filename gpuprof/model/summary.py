@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuprof.model.session import Finding, KernelProfile, RooflinePoint, Stall
+from gpuprof.model.session import Finding, KernelProfile, Occupancy, RooflinePoint, Stall
 from gpuprof.model.stalls import NOT_STALLED
 
 _CLEARLY_BUSIER = 0.02
@@ -32,6 +32,13 @@ def main_point(
         return next((point for point in points if point.path == path), None)
     arithmetic = [point for point in points if point.path != "int32"] or points
     return max(arithmetic, key=lambda point: (round(point.fraction_of_roof, 6), point.flop_per_s), default=None)
+
+
+def limited_by(occupancy: Occupancy) -> str:
+    """Say what limits theoretical occupancy: "limited by registers, shared memory and block size"; empty if nothing."""
+    *others, last = occupancy.limiters or ("",)
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"limited by {names}" if names else ""
 
 
 def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:

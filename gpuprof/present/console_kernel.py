@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_causes import pipe_name
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
-from gpuprof.model.summary import main_point, stalls_of
+from gpuprof.model.summary import limited_by, main_point, stalls_of
 from gpuprof.present import words
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.text import printable
-from gpuprof.units import format_binary, format_percent, format_si, significant
+from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -108,7 +108,7 @@ def _launch_text(kernel: KernelProfile) -> str:
     if kernel.shared_memory_per_block is not None:
         parts.append(f"{format_binary(kernel.shared_memory_per_block)} shared memory")
     if kernel.waves is not None:
-        parts.append(f"{significant(kernel.waves)} waves")
+        parts.append(format_waves(kernel.waves))
     parts.append(words.duration(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")
     if kernel.sm_clock_hz is not None:
         parts.append(f"SM clock {format_si(kernel.sm_clock_hz, 'Hz')}")
@@ -132,7 +132,7 @@ def _occupancy_text(kernel: KernelProfile) -> str:
     if occupancy.theoretical is None:
         return f"{achieved}, theoretical not known"
     text = f"{achieved} of {theoretical}" if occupancy.achieved is not None else f"{theoretical}, {achieved}"
-    return f"{text}, limited by {' and '.join(occupancy.limiters)}" if occupancy.limiters else text
+    return ", ".join(part for part in (text, limited_by(occupancy)) if part)
 
 
 def _issue_text(kernel: KernelProfile) -> str:

@@ -24,7 +24,10 @@ class _Guides(NamedTuple):
 
 _LINES = _Guides("├─ ", "└─ ", "│  ")
 _ASCII = _Guides("|- ", "`- ", "|  ")
-_STYLES = {"finding": "bold yellow", "note": "dim", "missing": "dim", "not-stalled": "dim", "line": "cyan"}
+_STYLES = {
+    "finding": "bold yellow", "note": "dim", "missing": "dim", "left-out": "dim", "not-stalled": "dim", "line": "cyan",
+}  # fmt: skip
+_MISSING = {"missing": "not collected", "left-out": "not in this text export"}
 
 
 def tree_lines(node: Node, sheet: Sheet) -> Iterator[Text]:
@@ -65,8 +68,8 @@ def step_text(node: Node) -> tuple[str, str]:
         return "", f"also: {node.text} ({node.detail})"
     if node.kind == "line":
         return number, f"{node.detail}: {node.text}" if node.detail else node.text
-    if node.kind == "missing":
-        return "", f"not collected: {node.text}; {node.detail}"
+    if node.kind in _MISSING:
+        return "", f"{_MISSING[node.kind]}: {node.text}; {node.detail}"
     if node.kind == "kernel":
         note = ", ".join(part for part in (number, node.detail) if part)
         return "", f"{node.text}: {note}" if note else node.text

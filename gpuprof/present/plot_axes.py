@@ -65,7 +65,7 @@ class _Canvas:
 
     def __post_init__(self) -> None:
         window = self.ax.get_window_extent()
-        scale = 72 / self.ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+        scale = 72 / self.ax.figure.dpi
         self.size = (window.width * scale, window.height * scale)
         self.occupied = Occupied(self.size)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuprof.model.session import KernelProfile, Occupancy, Pipe, Scheduler, Session, Throughput
+from gpuprof.model.summary import limited_by
 from gpuprof.present import words
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
@@ -14,7 +15,7 @@ from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, Fact, Label, bar, label
 from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
 from gpuprof.present.text import printable
-from gpuprof.units import format_binary, format_percent, format_si, significant
+from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
 _LEAST_PIPE = 0.001
 _PIPES = {
@@ -92,7 +93,7 @@ def _facts(kernel: KernelProfile) -> Iterator[Fact]:
         yield Fact("Duration", words.duration(kernel.duration_s) + _spread_text(kernel))
     if kernel.ranges:
         yield Fact("Ranges", printable(" / ".join(kernel.ranges)))
-    waves = f", {significant(kernel.waves)} waves" if kernel.waves is not None else ""
+    waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
     yield Fact("Grid", words.dims(kernel.grid) + waves)
     yield Fact("Block", words.dims(kernel.block))
     registers = kernel.registers_per_thread
@@ -114,8 +115,8 @@ def _spread_text(kernel: KernelProfile) -> str:
 def _occupancy_text(occupancy: Occupancy) -> str:
     if occupancy.achieved is None and occupancy.theoretical is None:
         return words.NOT_COLLECTED
-    limited = f", limited by {' and '.join(occupancy.limiters)}" if occupancy.limiters else ""
-    return f"{words.percent(occupancy.achieved)} achieved, {words.percent(occupancy.theoretical)} theoretical{limited}"
+    achieved = f"{words.percent(occupancy.achieved)} achieved, {words.percent(occupancy.theoretical)} theoretical"
+    return ", ".join(part for part in (achieved, limited_by(occupancy)) if part)
 
 
 def _issue_text(scheduler: Scheduler) -> str:
