@@ -33,6 +33,8 @@ _TOTAL = "memory_l2_theoretical_sectors_global"
 _IDEAL = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 _SECTOR_BYTES = 32
 _MANY_SECTORS = 16.5
 """Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
@@ -135,7 +137,7 @@ def _unused_bytes(case: Case) -> _Excess | None:
     known = {what: min(value, _SECTOR_BYTES) for what, value in used.items() if value}
     if not known:
         return None
-    sectors = {what: case.number(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum") for what in known}
+    sectors = {what: case.number(_SECTORS.format(what)) for what in known}
     weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
     mean = sum(known[what] * weights.get(what, 0.0) for what in known) / sum(weights.values())
     fraction = 1.0 - mean / _SECTOR_BYTES
@@ -152,13 +154,12 @@ def _unused_bytes(case: Case) -> _Excess | None:
 def _sectors_per_request(case: Case) -> _Excess | None:
     """More sectors a request than any coalesced access has."""
     for what, word in (("ld", "load"), ("st", "store")):
-        sectors = case.number(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum")
-        requests = case.number(f"l1tex__t_requests_pipe_lsu_mem_global_op_{what}.sum")
+        sectors, requests = case.number(_SECTORS.format(what)), case.number(_REQUESTS.format(what))
         if not sectors or not requests or case.number(_TOTAL) is not None or sectors / requests < _MANY_SECTORS:
             continue
         ratio = sectors / requests
         evidence = (
-            Evidence(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum", sectors, "sector", None, f"{word} sectors"),
+            Evidence(_SECTORS.format(what), sectors, "sector", None, f"{word} sectors"),
             Evidence("", ratio, "sector/request", _MANY_SECTORS, f"sectors a {word} request"),
         )
         return _Excess(1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence)
@@ -255,7 +256,7 @@ def _bank_conflicts(case: Case) -> Iterator[Verdict]:
 
 
 _LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
-_GLOBAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum" for what in ("ld", "st"))
+_GLOBAL = tuple(map(_SECTORS.format, ("ld", "st")))
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 _ALL_REGISTERS = 255
@@ -445,6 +446,7 @@ RULES = (
         "Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts look "
         "the same.",
         _uncoalesced,
+        tuple(name.format(what) for name in (_PER_SECTOR, _SECTORS, _REQUESTS) for what in ("ld", "st")),
     ),
     Rule(
         "shared-bank-conflict",
@@ -456,6 +458,7 @@ RULES = (
         "The share of conflict wavefronts times the share of time that shared memory can explain.",
         "Under 5 % of the wavefronts, or shared memory is not used.",
         _bank_conflicts,
+        (_HARDWARE_WAVES, _HARDWARE_CONFLICTS),
     ),
     Rule(
         "local-memory-spill",
@@ -466,6 +469,7 @@ RULES = (
         "The local share times the share of time that memory can explain.",
         "Under 1 %, or local accesses were not counted.",
         _spill,
+        (*_LOCAL, *_GLOBAL),
     ),
     Rule(
         "narrow-access",
@@ -476,6 +480,7 @@ RULES = (
         "Share of narrow accesses × what 16-byte accesses would save of them × pressure on the load/store unit.",
         "The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
         _narrow,
+        (WARP_OPCODES,),
     ),
     Rule(
         "atomic-contention",
@@ -487,5 +492,6 @@ RULES = (
         "Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot address "
         "hides.",
         _atomics,
+        (*_L2_ATOMICS, *_SHARED_ATOMICS),
     ),
 )

@@ -450,6 +450,7 @@ RULES = (
         "is exact enough or the arithmetic can go.",
         "The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
         _fp64,
+        (WARP_OPCODES,),
     ),
     _pipe_rule("fp32-compute-bound", "FP32 arithmetic is the limit", "FMA", _fp32, _WITHOUT_PIPES),
     _pipe_rule(

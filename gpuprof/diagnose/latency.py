@@ -190,6 +190,7 @@ _THREADS = (
     "smsp__thread_inst_executed_per_inst_executed.ratio",
     "derived__avg_thread_executed",
 )
+_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 
 
 def _divergence(case: Case) -> Iterator[Verdict]:
@@ -223,7 +224,7 @@ def _divergence(case: Case) -> Iterator[Verdict]:
         gain=min(1.0 - threads / 32, 1.0 - memory),
         evidence=(
             Evidence(name, threads, "thread", THREADS.value, "active threads an instruction"),
-            *case.metric("smsp__sass_average_branch_targets_threads_uniform.pct", "uniform branches", "%"),
+            *case.metric(_UNIFORM, "uniform branches", "%"),
         ),
         location=case.place_of("smsp__branch_targets_threads_divergent"),
     )
@@ -340,6 +341,7 @@ RULES = (
         "The idle share of threads, but no more than what the busiest memory unit leaves.",
         "24 threads or more are active on average, or it was not collected.",
         _divergence,
+        (_THREADS[0], _UNIFORM),
     ),
     Rule(
         "latency-bound",

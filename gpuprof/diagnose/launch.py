@@ -40,6 +40,8 @@ SHORT = Threshold(
 )
 
 _WAVES = "launch__waves_per_multiprocessor"
+_BUSIEST_SM, _AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
+_BUSIEST_SLICE, _AVERAGE_SLICE = "lts__cycles_active.max", "lts__cycles_active.avg"
 _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
@@ -166,7 +168,7 @@ def has_tail(waves: float) -> bool:
 
 def _active_share(case: Case) -> float | None:
     """Return the average share of the elapsed cycles in which an SM had work."""
-    active = case.number("sm__cycles_active.avg")
+    active = case.number(_AVERAGE_SM)
     elapsed = case.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", "gpc__cycles_elapsed.max")
     return min(1.0, active / elapsed) if active is not None and elapsed else None
 
@@ -175,14 +177,14 @@ def _active_evidence(case: Case) -> tuple[Evidence, ...]:
     active = _active_share(case)
     if active is None:
         return ()
-    return (Evidence("sm__cycles_active.avg", 100 * active, "%", None, "SMs with work, of elapsed cycles"),)
+    return (Evidence(_AVERAGE_SM, 100 * active, "%", None, "SMs with work, of elapsed cycles"),)
 
 
 def _imbalance(case: Case) -> Iterator[Verdict]:
     waves = case.kernel.waves
     if waves is not None and waves < FULL_WAVE.value:
         return
-    busiest, average = case.number("sm__cycles_active.max"), case.number("sm__cycles_active.avg")
+    busiest, average = case.number(_BUSIEST_SM), case.number(_AVERAGE_SM)
     if busiest and average and 100 * (1 - average / busiest) >= IMBALANCE.value:
         idle = 1.0 - average / busiest
         yield _imbalance_verdict(
@@ -190,8 +192,8 @@ def _imbalance(case: Case) -> Iterator[Verdict]:
             "measured",
             min(idle, case.headroom),
             (
-                *case.metric("sm__cycles_active.max", "active cycles of the busiest SM", "cycle"),
-                *case.metric("sm__cycles_active.avg", "active cycles of an average SM", "cycle"),
+                *case.metric(_BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
+                *case.metric(_AVERAGE_SM, "active cycles of an average SM", "cycle"),
                 Evidence("", 100 * idle, "%", IMBALANCE.value, "idle share of an average SM"),
             ),
         )
@@ -225,7 +227,7 @@ def _occupancy_gap(case: Case) -> Iterator[Verdict]:
 
 
 def _uneven_slices(case: Case) -> Iterator[Verdict]:
-    busiest, average = case.number("lts__cycles_active.max"), case.number("lts__cycles_active.avg")
+    busiest, average = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE)
     if not busiest or not average or 100 * (busiest / average - 1) < SLICES.value:
         return
     l2 = case.utilisation.get("l2")
@@ -236,8 +238,8 @@ def _uneven_slices(case: Case) -> Iterator[Verdict]:
         confidence="inferred",
         gain=min(l2, 1.0 - average / busiest, case.headroom) if l2 is not None else None,
         evidence=(
-            *case.metric("lts__cycles_active.max", "active cycles of the busiest slice", "cycle"),
-            *case.metric("lts__cycles_active.avg", "active cycles of an average slice", "cycle"),
+            *case.metric(_BUSIEST_SLICE, "active cycles of the busiest slice", "cycle"),
+            *case.metric(_AVERAGE_SLICE, "active cycles of an average slice", "cycle"),
             Evidence("", 100 * (busiest / average - 1), "%", SLICES.value, "busiest above average"),
             *((Evidence("", 100 * l2, "%", None, "L2 busy"),) if l2 is not None else ()),
         ),
@@ -360,6 +362,7 @@ RULES = (
         "quarter of them or less), but no more than until the busiest unit is full.",
         "At least one full wave.",
         _small_grid,
+        (_WAVES,),
     ),
     Rule(
         "tail-effect",
@@ -371,6 +374,7 @@ RULES = (
         "busiest unit is full.",
         "One wave or less, five waves or more, or a whole number of them.",
         _tail,
+        (_WAVES,),
     ),
     Rule(
         "load-imbalance",
@@ -383,6 +387,7 @@ RULES = (
         "slots and until the busiest unit is full; for slices L2's busy fraction.",
         "Under one wave (`small-grid` speaks then), or the gaps are smaller.",
         _imbalance,
+        (_BUSIEST_SM, _AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
     ),
     Rule(
         "low-occupancy",

@@ -242,9 +242,13 @@ def _shared(case: Case) -> Iterator[Verdict]:
     )
 
 
+_HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
+_DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
+
+
 def _host(case: Case) -> Iterator[Verdict]:
-    system = case.number("lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum")
-    device = case.number("lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum")
+    system = case.number(_HOST_MISSES)
+    device = case.number(_DEVICE_MISSES)
     if system is None or device is None or system + device <= 0:
         return
     if case.number("device__attribute_integrated"):
@@ -263,20 +267,8 @@ def _host(case: Case) -> Iterator[Verdict]:
         confidence="measured",
         gain=case.memory_weight(),
         evidence=(
-            Evidence(
-                "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum",
-                system,
-                "sector",
-                None,
-                "L2 misses to the host",
-            ),
-            Evidence(
-                "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum",
-                device,
-                "sector",
-                None,
-                "L2 misses to DRAM",
-            ),
+            Evidence(_HOST_MISSES, system, "sector", None, "L2 misses to the host"),
+            Evidence(_DEVICE_MISSES, device, "sector", None, "L2 misses to DRAM"),
             Evidence("", 100 * share, "%", HOST_SHARE.value, "host share of L2 misses"),
         ),
         location=case.place_of_stall("long_scoreboard"),
@@ -291,7 +283,12 @@ _REUSE_GAIN = (
 
 
 def _bandwidth_rule(
-    level: str, name: str, check: Callable[[Case], Iterator[Verdict]], looks_at: str, gain: str = _REUSE_GAIN
+    level: str,
+    name: str,
+    check: Callable[[Case], Iterator[Verdict]],
+    looks_at: str,
+    gain: str = _REUSE_GAIN,
+    metrics: tuple[str, ...] = (),
 ) -> Rule:
     return Rule(
         f"{level}-bandwidth",
@@ -302,6 +299,7 @@ def _bandwidth_rule(
         gain,
         f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
         check,
+        metrics,
     )
 
 
@@ -314,12 +312,14 @@ RULES = (
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
         "passes (wavefronts) a request takes there.",
+        metrics=(_WAVEFRONTS, REQUESTS),
     ),
     _bandwidth_rule(
         "shared",
         "Shared-memory",
         _shared,
         "Busy fraction of the data pipe by shared-memory wavefronts.",
+        metrics=(_SHARED,),
     ),
     Rule(
         "host-memory-traffic",
@@ -330,5 +330,6 @@ RULES = (
         "The share of time that memory can explain: a byte from the host takes many times as long as one from DRAM.",
         "Under 10 % of the misses go to the host, or they were not counted, or the GPU shares the host's memory.",
         _host,
+        (_HOST_MISSES, _DEVICE_MISSES),
     ),
 )

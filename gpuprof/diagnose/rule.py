@@ -48,6 +48,7 @@ class Verdict:
 class Rule:
     """One diagnosis. The texts are what the reference prints of it; `check` gives its verdicts on a kernel.
 
+    `metrics` are what it reads beside the quantities of the model, as `ncu --metrics` takes them.
     `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
     `symptom`, which is only worth telling where no other rule explains it.
     """
@@ -60,6 +61,7 @@ class Rule:
     gain: str
     silent: str
     check: Callable[[Case], Iterator[Verdict]]
+    metrics: tuple[str, ...] = ()
 
 
 def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Finding:
