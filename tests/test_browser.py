@@ -114,6 +114,22 @@ def test_filter_keeps_rows_that_have_every_word(browser: Browser, tmp_path: Path
     assert labels(browser) == []
 
 
+def test_a_point_leads_to_its_row_through_a_filter(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, three())
+    browser.run("document.getElementById('filter').focus()")
+    browser.type("gemm")
+    assert labels(browser) == ["gemm"]
+    browser.run("document.querySelector('a[data-kernel=\"0\"]').focus()")
+    browser.press("Enter")
+    assert labels(browser) == ["gemm"]
+    browser.run("document.querySelector('a[data-kernel=\"1\"]').focus()")
+    browser.press("Enter")
+    assert labels(browser) == ["gemm", "softmax", "Copy"]
+    assert browser.run("[location.hash, document.querySelector('tr:target').id]") == ["#row-1", "row-1"]
+    assert browser.run("document.getElementById('filter').value") == ""
+    assert browser.run("document.getElementById('filter-count').textContent") == "Filter cleared"
+
+
 def test_pointing_at_a_point_marks_and_reads_its_row(browser: Browser, tmp_path: Path) -> None:
     open_page(browser, tmp_path, three())
     browser.point_at('a[data-kernel="1"] use')
@@ -245,6 +261,56 @@ def test_landmarks_headings_and_table_headers_are_named(browser: Browser, tmp_pa
     levels = browser.run("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+REGIONS = "[...document.querySelectorAll('.scroll')].filter(e => e.checkVisibility({contentVisibilityAuto: true}))"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_only_what_scrolls_stops_the_tab_key(browser: Browser, tmp_path: Path, width: int) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()), width=width)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert _settled(browser)
+    wide = browser.run(f"{REGIONS}.filter(e => e.tabIndex === 0 && e.role === 'region' && e.ariaLabel).length")
+    assert wide == 0 if width == 1280 else wide > 5
+    # Wider or narrower later is the same as from the start.
+    browser.send(
+        "Emulation.setDeviceMetricsOverride", width=1640 - width, height=900, deviceScaleFactor=1, mobile=False
+    )
+    assert _settled(browser)
+
+
+def _settled(browser: Browser) -> bool:
+    """Wait for the next frames, and tell whether exactly the boxes that overflow can be reached."""
+    found: bool = browser.run(
+        "new Promise(done => requestAnimationFrame(() => setTimeout(() => done("
+        f"{REGIONS}.every(e => (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight)"
+        " === (e.tabIndex === 0))), 50)))"
+    )
+    return found
+
+
+def test_without_scripts_every_box_that_may_scroll_can_be_reached(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()), scripts=False)
+    assert browser.run("[...document.querySelectorAll('.scroll')].every(e => e.tabIndex === 0)")
+    names = browser.run("[...document.querySelectorAll('[role=region], table[aria-label]')].map(e => e.ariaLabel)")
+    assert len(names) == len(set(names)) > 10
+
+
+def test_sources_of_ceilings_are_legible_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, three(), width=360)
+    cell = "document.querySelector('[aria-labelledby=provenance] table').rows[1].cells[4]"
+    assert browser.run(f"{cell}.getBoundingClientRect().width") >= 250
+
+
+def test_headings_on_paper_are_blocks_and_keep_to_what_follows(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, tmp_path, render_html(diagnosed()))
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    styles = browser.run(
+        "[...document.querySelectorAll('.kernel > h3, .card h4, .tag, .worth')].map(e => getComputedStyle(e))"
+        ".map(s => `${s.display} ${s.breakAfter}`)"
+    )
+    assert len(styles) > 8 and set(styles) == {"block avoid"}
 
 
 def test_paper_has_everything_open_with_scripts_and_without(browser: Browser, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def flat(text: str) -> str:
 
 TWO = session(
     kernel(
-        0, finding(gain=0.6), finding("low-occupancy", 0.2, severity="low"),
+        0, finding(gain=0.6), finding("low-occupancy", 0.2, severity="low", confidence="guess"),
         finding("tail-effect", 0.0, severity="info"),
     ),
     kernel(1, finding("barrier-wait", 0.3, severity="medium", confidence="inferred"), label="reduce_sum"),
@@ -84,7 +84,8 @@ def test_what_to_fix_first_has_gain_bar_headline_kernel_and_how_sure() -> None:
 
 
 def test_at_most_five_findings_come_first() -> None:
-    many = session(*(kernel(number, finding(gain=0.1), finding("tail-effect", 0.05)) for number in range(4)))
+    two = finding(gain=0.1), finding("tail-effect", 0.05)
+    many = session(*(kernel(number, *two, label=f"kernel_{number}") for number in range(4)))
     assert len(re.findall(r"^  .*≤", shown(many), re.MULTILINE)) == 5
 
 

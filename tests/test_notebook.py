@@ -268,7 +268,7 @@ def markdown(what: Session, top: int = 20) -> list[str]:
 def test_markdown_has_the_verdict_what_to_fix_first_and_the_kernels() -> None:
     lines = markdown(TWO)
     assert lines[0].startswith("2 kernels take all of ")
-    assert lines[2] == "**Fix first**"
+    assert lines[2] == "**Fix first**, at most this much of the run; by gain and how sure it is"
     assert lines[4].startswith(
         "1. **≤ 30 %** headline of barrier-wait – reduce\\_sum (kernel 1, barrier-wait, measured)"
     )
@@ -278,7 +278,7 @@ def test_markdown_has_the_verdict_what_to_fix_first_and_the_kernels() -> None:
 
 
 def test_markdown_is_short_enough_for_a_review() -> None:
-    many = session(*(kernel(number, finding(gain=0.1)) for number in range(100)))
+    many = session(*(kernel(number, finding(gain=0.1), label=f"kernel_{number}") for number in range(100)))
     many = replace(many, sources=many.sources * 30)
     lines = markdown(many)
     assert len(lines) <= 40

@@ -29,7 +29,7 @@ from gpuprof.model.session import (
 from gpuprof.present.html import render_html
 from gpuprof.present.page.build import Choice, build_page
 from gpuprof.present.page.findings import cards
-from gpuprof.present.page.memory_path import memory_path
+from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.stalls import STALL_COLOURS, stall_parts
 from gpuprof.present.plot import contrast_ratio
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -166,6 +166,7 @@ def test_memory_path_widens_its_arrows_by_bytes() -> None:
     assert [station.name for station in path.stations] == ["SM", "L1", "L2", "DRAM"]
     assert path.stations[2].lines == ("hit rate 50 %", "30 % of peak")
     assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
+    assert path.widths == "Width of an arrow: bytes moved, both ways together."
 
 
 def _height(outline: str | None) -> float:
@@ -181,7 +182,37 @@ def test_memory_path_says_what_was_not_collected_and_draws_rates_where_bytes_are
     assert path is not None
     assert path.streams[0].outline is None and path.streams[0].above == "not collected"
     assert [stream.below for stream in path.streams[1:]] == ["2.00 GB/s", "1.00 GB/s"]
-    assert path.widths == "bytes per second"
+    assert path.widths == "Width of an arrow: bytes per second, both ways together."
+    assert path.stations[1].lines == ("no hit rate",)
+
+
+def _path_of(*traffic: Traffic, busy: float | None = None) -> MemoryPath:
+    throughput = (Throughput("dram", busy),) if busy is not None else ()
+    path = memory_path(replace(kernel(0), traffic=traffic, throughput=throughput))
+    assert path is not None
+    return path
+
+
+def test_the_only_arrow_of_a_memory_path_is_as_wide_as_its_level_is_busy() -> None:
+    only = Traffic("dram", 1e8, 1e9, "x", "counted")
+    path = _path_of(only, busy=0.5)
+    assert _height(path.streams[2].outline) == pytest.approx(17.0)
+    assert path.widths == "Width of the arrow: how busy DRAM is."
+    assert _height(_path_of(only, busy=0.0003).streams[2].outline) == pytest.approx(2.0)
+    unknown = _path_of(only)
+    assert _height(unknown.streams[2].outline) == pytest.approx(2.0)
+    assert "not to scale" in unknown.widths
+
+
+def test_memory_path_marks_estimated_bytes_and_says_what_is_counted() -> None:
+    path = _path_of(
+        Traffic("l1", 1e8, None, "loads only: l1tex__a × 128 B", "counted"),
+        Traffic("l2", 5e8, None, "all clients of L2: lts__t_bytes", "counted"),
+        Traffic("dram", 1e8, None, "gpu__dram_throughput × peak", "estimated"),
+    )
+    assert [stream.mark for stream in path.streams] == ["", "", "estimated"]
+    assert path.counted == "Counted at L1: loads only; at L2: all clients of L2."
+    assert "L2 to DRAM: 100 MB, estimated" in path.description
 
 
 def test_traffic_of_zero_bytes_is_a_line_and_no_division() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.model.report import Missing
-from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Session
+from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Ranked, Session
 from gpuprof.present.html import render_html
 from gpuprof.present.json_out import session_lines
 from gpuprof.present.privacy import file_name, without_folders, without_home, without_private
@@ -35,7 +35,7 @@ def revealing() -> Session:
         command="srun --nodelist=node17 -H node18,node19 ssh ann.smith@login3 USER=ann.smith API_TOKEN=hunter2 ./app",
         warnings=(f"cannot read {PRIVATE}", "C:\\Users\\Ann Smith\\x.cu"),
     )
-    return replace(read, sources=(source,))
+    return replace(read, sources=(source,), ranking=(Ranked(0, "small-grid", 0.1),))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,65 @@ def test_no_text_of_the_session_names_the_owner() -> None:
         assert secret not in text, secret
     assert "gather.cu" in text
     assert "user-run.ncu-rep" in text
+
+
+def owned(command: str, word: str) -> Session:
+    """A session whose command has a folder, and whose kernel has a word in all that its programmer wrote."""
+    code = Excerpt("source", "gather.cu", "samples", (CodeLine(3, None, f"int x; // written by {word}", 1.0, ()),))
+    read = session(kernel(0, label=f"{word}_gather<int>", ranges=(f"step {word}",), excerpts=(code,)))
+    return replace(read, sources=(replace(read.sources[0], command=command),))
+
+
+@pytest.mark.parametrize("command", ["/home/jdoe/x", "C:\\Users\\jdoe\\x.exe", "/tmp/torchinductor_jdoe/a.py"])
+@pytest.mark.parametrize("word", ["jdoe", "JDoe"])
+def test_a_name_that_a_folder_gives_away_leaves_ranges_labels_and_code(command: str, word: str) -> None:
+    page = render_html(owned(command, word))
+    assert "jdoe" not in page.lower()
+    assert "step user" in page and "written by user" in page and "user_gather" in page
+    assert "jdoe" in render_html(owned(command, word), keep_paths=True).lower()
+
+
+def test_a_source_file_gives_its_owner_away_too() -> None:
+    read = owned("./app", "jdoe")
+    assert "jdoe" in render_html(read)
+    (one,) = read.kernels
+    excerpt = replace(one.excerpts[0], file="/home/jdoe/gather.cu")
+    assert "jdoe" not in render_html(replace(read, kernels=(replace(one, excerpts=(excerpt,)),)))
+
+
+@pytest.mark.parametrize("word", ["main", "user", "test", "li", "float", "max", "warp", "nvidia"])
+def test_ordinary_words_stay_in_names_and_code(word: str) -> None:
+    read = owned(f"/home/{word}/x", word)
+    assert without_private(read).kernels is read.kernels
+
+
+def test_words_of_ours_are_not_taken_for_names() -> None:
+    shown = without_private(owned("/home/compute/sampled/x /home/ncu/y /home/dram/z", "jdoe"))
+    assert shown.sources[0].tool == "ncu" and shown.sources[0].kind == "ncu-rep"
+    assert [ceiling.level for ceiling in shown.ceilings] == [ceiling.level for ceiling in TWO.ceilings]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("srun -w gpu-node-07 ./app -w 12", "srun -w … app -w 12"),
+        ("srun -n 4 --nodelist=gpu-[01-04],x app", "srun -n 4 --nodelist=… app"),
+        ("srun -n 4 ./app -w 1024", "srun -n 4 app -w 1024"),
+        ("app --wandb-key=abc x", "app --wandb-key=… x"),
+        ("app --key=AKIA123 --key AKIA123 y", "app --key=… --key … y"),
+        ("wandb login 0123abcd && app", "wandb login … && app"),
+        ("wandb login --relogin 0123abcd", "wandb login --relogin …"),
+        ("app --hf_token 'a b' z", "app --hf_token … z"),
+        ('app --hf_token="a b" z', "app --hf_token=… z"),
+        ("app '--hf_token=a b' z", "app '--hf_token=…' z"),
+        ("AWS_SECRET_ACCESS_KEY=a DB_PASSWORD='b c' app", "AWS_SECRET_ACCESS_KEY=… DB_PASSWORD=… app"),
+        ("curl -H 'Authorization: Bearer abc' u", "curl -H … u"),
+        ("git clone https://jdoe:pw!x@host/x.git", "git clone https:x.git"),
+        ("app --use-token --sort key 5", "app --use-token --sort key 5"),
+    ],
+)
+def test_commands_lose_hosts_and_secrets(command: str, shown: str) -> None:
+    assert without_private(owned(command, "x")).sources[0].command == shown
 
 
 def test_neither_the_page_nor_what_it_carries_names_the_owner(tmp_path: object) -> None:

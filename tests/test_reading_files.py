@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from gpuprof.hardware.specs import without_absent_links
 from gpuprof.model.analyse import analyse
 from gpuprof.model.quantities import READ_REPORT
 from gpuprof.present import words
+from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import escape
 from gpuprof.present.text import printable
 from gpuprof.read.container import walk
 from gpuprof.read.lean_report import lean_copy
 from gpuprof.read.ncu_rep import read_ncu_rep
-from tests import builders, ncu_bytes
+from tests import builders, hand_made, ncu_bytes
 
 CSV = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
 IDLE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -118,3 +120,13 @@ def test_hidden_characters_become_visible(text: str, expected: str) -> None:
 
 def test_markdown_is_escaped() -> None:
     assert escape("a|b<c>[d](e)`f`") == "a\\|b\\<c\\>\\[d\\](e)\\`f\\`"
+
+
+def test_markdown_mentions_nobody() -> None:
+    assert escape("@someone at user@host") == "@&#8203;someone at user@&#8203;host"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@sum", "＝1+1", "＋1", "－1", "＠sum", "\t=1+1", "\r=1+1"])
+def test_a_spreadsheet_takes_no_name_for_a_formula(name: str) -> None:
+    (row,) = csv.DictReader(csv_lines(hand_made.session(hand_made.kernel(label=name))))
+    assert row["label"].startswith(("'", "\\x"))

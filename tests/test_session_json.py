@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,20 @@ from hypothesis import strategies as st
 import gpuprof
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
+from gpuprof.model.run import narrowed, run_of
 from gpuprof.model.session import Session
+from gpuprof.present import words
+from gpuprof.present.csv_out import csv_lines
+from gpuprof.present.html import render_html
 from gpuprof.present.json_out import session_lines
+from gpuprof.present.markdown import markdown_lines
 from gpuprof.read.session_json import read_session
-from tests import builders
+from tests import builders, hand_made
+
+WHOLE = {
+    "kernels": 3, "launches": 5, "timed_launches": 4, "timed_shapes": 3, "time_s": 1.0, "main_kernels": 2,
+    "main_time_s": 0.9,
+}  # fmt: skip
 
 
 def example() -> Session:
@@ -78,6 +89,8 @@ def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object]
         (("ceilings", 0, "value"), 0),
         (("ceilings", 0, "origin"), "elsewhere"),
         (("sources", 0, "created_s"), 2**62),
+        (("kernels", 1, "id"), 0),
+        (("kernels", 0, "launches"), 0),
     ],
 )
 def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], value: object) -> None:
@@ -88,6 +101,94 @@ def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], va
     inner[place[-1]] = value
     with pytest.raises(DamagedInput, match="is damaged"):
         read_session(json.dumps(data), "s.json")
+
+
+def found() -> Session:
+    """A session with findings, more than one of them in its ranking."""
+    return hand_made.session(
+        hand_made.kernel(0, hand_made.finding("small-grid", 0.5), hand_made.finding("tail-effect", 0.2)),
+        hand_made.kernel(1, hand_made.finding("small-grid", 0.3, severity="info")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("kernels", 1, "id"), 0, "two kernels have the number 0"),
+        (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5, more than all of the time"),
+        (("kernels", 0, "findings", 1, "gain_total"), 7, "more than all of the time"),
+        (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
+        (("ranking", 0, "gain_total"), 9.0, r"ranking\[0\]\.gain_total is 9\.0"),
+        (("ranking",), [], "its ranking lacks the finding small-grid of kernel 0"),
+        (("ranking", 0, "gain_total"), 0.1, "its ranking lacks the finding small-grid"),
+        (("ranking", 1, "rule"), "bank-conflicts", "its ranking lacks the finding tail-effect of kernel 0"),
+        (("kernels", 0, "findings"), [], "has a finding small-grid that kernel 0 has not"),
+        (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
+        (("run",), {**WHOLE, "main_kernels": 4}, "contradict"),
+        (("run",), {**WHOLE, "launches": 1}, "contradict"),
+        (("run",), {**WHOLE, "main_time_s": 2.0}, "contradict"),
+        (("run",), {**WHOLE, "main_kernels": 0}, "contradict"),
+        (("run",), {"kernels": 3}, "run has no launches"),
+    ],
+)
+def test_a_session_that_contradicts_itself_is_refused(
+    place: tuple[str | int, ...], value: object, message: str
+) -> None:
+    data = json.loads(text_of(found()))
+    inner = data
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    with pytest.raises(DamagedInput, match=message):
+        read_session(json.dumps(data), "s.json")
+
+
+def test_a_part_of_a_run_speaks_of_the_whole() -> None:
+    whole = hand_made.session(
+        hand_made.kernel(0, label="a", time_total_s=6e-3), hand_made.kernel(1, label="b", time_total_s=3.5e-3),
+        hand_made.kernel(2, label="c", time_total_s=5e-4, launches=3),
+        hand_made.kernel(3, label="d", time_total_s=None),
+    )  # fmt: skip
+    part = narrowed(whole, [whole.kernels[2]])
+    again = read_session(text_of(part), "s.json")
+    assert again == part and part.run == run_of(whole)
+    assert words.verdict(again) == words.verdict(whole)
+    assert words.verdict(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time profiled in 5 launches")
+    assert narrowed(again, again.kernels).run == part.run
+    assert narrowed(whole, whole.kernels).run is None
+
+
+def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
+    """Every text of a session is replaced in turn: it is refused, or shown with what hides made visible."""
+    document = json.loads(text_of(found()))
+    for place in places(document):
+        data = json.loads(json.dumps(document))
+        inner = data
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = "\x1b\x07\u202e<img>@someone"
+        try:
+            session = read_session(json.dumps(data), "s.json")
+        except DamagedInput:
+            continue
+        page = render_html(session, keep_paths=True)
+        markdown = "\n".join(markdown_lines(session, list(session.kernels), 20))
+        for text in (page, markdown, "\n".join(csv_lines(session))):
+            assert not set(text) & {"\x1b", "\x07", "\u202e"}, place
+        assert "<img>" not in page and "<img>" not in markdown.replace("\\<", ""), place
+        assert "@someone" not in markdown, place
+
+
+def places(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Yield where texts are, or could be, below a value of JSON; of a list its first item."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from places(item, *path, name)
+    elif isinstance(value, list):
+        for item in value[:1]:
+            yield from places(item, *path, 0)
+    elif value is None or isinstance(value, str):
+        yield path
 
 
 def test_json_escapes_what_could_steer_a_terminal() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -122,6 +123,12 @@ FILES = {
     "noise.bin": (b"ab\0cd", "binary data"),
     "log.txt": (b"==ERROR== The application returned an error code (2).\n", "error code"),
     "other.json": (b'{"a": 1}', "not a gpuprof session"),
+    "list.json": (b" [1]", "JSON, but not a gpuprof session: it is a list"),
+    "profile.json": (b'{"schemaVersion": 1, "traceEvents": []}', "does not read timelines yet"),
+    "late.json": (b'{"a": 1,' + b" " * 5000 + b'"traceEvents": []}', "does not read timelines yet"),
+    "events.json": (b'[{"name": "k", "ph": "X"}]', "does not read timelines yet"),
+    "profile.json.gz": (gzip.compress(b'{"deviceProperties": [], "traceEvents": []}'), "does not read timelines yet"),
+    "log-with-brackets.txt": (b"[INFO] start\n", "is not a CSV of ncu"),
 }
 
 
@@ -157,6 +164,45 @@ def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], report: Path)
     done = gpuprof(*(argument.format(report=report) for argument in arguments))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_there_instead_is_listed_the_way_it_was_asked_for(report: Path, tmp_path: Path) -> None:
+    assert "hint: there are: #0 saxpy; #1 evil" in gpuprof("show", "--explain", "#99", report).stderr
+    assert "hint: there are: saxpy; evil" in gpuprof("show", "--kernel", "zz", report).stderr
+    gpuprof("demo", "-o", tmp_path)
+    nothing = gpuprof("show", "--kernel", ".", tmp_path / "report.html")
+    assert nothing.returncode == 2
+    assert nothing.stderr == "error: no kernel matches '.': no kernel was profiled\n"
+
+
+def test_a_part_of_a_run_reads_back_with_the_same_figures(report: Path, tmp_path: Path) -> None:
+    first = gpuprof("show", report).stdout.splitlines()[0]
+    saved, page = tmp_path / "part.json", tmp_path / "part.html"
+    saved.write_text(gpuprof("show", "--kernel", "sax", "--format", "json", report).stdout, encoding="utf-8")
+    gpuprof("report", report, "--kernel", "sax", "-o", page)
+    for again in (saved, page):
+        assert gpuprof("show", again).stdout.splitlines()[0] == first
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_is_no_page(report: Path, tmp_path: Path, force: list[str]) -> None:
+    done = gpuprof("report", report, "-o", tmp_path, *force)
+    assert done.returncode == 2
+    assert f"error: {tmp_path} is a folder\nhint: name a file in it with -o" in done.stderr
+
+
+def test_what_to_type_next_can_be_typed(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "read it here: gpuprof show ./-o.html\n" in gpuprof("report", report, "-o", "-o.html").stderr
+    shown = gpuprof("show", "./-o.html")
+    assert shown.returncode == 0 and shown.stderr.endswith(" ./-o.html\n")
+    dashed = gpuprof("show", "--", "-o.html")
+    assert dashed.returncode == 0 and dashed.stderr.endswith(" ./-o.html\n")
+
+
+def test_help_says_that_a_page_can_be_read() -> None:
+    for command in ("show", "roofline"):
+        assert "a page of gpuprof report (.html)" in " ".join(gpuprof(command, "--help").stdout.split())
 
 
 def test_an_unknown_gpu_spec_names_near_ones(report: Path) -> None:

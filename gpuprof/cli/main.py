@@ -15,9 +15,11 @@ from gpuprof.errors import GpuprofError
 from gpuprof.present.text import printable, tolerate
 
 COMMANDS = {
+    "run": "Profile a program: find the kernels that matter and diagnose them.",
     "show": "Print a report, CSV export or session: kernels, rooflines, occupancy, stalls.",
     "roofline": "Draw rooflines of a report as SVG, PNG and HTML.",
     "report": "Write one self-contained HTML page.",
+    "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
     "demo": "Write the page of a report, or of a GPU's ceilings.",
 }

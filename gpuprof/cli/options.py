@@ -38,9 +38,11 @@ def overwriting(function: Command) -> Command:
 
 
 def refuse_overwrite(paths: Iterable[Path], inputs: Iterable[str] = (), *, force: bool) -> None:
-    """Raise UsageError if a file would be replaced without --force, or an input in any case."""
+    """Raise UsageError if a file would be replaced without --force, or an input or a folder in any case."""
     sources = [Path(name) for name in inputs if _exists(Path(name))]
     for path in paths:
+        if _exists(path) and path.is_dir():
+            raise UsageError(f"{path} is a folder", f"name a file in it with -o, such as {path / 'report.html'}")
         if _exists(path) and any(path.samefile(source) for source in sources):
             raise UsageError(f"{path} is an input: it is not replaced", "choose another name with -o")
         if (_exists(path) or path.is_symlink()) and not force:

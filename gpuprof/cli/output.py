@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,14 @@ def write_lines(lines: Iterable[str]) -> None:
     out = sys.stdout.buffer
     out.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in lines)
     out.flush()
+
+
+def to_type(files: Iterable[str | Path]) -> str:
+    """Return file names as a command line can have them; FILE where one came through a pipe, to be read only once."""
+    names = list(map(str, files))
+    if "-" in names:
+        return "FILE"
+    return shlex.join(f"./{name}" if name.startswith("-") else name for name in names)
 
 
 def warn(session: Session) -> None:
@@ -37,25 +47,30 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     """Write all files or none: each beside its place first, then moved there. Raises UsageError with the reason."""
     made = _make_folders({path.parent for path in files})
     drafts: dict[Path, Path] = {}
-    try:
-        for path, content in files.items():
-            if path.is_dir():
-                raise UsageError(f"{path} is a folder", "name a file with -o")
-            if path.exists() and not path.is_file():
-                raise UsageError(f"{path} is not a regular file", "name one with -o")
-            target = path.resolve() if path.is_symlink() else path
-            drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
-            draft = drafts[target]
-            with draft.open("xb") as out:
-                out.write(content)
-        for path, draft in drafts.items():
-            draft.replace(path)
-    except OSError as error:
-        _clean_up(drafts.values(), made)
-        raise UsageError(_cannot_write(error, next(iter(files))), "choose another place with -o") from error
-    except BaseException:
-        _clean_up(drafts.values(), made)
-        raise
+    with cleaned_up_by(lambda: _clean_up(drafts.values(), made)):
+        try:
+            for path, content in files.items():
+                _write_draft(path, content, drafts)
+            for path, draft in drafts.items():
+                draft.replace(path)
+        except OSError as error:
+            _clean_up(drafts.values(), made)
+            raise UsageError(_cannot_write(error, next(iter(files))), "choose another place with -o") from error
+        except BaseException:
+            _clean_up(drafts.values(), made)
+            raise
+
+
+def _write_draft(path: Path, content: bytes, drafts: dict[Path, Path]) -> None:
+    """Write the content of a file beside its place, and note where."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", "name a file with -o")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a regular file", "name one with -o")
+    target = path.resolve() if path.is_symlink() else path
+    draft = drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
+    with draft.open("xb") as out:
+        out.write(content)
 
 
 def _make_folders(folders: Iterable[Path]) -> list[Path]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite
-from gpuprof.cli.output import warn, write_files
+from gpuprof.cli.output import to_type, warn, write_files
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
@@ -63,6 +62,7 @@ def write_report(
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
     from gpuprof.diagnose.grouping import grouped
+    from gpuprof.model.run import narrowed
     from gpuprof.present import words
     from gpuprof.present.finding_words import diagnosis_sentence
     from gpuprof.present.html import render_html
@@ -70,11 +70,12 @@ def write_report(
 
     warn(session)
     session = grouped(session)
-    chosen = {kernel.id for kernel in select_kernels(session, pattern)} if pattern is not None else None
+    kernels = select_kernels(session, pattern) if pattern is not None else session.kernels
+    chosen = {kernel.id for kernel in kernels} if pattern is not None else None
     page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=chosen)
     write_files({output: page.encode("utf-8", "backslashreplace")})
     click.echo(printable(words.verdict(session)))
-    if diagnosis := diagnosis_sentence(session):
+    if diagnosis := diagnosis_sentence(narrowed(session, kernels)):
         click.echo(printable(diagnosis))
-    place = shlex.quote(str(output))
-    click.echo(printable(f"wrote {output}; open it in a browser, or read it here: gpuprof show {place}"), err=True)
+    read = f"gpuprof show {to_type([output])}"
+    click.echo(printable(f"wrote {output}; open it in a browser, or read it here: {read}"), err=True)

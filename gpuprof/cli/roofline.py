@@ -1,19 +1,19 @@
-"""`gpuprof roofline FILE…`: the roofline as SVG, PNG and HTML with a short text, or its data as JSON."""
+"""`gpuprof roofline FILE…` or `-- PROGRAM ARGS…`: the roofline as SVG, PNG and HTML with a short text, or as JSON."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite, selecting
-from gpuprof.cli.output import warn, write_files
+from gpuprof.cli.options import overwriting, reading, refuse_overwrite, selecting
+from gpuprof.cli.output import to_type, warn, write_files
+from gpuprof.cli.profiling import SESSION_FILE, ProfiledProgram, Profiling, profiling_options, request_for
 from gpuprof.cli.select import select_kernels
+from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
@@ -23,8 +23,26 @@ if TYPE_CHECKING:
 _KINDS = (".svg", ".png", ".html")
 
 
-@click.command("roofline")
-@input_files
+class _FilesOrProgram(click.Command):
+    """A command whose words after -- are a program to profile, unless the first of them is a file to read."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the program out of the words and leave the files."""
+        if "--" in args:
+            place = args.index("--")
+            words = args[place + 1 :]
+            if words and not words[0].lower().endswith(_READ):
+                ctx.meta[_PROGRAM] = tuple(words)
+                args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+_READ = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv", ".json", ".html")
+_PROGRAM = "gpuprof.program"
+
+
+@click.command("roofline", cls=_FilesOrProgram)
+@click.argument("files", nargs=-1, metavar="[FILE]... | -- PROGRAM [ARGS]...")
 @click.option(
     "-o",
     "--output",
@@ -58,9 +76,12 @@ _KINDS = (".svg", ".png", ".html")
     help="json: figure data to stdout, no files.",
 )
 @selecting
+@profiling_options
 @reading
 @overwriting
+@click.pass_context
 def command(
+    ctx: click.Context,
     files: tuple[str, ...],
     output: Path,
     level: str | None,
@@ -69,34 +90,73 @@ def command(
     form: str,
     kernel: str | None,
     top: int,
+    profiling: Profiling,
     spec: str | None,
     salvage: bool,
     force: bool,
-) -> None:
-    """Draw the rooflines of a report as SVG, PNG and HTML.
+) -> int:
+    """Draw the rooflines of a report, or of a program that is profiled for it, as SVG, PNG and HTML.
 
-    FILE is a .ncu-rep, an ncu CSV export or a session.json. Each point is a kernel; the text names intensity, what it
-    reaches, what the roof allows there, and which side of the roof binds.
+    FILE is a .ncu-rep, an ncu CSV export, a session.json or a page of gpuprof report (.html). Each point is a kernel;
+    the text names intensity, what it reaches, what the roof allows there, and which side of the roof binds. PROGRAM, a
+    Python script, or -m and a module is profiled as gpuprof run does it; the options from --set on are about that.
     """
-    from gpuprof.api import load
+    words: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)
+    if (words is None) == (not files):
+        raise UsageError(*_NEITHER if words is None else _BOTH)
+    program = _program(words, output, kernel, profiling, spec) if words is not None else None
+    if program is None:
+        from gpuprof.api import load
+        from gpuprof.model.run import narrowed
 
-    session = load(*files, spec=spec, salvage=salvage)
+        session: Session = load(*files, spec=spec, salvage=salvage)
+        chosen = narrowed(session, select_kernels(session, kernel))
+    elif profiling.dry_run:
+        program.print_commands()
+        return 0
+    else:
+        from gpuprof.present.json_out import session_bytes
+
+        place = output / SESSION_FILE
+        found = program.session([place, *(output / f"roofline{kind}" for kind in _KINDS)], force=force)
+        if found is None:
+            return 0
+        session = chosen = found
+        # What will be replaced has been looked at before the program ran.
+        files, force = (str(place),), True
+        write_files({place: session_bytes(session)})
     warn(session)
-    chosen = replace(session, kernels=tuple(select_kernels(session, kernel)))
     figures = _figures(chosen, level, ceiling)
     if form == "json":
         click.echo(_json_text(session, figures))
-        return
-    targets = _targets(figures, output)
-    refuse_overwrite(targets, files, force=force)
-    contents = {
-        path: _page(session, chosen, level or "dram", ceiling) if figure is None else _picture(figure, path, theme)
-        for path, figure in targets.items()
-    }
-    write_files(contents)
-    for line in _summary(session, figures, top):
-        click.echo(line)
-    _say_what_was_written(figures, list(targets), files)
+    else:
+        targets = _targets(figures, output)
+        refuse_overwrite(targets, files, force=force)
+        write_files(
+            {
+                path: _page(session, chosen, level or "dram", ceiling)
+                if figure is None
+                else _picture(figure, path, theme)
+                for path, figure in targets.items()
+            }
+        )
+        for line in _summary(session, figures, top):
+            click.echo(line)
+        _say_what_was_written(figures, list(targets), files)
+    return program.exit_code() if program is not None else 0
+
+
+_NEITHER = ("neither a file nor a program was named", "gpuprof roofline REPORT.ncu-rep, or gpuprof roofline -- PROGRAM")
+_BOTH = ("files and a program exclude each other", "name reports, or a program after --")
+
+
+def _program(
+    words: tuple[str, ...], output: Path, kernel: str | None, profiling: Profiling, spec: str | None
+) -> ProfiledProgram:
+    """Return the program to profile. Raises UsageError if -o names a file: the reports go there too."""
+    if output.suffix.lower() in _KINDS:
+        raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")
+    return ProfiledProgram(request_for(words, output, kernel, profiling), profiling, spec)
 
 
 def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:
@@ -198,6 +258,4 @@ def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Pat
     names = ", ".join(path.name for path in paths)
     first = next((point.kernel for figure in figures for point in figure.points), None)
     more = f" --kernel '#{first}'" if first is not None else ""
-    dashes = "-- " if any(name.startswith("-") for name in files) else ""
-    next_step = f"gpuprof show{more} {dashes}{shlex.join(files)}"
-    click.echo(printable(f"wrote {names} to {paths[0].parent}; next: {next_step}"), err=True)
+    click.echo(printable(f"wrote {names} to {paths[0].parent}; next: gpuprof show{more} {to_type(files)}"), err=True)

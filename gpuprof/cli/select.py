@@ -53,6 +53,10 @@ def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]
 
 
 def _none_matches(session: Session, pattern: str) -> NoReturn:
-    labels = list(dict.fromkeys(kernel.label for kernel in session.kernels))
-    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
-    raise UsageError(f"no kernel matches {pattern!r:.80}", f"there are: {'; '.join(labels[:5])}{more}")
+    if not session.kernels:
+        raise UsageError(f"no kernel matches {pattern!r:.80}: no kernel was profiled")
+    by_number = pattern.startswith("#")
+    named = (f"#{kernel.id} {kernel.label}" if by_number else kernel.label for kernel in session.kernels)
+    names = list(dict.fromkeys(named))
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    raise UsageError(f"no kernel matches {pattern!r:.80}", f"there are: {'; '.join(names[:5])}{more}")

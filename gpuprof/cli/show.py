@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli.options import input_files, reading, selecting
-from gpuprof.cli.output import warn, write_lines
+from gpuprof.cli.output import to_type, warn, write_lines
 from gpuprof.cli.select import SORT_KEYS, select_kernels, sort_kernels
 from gpuprof.errors import UsageError
 
@@ -51,9 +49,9 @@ def command(
 ) -> None:
     """Print what to fix first, and kernels with their findings, roofline, occupancy and stalls.
 
-    FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, or - for text on standard input.
-    Several reports are shown as one run, equal launches as one kernel. JSON and CSV hold every launch that --kernel
-    selects; tables stop at --top.
+    FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, a page of gpuprof report (.html), or -
+    for text on standard input. Several reports are shown as one run, equal launches as one kernel. JSON and CSV hold
+    every launch that --kernel selects; tables stop at --top.
     """
     from gpuprof.api import load
 
@@ -94,27 +92,24 @@ def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[Kerne
 
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: str) -> None:
+    from gpuprof.model.run import narrowed
+
+    chosen = narrowed(session, kernels)
     if form == "json":
         from gpuprof.present.json_out import session_lines
 
-        write_lines(session_lines(_only(session, kernels)))
+        write_lines(session_lines(chosen))
         return
     from gpuprof.present.csv_out import csv_lines
 
     warn(session)
-    write_lines(csv_lines(_only(session, kernels)))
-
-
-def _only(session: Session, kernels: Sequence[KernelProfile]) -> Session:
-    """Return the session with these kernels alone, in this order, and what of the ranking is about them."""
-    ids = {kernel.id for kernel in kernels}
-    ranking = tuple(ranked for ranked in session.ranking if ranked.kernel in ids)
-    return replace(session, kernels=tuple(kernels), ranking=ranking)
+    write_lines(csv_lines(chosen))
 
 
 def _print_table(
     session: Session, kernels: Sequence[KernelProfile], top: int, files: Sequence[str], *, depth: bool
 ) -> None:
+    from gpuprof.present import words
     from gpuprof.present.console import make_console, print_session
 
     print_session(make_console(), session, list(kernels), top, depth=depth)
@@ -123,24 +118,26 @@ def _print_table(
     shown = len(kernels[:top] if top else kernels)
     depths = "all in depth" if depth and shown > 1 else f"#{kernels[0].id} in depth"
     number = kernels[0].id
-    _say(f"shown: {shown} of {len(session.kernels)} kernels, {depths}", f"show --explain '#{number}'", files)
+    rows = words.count(len(session.kernels), *words.row_noun(session.kernels))
+    _say(f"shown: {shown} of {rows}, {depths}", f"show --explain '#{number}'", files)
 
 
 def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
     from gpuprof.diagnose.explain import explain
     from gpuprof.model.summary import by_time
+    from gpuprof.present import words
     from gpuprof.present.text import printable
 
     try:
-        found = by_time(_kernels(session, pattern)[1])
+        run, matching = _kernels(session, pattern)
+        found = by_time(matching)
     except UsageError as error:
         raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error
     kernel = found[0]
     if len(found) > 1:
-        message = (
-            f"{len(found)} kernels match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
-        )
+        rows = words.count(len(found), *words.row_noun(run.kernels))
+        message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
         click.echo(printable(message), err=True)
     tree = explain(kernel, from_text="csv" in session.sources[kernel.source].kind)
     if form == "json":
@@ -159,7 +156,4 @@ def _say(what: str, next_step: str, files: Sequence[str]) -> None:
     """Say on stderr what was shown and what to type next."""
     from gpuprof.present.text import printable
 
-    dashes = "-- " if any(name.startswith("-") and name != "-" for name in files) else ""
-    # What came through a pipe cannot be read again.
-    names = f"{dashes}{shlex.join(files)}" if "-" not in files else "FILE"
-    click.echo(printable(f"{what}; next: gpuprof {next_step} {names}"), err=True)
+    click.echo(printable(f"{what}; next: gpuprof {next_step} {to_type(files)}"), err=True)

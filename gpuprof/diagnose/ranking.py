@@ -27,6 +27,11 @@ def ranking(kernels: Sequence[KernelProfile]) -> tuple[Ranked, ...]:
     return tuple(Ranked(kernel.id, finding.rule, finding.gain_total) for kernel, finding in candidates)
 
 
+def expected_gain(finding: Finding) -> float:
+    """Return the part of a finding's gain of the run that it is ranked by: its upper bound, weighed by its trust."""
+    return (finding.gain_total or 0.0) * _trust(finding)
+
+
 def changes_with_a_repair(kernel: KernelProfile, finding: Finding) -> bool:
     """Tell whether a finding is a limit or symptom of a kernel with a defect of medium or high severity.
 
@@ -45,8 +50,7 @@ def _importance(finding: Finding) -> tuple[float, float]:
 
 
 def _rank(kernel: KernelProfile, finding: Finding) -> tuple[bool, float, tuple[float, float], int]:
-    total = finding.gain_total
-    return total is None, -(total or 0.0) * _trust(finding), _importance(finding), kernel.id
+    return finding.gain_total is None, -expected_gain(finding), _importance(finding), kernel.id
 
 
 def _trust(finding: Finding) -> float:

@@ -240,7 +240,9 @@ class _LaunchAnalysis:
         kinds = ", ".join(str(key) for key in split) or path
         if self.clocks.sm_hz is None:
             return Missing(f"peak.{path}", "the report has no SM clock", "collect with ncu --set full")
-        why = f"no rate of {kinds} is known for {self.hardware.arch.name}"
+        arch = self.hardware.arch
+        gpu = arch.name if arch.compute_capability else "this GPU, whose architecture is not known"
+        why = f"no rate of {kinds} is known for {gpu}"
         return Missing(f"peak.{path}", why, "measure it, or give it in a spec with --spec FILE")
 
     def _traffic(self) -> Iterator[Traffic]:

@@ -209,7 +209,7 @@ class RecordedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One profiled kernel launch, range or graph, as recorded."""
+    """One profiled kernel launch, range or graph, as recorded. `mangled` is its symbol's name, where that is known."""
 
     name: str
     demangled: str
@@ -224,6 +224,7 @@ class Launch:
     ranges: tuple[str, ...] = ()
     metrics: MetricTable = field(default_factory=lambda: DictMetrics({}))
     details: LaunchDetails = field(default_factory=NoDetails)
+    mangled: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

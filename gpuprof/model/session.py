@@ -281,8 +281,25 @@ class KernelProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """The totals of a run, which a session of some of its kernels keeps. `kernels` are labels with a known time.
+
+    `timed_shapes` are the kinds of launches with a known time: of one label, grid, block and ranges, in one report.
+    `main_kernels` of them, the longest, take most of the time: `main_time_s` of `time_s`.
+    """
+
+    kernels: int
+    launches: int
+    timed_launches: int
+    timed_shapes: int
+    time_s: float
+    main_kernels: int
+    main_time_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """Everything that the presenters show."""
+    """Everything that the presenters show. `run` is None where the kernels are all of the run."""
 
     schema_version: int
     gpuprof_version: str
@@ -292,6 +309,7 @@ class Session:
     kernels: tuple[KernelProfile, ...]
     timeline: None = None
     ranking: tuple[Ranked, ...] = ()
+    run: Run | None = None
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row a kernel, the columns of `gpuprof.model.table.rows`."""

@@ -18,6 +18,7 @@ from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_parts
 from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.source_names import in_source
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -85,10 +86,10 @@ def _blocks(
     yield Text("")
     yield from fix_first_lines(session, sheet)
     shown = kernels[:top] if top else kernels
-    yield from table_parts(shown, kernels[len(shown) :], console)
+    yield from table_parts(session, shown, kernels[len(shown) :], console)
     for kernel in shown if depth else shown[:1]:
         yield Text("")
-        yield from kernel_lines(kernel, sheet, whole=depth)
+        yield from kernel_lines(kernel, sheet, whole=depth, source=in_source(session, kernel))
     yield Text("")
     yield from _provenance(session, sheet)
 

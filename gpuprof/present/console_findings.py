@@ -10,12 +10,15 @@ from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
 from gpuprof.present.finding_words import (
     CONFIDENCE_WORDS,
     Priority,
+    at_most,
     evidence_texts,
     fix_first,
+    fix_first_note,
+    found_in,
     gain_text,
     location_text,
-    run_gain_text,
 )
+from gpuprof.present.source_names import in_source
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -34,28 +37,26 @@ def fix_first_lines(session: Session, sheet: Sheet) -> Iterator[Text]:
     first = fix_first(session)
     if not first:
         return
-    whole_run = all(item.finding.gain_total is not None for item in first)
     heading = Text("Fix first", style="bold")
-    of = "the run" if whole_run else "its kernel"
-    heading.append(f"  at most this much of {of}; by gain and how sure it is", style="not bold dim")
+    heading.append(f"  {fix_first_note(first)}", style="not bold dim")
     yield heading
     for item in first:
-        yield _priority(item, sheet)
+        yield _priority(item, sheet, in_source(session, item.kernel))
     yield Text("")
 
 
-def _priority(item: Priority, sheet: Sheet) -> Text:
+def _priority(item: Priority, sheet: Sheet, source: str) -> Text:
     """The gain as a bar and a number, the headline, and below it the kernel, the rule and how sure it is."""
     from rich.text import Text
 
     finding = item.finding
-    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
     line = Text(" " * _INDENT, overflow="fold")
-    line.append(sheet.bar(gain or 0.0, _BAR_WIDTH), SEVERITY_STYLES[finding.severity])
-    line.append(f"{sheet.legible(run_gain_text(finding)).rjust(_GAIN_WIDTH)}  ", "bold")
+    line.append(sheet.bar(item.gain or 0.0, _BAR_WIDTH), SEVERITY_STYLES[finding.severity])
+    line.append(f"{sheet.legible(at_most(item.gain)).rjust(_GAIN_WIDTH)}  ", "bold")
     margin = f"\n{' ' * _TEXT_COLUMN}"
     line.append(margin.join(sheet.wrapped(finding.headline, _TEXT_COLUMN)))
-    about = f"#{item.kernel.id} {item.kernel.label}, {finding.rule}, {finding.confidence}"
+    name = f"#{item.kernel.id} {item.kernel.label}{source}"
+    about = ", ".join(part for part in (name, found_in(item), finding.rule, finding.confidence) if part)
     line.append(margin + margin.join(sheet.wrapped(about, _TEXT_COLUMN)), "dim")
     return line
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_causes import pipe_name
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
-from gpuprof.model.summary import limited_by, main_point, stalls_of
+from gpuprof.model.summary import main_point, stalls_of
 from gpuprof.present import words
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
@@ -23,11 +23,14 @@ _NAME_SHOWN, _WHOLE_NAME_SHOWN = 150, 700
 _SHARE_WIDTH = 7
 
 
-def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool) -> Iterator[Text]:
-    """Yield every figure and finding of a kernel; `whole` adds its full name, hot code and all of each finding."""
+def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool, source: str = "") -> Iterator[Text]:
+    """Yield every figure and finding of a kernel; `whole` adds its full name, hot code and all of each finding.
+
+    `source` stands behind the kernel's name where there are several files: " in NAME".
+    """
     from rich.text import Text
 
-    yield sheet.paragraph(f"#{kernel.id} {kernel.label}", "bold")
+    yield sheet.paragraph(f"#{kernel.id} {kernel.label}{source}", "bold")
     if kernel.demangled != kernel.label:
         name = printable(kernel.demangled)
         kept = _WHOLE_NAME_SHOWN if whole else _NAME_SHOWN
@@ -80,7 +83,7 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
     if busiest:
         pipes = (f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
         yield "pipes busy", ", ".join(pipes)
-    yield "occupancy", _occupancy_text(kernel)
+    yield "occupancy", words.occupancy_text(kernel.occupancy)
     issue = _issue_text(kernel)
     if issue:
         yield "schedulers", issue
@@ -103,6 +106,8 @@ def _traffic_text(moved: Traffic) -> str:
 
 def _launch_text(kernel: KernelProfile) -> str:
     parts = [f"grid {words.dims(kernel.grid)}", f"block {words.dims(kernel.block)}"]
+    if kernel.grid is None and kernel.block is None:
+        parts = [f"grid and block {words.dims(None)}"]
     if kernel.registers_per_thread is not None:
         parts.append(f"{kernel.registers_per_thread} registers")
     if kernel.shared_memory_per_block is not None:
@@ -117,22 +122,13 @@ def _launch_text(kernel: KernelProfile) -> str:
 
 def _launches_text(kernel: KernelProfile) -> str:
     """Write what the launches of a group took together, and how they differ; the other figures are of the median."""
+    launches = words.count(kernel.launches, "equal launch", "es")
+    if kernel.time_total_s is None:
+        return f"{launches}; figures are of the first"
     total = f"{words.duration(kernel.time_total_s)} in all"
     spread = kernel.duration_percentiles_s
     differ = f", {format_si(spread.min, 's')} to {format_si(spread.max, 's')} each" if spread is not None else ""
-    return f"{words.count(kernel.launches, 'equal launch', 'es')}, {total}{differ}; figures are of the median"
-
-
-def _occupancy_text(kernel: KernelProfile) -> str:
-    occupancy = kernel.occupancy
-    achieved = (
-        f"{words.percent(occupancy.achieved)} achieved" if occupancy.achieved is not None else "achieved not collected"
-    )
-    theoretical = f"{words.percent(occupancy.theoretical)} theoretical"
-    if occupancy.theoretical is None:
-        return f"{achieved}, theoretical not known"
-    text = f"{achieved} of {theoretical}" if occupancy.achieved is not None else f"{theoretical}, {achieved}"
-    return ", ".join(part for part in (text, limited_by(occupancy)) if part)
+    return f"{launches}, {total}{differ}; figures are of the median"
 
 
 def _issue_text(kernel: KernelProfile) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.model.session import KernelProfile
+from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import first_finding
 from gpuprof.present import words
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
+from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -20,28 +21,39 @@ if TYPE_CHECKING:
 _WIDE = 100
 _WIDER = 120
 _NARROW_HEADS = {"nearest limit": "limit", "occupancy": "occ."}
+_SHORT = {words.NOT_COLLECTED: "n/c", words.NO_ROOF: "no roof"}
 
 
 def table_parts(
-    kernels: list[KernelProfile], hidden: list[KernelProfile], console: Console
+    session: Session, kernels: list[KernelProfile], hidden: list[KernelProfile], console: Console
 ) -> Iterator[RenderableType]:
     """Yield the table of kernels and, below it, what its marks mean and how many it leaves out."""
     from rich.text import Text
 
     if not kernels:
         return
-    yield _kernel_table(kernels, console)
-    if any(words.NOT_COLLECTED in (words.roof_text(kernel), words.limit_text(kernel)) for kernel in kernels):
+    yield _kernel_table(session, kernels, console)
+    if any(map(_lacks_counters, kernels)):
         yield Text("n/c: not collected; the report lacks the counters", style="dim")
+    if any(words.roof_text(kernel) == words.NO_ROOF for kernel in kernels):
+        yield Text("no roof: work and traffic are known, the GPU's peak rates are not; see --spec", style="dim")
     if any(words.roof_text(kernel).startswith("≥") for kernel in kernels):
         yield Text("≥: tensor work was not collected, so the kernel may be closer to its roof", style="dim")
     if hidden:
         rest = sum(kernel.time_share or 0.0 for kernel in hidden)
         share = f", {format_percent(rest)} of the time" if rest else ""
-        yield Text(f"… and {len(hidden)} more{share}; --top 0 shows all", style="dim")
+        noun, plural = words.row_noun(session.kernels)
+        more = words.count(len(hidden), f"more {noun}", plural)
+        yield Text(f"… and {more}{share}; --top 0 shows all", style="dim")
 
 
-def _kernel_table(kernels: list[KernelProfile], console: Console) -> Table:
+def _lacks_counters(kernel: KernelProfile) -> bool:
+    texts = (words.duration(kernel.time_total_s), words.limit_text(kernel), words.roof_text(kernel))
+    occupancy = kernel.occupancy
+    return words.NOT_COLLECTED in texts or (occupancy.achieved is None and occupancy.theoretical is None)
+
+
+def _kernel_table(session: Session, kernels: list[KernelProfile], console: Console) -> Table:
     """One line or two per kernel; the label takes what width is left."""
     from rich import box
     from rich.table import Table
@@ -62,17 +74,18 @@ def _kernel_table(kernels: list[KernelProfile], console: Console) -> Table:
     if findings:
         table.add_column("first finding", no_wrap=True)
     for kernel in kernels:
-        cells = [*_plain_cells(kernel, many=many), *([_stall_cell(kernel)] if wide else [])]
+        cells = [*_plain_cells(session, kernel, many=many), *([_stall_cell(kernel)] if wide else [])]
         table.add_row(*cells, *([_finding_cell(kernel)] if findings else []))
     return table
 
 
-def _plain_cells(kernel: KernelProfile, *, many: bool) -> Iterator[RenderableType]:
+def _plain_cells(session: Session, kernel: KernelProfile, *, many: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
     yield str(kernel.id)
-    yield Text(printable(kernel.label))
+    file = source_name(session, kernel)
+    yield Text(printable(kernel.label)).append(f"\nin {file}" if file else "", "dim")
     if many:
         yield words.count(kernel.launches, "", "").strip()
     yield _short(words.duration(kernel.time_total_s))
@@ -103,4 +116,4 @@ def _finding_cell(kernel: KernelProfile) -> Text:
 
 def _short(text: str) -> str:
     """A table cell has no room for "not collected"; the kernel's own block says why."""
-    return "n/c" if text == words.NOT_COLLECTED else text
+    return _SHORT.get(text, text)

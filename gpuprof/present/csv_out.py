@@ -10,7 +10,8 @@ from gpuprof.model.session import Session
 from gpuprof.model.table import rows
 from gpuprof.present.text import printable
 
-_FORMULA_STARTS = ("=", "+", "-", "@")
+_FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
+"""What a spreadsheet takes for the start of a formula, in some languages in full width too."""
 
 
 def csv_lines(session: Session) -> Iterator[str]:

@@ -12,6 +12,7 @@ from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.model.summary import by_time, main_point
 from gpuprof.present import words
 from gpuprof.present.plot_text import shortened
+from gpuprof.present.source_names import in_source, source_name
 from gpuprof.units import format_percent, format_si
 
 ORIGINS = ("rated", "at-clock", "measured")
@@ -61,10 +62,14 @@ class Ridge:
 
 @dataclass(frozen=True, slots=True)
 class FigurePoint:
-    """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it."""
+    """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
+
+    `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
+    """
 
     kernel: int
     label: str
+    source: str
     caption: str
     path: str
     level: str
@@ -127,7 +132,13 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
     repeated = _repeated_labels(session)
     integers = _only_integers(kernels, level, ceiling)
     points = [
-        _figure_point(kernel, point, main=point.path == main.path, caption=_caption(kernel, repeated))
+        _figure_point(
+            kernel,
+            point,
+            main=point.path == main.path,
+            caption=_caption(kernel, repeated),
+            source=source_name(session, kernel),
+        )
         for kernel in by_time(kernels)
         if (main := _main(kernel, level, ceiling, integers=integers)) is not None
         for point in _meaningful(kernel, main, limits)
@@ -163,7 +174,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
     paths = {main.path} if main is not None else set()
     return _assemble(
         figure_id=f"kernel-{kernel.id}",
-        title=f"{kernel.label} #{kernel.id}",
+        title=f"{kernel.label} #{kernel.id}{in_source(session, kernel)}",
         subtitle=_kernel_subtitle(kernel, main),
         device=kernel.device,
         ceiling=ceiling,
@@ -180,27 +191,25 @@ def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at
     """Say why a kernel has no floating-point roofline point at a level, and what would give it one."""
     name = words.LEVEL_NAMES[level]
     done = [item for item in kernel.work if item.path != "int32" and (item.flop or item.flop_per_s)]
+    unknown = [path for path in words.missing_work(kernel) if path != "int32"]
     moved = next((item for item in kernel.traffic if item.level == level), None)
     if not kernel.work:
-        why, how = "work not collected", _how(kernel, "work.fp32")
+        why, how = "work not collected", words.remedy(kernel, "work.fp32")
+    elif not done and unknown:
+        why, how = f"{words.work_of(unknown)} not collected", words.remedy(kernel, f"work.{unknown[0]}")
     elif not done:
-        unknown = any(gap.what.startswith("work.") for gap in kernel.missing)
-        why, how = ("no floating-point work counted" if unknown else "no floating-point work"), ""
+        why, how = "no floating-point work", ""
     elif moved is None:
-        why, how = f"{name} traffic not collected", _how(kernel, f"traffic.{level}")
+        why, how = f"{name} traffic not collected", words.remedy(kernel, f"traffic.{level}")
     elif not moved.bytes and not moved.bytes_per_s:
         why, how = f"no {name} traffic", ""
     elif kernel.duration_s is None and (moved.bytes_per_s is None or all(item.flop_per_s is None for item in done)):
-        why, how = "duration not collected", _how(kernel, "duration")
+        why, how = "duration not collected", words.remedy(kernel, "duration")
     elif ceiling == "rated" and level != "dram":
         why, how = f"datasheets rate no {name} bandwidth", "choose --ceiling at-clock"
     else:
         why, how = f"no {ceiling.replace('-', ' ')} roof known for its work", "give a GPU spec with --spec NAME|FILE"
     return Missing("roofline point", why, how)
-
-
-def _how(kernel: KernelProfile, what: str) -> str:
-    return next((gap.how for gap in kernel.missing if what in gap.what.split(", ")), "collect with ncu --set full")
 
 
 def _repeated_labels(session: Session) -> set[str]:
@@ -252,12 +261,15 @@ def _meaningful(kernel: KernelProfile, main: RooflinePoint, limits: Sequence[_Li
     return [main, *sorted(others, key=lambda point: PATHS.index(point.path))]
 
 
-def _figure_point(kernel: KernelProfile, point: RooflinePoint, *, main: bool, caption: str) -> FigurePoint:
+def _figure_point(
+    kernel: KernelProfile, point: RooflinePoint, *, main: bool, caption: str, source: str = ""
+) -> FigurePoint:
     bases = {item.basis for item in kernel.work if item.path == point.path}
     bases |= {item.basis for item in kernel.traffic if item.level == point.level}
     return FigurePoint(
         kernel=kernel.id,
         label=kernel.label,
+        source=source,
         caption=caption,
         path=point.path,
         level=point.level,
@@ -461,10 +473,8 @@ def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: S
         return "no kernel was profiled"
     times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
     drawn = len({point.kernel for point in points})
-    count = f"{drawn} of {len(kernels)}" if drawn < len(kernels) else str(drawn)
-    grouped = any(kernel.launches != 1 for kernel in kernels)
-    noun, plural = ("kernel", "s") if grouped else ("profiled launch", "es")
-    parts = [f"{count} {noun}{plural if len(kernels) != 1 else ''} drawn"]
+    of_all = f"{drawn} of " if drawn < len(kernels) else ""
+    parts = [f"{of_all}{words.count(len(kernels), *words.row_noun(kernels))} drawn"]
     if times:
         parts.append(f"{format_si(sum(times), 's')} GPU time")
     if points:
@@ -532,4 +542,4 @@ def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint]) -> Iterat
         return
     for level in LEVELS:
         if all(point.level != level for point in points) and all(moved.level != level for moved in kernel.traffic):
-            yield f"{words.LEVEL_NAMES[level]} traffic not collected; {_how(kernel, f'traffic.{level}')}."
+            yield f"{words.LEVEL_NAMES[level]} traffic not collected; {words.remedy(kernel, f'traffic.{level}')}."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.diagnose.ranking import changes_with_a_repair
+from gpuprof.diagnose.ranking import changes_with_a_repair, expected_gain
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Location, Ranked, Session
-from gpuprof.units import format_percent, format_si, significant
+from gpuprof.present.source_names import source_name
+from gpuprof.present.words import count, row_noun
+from gpuprof.units import format_binary, format_percent, format_si, significant
 
 FIX_FIRST = 5
 """How many findings over all kernels a reader is told first."""
@@ -15,36 +18,78 @@ FIX_FIRST = 5
 CONFIDENCE_WORDS = {
     "measured": "measured: a counter counts it",
     "inferred": "inferred from several counters",
-    "guess": "a guess: nothing in the report proves it",
+    "guess": "a guess: the report does not prove it",
 }
 _LEAST_GAIN = 0.03
 _LEAST_OF_RUN = 0.005
 """A finding that saves less of the run is left to its kernel."""
-_PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "Hz", "s")
+_PREFIXED = ("B/s", "FLOP", "FLOP/s", "Hz", "s")
 
 
 class Priority(NamedTuple):
-    """A finding in the ranking and the kernel that it is about."""
+    """What one rule finds in one kernel: in `shapes` of its launch shapes (or launches, as `noun` says).
+
+    `kernel` and `finding` are those of the shape that is ranked first, `gain_total` is the gain of the run over all.
+    """
 
     kernel: KernelProfile
     finding: Finding
+    shapes: int
+    noun: tuple[str, str]
+    gain_total: float | None
+
+    @property
+    def gain(self) -> float | None:
+        """What it can gain of the run, else of its kernel."""
+        return self.gain_total if self.gain_total is not None else self.finding.gain_kernel
 
 
 def fix_first(session: Session, limit: int = FIX_FIRST) -> list[Priority]:
-    """Return the first findings of the session's ranking, without those that hardly change the run.
+    """Return the findings to repair first, the shapes of a kernel as one, without those that hardly change the run."""
+    noun = row_noun(session.kernels)
+    groups = sorted(_same_findings(session), key=_rank_of_group)
+    items = [Priority(*group[0], len(group), noun, _total_gain(finding for _, finding in group)) for group in groups]
+    return [item for item in items if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN][:limit]
+
+
+def _same_findings(session: Session) -> Iterable[list[tuple[KernelProfile, Finding]]]:
+    """Group what a rule finds in a kernel's shapes, in the order of the ranking; a rule may speak twice of each.
 
     A kernel's limits and symptoms are left out behind a defect: repairing that changes them.
     """
     kernels = {kernel.id: kernel for kernel in session.kernels}
-    listed: list[Priority] = []
+    groups: dict[tuple[object, ...], list[tuple[KernelProfile, Finding]]] = {}
+    spoken: Counter[tuple[int, str]] = Counter()
     for item in session.ranking:
-        small = item.gain_total is not None and item.gain_total < _LEAST_OF_RUN
-        finding = None if small or item.kernel not in kernels else _ranked_finding(kernels[item.kernel], item)
-        if finding is not None and not changes_with_a_repair(kernels[item.kernel], finding):
-            listed.append(Priority(kernels[item.kernel], finding))
-        if len(listed) == limit:
-            break
-    return listed
+        kernel = kernels.get(item.kernel)
+        finding = _ranked_finding(kernel, item) if kernel is not None else None
+        if kernel is None or finding is None or changes_with_a_repair(kernel, finding):
+            continue
+        spoken[item.kernel, item.rule] += 1
+        same = (kernel.source, kernel.device, kernel.label, item.rule, spoken[item.kernel, item.rule])
+        groups.setdefault(same, []).append((kernel, finding))
+    return groups.values()
+
+
+def _rank_of_group(group: Sequence[tuple[KernelProfile, Finding]]) -> tuple[bool, float]:
+    """Groups without a gain of the run come last and stay in the order of the ranking."""
+    return group[0][1].gain_total is None, -sum(expected_gain(finding) for _, finding in group)
+
+
+def _total_gain(findings: Iterable[Finding]) -> float | None:
+    gains = [finding.gain_total for finding in findings if finding.gain_total is not None]
+    return sum(gains) if gains else None
+
+
+def found_in(item: Priority) -> str:
+    """Write in how many launch shapes a finding is; empty where it is one."""
+    return f"in {count(item.shapes, *item.noun)}" if item.shapes > 1 else ""
+
+
+def fix_first_note(items: Iterable[Priority]) -> str:
+    """Say what the gains of these findings are of, and their order."""
+    whole_run = all(item.gain_total is not None for item in items)
+    return f"at most this much of {'the run' if whole_run else 'its kernel'}; by gain and how sure it is"
 
 
 def _ranked_finding(kernel: KernelProfile, item: Ranked) -> Finding | None:
@@ -67,7 +112,11 @@ def gain_text(finding: Finding) -> str:
 
 def run_gain_text(finding: Finding) -> str:
     """Write what a finding can gain of the run, else of its kernel, in a few characters: "≤ 12 %"."""
-    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
+    return at_most(finding.gain_total if finding.gain_total is not None else finding.gain_kernel)
+
+
+def at_most(gain: float | None) -> str:
+    """Write an upper bound in a few characters: "≤ 12 %"."""
     return f"≤ {format_percent(gain)}" if gain is not None else "–"
 
 
@@ -92,9 +141,11 @@ def evidence_texts(finding: Finding) -> Iterator[str]:
 
 
 def value_text(value: float, unit: str) -> str:
-    """Write a value of evidence with its unit."""
+    """Write a value of evidence with its unit. Bytes are sizes of memories, in binary units as in a kernel's facts."""
     if unit == "%":
         return format_percent(value / 100)
+    if unit == "B":
+        return format_binary(value)
     if unit in _PREFIXED:
         return format_si(value, unit)
     number = f"{value:,.0f}".replace(",", "\u202f") if 1000 <= abs(value) < 1e15 else significant(value, strip=True)
@@ -121,11 +172,12 @@ def diagnosis_sentence(session: Session) -> str:
         if not all(kernel.throughput for kernel in session.kernels):
             return "Too little was collected to say why: profile with ncu --set full."
         return f"Near its roofs: no finding would gain more than {format_percent(_LEAST_GAIN)}."
-    gain, of = first.finding.gain_total, "the run"
-    if gain is None:
-        gain, of = first.finding.gain_kernel, "that kernel's time"
-    bound = f" It can save at most {format_percent(gain)} of {of}." if gain is not None else ""
-    return f"Fix first, in {first.kernel.label}: {_sentence(first.finding.headline)}{bound}"
+    of = "the run" if first.gain_total is not None else "that kernel's time"
+    shapes = f", {found_in(first)}" if first.shapes > 1 else ""
+    bound = f" It can save at most {format_percent(first.gain)} of {of}{shapes}." if first.gain is not None else ""
+    source = source_name(session, first.kernel)
+    where = f"{first.kernel.label} ({source})" if source else first.kernel.label
+    return f"Fix first, in {where}: {_sentence(first.finding.headline)}{bound}"
 
 
 def _sentence(text: str) -> str:

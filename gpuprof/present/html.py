@@ -12,6 +12,7 @@ from gpuprof.model.session import Session
 from gpuprof.present.page.build import Choice, build_page, chosen
 from gpuprof.present.page.embed import packed_session
 from gpuprof.present.privacy import without_private
+from gpuprof.present.text import printable
 from gpuprof.read.session_html import DATA_ID, DATA_TYPE
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def render_html(
         svg=Markup,
         data_id=DATA_ID,
         data_type=DATA_TYPE,
-        data=packed_session(chosen(shown, wanted)),
+        data=Markup(packed_session(chosen(shown, wanted))),  # noqa: S704  (base64)
     )
 
 
@@ -65,13 +66,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_unbroken,
+        finalize=_shown,
     )
 
 
-def _unbroken(value: object) -> object:
-    """Keep a figure and its unit on one line."""
-    return _UNIT.sub("\u00a0", value) if type(value) is str and " " in value else value
+def _shown(value: object) -> object:
+    """Make what could hide visible in every text of the page, and keep a figure and its unit on one line."""
+    if type(value) is not str:
+        return value
+    text = printable(value)
+    return _UNIT.sub("\u00a0", text) if " " in text else text
 
 
 def _source(environment: Environment, name: str) -> str:

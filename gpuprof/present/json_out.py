@@ -37,6 +37,11 @@ def session_lines(session: Session) -> Iterator[str]:
     yield "}"
 
 
+def session_bytes(session: Session) -> bytes:
+    """Return the JSON document as the content of a file."""
+    return "".join(f"{line}\n" for line in session_lines(session)).encode("utf-8", "backslashreplace")
+
+
 def tree_lines(session: Session, kernel: KernelProfile, tree: Node) -> Iterator[str]:
     """Yield the explanation of a kernel as a JSON document, line by line."""
     yield "{"
@@ -55,7 +60,9 @@ def _dump(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """Turn frozen dataclasses and tuples into dictionaries and lists, field by field."""
+    """Turn frozen dataclasses and tuples into dictionaries and lists, field by field: there can be millions."""
+    if value is None or isinstance(value, (float, str, int)):
+        return value
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -9,12 +9,15 @@ from gpuprof.model.summary import first_finding
 from gpuprof.present import words
 from gpuprof.present.finding_words import (
     Priority,
+    at_most,
     diagnosis_sentence,
     fix_first,
+    fix_first_note,
+    found_in,
     location_text,
-    run_gain_text,
 )
-from gpuprof.present.privacy import file_name
+from gpuprof.present.privacy import with_file_names
+from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
 
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
@@ -23,41 +26,44 @@ _SOURCES_SHOWN = 3
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
     """Yield the verdict, what to fix first, the table of the `top` kernels (0: all) and where the numbers come from."""
+    session = with_file_names(session)
     yield escape(f"{words.verdict(session)} {diagnosis_sentence(session)}".rstrip())
     yield ""
     first = fix_first(session)
     if first:
-        yield "**Fix first**"
+        yield f"**Fix first**, {fix_first_note(first)}"
         yield ""
         for index, item in enumerate(first, 1):
-            yield _priority(index, item)
+            yield _priority(index, item, in_source(session, item.kernel))
         yield ""
     yield "| kernel | launches | time | share | nearest limit | of DRAM roof | occupancy | main stall | first finding |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|---|"
     shown = kernels[:top] if top else kernels
     for kernel in shown:
-        yield _row(kernel)
+        yield _row(kernel, in_source(session, kernel))
     yield ""
     if len(kernels) > len(shown):
-        yield f"{words.count(len(kernels) - len(shown), 'more kernel')} not shown.  "
+        noun, plural = words.row_noun(session.kernels)
+        yield f"{words.count(len(kernels) - len(shown), f'more {noun}', plural)} not shown.  "
     yield from _provenance(session)
 
 
-def _priority(index: int, item: Priority) -> str:
+def _priority(index: int, item: Priority, source: str) -> str:
     """One finding a line. Numbers have no `#`, which review tools would take for an issue."""
     finding = item.finding
     where = location_text(finding.location)
-    about = ", ".join(part for part in (f"kernel {item.kernel.id}", where, finding.rule, finding.confidence) if part)
+    parts = (f"kernel {item.kernel.id}", found_in(item), where, finding.rule, finding.confidence)
+    about = ", ".join(part for part in parts if part)
     return (
-        f"{index}. **{escape(run_gain_text(finding))}** {escape(finding.headline)} "
-        f"– {escape(item.kernel.label)} ({escape(about)})"
+        f"{index}. **{escape(at_most(item.gain))}** {escape(finding.headline)} "
+        f"– {escape(item.kernel.label + source)} ({escape(about)})"
     )
 
 
-def _row(kernel: KernelProfile) -> str:
+def _row(kernel: KernelProfile, source: str) -> str:
     first = first_finding(kernel)
     cells = (
-        kernel.label,
+        kernel.label + source,
         words.count(kernel.launches, "", "").strip(),
         words.duration(kernel.time_total_s),
         words.percent(kernel.time_share),
@@ -74,7 +80,7 @@ def _provenance(session: Session) -> Iterator[str]:
     for device in session.devices:
         yield f"GPU: {escape(words.device_text(device))}  "
     for source in session.sources[:_SOURCES_SHOWN]:
-        file = f"{escape(file_name(source.file))} (sha256 {source.sha256[:12]})"
+        file = f"{escape(source.file)} (sha256 {escape(source.sha256[:12])})"
         yield f"Report: {file}, {escape(words.source_text(source))}  "
     if len(session.sources) > _SOURCES_SHOWN:
         yield f"and {words.count(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
@@ -85,6 +91,10 @@ def _provenance(session: Session) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Make text harmless in Markdown: no markup, no HTML, no links, one line."""
+    """Make text harmless in Markdown: no markup, no HTML, no links, no mention of a user, one line.
+
+    Review tools look for mentions in what is rendered, where `\\@` and `&#64;` are an `@` again: a space of no width
+    behind it is what stops them.
+    """
     plain = "".join(f"\\{char}" if char in _SPECIAL else char for char in printable(text))
-    return plain.replace("://", ":\\//").replace("www.", "www\\.")
+    return plain.replace("://", ":\\//").replace("www.", "www\\.").replace("@", "@&#8203;")

@@ -8,8 +8,17 @@ from collections.abc import Iterator, Sequence
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time, first_finding
 from gpuprof.present import words
-from gpuprof.present.finding_words import Priority, diagnosis_sentence, fix_first, location_text, run_gain_text
-from gpuprof.present.privacy import file_name
+from gpuprof.present.finding_words import (
+    Priority,
+    at_most,
+    diagnosis_sentence,
+    fix_first,
+    fix_first_note,
+    found_in,
+    location_text,
+)
+from gpuprof.present.privacy import with_file_names
+from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
 
 _KERNELS_SHOWN = 10
@@ -41,45 +50,46 @@ def notebook_html(session: Session) -> str:
 
 
 def _parts(session: Session) -> Iterator[str]:
+    session = with_file_names(session)
     yield '<div style="max-width:76em;line-height:1.45;overflow-x:auto">'
     yield f"<p><strong>{_escaped(words.verdict(session))}</strong> {_escaped(diagnosis_sentence(session))}</p>"
     first = fix_first(session)
     if first:
-        yield f"<p><strong>Fix first</strong> {_muted('at most this much of the time')}</p>"
+        yield f"<p><strong>Fix first</strong> {_muted(fix_first_note(first))}</p>"
         yield '<table style="border-collapse:collapse;border:0"><tbody>'
-        yield from map(_priority, first)
+        yield from (_priority(item, in_source(session, item.kernel)) for item in first)
         yield "</tbody></table>"
     kernels = by_time(session.kernels)
     if kernels:
-        yield from _kernel_table(kernels[:_KERNELS_SHOWN])
+        yield from _kernel_table(session, kernels[:_KERNELS_SHOWN])
     hidden = len(kernels) - _KERNELS_SHOWN
     if hidden > 0:
         yield f"<p>{_muted(f'{hidden} more are in to_dataframe()')}</p>"
     places = [words.device_text(device) for device in session.devices]
-    places += [f"{file_name(source.file)}, {words.source_text(source)}" for source in session.sources]
+    places += [f"{source.file}, {words.source_text(source)}" for source in session.sources]
     yield f'<p style="{_MUTED}">{"<br>".join(map(_escaped, places))}</p>'
     yield "</div>"
 
 
-def _priority(item: Priority) -> str:
+def _priority(item: Priority, source: str) -> str:
     finding = item.finding
-    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
-    width = 6 * min(1.0, max(0.0, gain or 0.0))
+    width = 6 * min(1.0, max(0.0, item.gain or 0.0))
     bar = f'<div style="background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em"></div>'
     about = (
-        f"#{item.kernel.id} {item.kernel.label}",
+        f"#{item.kernel.id} {item.kernel.label}{source}",
+        found_in(item),
         location_text(finding.location),
         finding.rule,
         finding.confidence,
     )
     text = f"{_escaped(finding.headline)}<br>{_muted(' · '.join(part for part in about if part))}"
     return (
-        f'<tr><td style="{_CELL};width:6em">{bar}</td><td style="{_NUMBER}">{_escaped(run_gain_text(finding))}</td>'
+        f'<tr><td style="{_CELL};width:6em">{bar}</td><td style="{_NUMBER}">{_escaped(at_most(item.gain))}</td>'
         f'<td style="{_CELL}">{text}</td></tr>'
     )
 
 
-def _kernel_table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
+def _kernel_table(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[str]:
     yield '<table style="border-collapse:collapse;border:0;margin-top:1em"><thead><tr>'
     for head in _HEADS:
         style = _CELL if head in _LEFT else _NUMBER
@@ -87,16 +97,16 @@ def _kernel_table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     for kernel in kernels:
         yield "<tr>"
-        for head, text in zip(_HEADS, _cells(kernel), strict=True):
+        for head, text in zip(_HEADS, _cells(kernel, in_source(session, kernel)), strict=True):
             style = _CELL if head == "kernel" else f"{_CELL};white-space:nowrap" if head in _LEFT else _NUMBER
             yield f'<td style="{style}">{_escaped(text)}</td>'
         yield "</tr>"
     yield "</tbody></table>"
 
 
-def _cells(kernel: KernelProfile) -> Iterator[str]:
+def _cells(kernel: KernelProfile, source: str) -> Iterator[str]:
     yield str(kernel.id)
-    yield kernel.label
+    yield kernel.label + source
     yield words.count(kernel.launches, "", "").strip()
     yield words.duration(kernel.time_total_s)
     yield words.percent(kernel.time_share)

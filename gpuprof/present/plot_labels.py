@@ -12,7 +12,7 @@ from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
 _LABELLED_KERNELS, _ALWAYS_LABELLED, _LEAST_SHARE = 8, 3, 0.01
-_LABEL_WIDTH = 190.0
+_LABEL_WIDTH, _SOURCE_WIDTH = 190.0, 90.0
 _SAME_PLACE = 30.0
 
 
@@ -70,13 +70,20 @@ def _together(points: Iterable[FigurePoint], at: Callable[[float, float], Span])
 
 
 def _label_text(point: FigurePoint, others: Sequence[FigurePoint]) -> str:
+    together = sorted((point, *others), key=lambda item: item.kernel)
+    source = _sources(together)
     if not others:
-        return fitted(printable(point.caption), _LABEL_WIDTH, TEXT)
-    if len(others) <= 2:
-        tail = ", ".join(f"#{kernel}" for kernel in sorted(item.kernel for item in (point, *others)))
-    else:
-        tail = f"×{len(others) + 1}"
-    return f"{fitted(printable(point.label), _LABEL_WIDTH, TEXT)} {tail}"
+        return fitted(printable(point.caption), _LABEL_WIDTH, TEXT) + source
+    tail = ", ".join(f"#{item.kernel}" for item in together) if len(together) <= 3 else f"×{len(together)}"
+    return f"{fitted(printable(point.label), _LABEL_WIDTH, TEXT)} {tail}{source}"
+
+
+def _sources(points: Iterable[FigurePoint]) -> str:
+    """Name the files of points, in the order of the points; of more than two say how many."""
+    names = list(dict.fromkeys(point.source for point in points if point.source))
+    if len(names) > 2:
+        return f" in {len(names)} files"
+    return f" in {' and '.join(fitted(name, _SOURCE_WIDTH, TEXT) for name in names)}" if names else ""
 
 
 def _fractions(points: Sequence[FigurePoint]) -> str:

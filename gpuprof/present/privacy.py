@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprof.model.session import Session
+from gpuprof.model.session import Ceiling, CodeLine, Excerpt, KernelProfile, Location, Session, Source
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -22,13 +22,24 @@ _HOME = re.compile(r"(?:[A-Za-z]:)?[/\\]+(?:root|(?:home|Users)[/\\]+[^/\\]+)[/\
 _WINDOWS_HOME = re.compile(r"[A-Za-z]:[/\\]+Users[/\\]+([^/\\:*?\"<>|\r\n]{1,60})(?=[/\\])", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"(?:[A-Za-z]:)?(?:[/\\]+[^\s/\\:;,()'\"<>|*?=&{}\[\]`]+)+[/\\]*")
 _OWNER = re.compile(r"[/\\](?:home|Users)[/\\]+([^\s/\\:;,()'\"<>|*?=&{}\[\]`]+)", re.IGNORECASE)
-_CACHE = re.compile(r"(torchinductor_)\w+")
-_LOGIN = re.compile(r"\b[\w.-]+@[\w.-]+\b")
-_HOSTS = re.compile(
-    r"(--?(?:H|host|hosts|hostname|nodelist|master[-_]addr|rdzv[-_]endpoint)[= ]|"
-    r"\b(?:HOSTNAME|HOST|USER|USERNAME|LOGNAME|MASTER_ADDR|SLURM_\w+)=)[^\s-]\S*"
+_CACHE = re.compile(r"(torchinductor_)(\w+)")
+_LOGIN = re.compile(r"(?:\b[\w.%+-]{1,80}:[^\s/@'\"]{0,200}|\b[\w.-]{1,80})@[\w.-]+\b")
+_VALUE = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"-]\S*)"
+_KEY = r"(?<![\w.-])[\w.-]{0,80}key"
+_GUARDED = r"(?<![\w.-])[\w.-]{0,80}(?:token|secret|passw(?:or)?d|passphrase|credential|api[-_]?key)[\w.-]{0,80}"
+_MASKED = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"((?<=['\"])(?:{_GUARDED}|{_KEY})=)[^'\"]+",  # '--token=two words'
+        rf"((?:{_GUARDED}|{_KEY})=)(?!…)(?:'[^']*'|\"[^\"]*\"|[^\s'\"]\S*)",
+        rf"((?:{_GUARDED}|(?=-){_KEY})\s+){_VALUE}",
+        rf"(\blogin\s+(?:-\S+\s+){{0,9}}){_VALUE}",
+        rf"((?:(?-i:-H)|--?(?:host|hosts|hostname|nodelist|master[-_]addr|rdzv[-_]endpoint))[= ]){_VALUE}",
+        rf"(\b(?:srun|sbatch|salloc)(?:\s+-\S+(?:\s+[^\s-]\S*)?){{0,20}}?\s+-w[= ]?){_VALUE}",
+        rf"(\b(?:HOSTNAME|HOST|USER|USERNAME|LOGNAME|MASTER_ADDR|SLURM_\w+)=){_VALUE}",
+    )
 )
-_SECRET = re.compile(r"([\w-]*(?:token|secret|passw(?:or)?d|credential|api[-_]?key)[\w-]*[= ])[^\s-]\S*", re.IGNORECASE)
+"""What a command line says of hosts and secrets: the first group stays."""
 
 _HOME_PARTS = frozenset({"home", "users"})
 _ROOTS = frozenset({
@@ -38,14 +49,42 @@ _ROOTS = frozenset({
 _NUMBER = re.compile(r"(?:float|int|bool|Dim3|None)(?: \| None)?")
 _FILE_FIELDS = frozenset({"file"})
 _COMMAND_FIELDS = frozenset({"command", "warnings"})
-_COMMON_OWNERS = frozenset({"root", "user", "runner", "ubuntu", "shared", "public", "default", "data"})
+_OWNED: Mapping[type, frozenset[str]] = {
+    Source: frozenset({"file", "command", "warnings"}),
+    Ceiling: frozenset({"source"}),
+    KernelProfile: frozenset({"name", "demangled", "label", "ranges"}),
+    Excerpt: frozenset({"file"}),
+    CodeLine: frozenset({"text"}),
+    Location: frozenset({"file"}),
+}
+"""The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
+_SHORTEST_OWNER = 3
+_NOBODY = frozenset({
+    "root", "user", "users", "runner", "ubuntu", "shared", "public", "default", "data", "admin", "guest", "test",
+    "tester", "build", "builder", "ci", "dev", "devel", "git", "conda", "jenkins", "docker", "nvidia", "gpu", "cuda",
+    "app", "apps", "work", "local", "host", "node", "student", "demo", "main", "centos", "debian", "vscode", "jovyan",
+})  # fmt: skip
+"""Accounts that are no person's."""
+_CODE_WORDS = frozenset({
+    "add", "auto", "block", "bool", "cache", "char", "class", "const", "copy", "cub", "cutlass", "dim", "dot", "double",
+    "exp", "fast", "float", "for", "gemm", "global", "grid", "half", "head", "index", "input", "int", "kernel", "lane",
+    "layer", "list", "load", "local", "log", "long", "loop", "map", "mark", "math", "matrix", "max", "mean", "mem",
+    "min", "model", "mul", "name", "new", "norm", "out", "output", "pow", "python", "ray", "reduce", "scan", "sgemm",
+    "shared", "short", "size", "sort", "source", "sqrt", "std", "step", "store", "sum", "swap", "tensor", "thread",
+    "thrust", "tile", "time", "torch", "train", "triton", "type", "val", "value", "vector", "void", "volta", "warp",
+    "while", "will", "with",
+})  # fmt: skip
+"""Ordinary words of kernels and their code: taking them out for a user of that name would spoil what is shown."""
 
 
 def without_private(session: Session) -> Session:
     """Return the session with files, commands and warnings shortened, and private folders gone from every text."""
-    owners = _owners(session)
-    sources = tuple(_rewritten(source, owners) for source in session.sources)
-    return replace(_rewritten(replace(session, sources=()), frozenset()), sources=sources)
+    return _rewritten(session, _owner_pattern(session))
+
+
+def with_file_names(session: Session) -> Session:
+    """Return the session with the names of its files alone, without their folders; all else stays."""
+    return replace(session, sources=tuple(replace(source, file=file_name(source.file)) for source in session.sources))
 
 
 def without_folders(text: str) -> str:
@@ -67,26 +106,42 @@ def without_home(text: str) -> str:
     return _CACHE.sub(r"\1user", text)
 
 
-def _owners(session: Session) -> frozenset[str]:
-    """Return the user names that home folders of the session give away, for sources to lose them elsewhere too."""
-    texts = [text for source in session.sources for text in (source.file, source.command or "", *source.warnings)]
+def _owner_pattern(session: Session) -> re.Pattern[str] | None:
+    """Return what matches the user names that folders of the session give away; None where there is none.
+
+    Names of fewer than three characters, of no person, and ordinary words of code are left alone.
+    """
+    texts = {text for source in session.sources for text in (source.file, source.command or "", *source.warnings)}
+    for kernel in session.kernels:
+        texts.update(excerpt.file or "" for excerpt in kernel.excerpts)
+        texts.update(finding.location.file or "" for finding in kernel.findings if finding.location is not None)
     found = {name for text in texts for pattern in (_OWNER, _WINDOWS_HOME) for name in pattern.findall(text)}
-    return frozenset(name for name in found if len(name) > 1 and name.lower() not in _COMMON_OWNERS)
+    found |= {name for text in texts for _, name in _CACHE.findall(text)}
+    owners = [
+        re.escape(name)
+        for name in sorted(found, key=len, reverse=True)
+        if len(name) >= _SHORTEST_OWNER and name.lower() not in _NOBODY | _CODE_WORDS
+    ]
+    if not owners:
+        return None
+    return re.compile(rf"(?<![^\W_])(?:{'|'.join(owners)})(?![^\W_])", re.IGNORECASE)
 
 
-def _rewritten(item: Value, owners: frozenset[str]) -> Value:
+def _rewritten(item: Value, owners: re.Pattern[str] | None) -> Value:
     """Rewrite every text below a value; what needs no change stays the same object."""
-    changed = _changed(item, owners, "")
+    changed = _changed(item, owners, type(item), "")
     return item if changed is None else changed  # type: ignore[return-value]
 
 
-def _changed(item: object, owners: frozenset[str], name: str) -> object | None:
-    """Return the rewritten value of a field of that name, or None where it stays as it is."""
+def _changed(item: object, owners: re.Pattern[str] | None, kind: type, name: str) -> object | None:
+    """Return the rewritten value of a field of that name of a record, or None where it stays as it is."""
     if isinstance(item, str):
-        text = _text(item, owners, name)
+        text = _text(item, name)
+        if owners is not None and name in _OWNED.get(kind, ()):
+            text = owners.sub("user", text)
         return text if text != item else None
     if isinstance(item, tuple):
-        changed = [_changed(part, owners, name) for part in item]
+        changed = [_changed(part, owners, kind, name) for part in item]
         if all(part is None for part in changed):
             return None
         return tuple(old if new is None else new for old, new in zip(item, changed, strict=True))
@@ -95,7 +150,7 @@ def _changed(item: object, owners: frozenset[str], name: str) -> object | None:
     changes = {
         part: new
         for part in _fields_with_text(type(item))
-        if (new := _changed(getattr(item, part), owners, part)) is not None
+        if (new := _changed(getattr(item, part), owners, type(item), part)) is not None
     }
     return replace(item, **changes) if changes else None
 
@@ -106,17 +161,15 @@ def _fields_with_text(kind: type[DataclassInstance]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if not _NUMBER.fullmatch(str(field.type)))
 
 
-def _text(text: str, owners: Iterable[str], name: str) -> str:
+def _text(text: str, name: str) -> str:
     if name in _FILE_FIELDS:
-        text = file_name(text)
-    elif name in _COMMAND_FIELDS:
-        text = _SECRET.sub(r"\1…", _HOSTS.sub(r"\1…", _LOGIN.sub("user@host", text)))
-        text = without_folders(text)
-    else:
-        text = without_home(text)
-    for owner in owners:
-        text = re.sub(rf"(?<![^\W_]){re.escape(owner)}(?![^\W_])", "user", text)
-    return text
+        return file_name(text)
+    if name not in _COMMAND_FIELDS:
+        return without_home(text)
+    text = _LOGIN.sub("user@host", text)
+    for pattern in _MASKED:
+        text = pattern.sub(r"\1…", text)
+    return without_folders(text)
 
 
 def _last_part(match: re.Match[str]) -> str:

@@ -96,8 +96,9 @@ def _titles(figure: RooflineFigure) -> dict[str, str]:
 def _point_title(point: FigurePoint) -> str:
     intensity = format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B")
     share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
+    source = f" in {point.source}" if point.source else ""
     return (
-        f"{shortened(point.label, _TITLE_LENGTH)} #{point.kernel}: {words.path_name(point.path)} "
+        f"{shortened(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {words.path_name(point.path)} "
         f"{format_si(point.flop_per_s, words.work_unit(point.path))} at {intensity} of "
         f"{words.LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of its roof "
         f"{point.ceiling.replace('-', ' ')} ({point.bound} side){share}"

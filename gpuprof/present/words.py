@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from gpuprof.model.session import Device, KernelProfile, RooflinePoint, Session, Source, Throughput, Work
-from gpuprof.model.summary import main_point, main_stall, nearest_limit
+from gpuprof.model.run import run_of
+from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
+from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"
-_MOST_OF_THE_TIME = 0.9
+NO_ROOF = "no roof known"
 _NEARLY_ALL = 0.995
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
@@ -64,15 +65,48 @@ def roof_text(kernel: KernelProfile) -> str:
     """Write the fraction of the at-clock DRAM roofline.
 
     "int 25 %" for a kernel without floating-point work, "≥ 3.0 %" where tensor work was not collected, so that the
-    kernel may be closer to its roof, and "no FLOP" where all work was counted and there was none.
+    kernel may be closer to its roof, "no FLOP" or "no traffic" where it was counted and there was none, and "no roof
+    known" where work and traffic were collected and the GPU's rates are not known.
     """
-    point = main_point(kernel)
-    unknown = [what for entry in kernel.missing for what in entry.what.split(", ") if what.startswith("work.")]
+    point, unknown = main_point(kernel), [path for path in missing_work(kernel) if path != "int32"]
     if point is not None:
-        prefix = "int " if point.path == "int32" else "≥ " if any("tensor" in what for what in unknown) else ""
+        prefix = "int " if point.path == "int32" else "≥ " if any("tensor" in path for path in unknown) else ""
         return prefix + format_percent(point.fraction_of_roof)
-    done = any(work.flop or work.flop_per_s for work in kernel.work)
-    return "no FLOP" if kernel.work and not done and not unknown else NOT_COLLECTED
+    done = [work for work in kernel.work if work.flop or work.flop_per_s]
+    if kernel.work and not done and not unknown:
+        return "no FLOP"
+    rates = [moved.bytes_per_s for moved in kernel.traffic if moved.level == "dram" and moved.bytes_per_s is not None]
+    if not rates or not any(work.flop_per_s for work in done):
+        return NOT_COLLECTED
+    return NO_ROOF if any(rates) else "no traffic"
+
+
+def missing_work(kernel: KernelProfile) -> tuple[str, ...]:
+    """Return the compute paths whose work is among what is missing for a kernel."""
+    whats = (what for gap in kernel.missing for what in gap.what.split(", "))
+    return tuple(what.removeprefix("work.") for what in whats if what.startswith("work."))
+
+
+def remedy(kernel: KernelProfile, what: str) -> str:
+    """Say what would collect a quantity that a kernel lacks."""
+    return next((gap.how for gap in kernel.missing if what in gap.what.split(", ")), "collect with ncu --set full")
+
+
+def work_of(paths: Iterable[str]) -> str:
+    """Write whose work is meant: "FP64, FP32 and tensor work". Tensor paths are told as one."""
+    names = list(dict.fromkeys("tensor" if path.startswith("tensor.") else path_name(path) for path in paths))
+    return f"{', '.join(names[:-1])} and {names[-1]} work" if len(names) > 1 else f"{''.join(names)} work"
+
+
+def occupancy_text(occupancy: Occupancy) -> str:
+    """Write achieved and theoretical occupancy, and what limits the latter."""
+    known = occupancy.achieved is not None
+    achieved = f"{percent(occupancy.achieved)} achieved" if known else f"achieved {NOT_COLLECTED}"
+    theoretical = f"{percent(occupancy.theoretical)} theoretical"
+    if occupancy.theoretical is None:
+        return f"{achieved}, theoretical not known"
+    text = f"{achieved} of {theoretical}" if known else f"{theoretical}, {achieved}"
+    return ", ".join(part for part in (text, limited_by(occupancy)) if part)
 
 
 def work_text(work: Work) -> str:
@@ -104,9 +138,12 @@ def _intensity(point: RooflinePoint) -> str:
 
 
 def dims(size: tuple[int, int, int] | None) -> str:
-    """Write a grid or block without trailing ones: (65535, 1, 1) → "65535", (32, 24, 1) → "32×24"."""
+    """Write a grid or block without trailing ones: (65535, 1, 1) → "65535", (32, 24, 1) → "32×24".
+
+    Where the shape is missing, the number of blocks may still be known.
+    """
     if size is None:
-        return NOT_COLLECTED
+        return f"shape {NOT_COLLECTED}"
     kept = size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
     return "×".join(str(value) for value in kept)
 
@@ -132,28 +169,32 @@ def source_text(source: Source) -> str:
 
 def verdict(session: Session) -> str:
     """Write how few kernels take most of the profiled time, in one sentence and without a diagnosis."""
-    where = _where(session.devices)
-    launches = sum(kernel.launches for kernel in session.kernels)
-    times: dict[str, float] = {}
-    for kernel in session.kernels:
-        if kernel.time_total_s is not None:
-            times[kernel.label] = times.get(kernel.label, 0.0) + kernel.time_total_s
-    total_s = sum(times.values())
-    if not session.kernels:
+    where, run = _where(session.devices), run_of(session)
+    if not run.launches:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
-    if total_s <= 0:
-        return f"{count(launches, 'profiled launch', 'es')} on {where}; durations were not collected."
-    ranked, covered, needed = sorted(times.values(), reverse=True), 0.0, 0
-    while covered < _MOST_OF_THE_TIME * total_s:
-        covered, needed = covered + ranked[needed], needed + 1
-    share = _share_text(covered / total_s, whole=needed == len(ranked))
-    subject = f"{needed} of {len(ranked)} kernels" if needed < len(ranked) else count(needed, "kernel")
-    verb = "takes" if needed == 1 else "take"
-    timed = sum(kernel.launches for kernel in session.kernels if kernel.time_total_s is not None)
-    in_launches = f" profiled in {count(timed, 'launch', 'es')}" if timed != len(ranked) else ""
-    untimed = f" {count(launches - timed, 'more launch', 'es')} without a duration." if timed < launches else ""
-    time = f"{format_si(total_s, 's')} of {'GPU time' if in_launches else 'profiled GPU time'}{in_launches}"
+    if run.time_s <= 0:
+        return f"{count(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
+    whole = run.main_kernels == run.kernels
+    share = _share_text(run.main_time_s / run.time_s, whole=whole)
+    subject = count(run.kernels, "kernel") if whole else f"{run.main_kernels} of {run.kernels} kernels"
+    verb = "takes" if run.main_kernels == 1 else "take"
+    timed = run.timed_launches
+    shapes = f" ({count(run.timed_shapes, 'launch shape')})" if run.kernels < run.timed_shapes < timed else ""
+    in_launches = f" profiled in {count(timed, 'launch', 'es')}{shapes}" if timed != run.kernels else ""
+    without = run.launches - timed
+    untimed = f" {count(without, 'more launch', 'es')} without a duration." if without else ""
+    time = f"{format_si(run.time_s, 's')} of {'GPU time' if in_launches else 'profiled GPU time'}{in_launches}"
     return f"{subject} {verb} {share} of {time} on {where}.{untimed}"
+
+
+def row_noun(kernels: Sequence[KernelProfile]) -> tuple[str, str]:
+    """Return what one of these entries is called, with the ending of its plural: a kernel only where no name repeats.
+
+    Where names repeat, an entry is a launch, or all launches of a kernel in one shape.
+    """
+    if len({kernel.label for kernel in kernels}) == len(kernels):
+        return "kernel", "s"
+    return ("launch", "es") if all(kernel.launches == 1 for kernel in kernels) else ("launch shape", "s")
 
 
 def _share_text(share: float, *, whole: bool) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuprof.errors import InputError
 from gpuprof.model.report import Report
 from gpuprof.model.session import Session
-from gpuprof.read.identify import UTF16_MARKS, identify, text_kind
+from gpuprof.read.identify import UTF16_MARKS, identify, refuse_json, text_kind
 
 STDIN = "-"
 
@@ -62,6 +62,7 @@ def _read_text(data: bytes, name: str, kind: str) -> Report | Session:
         from gpuprof.read.session_json import read_session
 
         return read_session(text, name)
+    refuse_json(text, name)
     from gpuprof.read.ncu_csv import read_ncu_csv
 
     return read_ncu_csv(text, name, hashlib.sha256(data).hexdigest())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import zlib
 from pathlib import Path
 
 from gpuprof.errors import InputError
@@ -11,6 +14,12 @@ from gpuprof.read.session_html import looks_like_page
 _HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How text starts that Windows PowerShell has redirected into a file."""
+_GZIP = b"\x1f\x8b"
+_LARGEST_HEAD = 2**20
+_TRACE = re.compile(
+    rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
+)
+"""How traces of PyTorch and Chrome start: an object with these fields, or a list of events with their phase."""
 _EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {name} --page raw --csv > report.csv"
 
 
@@ -45,7 +54,9 @@ def _by_content(path: Path, head: bytes) -> str:
         )
     if head.startswith(b"SQLite format 3\0"):
         raise InputError(f"{path} is an SQLite database; gpuprof does not read timelines yet")
-    if head.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+    if head.startswith(_GZIP):
+        refuse_trace(_unzipped(head), str(path))
+    if head.startswith((_GZIP, b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
         raise InputError(f"{path} is a compressed archive", "unpack it first, then name the report inside")
     if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
         raise InputError(f"{path} is not a report: it does not start with NVR", "copy it again, in binary mode")
@@ -58,10 +69,41 @@ def text_kind(head: bytes, name: str) -> str:
         head = head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
     if looks_like_page(head):
         return "page"
+    refuse_trace(head, name)
     if b"\0" in head:
         raise InputError(f"{name} is binary data that gpuprof does not know", _known())
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     return "session" if start == b"{" else "csv"
+
+
+def refuse_trace(head: bytes, name: str) -> None:
+    """Raise InputError if a text that begins so is a trace of PyTorch or Chrome."""
+    if _TRACE.match(head.removeprefix(b"\xef\xbb\xbf")):
+        raise trace_error(name)
+
+
+def trace_error(name: str) -> InputError:
+    """Return the error for a trace of PyTorch or Chrome."""
+    return InputError(f"{name} is a trace of PyTorch or Chrome; gpuprof does not read timelines yet")
+
+
+def refuse_json(text: str, name: str) -> None:
+    """Raise InputError if a text that is no object is JSON all the same: a list, which no session and no CSV is."""
+    if not text.lstrip().startswith("["):
+        return
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    raise InputError(f"{name} is JSON, but not a gpuprof session: it is a list", _known())
+
+
+def _unzipped(head: bytes) -> bytes:
+    """Return what the start of a gzip file holds, as far as it can be unpacked."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, _LARGEST_HEAD)
+    except zlib.error:
+        return b""
 
 
 def _known() -> str:

@@ -205,6 +205,7 @@ def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: S
         block = block or recorded_block
         grid = grid or _grid_in_blocks(recorded_grid, block, _integer(metrics, "launch__grid_size"))
     name = _clean(action.name(action.NameBase_FUNCTION))
+    mangled = _clean(action.name(action.NameBase_MANGLED)) or name
     return Launch(
         name=name,
         demangled=_clean(action.name(action.NameBase_DEMANGLED)) or name,
@@ -217,7 +218,8 @@ def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: S
         block=block,
         ranges=_nvtx_ranges(action),
         metrics=metrics,
-        details=_NcuDetails(_clean(action.name(action.NameBase_MANGLED)) or name, metrics, file, span, code),
+        details=_NcuDetails(mangled, metrics, file, span, code),
+        mangled=mangled,
     )
 
 

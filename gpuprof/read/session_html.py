@@ -29,6 +29,9 @@ _BLOCK = re.compile(
     rb"<script\b(?=[^<>]{0,200}\bid=[\"']?%b[\"'\s>])[^<>]{0,200}>([A-Za-z0-9+/=\s]*)(</script)?" % DATA_ID.encode(),
     re.IGNORECASE,
 )
+_OURS = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']gpuprof ", re.IGNORECASE)
+_END = re.compile(rb"</html>\s*\Z", re.IGNORECASE)
+_HEAD_BYTES = 4096
 _AGAIN = "name the report that the page was made from, or write the page again: gpuprof report FILE"
 
 
@@ -61,6 +64,8 @@ def _block(data: bytes, file: str) -> bytes:
     if len(data) > _LARGEST_PAGE:
         raise InputError(f"{file} is an HTML page of {len(data)} bytes, too large to be read", _AGAIN)
     blocks = list(_BLOCK.finditer(data))
+    if not blocks and _OURS.search(data, 0, _HEAD_BYTES) and not _END.search(data, max(0, len(data) - _HEAD_BYTES)):
+        raise DamagedInput(f"{file} is damaged: the page is cut off before its session", _AGAIN)
     if not blocks:
         raise InputError(f"{file} is an HTML page that carries no gpuprof session", _AGAIN)
     if len(blocks) > 1:

@@ -7,11 +7,25 @@ import json
 import re
 import types
 import typing
+from collections import Counter
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.session import CONFIDENCES, SCHEMA_VERSION, SEVERITIES, Ceiling, RooflinePoint, Session, Throughput
+from gpuprof.model.session import (
+    CONFIDENCES,
+    SCHEMA_VERSION,
+    SEVERITIES,
+    Ceiling,
+    Finding,
+    KernelProfile,
+    Ranked,
+    RooflinePoint,
+    Run,
+    Session,
+    Throughput,
+)
+from gpuprof.read.identify import trace_error
 
 _LARGEST = 1e30
 """No number of a session comes near it; larger ones would break what is computed from them."""
@@ -21,6 +35,9 @@ _LATEST_S = 253_402_300_799
 _SMALLEST_DRAWN = 1e-30
 _DRAWN = {RooflinePoint: ("intensity", "flop_per_s", "roof_flop_per_s"), Ceiling: ("value",)}
 """Numbers with a place on logarithmic axes."""
+_LARGEST_GAIN = 1 + 1e-9
+"""All of the time, and what adding shares up can round."""
+_GAINS = {Finding: ("gain_kernel", "gain_total"), Ranked: ("gain_total",)}
 _ORIGINS = ("rated", "at-clock", "measured")
 _CHOICES = {
     "level": ("l1", "l2", "dram"),
@@ -32,7 +49,7 @@ _CHOICES = {
     "language": ("source", "sass"),
 }
 _CHOICES_OF: dict[type, dict[str, tuple[str, ...]]] = {Throughput: {"unit": ("sm", "memory", "dram", "l2", "l1")}}
-_WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters", "rule"))
+_WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters", "rule", "weight"))
 _WORD = re.compile(r"[A-Za-z0-9_. -]{1,60}")
 
 
@@ -42,6 +59,8 @@ def read_session(text: str, file: str) -> Session:
         data = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise DamagedInput(f"{file} is not valid JSON: {error}") from error
+    if isinstance(data, dict) and "traceEvents" in data:
+        raise trace_error(file)
     if not isinstance(data, dict) or "schema_version" not in data:
         raise InputError(f"{file} is JSON, but not a gpuprof session: it has no schema_version")
     version = data["schema_version"]
@@ -55,6 +74,9 @@ def read_session(text: str, file: str) -> Session:
     session = _build(Session, data, file, "session")
     assert isinstance(session, Session)
     _check_references(session, file)
+    _check_ranking(session, file)
+    if session.run is not None:
+        _check_run(session.run, session.kernels, file)
     return session
 
 
@@ -66,9 +88,39 @@ def _check_references(session: Session, file: str) -> None:
     for source in session.sources:
         if source.created_s is not None and not 0 <= source.created_s <= _LATEST_S:
             raise DamagedInput(f"{file} is damaged: created_s is {source.created_s}")
+    numbers: set[int] = set()
     for kernel in session.kernels:
         if not 0 <= kernel.device < len(session.devices) or not 0 <= kernel.source < len(session.sources):
             raise DamagedInput(f"{file} is damaged: kernel {kernel.id} names a device or source that is not there")
+        if kernel.id in numbers:
+            raise DamagedInput(f"{file} is damaged: two kernels have the number {kernel.id}")
+        if kernel.launches < 1:
+            raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has {kernel.launches} launches")
+        numbers.add(kernel.id)
+
+
+def _check_ranking(session: Session, file: str) -> None:
+    """Refuse a ranking of other findings than the kernels have: each counts but those with nothing to gain."""
+    ranked = Counter((one.kernel, one.rule, one.gain_total) for one in session.ranking)
+    found = Counter(
+        (kernel.id, finding.rule, finding.gain_total)
+        for kernel in session.kernels
+        for finding in kernel.findings
+        if finding.severity != "info"
+    )
+    for kernel, rule, _ in found - ranked:
+        raise DamagedInput(f"{file} is damaged: its ranking lacks the finding {rule} of kernel {kernel}")
+    for kernel, rule, _ in ranked - found:
+        raise DamagedInput(f"{file} is damaged: its ranking has a finding {rule} that kernel {kernel} has not")
+
+
+def _check_run(run: Run, kernels: tuple[KernelProfile, ...], file: str) -> None:
+    """Refuse totals of a run that contradict each other, or that are less than the kernels of the session."""
+    launches = sum(kernel.launches for kernel in kernels)
+    shapes = run.kernels <= run.timed_shapes <= run.timed_launches
+    counts = 0 <= run.main_kernels <= run.kernels and shapes and run.timed_launches <= run.launches >= launches
+    if not counts or run.main_time_s > run.time_s or (run.time_s > 0) != (run.main_kernels > 0):
+        raise DamagedInput(f"{file} is damaged: the totals of its run contradict each other or its kernels")
 
 
 def _build(kind: Any, value: Any, file: str, where: str) -> Any:
@@ -145,4 +197,7 @@ def _build_record(kind: type, value: Any, file: str, where: str) -> Any:
     for name in _DRAWN.get(kind, ()):
         if not arguments[name] > _SMALLEST_DRAWN:
             raise DamagedInput(f"{file} is damaged: {where}.{name} is {arguments[name]!r}")
+    for name in _GAINS.get(kind, ()):
+        if (arguments[name] or 0.0) > _LARGEST_GAIN:
+            raise DamagedInput(f"{file} is damaged: {where}.{name} is {arguments[name]!r}, more than all of the time")
     return kind(**arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from gpuprof.model.run import narrowed
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time
 from gpuprof.present import words
@@ -16,6 +17,7 @@ from gpuprof.present.page.kernels import KernelRow, kernel_row
 from gpuprof.present.page.parts import Chart, Fact, Table, label
 from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
+from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -67,6 +69,7 @@ def build_page(whole: Session, choice: Choice) -> Page:
     in_table, with_section = {kernel.id for kernel in shown}, {kernel.id for kernel in detailed}
     links = {kernel.id: f"#row-{kernel.id}" for kernel in kernels if kernel.id in in_table}
     names = [printable(source.file) for source in session.sources]
+    plural = "".join(words.row_noun(kernels))
     page = Page(
         title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
         verdict=printable(words.verdict(whole)),
@@ -75,10 +78,10 @@ def build_page(whole: Session, choice: Choice) -> Page:
         priorities=priority_lines(session),
         charts=tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
-        rows=tuple(kernel_row(kernel, with_section) for kernel in shown),
+        rows=tuple(kernel_row(kernel, with_section, source_name(session, kernel)) for kernel in shown),
         rows_left_out=_left_out(kernels, in_table, "The table stops here"),
         sections=tuple(kernel_section(session, kernel, choice.ceiling) for kernel in detailed),
-        sections_left_out=_left_out(kernels, with_section, "Sections are given for the kernels with most time"),
+        sections_left_out=_left_out(kernels, with_section, f"Sections are given for the {plural} with most time"),
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
         ceilings=ceiling_table(session),
@@ -97,22 +100,18 @@ def _diagnosis(session: Session) -> str:
 
 
 def chosen(session: Session, kernels: Collection[int] | None) -> Session:
-    """Return the session with these kernels only, in its ranking too."""
+    """Return the session with these kernels only."""
     if kernels is None:
         return session
-    return replace(
-        session,
-        kernels=tuple(kernel for kernel in session.kernels if kernel.id in kernels),
-        ranking=tuple(item for item in session.ranking if item.kernel in kernels),
-    )
+    return narrowed(session, (kernel for kernel in session.kernels if kernel.id in kernels))
 
 
 def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: str) -> str | None:
     rest = [kernel for kernel in kernels if kernel.id not in shown]
     if not rest:
         return None
-    launches = sum(kernel.launches for kernel in rest)
+    noun, launches = words.row_noun(kernels), sum(kernel.launches for kernel in rest)
     in_launches = f" in {words.count(launches, 'launch', 'es')}" if launches != len(rest) else ""
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
-    return f"{what}; {words.count(len(rest), 'kernel')} more{in_launches}{of_time}."
+    return f"{what}; {words.count(len(rest), *noun)} more{in_launches}{of_time}."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time
+from gpuprof.present import words
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.page.parts import Chart
 from gpuprof.present.text import printable
@@ -26,9 +27,11 @@ def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[i
         if not mine and session.kernels:
             continue
         drawn = replace(session, kernels=tuple(mine[:_MOST_POINTS]))
-        chart = _chart(overview(drawn, device.id, level, ceiling), "Roofline of all kernels", links)
+        label = "Roofline of all kernels" + (f", GPU {device.id}" if len(session.devices) > 1 else "")
+        chart = _chart(overview(drawn, device.id, level, ceiling), label, links)
         if len(mine) > _MOST_POINTS:
-            note = f"Drawn are the {_MOST_POINTS} kernels with most time of {len(mine)}."
+            plural = "".join(words.row_noun(mine))
+            note = f"Drawn are the {_MOST_POINTS} {plural} with most time of {len(mine)}."
             chart = replace(chart, notes=(*chart.notes, note))
         yield chart
 

@@ -56,7 +56,7 @@ def code_tables(kernel: KernelProfile) -> Iterator[CodeTable]:
             for line, text in zip(excerpt.lines, texts, strict=True)
         )
         is_sass = excerpt.language == "sass"
-        yield CodeTable(_title(excerpt), excerpt.weight, "Address" if is_sass else "Line", lines)
+        yield CodeTable(_title(excerpt), printable(excerpt.weight), "Address" if is_sass else "Line", lines)
 
 
 def code_places(kernel: KernelProfile) -> Mapping[tuple[str | None, int], str]:

@@ -7,16 +7,12 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from gpuprof.model.session import Session
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from gpuprof.present.json_out import plain
 
 _LINE = 160
-_DIGITS = 6
 _MANY_KERNELS = 1000
 _THOROUGH, _FAST = 6, 1
 
@@ -28,10 +24,7 @@ class _Compressor(Protocol):
 
 
 def packed_session(session: Session) -> str:
-    """Return a session as lines of base64; the same session gives the same text.
-
-    Numbers keep six significant digits, whole ones all: the rest is noise that does not compress.
-    """
+    """Return a session as lines of base64; the same session gives the same text, and no digit is lost."""
     compressor = _compressor(len(session.kernels))
     packed = b"".join([*(compressor.compress(piece.encode("ascii")) for piece in _pieces(session)), compressor.flush()])
     text = base64.b64encode(packed).decode("ascii")
@@ -62,20 +55,4 @@ def _pieces(session: Session) -> Iterator[str]:
 
 
 def _dumped(value: object) -> str:
-    return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
-
-
-def _plain(value: object) -> object:
-    """Turn dataclasses into dictionaries, tuples into lists, and round numbers, all in one go: there are millions."""
-    if isinstance(value, float):
-        return value if value.is_integer() else float(f"{value:.{_DIGITS}g}")
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (str, int)):
-        return value
-    return {name: _plain(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
-
-
-@cache
-def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))

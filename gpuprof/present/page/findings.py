@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
 from gpuprof.present.finding_words import (
     CONFIDENCE_WORDS,
+    Priority,
+    at_most,
     evidence_bar,
     fix_first,
+    found_in,
     gain_text,
     location_text,
-    run_gain_text,
     value_text,
 )
 from gpuprof.present.page.parts import Bar, Label, identifier, label, percent_number
+from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 
 
@@ -28,6 +31,8 @@ class PriorityLine:
     rule: str
     kernel: Label
     kernel_id: int
+    file: str
+    shapes: str
     gain: Bar
     of: str
     confidence: str
@@ -65,7 +70,7 @@ class Card:
 
 def priority_lines(session: Session) -> tuple[PriorityLine, ...]:
     """Return the findings to look at first, over all kernels of a session."""
-    return tuple(_priority_line(item.kernel, item.finding) for item in fix_first(session))
+    return tuple(_priority_line(item, source_name(session, item.kernel)) for item in fix_first(session))
 
 
 def priority_kernels(session: Session) -> frozenset[int]:
@@ -108,19 +113,21 @@ def rule_name(rule: str) -> str:
     return rule.replace("-", " ").replace("_", " ")
 
 
-def _priority_line(kernel: KernelProfile, finding: Finding) -> PriorityLine:
-    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
+def _priority_line(item: Priority, file: str) -> PriorityLine:
+    kernel, finding = item.kernel, item.finding
     return PriorityLine(
         href=f"#{card_id(kernel.id, finding.rule)}",
         headline=printable(finding.headline),
         rule=rule_name(finding.rule),
         kernel=label(kernel.label),
         kernel_id=kernel.id,
-        gain=Bar(run_gain_text(finding), percent_number(gain) if gain is not None else None),
+        file=file,
+        shapes=found_in(item),
+        gain=Bar(at_most(item.gain), percent_number(item.gain) if item.gain is not None else None),
         of="of the run"
-        if finding.gain_total is not None
+        if item.gain_total is not None
         else "of the kernel"
-        if gain is not None
+        if item.gain is not None
         else "gain not known",
         confidence=finding.confidence,
         certainty=CONFIDENCE_WORDS[finding.confidence],

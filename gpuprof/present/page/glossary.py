@@ -30,6 +30,8 @@ _TERMS = (
     Term("warp", "32 threads that run the same instruction together."),
     Term("occupancy", "Warps resident on an SM as a fraction of the most it can hold. Theoretical: what the launch "
          "allows. Achieved: the average while the kernel ran.", r"occupancy"),
+    Term("launch shape", "Grid, block and ranges of a launch. The launches of a kernel that have them in common, on "
+         "one GPU and in one report, are one row; a launch of unknown shape is a row of its own."),
     Term("wave", "As many blocks as the GPU holds at once. A grid of 1.1 waves takes about as long as one of 2.",
          r"\bwaves?\b"),
     Term("issue slot", "A scheduler's chance to issue one instruction, once a cycle. An idle slot is lost.",

@@ -40,6 +40,7 @@ class KernelRow:
 
     id: int
     label: Label
+    file: str
     has_section: bool
     launches: Amount
     time: Amount
@@ -53,13 +54,17 @@ class KernelRow:
     finding: FirstFinding | None
 
 
-def kernel_row(kernel: KernelProfile, with_section: Collection[int]) -> KernelRow:
-    """Return the row of a kernel; `with_section` are the numbers of those that have a section of their own."""
+def kernel_row(kernel: KernelProfile, with_section: Collection[int], file: str) -> KernelRow:
+    """Return the row of a kernel; `with_section` are the numbers of those that have a section of their own.
+
+    `file` is the short name of its file, empty where all kernels are of one.
+    """
     point, limit, stall = main_point(kernel), nearest_limit(kernel), main_stall(kernel)
     has_section = kernel.id in with_section
     return KernelRow(
         id=kernel.id,
         label=label(kernel.label),
+        file=file,
         has_section=has_section,
         launches=Amount(words.count(kernel.launches, "", "").strip(), str(kernel.launches)),
         time=Amount(words.duration(kernel.time_total_s), _order(kernel.time_total_s)),

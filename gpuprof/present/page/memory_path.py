@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuprof.model.session import KernelProfile, Traffic
 from gpuprof.present import words
+from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
-_BOX_WIDTH, _GAP = 104.0, 148.0
+_BOX_WIDTH, _GAP = 116.0, 132.0
 _MIDDLE = 60.0
 _WIDEST, _NARROWEST = 34.0, 2.0
 _HEAD_LENGTH, _HEAD_OVERHANG = 10.0, 6.0
 _LEVELS = ("l1", "l2", "dram")
+_COUNTER = "__"
+"""Part of the name of every counter, and of no word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The arrow between two boxes: its outline (None: not collected), and the texts above and below it."""
+    """The arrow between two boxes: its outline (None: not collected), the texts above and below it, and "estimated"."""
 
     level: str
     outline: str | None
@@ -38,16 +41,18 @@ class Stream:
     middle: str
     above: str
     below: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """The whole drawing, and what it says for those who cannot see it."""
+    """The whole drawing, what it says for those who cannot see it, and what its widths and figures count."""
 
     stations: tuple[Station, ...]
     streams: tuple[Stream, ...]
     description: str
     widths: str
+    counted: str
 
 
 def memory_path(kernel: KernelProfile) -> MemoryPath | None:
@@ -56,16 +61,43 @@ def memory_path(kernel: KernelProfile) -> MemoryPath | None:
     if not traffic:
         return None
     by_rate = any(moved.bytes is None for moved in traffic.values())
-    amounts = [_amount(traffic.get(level), by_rate=by_rate) for level in _LEVELS]
-    largest = max((amount for amount in amounts if amount is not None), default=0.0)
+    amounts = {level: _amount(moved, by_rate=by_rate) for level, moved in traffic.items()}
+    known = {level: amount for level, amount in amounts.items() if amount is not None}
+    if len(known) == 1:
+        fractions, widths = _fraction_of_peak(kernel, *known)
+    else:
+        largest = max(known.values(), default=0.0)
+        fractions = {level: amount / largest if largest else 0.0 for level, amount in known.items()}
+        widths = f"Width of an arrow: {'bytes per second' if by_rate else 'bytes moved'}, both ways together."
     streams = tuple(
-        _stream(index, level, traffic.get(level), amount / largest if amount is not None and largest else amount)
-        for index, (level, amount) in enumerate(zip(_LEVELS, amounts, strict=True))
+        _stream(index, level, traffic.get(level), fractions.get(level)) for index, level in enumerate(_LEVELS)
     )
     stations = tuple(_station(index, level, kernel, traffic.get(level)) for index, level in enumerate(("sm", *_LEVELS)))
+    counted = "; ".join(_counted(traffic))
     return MemoryPath(
-        stations, streams, _description(stations, streams), "bytes per second" if by_rate else "bytes moved"
+        stations, streams, _description(stations, streams), widths, f"Counted {counted}." if counted else ""
     )
+
+
+def _fraction_of_peak(kernel: KernelProfile, level: str) -> tuple[dict[str, float], str]:
+    """Return the width of the only arrow that there is: nothing but the peak can be held against it."""
+    busy = _busy(kernel, level)
+    if busy is None:
+        return {level: 0.0}, "Width of the arrow: not to scale; no other level was collected to compare it with."
+    return {level: min(1.0, busy)}, f"Width of the arrow: how busy {words.UNIT_NAMES[level]} is."
+
+
+def _busy(kernel: KernelProfile, level: str) -> float | None:
+    return next((unit.fraction for unit in kernel.throughput if unit.unit == level), None)
+
+
+def _counted(traffic: Mapping[str, Traffic]) -> Iterator[str]:
+    """Yield what a level's figures count, in words, where its counters name more or less than all of its traffic."""
+    for level in _LEVELS:
+        if level in traffic:
+            said = ", ".join(part for part in traffic[level].definition.split(": ") if _COUNTER not in part)
+            if said:
+                yield f"at {words.LEVEL_NAMES[level]}: {printable(said)}"
 
 
 def _amount(moved: Traffic | None, *, by_rate: bool) -> float | None:
@@ -76,12 +108,12 @@ def _amount(moved: Traffic | None, *, by_rate: bool) -> float | None:
 
 def _station(index: int, level: str, kernel: KernelProfile, moved: Traffic | None) -> Station:
     left = index * (_BOX_WIDTH + _GAP)
-    busy = next((unit for unit in kernel.throughput if unit.unit == level), None)
-    lines = [f"{format_percent(busy.fraction)} of peak"] if busy is not None else []
+    busy = _busy(kernel, level)
+    lines = [f"{format_percent(busy)} of peak"] if busy is not None else []
     if moved is not None and moved.hit_rate is not None:
         lines.insert(0, f"hit rate {format_percent(moved.hit_rate)}")
     elif level in ("l1", "l2"):
-        lines.insert(0, "hits not collected")
+        lines.insert(0, "no hit rate")
     return Station(level, words.UNIT_NAMES[level], _number(left), _number(left + _BOX_WIDTH / 2), tuple(lines))
 
 
@@ -101,6 +133,7 @@ def _stream(index: int, level: str, moved: Traffic | None, fraction: float | Non
         middle=_number((start + end) / 2),
         above=above if above or below else words.NOT_COLLECTED,
         below=below,
+        mark="estimated" if moved is not None and moved.basis == "estimated" else "",
     )
 
 
@@ -119,7 +152,7 @@ def _outline(start: float, end: float, fraction: float) -> str:
 def _description(stations: Sequence[Station], streams: Sequence[Stream]) -> str:
     parts = []
     for index, stream in enumerate(streams):
-        amount = ", ".join(text for text in (stream.above, stream.below) if text)
+        amount = ", ".join(text for text in (stream.above, stream.below, stream.mark) if text)
         parts.append(f"{stations[index].name} to {stations[index + 1].name}: {amount}")
     parts += [f"{station.name}: {', '.join(station.lines)}" for station in stations if station.lines]
     return "; ".join(parts)

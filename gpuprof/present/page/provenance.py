@@ -11,6 +11,9 @@ from gpuprof.present.page.parts import Fact, Table
 from gpuprof.present.text import printable
 from gpuprof.units import format_si
 
+_VECTOR_PATHS = ("fp64", "fp32", "fp16")
+"""Work counts as collected with one of these: that no tensor instruction ran tells nothing of the others."""
+
 
 def header_facts(session: Session) -> Iterator[Fact]:
     """Yield what a reader must know before any number: the GPU, what was recorded and how."""
@@ -89,14 +92,14 @@ def _throttling(kernels: Sequence[KernelProfile]) -> str:
     if not known:
         return "not recorded"
     count = sum(bool(kernel.throttled) for kernel in known)
-    return f"{words.count(count, 'kernel')} of {len(known)}" if count else "no"
+    return f"{count} of {words.count(len(known), *words.row_noun(known))}" if count else "no"
 
 
 def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
     """Split what a report can hold into what any kernel has and what none has."""
     has = {
         "durations": any(kernel.duration_s is not None for kernel in kernels),
-        "work": any(kernel.work for kernel in kernels),
+        "work": any(work.path in _VECTOR_PATHS for kernel in kernels for work in kernel.work),
     }
     for level, name in words.LEVEL_NAMES.items():
         has[f"{name} traffic"] = any(moved.level == level for kernel in kernels for moved in kernel.traffic)
@@ -104,4 +107,15 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
     has["occupancy"] = any(kernel.occupancy.achieved is not None for kernel in kernels)
     has["warp states"] = any(kernel.stalls for kernel in kernels)
     has["code"] = any(kernel.excerpts for kernel in kernels)
-    return [name for name, found in has.items() if found], [name for name, found in has.items() if not found]
+    without = [name for name, found in has.items() if not found and name != "work"]
+    return [name for name, found in has.items() if found], [*_missing_work(kernels, known=has["work"]), *without]
+
+
+def _missing_work(kernels: Sequence[KernelProfile], *, known: bool) -> Iterator[str]:
+    """Yield the work that no kernel has, with what would collect it."""
+    nowhere = set.intersection(*(set(words.missing_work(kernel)) for kernel in kernels))
+    paths = [path for path in words.missing_work(kernels[0]) if path in nowhere]
+    if paths:
+        yield f"{words.work_of(paths)} ({printable(words.remedy(kernels[0], f'work.{paths[0]}'))})"
+    elif not known:
+        yield "work"

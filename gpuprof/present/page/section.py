@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuprof.model.session import KernelProfile, Occupancy, Pipe, Scheduler, Session, Throughput
-from gpuprof.model.summary import limited_by
+from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
 from gpuprof.present import words
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
@@ -14,6 +13,7 @@ from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, Fact, Label, bar, label
 from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
+from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
@@ -65,7 +65,7 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
         id=kernel.id,
         label=label(kernel.label),
         full_name=name if name != printable(kernel.label) or label(kernel.label).whole else None,
-        facts=tuple(_facts(kernel)),
+        facts=(*_file_facts(session, kernel), *_facts(kernel)),
         chart=kernel_chart(session, kernel, ceiling),
         points=tuple(_point_rows(kernel, ceiling)),
         memory=memory_path(kernel),
@@ -83,6 +83,13 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
     )
 
 
+def _file_facts(session: Session, kernel: KernelProfile) -> Iterator[Fact]:
+    """Name the kernel's file where there are several, with its number among them."""
+    if len(session.sources) > 1:
+        file = file_name(session.sources[kernel.source].file)
+        yield Fact("File", f"{printable(file)} ({kernel.source + 1} of {len(session.sources)})")
+
+
 def _facts(kernel: KernelProfile) -> Iterator[Fact]:
     share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     if kernel.launches == 1:
@@ -90,7 +97,7 @@ def _facts(kernel: KernelProfile) -> Iterator[Fact]:
     else:
         yield Fact("Launches", words.count(kernel.launches, "launch", "es"))
         yield Fact("Time in all", words.duration(kernel.time_total_s) + share)
-        yield Fact("Duration", words.duration(kernel.duration_s) + _spread_text(kernel))
+        yield Fact("Duration", _typical_duration(kernel))
     if kernel.ranges:
         yield Fact("Ranges", printable(" / ".join(kernel.ranges)))
     waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
@@ -102,21 +109,18 @@ def _facts(kernel: KernelProfile) -> Iterator[Fact]:
     yield Fact("Shared memory per block", format_binary(shared) if shared is not None else words.NOT_COLLECTED)
     clock = format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else words.NOT_COLLECTED
     yield Fact("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
-    yield Fact("Occupancy", _occupancy_text(kernel.occupancy))
+    yield Fact("Occupancy", words.occupancy_text(kernel.occupancy))
 
 
-def _spread_text(kernel: KernelProfile) -> str:
-    spread = kernel.duration_percentiles_s
-    if spread is None or spread.min == spread.max:
-        return " each"
-    return f" median, {format_si(spread.min, 's')} to {format_si(spread.max, 's')}, p95 {format_si(spread.p95, 's')}"
-
-
-def _occupancy_text(occupancy: Occupancy) -> str:
-    if occupancy.achieved is None and occupancy.theoretical is None:
+def _typical_duration(kernel: KernelProfile) -> str:
+    """Write how long a launch of a group takes, and how much that differs."""
+    if kernel.duration_s is None:
         return words.NOT_COLLECTED
-    achieved = f"{words.percent(occupancy.achieved)} achieved, {words.percent(occupancy.theoretical)} theoretical"
-    return ", ".join(part for part in (achieved, limited_by(occupancy)) if part)
+    text, spread = words.duration(kernel.duration_s), kernel.duration_percentiles_s
+    if spread is None or spread.min == spread.max:
+        return f"{text} each"
+    between = f"{format_si(spread.min, 's')} to {format_si(spread.max, 's')}"
+    return f"{text} median, {between}, p95 {format_si(spread.p95, 's')}"
 
 
 def _issue_text(scheduler: Scheduler) -> str:

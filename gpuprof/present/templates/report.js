@@ -47,7 +47,7 @@
     const count = document.getElementById("filter-count");
     const texts = rows.map((row) =>
       [row.textContent, ...[...row.querySelectorAll("[title]")].map((item) => item.title)].join(" ").toLowerCase());
-    input.addEventListener("input", () => {
+    const filter = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       rows.forEach((row, index) => {
@@ -55,7 +55,16 @@
         shown += row.hidden ? 0 : 1;
       });
       count.textContent = words.length ? `${shown} of ${rows.length}` : "";
-    });
+    };
+    input.addEventListener("input", filter);
+    for (const point of document.querySelectorAll("a[data-kernel]")) {
+      point.addEventListener("click", () => {
+        if (!document.getElementById(`row-${point.dataset.kernel}`)?.hidden) return;
+        input.value = "";
+        filter();
+        count.textContent = "Filter cleared";
+      });
+    }
     document.getElementById("filter-box").hidden = false;
   };
 
@@ -131,6 +140,21 @@
     }
   };
 
+  // A region that does not scroll needs neither a stop of the Tab key nor a place among the landmarks.
+  const markWhatScrolls = () => {
+    const boxes = [...document.querySelectorAll(".scroll")];
+    const labels = new Map(boxes.map((box) => [box, box.getAttribute("aria-label")]));
+    const toggle = (box) => {
+      const scrolls = box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
+      for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", labels.get(box)]]) {
+        if (scrolls) box.setAttribute(name, value);
+        else box.removeAttribute(name);
+      }
+    };
+    const watch = new ResizeObserver((entries) => { for (const { target } of entries) toggle(target); });
+    for (const box of boxes) watch.observe(box);
+  };
+
   const openForPrint = () => {
     let opened = [];
     addEventListener("beforeprint", () => {
@@ -146,5 +170,6 @@
     if (document.querySelector("a[data-kernel]")) joinPointsWithRows();
   }
   addCopyButtons();
+  markWhatScrolls();
   openForPrint();
 })();

@@ -1,0 +1,41 @@
+"""`gpuprof doctor`: everything that collecting needs, checked, with the fix for what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+
+@click.command("doctor")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+def command(form: str) -> int:
+    """Check what profiling needs: driver, GPU, ncu, permission to read counters, other tools, folders, packages.
+
+    Ends with 3 where something stands in the way of profiling. Reading reports needs none of it.
+    """
+    from gpuprof.collect.doctor import PROBLEM, examine
+    from gpuprof.present.text import printable
+
+    checks = examine(os.environ)
+    problems = [check for check in checks if check.state == PROBLEM]
+    if form == "json":
+        click.echo(json.dumps({"checks": [check._asdict() for check in checks]}, allow_nan=False))
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            click.echo(printable(f"{check.state:7}  {check.name:{width}}  {check.found}"))
+            if check.fix:
+                click.echo(printable(f"{'':7}  {'':{width}}  fix: {check.fix}"))
+        click.echo(
+            f"{len(problems)} of {len(checks)} checks found a problem" if problems else "nothing stands in the way"
+        )
+    return 3 if problems else 0

@@ -1,0 +1,266 @@
+"""What `run` and `roofline` share: options on how a program is profiled, and the way from the survey to a session."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprof.cli.options import refuse_overwrite
+from gpuprof.errors import EnvironmentProblem, ProgramFailed, UsageError
+
+if TYPE_CHECKING:
+    from gpuprof.api import HardwareFinder
+    from gpuprof.collect.run import Collector, Request
+    from gpuprof.hardware.specs import ArchSpec
+    from gpuprof.model.session import Session
+
+SESSION_FILE = "session.json"
+_INTERRUPTED = 130
+_DRY_ARCH = "sm_90"
+
+
+@dataclass(frozen=True, slots=True)
+class Profiling:
+    """The options that `profiling_options` adds, by their names."""
+
+    ranges: tuple[str, ...]
+    coverage: float
+    samples: int
+    launch_skip: int
+    launch_count: int | None
+    survey: Path | None
+    peers: bool
+    counters: str
+    ncu: str | None
+    clock_control: str
+    cache_control: str
+    replay: str
+    graphs: str
+    timeout: float | None
+    plan_only: bool
+    dry_run: bool
+    arch: str | None
+
+
+_OPTIONS = (
+    click.option("--set", "counters", type=click.Choice(["roofline", "diagnose", "full"]), default="diagnose",
+                 show_default=True, help="What to count."),
+    click.option("--range", "ranges", multiple=True, metavar="NVTX", help="Profile only inside this NVTX range."),
+    click.option("--coverage", type=click.FloatRange(0, 100, min_open=True), default=95, show_default=True,
+                 metavar="PERCENT", help="Profile the kernels that take this share of the GPU's time."),
+    click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True,
+                 help="Profile so many launches of each."),
+    click.option("--launch-skip", type=click.IntRange(min=0), default=0, help="Skip launches. Makes no survey."),
+    click.option("--launch-count", type=click.IntRange(min=1), help="Profile so many launches. Makes no survey."),
+    click.option("--survey", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.ncu-rep",
+                 help="Plan by this report instead of a first run."),
+    click.option("--peers", is_flag=True, help="Also kernels that wait for another rank, such as NCCL's."),
+    click.option("--plan-only", is_flag=True, help="Stop after the survey, with the plan."),
+    click.option("--dry-run", is_flag=True, help="Print the commands and run none."),
+    click.option("--arch", metavar="sm_XX", help=f"Take the counters of this chip. Default of --dry-run: {_DRY_ARCH}."),
+    click.option("--ncu", metavar="PATH", help="This ncu instead of the newest that the driver supports."),
+    click.option("--clock-control", type=click.Choice(["none", "base"]), default="none", show_default=True,
+                 help="Whether ncu locks the clocks."),
+    click.option("--cache-control", type=click.Choice(["all", "none"]), default="all", show_default=True,
+                 help="Whether ncu empties the caches before each pass."),
+    click.option("--replay", type=click.Choice(["kernel", "application"]), default="kernel", show_default=True,
+                 help="What is repeated for each pass."),
+    click.option("--graphs", type=click.Choice(["node", "graph"]), default="node", show_default=True,
+                 help="CUDA graphs: each kernel, or the graph as one."),
+    click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+                 help="End each run of the program after this time."),
+)  # fmt: skip
+
+
+def profiling_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options on how a program is profiled; the command gets them as one value, `profiling`."""
+
+    @wraps(function)
+    def command(**values: object) -> object:
+        taken = {field.name: values.pop(field.name) for field in fields(Profiling)}
+        return function(profiling=Profiling(**taken), **values)  # type: ignore[arg-type]
+
+    wrapped: Callable[..., object] = command
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def request_for(program: tuple[str, ...], folder: Path, kernel: str | None, options: Profiling) -> Request:
+    """Return what is asked for. Raises UsageError if there is no such program, or --kernel is no expression."""
+    from gpuprof.collect.run import Request
+
+    try:
+        re.compile(kernel or "")
+    except re.error as error:
+        raise UsageError(f"--kernel {kernel!r} is no regular expression: {error}") from error
+    return Request(
+        program=_runnable(program, check=not options.dry_run),
+        folder=folder,
+        counters=options.counters,
+        coverage=options.coverage / 100,
+        samples=options.samples,
+        kernel=kernel,
+        ranges=options.ranges,
+        launch_skip=options.launch_skip,
+        launch_count=options.launch_count,
+        peers=options.peers,
+        survey=options.survey,
+        clock_control=options.clock_control,
+        cache_control=options.cache_control,
+        replay_mode=options.replay,
+        graphs=options.graphs,
+        timeout_s=options.timeout,
+    )
+
+
+def folder_name(program: tuple[str, ...]) -> str:
+    """Return the folder for a program's results: "gpuprof-train" for `python train.py`."""
+    scripts = [word for word in program if word.endswith(".py")]
+    name = Path(scripts[0]).stem if scripts else Path(program[0]).name
+    return "gpuprof-" + (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run")
+
+
+class ProfiledProgram:
+    """A program under ncu, as the options say: its dry run, or its session with the code to end with."""
+
+    def __init__(self, request: Request, options: Profiling, spec: str | None) -> None:
+        self.request, self._options, self._spec = request, options, spec
+        self._collector: Collector | None = None
+
+    def print_commands(self) -> None:
+        """Print the command lines, each on a line of its own, and nothing else."""
+        from gpuprof.collect.command import shell_line
+
+        collector = _collector(self.request, Path(self._options.ncu or shutil.which("ncu") or "ncu"))
+        plan = None
+        click.echo(shell_line(["mkdir", "-p", str(self.request.folder)]))
+        if self.request.survey is not None:
+            plan = collector.plan(collector.survey())
+        elif not self.request.selects_launches:
+            click.echo(collector.survey_command().shell())
+        click.echo(collector.profile_command(_arch(self._options.arch or _DRY_ARCH), plan).shell())
+
+    def session(self, outputs: Iterable[Path], *, force: bool) -> Session | None:
+        """Profile the program and return the diagnosed session; None where only the plan was wanted.
+
+        `outputs` are the files that the caller will write; none of them, and no report, is replaced without `force`.
+        """
+        from gpuprof.api import HardwareFinder
+        from gpuprof.collect.installation import choose_ncu
+        from gpuprof.collect.run import PROFILE_FILE, SURVEY_FILE
+
+        finder, folder = HardwareFinder(self._spec), self.request.folder
+        reports = [folder / name for name in (SURVEY_FILE, PROFILE_FILE)]
+        inputs = [str(self.request.survey)] if self.request.survey is not None else []
+        refuse_overwrite([*reports, *outputs], inputs, force=force)
+        chosen = choose_ncu(os.environ, self._options.ncu)
+        made = not folder.exists()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make {folder}: {error.strerror}", "choose another place with -o") from error
+        self._collector = _collector(self.request, chosen.path)
+        tell(f"ncu: {chosen}")
+        try:
+            return _profiled(self._collector, finder, self._options)
+        except BaseException:
+            if made and not any(folder.iterdir()):
+                folder.rmdir()
+            raise
+
+    def exit_code(self) -> int:
+        """Return the code to end with once the result is shown. Raises ProgramFailed if the program did."""
+        assert self._collector is not None
+        result = self._collector.result
+        if result.stopped_by == "interrupt":
+            return _INTERRUPTED
+        if result.program_code or result.stopped_by is not None:
+            what = result.remarks[-1] if result.remarks else "the program failed"
+            raise ProgramFailed(what, f"what was recorded before is shown; logs are in {self.request.folder}")
+        return 0
+
+
+def _collector(request: Request, ncu: Path) -> Collector:
+    from gpuprof.collect.run import Collector
+    from gpuprof.read.ncu_rep import read_ncu_rep
+
+    return Collector(request, ncu, os.environ, read_ncu_rep, tell)
+
+
+def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) -> Session | None:
+    from gpuprof import __version__
+    from gpuprof.diagnose.diagnose import diagnose
+    from gpuprof.model.analyse import analyse
+    from gpuprof.model.surveyed import joined
+    from gpuprof.present.plan_text import plan_lines
+
+    named = _arch(options.arch) if options.arch is not None else None
+    if collector.request.selects_launches:
+        profile = collector.profile(named or _arch_here(), None)
+        return diagnose(analyse([profile], finder, __version__, one_of_a_kind=True))
+    survey = collector.survey()
+    plan = collector.plan(survey)
+    for line in plan_lines(plan):
+        click.echo(line, err=not options.plan_only)
+    if options.plan_only:
+        return None
+    if collector.result.stopped_by is not None:
+        # The survey was cut short: its times are all there is.
+        return diagnose(analyse([survey], finder, __version__, one_of_a_kind=True))
+    profile = collector.profile(named or finder(survey.devices[0]).arch, plan)
+    return diagnose(joined(analyse([profile, survey], finder, __version__, one_of_a_kind=True), survey=1))
+
+
+def tell(text: str) -> None:
+    """Say something on stderr."""
+    from gpuprof.present.text import printable
+
+    click.echo(printable(text), err=True)
+
+
+def _runnable(program: tuple[str, ...], *, check: bool) -> tuple[str, ...]:
+    """Return the words that run a program; a script or `-m MODULE` runs under the Python that is first on PATH.
+
+    Raises UsageError if there is no such program.
+    """
+    words = program
+    if program[0] == "-m" or (program[0].endswith(".py") and not os.access(program[0], os.X_OK)):
+        words = ("python3" if shutil.which("python3") else "python", *program)
+    place = shutil.which(words[0])
+    missing = words[0] if place is None else next((word for word in words[1:2] if _no_script(word)), None)
+    if missing is not None and check:
+        raise UsageError(f"{missing} is no program that can be run", "look at the words after --")
+    return (place or words[0], *words[1:])
+
+
+def _no_script(word: str) -> bool:
+    return word.endswith(".py") and not Path(word).exists()
+
+
+def _arch(name: str) -> ArchSpec:
+    """Return the architecture of that name. Raises UsageError if there is no spec of it."""
+    from gpuprof.hardware.library import SpecLibrary
+
+    found = SpecLibrary().arch(name)
+    if found is None:
+        raise UsageError(f"no spec describes the architecture {name}", "gpuprof specs list")
+    return found
+
+
+def _arch_here() -> ArchSpec:
+    """Return the architecture of this machine's first GPU. Raises EnvironmentProblem if it is not known."""
+    from gpuprof.collect.machine import gpus_here
+
+    gpus = gpus_here(os.environ)
+    if not gpus:
+        raise EnvironmentProblem("nvidia-smi names no GPU here, so its counters are not known", "add --arch sm_XX")
+    return _arch(gpus[0].arch)

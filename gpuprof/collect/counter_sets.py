@@ -1,0 +1,78 @@
+"""Which metrics a run collects: those that the model and the rules read, by the names that the architecture has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpuprof.diagnose.case import stall_metric
+from gpuprof.diagnose.registry import RULES
+from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, Link
+
+TIME = "gpu__time_duration.sum"
+LAUNCH = (
+    "launch__grid_size", "launch__block_size", "launch__registers_per_thread",
+    "launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic",
+    "launch__shared_mem_per_block_driver", "launch__shared_mem_config_size",
+    "launch__waves_per_multiprocessor", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
+    "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",
+)  # fmt: skip
+"""Attributes of a launch: they cost no pass."""
+_OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct")
+_CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
+_ROOFLINE = ("duration", "sm-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
+_OPCODE_LINKS = ("thread-opcodes", "tensor-opcodes")
+_SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
+"""Where warps wait, by instruction: one pass, and findings name a line."""
+_SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
+
+
+class CounterSet(NamedTuple):
+    """What `ncu` is told to collect: metrics, one of its own sets beside them, and whether code comes along."""
+
+    name: str
+    purpose: str
+    sections: tuple[str, ...] = ()
+    stock_set: str | None = None
+    source: bool = False
+
+
+SETS = {
+    "roofline": CounterSet("roofline", "rooflines of all paths at three levels, speed of light"),
+    "diagnose": CounterSet(
+        "diagnose", "the same with occupancy, stalls by line and the evidence of every rule", source=True,
+    ),
+    "full": CounterSet(
+        "full", "the same with samples and counters of every source line, and all that ncu's full set has",
+        sections=("SourceCounters",), stock_set="full", source=True,
+    ),
+}  # fmt: skip
+DEFAULT = "diagnose"
+
+
+def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the metrics of a set on an architecture, each once, without those that this GPU refused.
+
+    Raises KeyError for a set that does not exist.
+    """
+    counters = SETS[name]
+    wanted = [TIME, *_CYCLES, *LAUNCH, *_SLICES, *_quantities(arch, all_of_them=counters.name != "roofline")]
+    if counters.name != "roofline":
+        wanted += [*_OCCUPANCY, *(stall_metric(reason, "counter") for reason in arch.stalls)]
+        wanted += [*(metric for rule in RULES for metric in rule.metrics), *_SAMPLES]
+    refused = set(without)
+    return tuple(metric for metric in dict.fromkeys(wanted) if metric not in refused)
+
+
+def _quantities(arch: ArchSpec, *, all_of_them: bool) -> Iterator[str]:
+    """Yield the metrics of the first way to each quantity; tensor work also by opcodes where no counter tells it."""
+    for quantity, chain in arch.counters.items():
+        if all_of_them or quantity.startswith(_ROOFLINE):
+            yield from _metrics(chain[0])
+
+
+def _metrics(link: Link) -> Iterator[str]:
+    if link.how in _OPCODE_LINKS:
+        yield WARP_OPCODES
+    else:
+        yield from (metric for metric, _ in link.terms)

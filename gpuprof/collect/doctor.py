@@ -1,0 +1,187 @@
+"""Everything that collecting needs, checked: what is found, whether it is good, and what to type where it is not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.collect.failures import PERMISSION_FIX
+from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_ncu, find_ncu
+from gpuprof.collect.machine import Gpu, Machine, gpus_here, version_text
+from gpuprof.errors import EnvironmentProblem
+
+OK, PROBLEM, UNKNOWN = "ok", "problem", "unknown"
+_ADMIN_CAPABILITY = 21
+"""CAP_SYS_ADMIN's bit (linux/capability.h)."""
+_PACKAGES = {
+    "ncu-report": "reading .ncu-rep files needs it: pip install ncu-report",
+    "nvidia-ml-py": "",
+    "nvtx": "",
+    "torch": "",
+    "cupy-cuda13x": "",
+    "cupy-cuda12x": "",
+}
+"""Python packages, and what is lost without them where that is a problem."""
+
+
+class Check(NamedTuple):
+    """One thing that was looked at. `state` is ok, problem or unknown; `fix` says what to type, if anything."""
+
+    name: str
+    state: str
+    found: str
+    fix: str = ""
+
+
+class Here(NamedTuple):
+    """What the checks look at."""
+
+    machine: Machine
+    environ: Mapping[str, str]
+    gpus: tuple[Gpu, ...]
+    ncus: tuple[Ncu, ...]
+
+
+def examine(environ: Mapping[str, str], machine: Machine | None = None) -> list[Check]:
+    """Run every check, in the order in which they explain one another."""
+    machine = machine or Machine()
+    here = Here(machine, environ, gpus_here(environ), find_ncu(environ, machine))
+    return [check for look in _CHECKS for check in look(here)]
+
+
+def _driver(here: Here) -> Iterator[Check]:
+    version = here.machine.driver()
+    if version is not None:
+        yield Check("driver", OK, f"NVIDIA {version}")
+    elif here.gpus:
+        yield Check("driver", OK, f"NVIDIA {here.gpus[0].driver}, by nvidia-smi")
+    else:
+        fix = "use a machine with an NVIDIA GPU and its driver; in a container: docker run --gpus all"
+        yield Check("driver", PROBLEM, "no NVIDIA driver is loaded; reports can be read without one", fix)
+
+
+def _gpus(here: Here) -> Iterator[Check]:
+    for gpu in here.gpus:
+        yield Check("GPU", OK, f"{gpu.name}, compute capability {gpu.compute_capability}")
+        if gpu.mig:
+            found = "MIG is on: units that instances share have no counters, and clocks cannot be locked"
+            yield Check("MIG", PROBLEM, found, "expect missing L2 and DRAM counters; or nvidia-smi -mig 0 as root")
+        if gpu.persistence is False:
+            found = "persistence mode is off: the driver is loaded for each run, which takes seconds"
+            yield Check("persistence", PROBLEM, found, "sudo nvidia-smi -pm 1")
+        if re.search(r"\bGRID\b|\bvGPU\b|-\d+[ABCQ]$", gpu.name):
+            yield Check("vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", "the host must allow profiling of this vGPU")
+    if not here.gpus:
+        yield Check(
+            "GPU", UNKNOWN, "nvidia-smi names none", "" if here.machine.driver_version() is None else "nvidia-smi -L"
+        )
+
+
+def _ncu(here: Here) -> Iterator[Check]:
+    try:
+        chosen = choose_ncu(here.environ, machine=here.machine)
+    except EnvironmentProblem as error:
+        yield Check("ncu", PROBLEM, error.message, error.hint or INSTALL_HINT)
+        return
+    yield Check("ncu", OK, str(chosen))
+    driver = here.machine.driver_version()
+    for ncu in here.ncus:
+        if not ncu.supported:
+            yield Check("ncu", UNKNOWN, f"{ncu}: older than {version_text(OLDEST)}, not used")
+        elif not ncu.suits(driver):
+            fix = "" if chosen.suits(driver) else f"install driver {ncu.oldest_driver} or newer, or an older ncu"
+            state = UNKNOWN if chosen.suits(driver) else PROBLEM
+            yield Check("ncu", state, f"{ncu}: needs driver {ncu.oldest_driver} or newer", fix)
+        elif ncu != chosen:
+            yield Check("ncu", OK, f"{ncu}: also here")
+
+
+def _permission(here: Here) -> Iterator[Check]:
+    restricted = here.machine.counters_need_admin()
+    if restricted is None:
+        yield Check("counters", UNKNOWN, "the driver does not say who may read the GPU's counters")
+    elif not restricted:
+        yield Check("counters", OK, "every user may read the GPU's counters")
+    elif _is_admin(here.machine):
+        yield Check("counters", OK, "only the administrator may read the GPU's counters, which this user is")
+    else:
+        yield Check("counters", PROBLEM, "only the administrator may read the GPU's counters", PERMISSION_FIX)
+
+
+def _is_admin(machine: Machine) -> bool:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", machine.text("/proc/self/status") or "", re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> _ADMIN_CAPABILITY & 1)
+
+
+def _other_tools(here: Here) -> Iterator[Check]:
+    running = set(_processes(here.machine))
+    if running & {"nv-hostengine", "dcgm-exporter"}:
+        yield Check(
+            "other profilers",
+            PROBLEM,
+            "DCGM runs here: it may hold the GPU's counters",
+            "dcgmi profile --pause before, dcgmi profile --resume after",
+        )
+    if running & {"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"} or "CUDA_MPS_PIPE_DIRECTORY" in here.environ:
+        fix = "stop it: echo quit | nvidia-cuda-mps-control"
+        yield Check("MPS", PROBLEM, "the multi-process service runs: what ncu measures under it is not defined", fix)
+    for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
+        if here.environ.get(name):
+            found = f"{name} is set to {here.environ[name]}; gpuprof run leaves it out"
+            yield Check("injection", OK, found)
+
+
+def _processes(machine: Machine) -> Iterator[str]:
+    for path in machine.path("/proc").glob("[0-9]*/comm"):
+        name = machine.text(f"/proc/{path.parent.name}/comm")
+        if name:
+            yield name.strip()
+
+
+def _surroundings(here: Here) -> Iterator[Check]:
+    if "microsoft" in (here.machine.text("/proc/version") or "").lower():
+        yield Check("WSL", UNKNOWN, "Windows Subsystem for Linux: counters need leave in the NVIDIA control panel")
+    inside = here.machine.path("/.dockerenv").exists() or here.machine.path("/run/.containerenv").exists()
+    if inside and not _is_admin(here.machine):
+        fix = "docker run --cap-add=SYS_ADMIN, if the driver keeps counters to the administrator"
+        yield Check("container", UNKNOWN, "a container without CAP_SYS_ADMIN", fix)
+    for name, place in (("temporary folder", Path(tempfile.gettempdir())), ("home folder", _home(here.environ))):
+        yield _writable(name, place)
+    lock = Path(tempfile.gettempdir()) / "nsight-compute-lock"
+    if lock.exists() and not os.access(lock, os.W_OK):
+        fix = f"remove it if no ncu runs, or set TMPDIR to a folder of your own: {lock}"
+        yield Check("lock file", PROBLEM, "ncu's lock file belongs to another user", fix)
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
+def _writable(name: str, place: Path) -> Check:
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return Check(name, OK, f"{place} can be written")
+    except OSError as error:
+        variable = "HOME" if name.startswith("home") else "TMPDIR"
+        return Check(name, PROBLEM, f"{place} cannot be written: {error.strerror}", f"set {variable} to another folder")
+
+
+def _packages(_: Here) -> Iterator[Check]:
+    yield Check("Python", OK, f"{version_text(sys.version_info[:3])}, {sys.executable}")
+    for name, needed in _PACKAGES.items():
+        try:
+            yield Check("package", OK, f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            if needed:
+                yield Check("package", PROBLEM, f"{name} is not installed", needed)
+
+
+_CHECKS: tuple[Callable[[Here], Iterator[Check]], ...] = (
+    _driver, _gpus, _ncu, _permission, _other_tools, _surroundings, _packages,
+)  # fmt: skip

@@ -1,0 +1,140 @@
+"""Finds Nsight Compute's `ncu` on this machine and chooses the one that suits the driver."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.collect.machine import Machine, version_text
+from gpuprof.errors import EnvironmentProblem
+
+OLDEST = (2023, 1)
+"""The oldest release that the command lines of this package are written for."""
+
+_CUDA_BY_RELEASE = (((2025, 3), 13), ((2022, 4), 12), ((2020, 1), 11))
+"""First release of Nsight Compute that came with a CUDA version (developer.nvidia.com/nsight-compute-history)."""
+_DRIVER_BY_CUDA = {13: 580, 12: 525, 11: 450}
+"""Oldest driver branch of a CUDA version (CUDA toolkit release notes, minor version compatibility)."""
+
+_FOLDERS = (
+    ("usr/local", "cuda*/bin/ncu"),
+    ("usr/local", "NVIDIA-Nsight-Compute*/ncu"),
+    ("opt/nvidia/nsight-compute", "*/ncu"),
+    ("opt/nvidia", "nsight-compute*/ncu"),
+    ("usr/lib/nsight-compute", "ncu"),
+)
+_VERSION = re.compile(r"^Version (\d+(?:\.\d+)+)", re.MULTILINE)
+_PATIENCE_S = 10.0
+INSTALL_HINT = (
+    "install Nsight Compute (part of the CUDA toolkit; developer.nvidia.com/nsight-compute), or name it with --ncu PATH"
+)
+
+
+class Ncu(NamedTuple):
+    """An `ncu` that answers, its version, and where it was found: --ncu, PATH, CUDA_HOME or a folder."""
+
+    path: Path
+    version: tuple[int, ...]
+    origin: str
+
+    @property
+    def supported(self) -> bool:
+        """Tell whether this package's command lines are written for it."""
+        return self.version >= OLDEST
+
+    def suits(self, driver: tuple[int, ...] | None) -> bool:
+        """Tell whether the driver is new enough for the CUDA version that this release came with."""
+        return driver is None or driver[0] >= self.oldest_driver
+
+    @property
+    def oldest_driver(self) -> int:
+        """Return the oldest driver branch that this release supports."""
+        cuda = next((cuda for first, cuda in _CUDA_BY_RELEASE if self.version >= first), 11)
+        return _DRIVER_BY_CUDA[cuda]
+
+    def __str__(self) -> str:
+        return f"{self.path} (version {version_text(self.version)}, from {self.origin})"
+
+
+def find_ncu(environ: Mapping[str, str], machine: Machine | None = None) -> tuple[Ncu, ...]:
+    """Return every `ncu` on PATH, in CUDA_HOME and in the folders of installers, newest first, each once."""
+    found: dict[str, Ncu] = {}
+    for path, origin in _candidates(environ, machine or Machine()):
+        real = os.path.realpath(path)
+        if real not in found and os.access(path, os.X_OK) and path.is_file():
+            version = ncu_version(path)
+            if version is not None:
+                found[real] = Ncu(path, version, origin)
+    return tuple(sorted(found.values(), key=lambda ncu: ncu.version, reverse=True))
+
+
+def choose_ncu(environ: Mapping[str, str], named: str | None = None, machine: Machine | None = None) -> Ncu:
+    """Return the ncu that was named, else the newest that the driver supports.
+
+    Raises EnvironmentProblem if there is none, if it does not answer, or if it is older than OLDEST.
+    """
+    machine = machine or Machine()
+    if named is not None:
+        return _checked(_named(named, environ))
+    found = find_ncu(environ, machine)
+    if not found:
+        raise EnvironmentProblem("Nsight Compute's ncu was not found on this machine", INSTALL_HINT)
+    driver = machine.driver_version()
+    return _checked(next((ncu for ncu in found if ncu.suits(driver)), found[-1]))
+
+
+def _named(name: str, environ: Mapping[str, str]) -> Ncu:
+    place = shutil.which(name, path=environ.get("PATH", ""))
+    if place is None and Path(name).is_dir():
+        place = shutil.which("ncu", path=name)
+    if place is None:
+        raise EnvironmentProblem(f"--ncu {name} is no program that can be run", INSTALL_HINT)
+    version = ncu_version(Path(place))
+    if version is None:
+        raise EnvironmentProblem(f"{place} does not say that it is Nsight Compute", f"try {place} --version")
+    return Ncu(Path(place), version, "--ncu")
+
+
+def _checked(ncu: Ncu) -> Ncu:
+    if not ncu.supported:
+        raise EnvironmentProblem(
+            f"{ncu.path} is Nsight Compute {version_text(ncu.version)}; {version_text(OLDEST)} or newer is needed",
+            INSTALL_HINT,
+        )
+    return ncu
+
+
+def _candidates(environ: Mapping[str, str], machine: Machine) -> Iterator[tuple[Path, str]]:
+    for folder in filter(None, environ.get("PATH", "").split(os.pathsep)):
+        yield Path(folder) / "ncu", "PATH"
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if environ.get(name):
+            yield Path(environ[name]) / "bin" / "ncu", name
+    for folder, pattern in _FOLDERS:
+        for path in sorted(machine.path(folder).glob(pattern), reverse=True):
+            yield path, f"/{folder}"
+
+
+def ncu_version(path: Path) -> tuple[int, ...] | None:
+    """Ask a program for its version; None if it is not Nsight Compute or does not answer in ten seconds."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = done.stdout.decode(errors="replace")
+    found = _VERSION.search(text)
+    if done.returncode != 0 or found is None or "Nsight Compute" not in text:
+        return None
+    return tuple(map(int, found[1].split(".")))
+
+
+def described(found: Sequence[Ncu]) -> str:
+    """List what was found, one a line."""
+    return "\n".join(str(ncu) for ncu in found)

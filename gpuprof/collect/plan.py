@@ -1,0 +1,168 @@
+"""Which launches to profile: the kernels that take most of the time, each once it has settled.
+
+Launches are chosen by their invocation number, which ncu counts for each kernel name, grid, block and shared size. One
+run of ncu takes all chosen kernels at the same few numbers, so few distinct numbers mean few surplus launches.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpuprof.collect.command import Filters
+from gpuprof.model.report import Dim3
+
+COVERAGE = 0.95
+_SETTLED = 0.5
+"""From this part of a kernel's launches on, warm-up and autotuning are taken to be over."""
+_PEER = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem|rccl", re.IGNORECASE)
+"""Kernels that wait for another rank: profiled alone, they never end."""
+
+
+class Seen(NamedTuple):
+    """A launch of the survey, in the order in which ncu saw it. `name` is mangled, `demangled` is for people."""
+
+    name: str
+    demangled: str
+    grid: Dim3
+    block: Dim3
+    duration_s: float | None
+
+
+class Shape(NamedTuple):
+    """What equal launches share."""
+
+    name: str
+    grid: Dim3
+    block: Dim3
+
+
+class Planned(NamedTuple):
+    """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled."""
+
+    shape: Shape
+    demangled: str
+    durations: tuple[float | None, ...]
+    invocations: tuple[int, ...]
+
+    @property
+    def launches(self) -> int:
+        """Return how often the survey saw it."""
+        return len(self.durations)
+
+    @property
+    def time_s(self) -> float:
+        """Return the time of all its launches whose time is known."""
+        return sum(duration for duration in self.durations if duration is not None)
+
+
+class Plan(NamedTuple):
+    """The kernels to profile, longest first, and those left out because they wait for a peer.
+
+    `time_s` is that of all launches of the survey, `profiled` how many launches one run of ncu takes.
+    """
+
+    kernels: tuple[Planned, ...]
+    peers: tuple[Planned, ...]
+    time_s: float
+    seen: int
+    profiled: int
+
+    @property
+    def coverage(self) -> float | None:
+        """Return the planned kernels' share of the time; None where the survey has no times."""
+        return sum(kernel.time_s for kernel in self.kernels) / self.time_s if self.time_s else None
+
+    def filters(self) -> Filters:
+        """Return what makes ncu profile the planned launches, and few others."""
+        names = sorted({re.escape(kernel.shape.name) for kernel in self.kernels})
+        numbers = sorted({number for kernel in self.kernels for number in kernel.invocations})
+        either = "|".join(map(str, numbers))
+        return Filters(kernel_id=f"::regex:^({'|'.join(names)})$:^({either})$")
+
+
+def make_plan(
+    launches: Sequence[Seen],
+    *,
+    coverage: float = COVERAGE,
+    samples: int = 1,
+    pattern: re.Pattern[str] | None = None,
+    peers: bool = False,
+) -> Plan:
+    """Plan the kernels that cover a share of the time, each at `samples` settled launches.
+
+    `pattern` limits it to kernels whose demangled name has it; `peers` takes kernels that wait for another rank too.
+    """
+    shapes = _shapes(launches)
+    wanted = [kernel for kernel in shapes if pattern is None or pattern.search(kernel.demangled)]
+    waiting = [] if peers else [kernel for kernel in wanted if _PEER.search(kernel.demangled)]
+    chosen = _covering([kernel for kernel in wanted if kernel not in waiting], coverage)
+    numbers = _common_numbers([kernel.launches for kernel in chosen], samples)
+    kernels = tuple(kernel._replace(invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
+    time_s = sum(launch.duration_s or 0.0 for launch in launches)
+    return Plan(kernels, tuple(waiting), time_s, len(launches), _profiled(kernels, shapes))
+
+
+def _shapes(launches: Iterable[Seen]) -> list[Planned]:
+    """Return the kernels by shape, those with most time first; without times in the order of their first launch."""
+    found: dict[Shape, list[Seen]] = {}
+    for launch in launches:
+        found.setdefault(Shape(launch.name, launch.grid, launch.block), []).append(launch)
+    kernels = [
+        Planned(shape, ones[0].demangled, tuple(one.duration_s for one in ones), ()) for shape, ones in found.items()
+    ]
+    return sorted(kernels, key=lambda kernel: -kernel.time_s)
+
+
+def _covering(kernels: Sequence[Planned], coverage: float) -> list[Planned]:
+    """Return the first kernels that reach the share of the time of all; all of them where no time is known."""
+    total = sum(kernel.time_s for kernel in kernels)
+    if not total:
+        return list(kernels)
+    taken, covered = [], 0.0
+    for kernel in kernels:
+        if covered >= coverage * total * (1 - 1e-9):
+            break
+        taken.append(kernel)
+        covered += kernel.time_s
+    return taken
+
+
+def _common_numbers(counts: Sequence[int], samples: int) -> list[tuple[int, ...]]:
+    """Choose the invocations of each kernel, with as few distinct numbers over all as their settled parts allow.
+
+    Each sample is an interval of invocations; the fewest points that meet all intervals are found from their ends.
+    """
+    intervals = [
+        (first, last, kernel) for kernel, count in enumerate(counts) for first, last in _settled(count, samples)
+    ]
+    chosen: list[list[int]] = [[] for _ in counts]
+    point = 0
+    for first, last, kernel in sorted(intervals, key=lambda interval: interval[1]):
+        if first > point:
+            point = last
+        chosen[kernel].append(point)
+    return [tuple(dict.fromkeys(numbers)) for numbers in chosen]
+
+
+def _settled(count: int, samples: int) -> list[tuple[int, int]]:
+    """Split the settled part of a kernel's invocations, which count from 1, into as many parts as samples."""
+    start = math.floor(count * _SETTLED) + 1
+    parts = min(samples, count - start + 1)
+    size = count - start + 1
+    return [(start + size * part // parts, start + size * (part + 1) // parts - 1) for part in range(parts)]
+
+
+def _profiled(kernels: Sequence[Planned], shapes: Sequence[Planned]) -> int:
+    """Count the launches that the filters let through: all shapes of a planned name, at every planned number."""
+    names = {kernel.shape.name for kernel in kernels}
+    numbers = {number for kernel in kernels for number in kernel.invocations}
+    return sum(sum(number <= shape.launches for number in numbers) for shape in shapes if shape.shape.name in names)
+
+
+def not_seen_again(plan: Plan, launches: Iterable[Seen]) -> tuple[Planned, ...]:
+    """Return the planned kernels that a profile does not have: the program launched them otherwise the second time."""
+    came = {Shape(launch.name, launch.grid, launch.block) for launch in launches}
+    return tuple(kernel for kernel in plan.kernels if kernel.shape not in came)

@@ -1,0 +1,282 @@
+"""Profiles a program: survey, plan, collection, each a run of it under ncu, and what goes wrong put right once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gpuprof.collect.command import Filters, NcuCommand
+from gpuprof.collect.counter_sets import DEFAULT, SETS, TIME, metrics_of
+from gpuprof.collect.failures import Failure, failures_in, unknown_failure
+from gpuprof.collect.plan import COVERAGE, Plan, make_plan, not_seen_again
+from gpuprof.collect.process import Ended, run
+from gpuprof.collect.progress import Progress
+from gpuprof.collect.survey import seen_in
+from gpuprof.errors import DamagedInput, GpuprofError, ProgramFailed
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.report import Report
+
+SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
+SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
+PROGRAM_LOG = "program.log"
+
+_MOST_REMEDIES = 3
+_HARMLESS = ("program-failed", "no-kernels")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for. `program` is a command and its words; `folder` takes all that is written."""
+
+    program: tuple[str, ...]
+    folder: Path
+    counters: str = DEFAULT
+    coverage: float = COVERAGE
+    samples: int = 1
+    kernel: str | None = None
+    ranges: tuple[str, ...] = ()
+    launch_skip: int = 0
+    launch_count: int | None = None
+    peers: bool = False
+    survey: Path | None = None
+    clock_control: str = "none"
+    cache_control: str = "all"
+    replay_mode: str = "kernel"
+    targets: str = "all"
+    graphs: str = "node"
+    timeout_s: float | None = None
+
+    @property
+    def selects_launches(self) -> bool:
+        """Tell whether the user has chosen launches by number, so that no survey is needed."""
+        return self.launch_skip > 0 or self.launch_count is not None
+
+
+@dataclass
+class Collected:
+    """What a run brought: reports as read, the plan, the commands as executed, and remarks for the user."""
+
+    profile: Report | None = None
+    survey: Report | None = None
+    plan: Plan | None = None
+    commands: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    passes: tuple[int, ...] = ()
+    program_code: int | None = None
+    stopped_by: str | None = None
+
+
+ReadReport = Callable[[Path], Report]
+
+
+class Collector:
+    """Runs one request. `ncu` is the executable, `read` reads a report file, `arch_of` knows the GPU of a report."""
+
+    def __init__(
+        self,
+        request: Request,
+        ncu: Path,
+        environ: Mapping[str, str],
+        read: ReadReport,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.request, self.ncu = request, ncu
+        self._environ = clean_environment(environ)
+        self._read, self._tell = read, tell
+        self.result = Collected()
+
+    def survey_command(self) -> NcuCommand:
+        """Return the first run: every launch with its time and nothing else, in one pass, caches left alone."""
+        wanted = self.request
+        return self._command(
+            SURVEY_FILE,
+            SURVEY_LOG,
+            metrics=(TIME,),
+            filters=Filters(kernel=wanted.kernel, ranges=wanted.ranges),
+            cache_control="none",
+        )
+
+    def profile_command(self, arch: ArchSpec, plan: Plan | None) -> NcuCommand:
+        """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
+        wanted = self.request
+        if plan is not None:
+            filters = replace(plan.filters(), ranges=wanted.ranges)
+        else:
+            filters = Filters(wanted.kernel, None, wanted.launch_skip, wanted.launch_count, wanted.ranges)
+        chosen = SETS[wanted.counters]
+        return self._command(
+            PROFILE_FILE,
+            PROFILE_LOG,
+            metrics=metrics_of(arch, wanted.counters),
+            filters=filters,
+            cache_control=wanted.cache_control,
+            replay_mode=wanted.replay_mode,
+            sections=chosen.sections,
+            stock_set=chosen.stock_set,
+            source=chosen.source,
+            kill=plan is None and wanted.launch_count is not None,
+        )
+
+    def _command(self, output: str, log: str, **options: object) -> NcuCommand:
+        wanted = self.request
+        command = NcuCommand(
+            ncu=self.ncu,
+            program=wanted.program,
+            output=wanted.folder / output,
+            log=wanted.folder / log,
+            metrics=(),
+            clock_control=wanted.clock_control,
+            targets=wanted.targets,
+            graphs=wanted.graphs,
+        )
+        return replace(command, **options)  # type: ignore[arg-type]
+
+    def survey(self) -> Report:
+        """Run the program once to see which kernels matter, or read the survey that the user gave."""
+        if self.request.survey is not None:
+            self.result.survey = self._read(self.request.survey)
+        else:
+            self.result.survey = self._run("survey", self.survey_command(), None)
+        return self.result.survey
+
+    def plan(self, survey: Report) -> Plan:
+        """Choose what to profile."""
+        wanted = self.request
+        pattern = re.compile(wanted.kernel) if wanted.kernel is not None else None
+        self.result.plan = make_plan(
+            seen_in(survey), coverage=wanted.coverage, samples=wanted.samples, pattern=pattern, peers=wanted.peers
+        )
+        return self.result.plan
+
+    def profile(self, arch: ArchSpec, plan: Plan | None) -> Report:
+        """Run the program again and collect the counters of the chosen launches."""
+        report = self._run("profile", self.profile_command(arch, plan), plan)
+        lost = not_seen_again(plan, seen_in(report)) if plan is not None else ()
+        if lost:
+            names = ", ".join(sorted({kernel.demangled for kernel in lost}))
+            self._remark(f"planned, but not launched again: {names}")
+            report = replace(report, warnings=(*report.warnings, self.result.remarks[-1]))
+        self.result.profile = report
+        return report
+
+    def _run(self, stage: str, command: NcuCommand, plan: Plan | None) -> Report:
+        """Run a command, with the remedies that its failures allow, each once. Raises what remains of them."""
+        tried: set[str] = set()
+        while True:
+            progress = Progress(stage, command.log, plan.profiled if plan is not None else None)
+            ended = self._execute(command, progress, again=bool(tried) or stage != "survey")
+            failures = failures_in(_text(command.log) + ended.tail)
+            remedy = _remedy(failures, tried)
+            if remedy is None or ended.stopped_by is not None or len(tried) >= _MOST_REMEDIES:
+                return self._outcome(command, ended, failures)
+            tried.add(remedy.cause)
+            command = with_remedy(command, remedy)
+            self._remark(f"{remedy.what}: trying again {_REMEDY_WORDS[remedy.remedy or '']}")
+
+    def _execute(self, command: NcuCommand, progress: Progress, *, again: bool) -> Ended:
+        for stale in (command.output, command.log):
+            stale.unlink(missing_ok=True)
+        self.result.commands.append(command.shell())
+        _rewind_stdin()
+        with contextlib.ExitStack() as stack:
+            # What the program prints is shown once; of the runs after the first it is kept beside the reports.
+            out = stack.enter_context((self.request.folder / PROGRAM_LOG).open("ab")) if again else None
+            ended = run(
+                command.argv(),
+                environ=self._environ,
+                stdout=out,
+                timeout_s=self.request.timeout_s,
+                quiet=again,
+                tick=progress.tick,
+            )
+        progress.finish()
+        self.result.passes += tuple(progress.passes)
+        return ended
+
+    def _outcome(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> Report:
+        """Read what was recorded; where nothing was, raise the first cause."""
+        self.result.stopped_by = ended.stopped_by or self.result.stopped_by
+        code = next((one for one in failures if one.cause == "program-failed"), None)
+        report = self._recorded(command.output)
+        if report is None:
+            raise self._error(command, ended, failures)
+        if ended.stopped_by is not None:
+            self._remark(_STOPPED[ended.stopped_by])
+        for failure in failures:
+            if failure.cause != "no-kernels":
+                self._remark(failure.what)
+        if code is not None:
+            self.result.program_code = int(code.what.rpartition(" ")[2])
+        told = tuple(failure.what for failure in failures if failure.cause != "no-kernels")
+        return replace(report, command=command.shell(), warnings=(*report.warnings, *told))
+
+    def _recorded(self, output: Path) -> Report | None:
+        """Return the report if ncu wrote one that can be read and holds a launch; else remove what is left of it."""
+        if not output.exists():
+            return None
+        try:
+            report = self._read(output)
+        except DamagedInput:
+            output.unlink()
+            return None
+        return report if any(True for _ in report) else None
+
+    def _error(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> GpuprofError:
+        if ended.stopped_by is not None:
+            return ProgramFailed(_STOPPED[ended.stopped_by], f"nothing was recorded; ncu's log is {command.log}")
+        first = failures[0] if failures else unknown_failure(_text(command.log) + ended.tail, ended.code)
+        return first.error(str(command.log))
+
+    def _remark(self, text: str) -> None:
+        self.result.remarks.append(text)
+        self._tell(text)
+
+
+_REMEDY_WORDS = {
+    "application-replay": "with application replay, which runs the program once a pass",
+    "without-metrics": "without them; they are marked as missing",
+    "whole-graphs": "with whole graphs as one launch",
+}
+_STOPPED = {
+    "timeout": "the time allowed by --timeout was up: the program was ended",
+    "interrupt": "interrupted: the program was ended",
+}
+
+
+def with_remedy(command: NcuCommand, failure: Failure) -> NcuCommand:
+    """Return the command with what a failure allows to be changed."""
+    if failure.remedy == "application-replay":
+        return replace(command, replay_mode="application")
+    if failure.remedy == "whole-graphs":
+        return replace(command, graphs="graph", source=False)
+    refused = set(failure.metrics)
+    return replace(command, metrics=tuple(name for name in command.metrics if name not in refused))
+
+
+def _remedy(failures: tuple[Failure, ...], tried: set[str]) -> Failure | None:
+    return next((one for one in failures if one.remedy is not None and one.cause not in tried), None)
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a program under ncu: without another tool's injection, which ncu refuses."""
+    return {name: value for name, value in environ.items() if name not in _INJECTIONS}
+
+
+_INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _rewind_stdin() -> None:
+    """Let each run of the program read a file on standard input from its start; a pipe can be read only once."""
+    with contextlib.suppress(OSError):
+        os.lseek(0, 0, os.SEEK_SET)

@@ -1,0 +1,48 @@
+"""What a whole run took, and a session of some of its kernels that still knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpuprof.model.groups import kind_of
+from gpuprof.model.session import KernelProfile, Run, Session
+
+_MOST_OF_THE_TIME = 0.9
+
+
+def run_of(session: Session) -> Run:
+    """Return what the run of a session took: what the session says, else the sums over its kernels."""
+    if session.run is not None:
+        return session.run
+    timed = [kernel for kernel in session.kernels if kernel.time_total_s is not None]
+    times: dict[str, float] = {}
+    for kernel in timed:
+        times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
+    shapes = {kind_of(one.source, one.device, one.label, one.grid, one.block, one.ranges, one.id) for one in timed}
+    total_s = sum(times.values())
+    ranked, covered_s, needed = sorted(times.values(), reverse=True), 0.0, 0
+    while covered_s < _MOST_OF_THE_TIME * total_s:
+        covered_s, needed = covered_s + ranked[needed], needed + 1
+    return Run(
+        kernels=len(ranked),
+        launches=sum(kernel.launches for kernel in session.kernels),
+        timed_launches=sum(kernel.launches for kernel in timed),
+        timed_shapes=len(shapes),
+        time_s=total_s,
+        main_kernels=needed,
+        main_time_s=covered_s,
+    )
+
+
+def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:
+    """Return the session with these of its kernels, in this order, what of the ranking is about them, and its run."""
+    chosen = tuple(kernels)
+    ids = {kernel.id for kernel in chosen}
+    whole = len(chosen) == len(session.kernels)
+    return replace(
+        session,
+        kernels=chosen,
+        ranking=tuple(ranked for ranked in session.ranking if ranked.kernel in ids),
+        run=session.run if whole else run_of(session),
+    )

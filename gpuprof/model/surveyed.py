@@ -1,0 +1,78 @@
+"""A run that was surveyed and then profiled in part: times and counts of the survey, counters of the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+
+from gpuprof.model.analyse import Analysis, Recorded
+from gpuprof.model.report import Missing
+from gpuprof.model.session import KernelProfile
+
+SURVEY = "survey"
+SURVEY_KIND = "ncu-rep survey"
+"""The kind of a source that only timed the kernels of another one."""
+_OUTSIDE = "it was surveyed but not profiled"
+
+
+def joined(analysis: Analysis, survey: int) -> Analysis:
+    """Return the kernels of the survey, the source of that number, each with the counters of its profile.
+
+    Durations, launches and shares are those of the survey, which the profiler disturbed little. A kernel that was not
+    profiled keeps its time. A profiled launch that the survey does not have is left out: it is no part of that run.
+    """
+    pairs = list(zip(analysis.session.kernels, analysis.recorded, strict=True))
+    profiled = [pair for pair in pairs if pair[0].source != survey]
+    by_kind = {**_by(profiled, _shape), **_by(profiled, _shape_and_ranges)}
+    surveyed = [pair for pair in pairs if pair[0].source == survey]
+    first = min((kernel.id for kernel, _ in surveyed), default=0)
+    total = sum(kernel.time_total_s or 0.0 for kernel, _ in surveyed)
+    kernels, recorded = [], []
+    for kernel, own in surveyed:
+        found = by_kind.get(_shape_and_ranges(kernel)) or by_kind.get(_shape(kernel))
+        share = kernel.time_total_s / total if kernel.time_total_s is not None and total else None
+        timed = replace(kernel, id=kernel.id - first, time_share=share)
+        kernels.append(_with_counters(timed, found[0]) if found is not None else _outside(timed))
+        recorded.append(found[1] if found is not None else own)
+    sources = list(analysis.session.sources)
+    sources[survey] = replace(sources[survey], kind=SURVEY_KIND)
+    session = replace(analysis.session, sources=tuple(sources), kernels=tuple(kernels))
+    return Analysis(session, tuple(recorded))
+
+
+def _by(
+    pairs: Iterable[tuple[KernelProfile, Recorded]], kind: Callable[[KernelProfile], Hashable]
+) -> dict[Hashable, tuple[KernelProfile, Recorded]]:
+    return {kind(pair[0]): pair for pair in pairs}
+
+
+def _shape(kernel: KernelProfile) -> Hashable:
+    return kernel.device, kernel.demangled, kernel.grid, kernel.block
+
+
+def _shape_and_ranges(kernel: KernelProfile) -> Hashable:
+    return _shape(kernel), kernel.ranges
+
+
+def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelProfile:
+    """Give a kernel of the survey what was counted of it; its times stay those of the survey."""
+    if surveyed.duration_s is None:
+        return replace(profiled, id=surveyed.id, label=surveyed.label, launches=surveyed.launches)
+    return replace(
+        profiled,
+        id=surveyed.id,
+        label=surveyed.label,
+        ranges=surveyed.ranges,
+        launches=surveyed.launches,
+        duration_s=surveyed.duration_s,
+        duration_percentiles_s=surveyed.duration_percentiles_s,
+        duration_source=SURVEY,
+        time_total_s=surveyed.time_total_s,
+        time_share=surveyed.time_share,
+    )
+
+
+def _outside(kernel: KernelProfile) -> KernelProfile:
+    """Say of a kernel that has only its time why, instead of every counter that is missing."""
+    missing = Missing("counters", _OUTSIDE, "raise --coverage, or name it with --kernel")
+    return replace(kernel, missing=(missing,), duration_source=SURVEY if kernel.duration_s is not None else None)

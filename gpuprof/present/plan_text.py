@@ -1,0 +1,49 @@
+"""The plan of a profile in words: which kernels, how often, and what share of the time they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuprof.present import words
+from gpuprof.present.text import printable
+from gpuprof.units import format_percent, format_si
+
+if TYPE_CHECKING:
+    from gpuprof.collect.plan import Plan, Planned
+
+_NAME_SHOWN = 60
+_KERNELS_SHOWN = 20
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the plan: one line of totals, one for each kernel, and what is left out."""
+    what = words.count(len(plan.kernels), "kernel")
+    share = f", {format_percent(plan.coverage)} of the GPU's time" if plan.coverage is not None else ""
+    times = f" ({format_si(plan.time_s, 's')})" if plan.time_s else ""
+    yield f"survey: {words.count(plan.seen, 'launch', 'es')}{times}"
+    wanted = sum(len(kernel.invocations) for kernel in plan.kernels)
+    surplus = (
+        f", {words.count(plan.profiled - wanted, 'launch', 'es')} more beside them" if plan.profiled > wanted else ""
+    )
+    yield f"plan: profile {words.count(wanted, 'launch', 'es')} of {what}{share}{surplus}"
+    for kernel in plan.kernels[:_KERNELS_SHOWN]:
+        yield f"  {_kernel_line(kernel, plan)}"
+    if len(plan.kernels) > _KERNELS_SHOWN:
+        yield f"  … and {len(plan.kernels) - _KERNELS_SHOWN} more"
+    if plan.peers:
+        names = ", ".join(_name(kernel) for kernel in plan.peers[:3])
+        more = f" and {len(plan.peers) - 3} more" if len(plan.peers) > 3 else ""
+        yield f"left out, because they wait for another rank (--peers takes them): {names}{more}"
+
+
+def _kernel_line(kernel: Planned, plan: Plan) -> str:
+    share = f"{format_percent(kernel.time_s / plan.time_s)}, " if plan.time_s else ""
+    which = ", ".join(map(str, kernel.invocations))
+    shape = f"grid {words.dims(kernel.shape.grid)}, block {words.dims(kernel.shape.block)}"
+    return f"{share}{_name(kernel)}, {shape}: launch {which} of {kernel.launches}"
+
+
+def _name(kernel: Planned) -> str:
+    name = printable(kernel.demangled)
+    return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…"

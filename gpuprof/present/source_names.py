@@ -1,0 +1,64 @@
+"""Short names that tell the files of a session from each other, for views that show kernels of several files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.surveyed import SURVEY_KIND
+from gpuprof.present.plot_text import shortened
+from gpuprof.present.privacy import file_name
+from gpuprof.present.text import printable
+
+_LONGEST, _SHORTEST = 40, 3
+_SEPARATORS = "-_. /\\"
+_WORD = re.compile(r"[^-_. /\\]*[-_. /\\]+|[^-_. /\\]+")
+
+
+def in_source(session: Session, kernel: KernelProfile) -> str:
+    """Write behind a kernel's name which file it came from: " in Baseline"; empty for a session of one file."""
+    name = source_name(session, kernel)
+    return f" in {name}" if name else ""
+
+
+def source_name(session: Session, kernel: KernelProfile) -> str:
+    """Return the short name of the file that a kernel came from; empty for a session of one file."""
+    if sum(source.kind != SURVEY_KIND for source in session.sources) < 2:
+        return ""
+    return short_names(tuple(source.file for source in session.sources))[kernel.source]
+
+
+@lru_cache(maxsize=16)
+def short_names(files: tuple[str, ...]) -> tuple[str, ...]:
+    """Shorten the names of files to what tells them apart: "run-base.ncu-rep", "run-fused.ncu-rep" → "base", "fused".
+
+    Files of one name in several folders keep what differs in their folders; where nothing differs, they are numbered.
+    """
+    paths = [printable(file) for file in files]
+    names = [file_name(path) for path in paths]
+    stems = [PurePosixPath(name).stem for name in names]
+    for candidates in (_what_differs(stems), names, _what_differs(paths)):
+        short = tuple(shortened(name, _LONGEST) for name in candidates)
+        if all(short) and len(set(short)) == len(files):
+            return short
+    return tuple(f"file {number}" for number in range(1, len(files) + 1))
+
+
+def _what_differs(names: Sequence[str]) -> list[str]:
+    """Drop the words that all names begin with, and those that all end with."""
+    words = _without_common_start([_WORD.findall(name) for name in names])
+    words = [found[::-1] for found in _without_common_start([found[::-1] for found in words])]
+    return ["".join(found).strip(_SEPARATORS) for found in words]
+
+
+def _without_common_start(names: list[list[str]]) -> list[list[str]]:
+    """Drop first words while they are equal and what is left of each name is no mere letter or two."""
+    while len({tuple(words[:1]) for words in names}) == 1:
+        rest = [words[1:] for words in names]
+        if min(len("".join(words).strip(_SEPARATORS)) for words in rest) < _SHORTEST:
+            break
+        names = rest
+    return names

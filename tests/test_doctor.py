@@ -1,0 +1,98 @@
+"""`gpuprof doctor`: each check on a machine made of files, and the command as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from gpuprof.collect.doctor import OK, PROBLEM, UNKNOWN, Check, examine
+from tests.test_installation import machine, ncu, program
+
+
+def found(checks: list[Check], name: str) -> list[Check]:
+    """The checks of that name."""
+    return [check for check in checks if check.name == name]
+
+
+def good(root: Path) -> dict[str, str]:
+    """Make a machine where nothing stands in the way, and return its environment."""
+    machine(root, "580.65.06")
+    (root / "proc/driver/nvidia/params").write_text("RmProfilingAdminOnly: 0\n")
+    ncu(root / "bin/ncu", "2025.3.0.0")
+    program(root / "bin/nvidia-smi", "NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled")
+    (root / "home").mkdir()
+    return {"PATH": str(root / "bin"), "HOME": str(root / "home")}
+
+
+def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
+    checks = examine(good(tmp_path), machine(tmp_path))
+    assert [check for check in checks if check.state == PROBLEM] == []
+    assert found(checks, "driver")[0].found == "NVIDIA 580.65.06"
+    assert found(checks, "GPU")[0].found == "NVIDIA H200, compute capability 9.0"
+    assert found(checks, "counters")[0].state == OK
+
+
+def test_counters_for_the_administrator_only(tmp_path: Path) -> None:
+    environ = good(tmp_path)
+    (tmp_path / "proc/driver/nvidia/params").write_text("RmProfilingAdminOnly: 1\n")
+    status = tmp_path / "proc/self/status"
+    status.parent.mkdir(parents=True)
+    status.write_text("Name:\tx\nCapEff:\t0000000000000000\n")
+    (check,) = found(examine(environ, machine(tmp_path)), "counters")
+    assert check.state == PROBLEM and "NVreg_RestrictProfilingToAdminUsers=0" in check.fix
+    # Bit 21 is CAP_SYS_ADMIN.
+    status.write_text("CapEff:\t0000000000200000\n")
+    assert found(examine(environ, machine(tmp_path)), "counters")[0].state == OK
+
+
+def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
+    environ = {**good(tmp_path), "CUDA_INJECTION64_PATH": "/opt/x.so", "HOME": str(tmp_path / "nowhere")}
+    program(tmp_path / "bin/nvidia-smi", "GRID A100-10C, 8.0, 580.65.06, Enabled, Disabled")
+    for pid, name in (("71", "nv-hostengine"), ("72", "nvidia-cuda-mps-control")):
+        (tmp_path / "proc" / pid).mkdir()
+        (tmp_path / "proc" / pid / "comm").write_text(f"{name}\n")
+    (tmp_path / "proc/version").write_text("Linux version 5.15 (Microsoft@Microsoft.com)\n")
+    (tmp_path / ".dockerenv").touch()
+    checks = examine(environ, machine(tmp_path))
+    states = {check.name: check.state for check in checks}
+    problems = {"MIG", "persistence", "vGPU", "other profilers", "MPS", "home folder"}
+    assert {name for name, state in states.items() if state == PROBLEM} == problems
+    assert states["WSL"] == states["container"] == UNKNOWN
+    assert all(check.fix for check in checks if check.state == PROBLEM)
+    assert "/opt/x.so" in found(checks, "injection")[0].found
+
+
+def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_no_other(tmp_path: Path) -> None:
+    environ = good(tmp_path)
+    place = tmp_path / "proc/driver/nvidia/version"
+    place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 12\n")
+    checks = found(examine(environ, machine(tmp_path)), "ncu")
+    assert checks[-1].state == PROBLEM and "needs driver 580 or newer" in checks[-1].found
+    ncu(tmp_path / "opt/nvidia/nsight-compute/2024.1/ncu", "2024.1.1.0")
+    checks = found(examine(environ, machine(tmp_path)), "ncu")
+    assert "2024.1.1.0" in checks[0].found
+    assert PROBLEM not in {check.state for check in checks}
+
+
+def test_a_machine_without_anything_is_told_what_to_do(tmp_path: Path) -> None:
+    checks = examine({"PATH": str(tmp_path), "HOME": str(tmp_path)}, machine(tmp_path))
+    states = {check.name: check.state for check in checks}
+    assert states["driver"] == states["ncu"] == PROBLEM
+    assert states["GPU"] == states["counters"] == UNKNOWN
+
+
+def test_the_command_prints_json_and_ends_with_3_on_problems(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "gpuprof", "doctor"]
+    done = subprocess.run([*words, "--format", "json"], env=environ, capture_output=True, text=True, check=False)
+    checks = json.loads(done.stdout)["checks"]
+    assert {"name", "state", "found", "fix"} == set(checks[0])
+    problems = [check for check in checks if check["state"] == "problem"]
+    assert done.returncode == (3 if problems else 0)
+    text = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    assert text.returncode == done.returncode
+    assert text.stdout.splitlines()[-1].startswith(
+        f"{len(problems)} of {len(checks)} checks" if problems else "nothing"
+    )

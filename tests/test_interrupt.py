@@ -1,0 +1,52 @@
+"""Ctrl-C ends the program wherever it is, and leaves no half-written file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+START = "import signal; from gpuprof.cli.interrupt import end_at_once; end_at_once();"
+INTERRUPTED = 130
+
+
+def python(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_it_works_where_an_exception_would_be_lost() -> None:
+    lost = "import weakref\nclass Thing: pass\nthing = Thing()\n"
+    lost += "ref = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))\ndel thing\nprint('went on')\n"
+    assert "went on" in python(f"import signal;{lost}").stdout
+    done = python(f"{START}{lost}")
+    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "error: interrupted\n")
+
+
+def test_drafts_and_new_folders_are_removed(tmp_path: Path) -> None:
+    code = f"""{START}
+import sys
+from pathlib import Path
+from gpuprof.cli.output import write_files
+
+class Files(dict):
+    def items(self):
+        yield from super().items()
+        assert list(Path(sys.argv[1]).rglob("*.tmp"))
+        signal.raise_signal(signal.SIGINT)
+
+write_files(Files({{Path(sys.argv[1]) / "new" / "page.html": b"x"}}))
+"""
+    done = python(code, tmp_path)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "error: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_caller_that_ignores_it_is_obeyed() -> None:
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);"
+    assert "went on" in python(f"{code}{START}signal.raise_signal(signal.SIGINT); print('went on')").stdout
+
+
+def test_both_ways_to_start_look_after_it_before_they_import_the_commands() -> None:
+    code = "import sys, gpuprof.__main__; print('click' in sys.modules, 'gpuprof.cli.main' in sys.modules)"
+    assert python(code).stdout == "False False\n"

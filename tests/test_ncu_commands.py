@@ -1,0 +1,127 @@
+"""The command lines against NVIDIA's own ncu, where one is installed, and the metrics against its lists of chips."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.collect.command import Filters, NcuCommand, shell_line
+from gpuprof.collect.counter_sets import SETS, metrics_of
+from gpuprof.collect.installation import choose_ncu
+from gpuprof.collect.plan import Seen, make_plan
+from gpuprof.diagnose.registry import RULES
+from gpuprof.errors import EnvironmentProblem
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ArchSpec
+from tests.conftest import SHARED
+
+CHIPS = {
+    "gv100": "sm_70", "tu102": "sm_75", "ga100": "sm_80", "ga102": "sm_86", "ga10b": "sm_87", "ad102": "sm_89",
+    "gh100": "sm_90",
+}  # fmt: skip
+_UNLISTED = ("launch__", "sass__", "group:", "smsp__pcsamp_", "sm__maximum_warps_per_active_cycle_pct")
+"""What --query-metrics does not list: attributes of the launch, and what ncu makes of samples and instrumented code."""
+
+
+def arch(name: str) -> ArchSpec:
+    """The architecture of that name."""
+    found = SpecLibrary().arch(name)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def real_ncu() -> Path:
+    """An ncu of NVIDIA's on this machine: on PATH, installed, or named by NCU."""
+    try:
+        return choose_ncu(os.environ, os.environ.get("NCU")).path
+    except EnvironmentProblem as error:
+        pytest.skip(f"no ncu is installed here: {error.message}")
+
+
+def command(ncu: Path, folder: Path, **changes: object) -> NcuCommand:
+    """A command that runs /bin/true."""
+    made = NcuCommand(ncu, ("/bin/true",), folder / "x.ncu-rep", folder / "x.log", ("gpu__time_duration.sum",))
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+PLANNED = make_plan([Seen("_Z1kIfEvPT_", "void k<float>(float *)", (1, 1, 1), (32, 1, 1), 1.0)] * 5).filters()
+COMMANDS: dict[str, dict[str, object]] = {
+    "survey": {"cache_control": "none"},
+    "planned": {"filters": PLANNED, "source": True},
+    "by number": {"filters": Filters("a|b", None, 3, 2, ("step/", "epoch@domain")), "kill": True},
+    "application replay": {"replay_mode": "application", "clock_control": "base"},
+    "whole graphs": {"graphs": "graph", "targets": "application-only"},
+    "processes": {"filters": Filters(processes="exclude:gcc")},
+    **{
+        f"{name} {chip}": {
+            "metrics": metrics_of(arch(chip), name), "sections": SETS[name].sections, "stock_set": SETS[name].stock_set,
+            "source": SETS[name].source,
+        }
+        for name in SETS
+        for chip in ("sm_70", "sm_90", "sm_120")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_real_ncu_accepts_the_command_line(real_ncu: Path, tmp_path: Path, name: str) -> None:
+    made = command(real_ncu, tmp_path, **COMMANDS[name])
+    done = subprocess.run(made.argv(), capture_output=True, text=True, check=False, timeout=60)
+    said = done.stdout + done.stderr + (made.log.read_text() if made.log.exists() else "")
+    errors = [line for line in re.findall(r"^==ERROR== .*", said, re.MULTILINE) if not _expected(line)]
+    assert errors == []
+    assert "unrecognised" not in said and "Invalid" not in said
+    # Its own words for a run without a GPU: it came as far as starting the program.
+    assert re.search("No (kernels|graphs) were profiled", said)
+
+
+def _expected(line: str) -> bool:
+    return "failed to connect to the CUDA driver" in line or "The application returned an error code" in line
+
+
+def test_real_ncu_refuses_what_is_wrong(real_ncu: Path, tmp_path: Path) -> None:
+    wrong = command(real_ncu, tmp_path, filters=Filters(kernel_id="::regex:(:1"))
+    done = subprocess.run(wrong.argv(), capture_output=True, text=True, check=False, timeout=60)
+    assert "==ERROR== Invalid" in done.stdout + done.stderr + (wrong.log.read_text() if wrong.log.exists() else "")
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_metric_exists_on_the_chip(chip: str, name: str) -> None:
+    place = SHARED / "ncu-metrics" / f"{chip}.csv.gz"
+    if not place.exists():
+        pytest.skip("no list of ncu's metric names lies beside the checkout (../shared/ncu-metrics)")
+    with gzip.open(place, "rt") as text:
+        known = {row[0] for row in csv.reader(text) if row}
+    wanted = [metric for metric in metrics_of(arch(CHIPS[chip]), name) if not metric.startswith(_UNLISTED)]
+    assert [metric for metric in wanted if metric.partition(".")[0] not in known] == []
+
+
+def test_the_larger_sets_have_what_the_smaller_have() -> None:
+    sets = [set(metrics_of(arch("sm_90"), name)) for name in ("roofline", "diagnose", "full")]
+    assert sets[0] < sets[1] <= sets[2]
+    assert {metric for rule in RULES for metric in rule.metrics} <= sets[1]
+    assert "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio" in sets[1]
+    assert len(metrics_of(arch("sm_90"), "diagnose")) == len(sets[1])
+
+
+def test_refused_metrics_are_not_asked_for_again() -> None:
+    assert "dram__bytes.sum" not in metrics_of(arch("sm_90"), "roofline", without=["dram__bytes.sum"])
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=1))
+def test_a_shell_line_is_one_line_of_the_same_words(words: list[str]) -> None:
+    line = shell_line(words)
+    assert line.isprintable()
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == words

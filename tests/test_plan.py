@@ -1,0 +1,139 @@
+"""Which launches a profile takes: coverage, settled invocations, few distinct numbers, and filters that ncu accepts."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.collect.plan import Plan, Seen, make_plan, not_seen_again
+from gpuprof.present.plan_text import plan_lines
+
+
+def seen(name: str, duration_s: float | None = 1e-3, grid: int = 1) -> Seen:
+    """One launch of a kernel whose demangled name is its mangled one with brackets."""
+    return Seen(name, f"{name}()", (grid, 1, 1), (128, 1, 1), duration_s)
+
+
+def taken(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """The planned invocations by mangled name."""
+    return {kernel.shape.name: kernel.invocations for kernel in plan.kernels}
+
+
+def test_the_longest_kernels_that_reach_the_coverage_are_planned() -> None:
+    # 60 + 30 of 100 are under 95 %, with the 8 they are 98 %.
+    launches = [seen("a", 60e-3), seen("b", 30e-3), seen("c", 8e-3), seen("d", 2e-3)]
+    assert list(taken(make_plan(launches))) == ["a", "b", "c"]
+    assert list(taken(make_plan(launches, coverage=0.6))) == ["a"]
+    assert make_plan(launches).coverage == pytest.approx(0.98)
+    assert make_plan(launches).time_s == pytest.approx(0.1)
+
+
+def test_a_kernel_counts_with_all_its_launches() -> None:
+    launches = [seen("once", 5e-3), *[seen("often", 1e-3)] * 20]
+    assert list(taken(make_plan(launches, coverage=0.5))) == ["often"]
+
+
+def test_shapes_of_one_name_are_kernels_of_their_own() -> None:
+    plan = make_plan([seen("k", 3e-3, grid=1), seen("k", 7e-3, grid=2)], coverage=0.5)
+    assert [kernel.shape.grid for kernel in plan.kernels] == [(2, 1, 1)]
+    # The filters know names and numbers only: the first launch of the other shape comes along.
+    assert plan.profiled == 2
+
+
+def test_launches_are_taken_from_the_settled_half_at_a_common_number() -> None:
+    # Settled: 51 to 100, 26 to 50, and the only one. 50 and 100 serve the first two apart, 1 the third.
+    launches = [*[seen("a", 3e-3)] * 100, *[seen("b", 2e-3)] * 50, seen("c", 20e-3)]
+    assert taken(make_plan(launches, coverage=1)) == {"a": (100,), "b": (50,), "c": (1,)}
+    # 51 to 100 and 41 to 80 have 80 in common.
+    launches = [*[seen("a", 3e-3)] * 100, *[seen("b", 2e-3)] * 80]
+    assert taken(make_plan(launches, coverage=1)) == {"a": (80,), "b": (80,)}
+
+
+def test_samples_are_spread_over_the_settled_half() -> None:
+    assert taken(make_plan([seen("a")] * 8, samples=2)) == {"a": (6, 8)}
+    assert taken(make_plan([seen("a")] * 2, samples=5)) == {"a": (2,)}
+
+
+def test_kernels_that_wait_for_a_peer_are_left_out_and_named() -> None:
+    name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+    launches = [seen(name, 9e-3), seen("gemm", 1e-3)]
+    plan = make_plan(launches)
+    assert list(taken(plan)) == ["gemm"]
+    assert [kernel.shape.name for kernel in plan.peers] == [name]
+    assert plan.coverage == pytest.approx(0.1)
+    assert any(name in line and "--peers" in line for line in plan_lines(plan))
+    assert name in taken(make_plan(launches, peers=True))
+
+
+def test_a_pattern_limits_the_plan_but_not_what_the_run_took() -> None:
+    plan = make_plan([seen("a", 1e-3), seen("b", 3e-3)], pattern=re.compile("^a"))
+    assert list(taken(plan)) == ["a"]
+    assert plan.coverage == pytest.approx(0.25)
+
+
+def test_without_times_everything_is_planned() -> None:
+    plan = make_plan([seen("a", None), seen("b", None)])
+    assert list(taken(plan)) == ["a", "b"]
+    assert plan.coverage is None
+
+
+def test_the_filters_take_exact_names_only() -> None:
+    expression = make_plan([seen("_Z1kIfEvPT_"), seen("a.b$c", 5e-3)]).filters().kernel_id
+    assert expression is not None
+    context, stream, operator, names, numbers = expression.split(":")
+    assert (context, stream, operator, numbers) == ("", "", "regex", "^(1)$")
+    assert re.search(names, "a.b$c") and re.search(names, "_Z1kIfEvPT_")
+    assert not re.search(names, "aXb$c") and not re.search(names, "_Z1kIfEvPT_2")
+
+
+def test_what_was_planned_and_did_not_come_again_is_known() -> None:
+    plan = make_plan([seen("a"), seen("b", grid=4)])
+    assert [kernel.shape.name for kernel in not_seen_again(plan, [seen("a"), seen("b", grid=8)])] == ["b"]
+    assert not_seen_again(plan, [seen("a"), seen("b", grid=4)]) == ()
+
+
+LAUNCHES = st.lists(
+    st.builds(seen, st.sampled_from("abcdef"), st.none() | st.floats(1e-9, 1.0), st.integers(1, 3)),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(LAUNCHES, st.floats(0.01, 1.0), st.integers(1, 4))
+def test_any_plan_covers_what_it_must_with_launches_that_exist(
+    launches: list[Seen], coverage: float, samples: int
+) -> None:
+    plan = make_plan(launches, coverage=coverage, samples=samples)
+    counts = {shape: len(list(ones)) for shape, ones in groupby(sorted((one.name, one.grid) for one in launches))}
+    assert plan.kernels
+    assert plan.coverage is None or plan.coverage >= coverage - 1e-6
+    for kernel in plan.kernels:
+        count = counts[kernel.shape.name, kernel.shape.grid]
+        assert kernel.launches == count
+        assert 1 <= len(kernel.invocations) <= samples
+        assert all(count // 2 < number <= count for number in kernel.invocations)
+    assert sum(len(kernel.invocations) for kernel in plan.kernels) <= plan.profiled <= len(launches)
+
+
+@given(LAUNCHES)
+def test_what_the_filters_let_through_is_what_the_plan_says(launches: list[Seen]) -> None:
+    plan = make_plan(launches)
+    _, _, _, names, numbers = (plan.filters().kernel_id or "").split(":")
+    count: dict[tuple[object, ...], int] = {}
+    through = 0
+    for one in launches:
+        shape = (one.name, one.grid, one.block)
+        count[shape] = count.get(shape, 0) + 1
+        through += bool(re.search(names, one.name) and re.search(numbers, str(count[shape])))
+    assert through == plan.profiled
+
+
+@given(LAUNCHES)
+def test_a_plan_is_told_in_lines_without_control_characters(launches: list[Seen]) -> None:
+    lines = list(plan_lines(make_plan(launches)))
+    assert lines[0].startswith("survey: ") and lines[1].startswith("plan: profile ")
+    assert all(line.isprintable() for line in lines)

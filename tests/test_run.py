@@ -1,0 +1,320 @@
+"""`gpuprof run` at the border to ncu: an executable that does what ncu was seen to do stands in for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+STANDIN = Path(__file__).with_name("standin_ncu.py")
+BASELINE, CHANGED = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
+NO_DRIVER = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).\n"
+FAILED = "==ERROR== The application returned an error code (3).\n==WARNING== No kernels were profiled.\n"
+MEMORY = "==ERROR== Insufficient free memory for profiling on the device. Consider the following options\n"
+REFUSED = "==ERROR== Failed to access the following 1 metrics: l1tex__t_bytes.sum\n"
+PASSES = "".join(f'==PROF== Profiling "k{number}" - {number}: 0%....50%....100% - 8 passes\n' for number in range(3))
+
+
+class Bench:
+    """A folder with the stand-in, its steps, and what it was called with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environ = {**os.environ, "STANDIN": str(folder), "COLUMNS": "120"}
+
+    def steps(self, *steps: Mapping[str, object]) -> None:
+        """Say what each run of the stand-in does."""
+        (self.folder / "steps.json").write_text(json.dumps(steps))
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """The words of each call, but for --version."""
+        place = self.folder / "calls.json"
+        return json.loads(place.read_text()) if place.exists() else []
+
+    def words(self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run") -> list[str]:
+        """A command line of gpuprof run."""
+        ours = [sys.executable, "-m", "gpuprof", command, "--ncu", str(STANDIN), "-o", "out", *options]
+        return [*ours, "--", *program]
+
+    def run(
+        self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run"
+    ) -> subprocess.CompletedProcess[str]:
+        """Run gpuprof in the folder."""
+        return subprocess.run(
+            self.words(*options, program=program, command=command),
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def left(self) -> list[str]:
+        """The names of what lies in the output folder."""
+        return sorted(path.name for path in (self.folder / "out").glob("*"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A place to run in."""
+    return Bench(tmp_path)
+
+
+def value_after(words: list[str], option: str) -> str:
+    """The word behind an option."""
+    return words[words.index(option) + 1]
+
+
+def test_a_program_is_surveyed_planned_profiled_and_shown(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True, "log": PASSES})
+    done = bench.run(program=("sh", "-c", "echo from the program; echo its error >&2"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("from the program\n3 of 5 kernels take nearly all of 15.5 ms")
+    assert done.stdout.count("from the program") == 1 and done.stderr.count("its error") == 1
+    assert "plan: profile 3 launches of 3 kernels, 99.8 % of the GPU's time" in done.stderr
+    assert "profile: 3 of 3 launches, 0 s, 8 passes each" in done.stderr
+    assert {"survey.ncu-rep", "profile.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert [source["kind"] for source in session["sources"]] == ["ncu-rep", "ncu-rep survey"]
+    assert session["sources"][0]["command"] == shlex.join(["", *bench.calls[1]]).replace("''", str(STANDIN), 1)
+    assert {kernel["duration_source"] for kernel in session["kernels"]} == {"survey"}
+    assert [kernel["id"] for kernel in session["kernels"]] == list(range(5))
+    assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
+
+
+def test_the_survey_times_and_the_profile_counts_what_was_planned(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"report": report})
+    bench.run("--coverage", "50", "--range", "step/")
+    survey, profile = bench.calls
+    assert value_after(survey, "--metrics") == "gpu__time_duration.sum"
+    assert value_after(survey, "--cache-control") == "none"
+    assert "--kernel-id" not in survey
+    names = "compute_tendencies_x_279_gpu|semi_discrete_step_232_gpu"
+    assert value_after(profile, "--kernel-id") == f"::regex:^({names})$:^(1)$"
+    assert value_after(profile, "--kernel-name-base") == "mangled"
+    metrics = value_after(profile, "--metrics").split(",")
+    assert "dram__bytes_read.sum" not in metrics and "dram__bytes.sum" in metrics
+    for words in (survey, profile):
+        assert value_after(words, "--clock-control") == "none"
+        assert value_after(words, "--config-file") == "off"
+        assert value_after(words, "--nvtx-include") == "step/"
+
+
+def test_times_are_those_of_the_survey_and_counters_those_of_the_profile(bench: Bench, reports: Path) -> None:
+    # The two reports are of one program before and after a change: 6.19 and 3.48 ms of the same kernel.
+    bench.steps({"report": str(reports / CHANGED)}, {"report": str(reports / BASELINE)})
+    assert bench.run().returncode == 0
+    kernels = json.loads((bench.folder / "out/session.json").read_text())["kernels"]
+    kernel = next(one for one in kernels if one["name"] == "compute_tendencies_x_279_gpu")
+    assert kernel["duration_s"] == pytest.approx(3.48e-3, rel=0.01)
+    assert kernel["findings"][0]["rule"] == "fp64-bound"
+
+
+def test_plan_only_prints_the_plan_and_profiles_nothing(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / BASELINE)})
+    done = bench.run("--plan-only")
+    assert done.returncode == 0
+    assert done.stdout.startswith("survey: 5 launches (15.5 ms)\nplan: profile 3 launches of 3 kernels")
+    assert len(bench.calls) == 1
+
+
+def test_a_survey_at_hand_saves_the_first_run(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / BASELINE)})
+    assert bench.run("--survey", str(reports / BASELINE)).returncode == 0
+    assert len(bench.calls) == 1 and "--kernel-id" in bench.calls[0]
+
+
+def test_launches_chosen_by_number_need_no_survey(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / BASELINE)})
+    done = bench.run("--launch-skip", "3", "--launch-count", "5", "--kernel", "step|tend", "--arch", "sm_70")
+    assert done.returncode == 0, done.stderr
+    (words,) = bench.calls
+    assert value_after(words, "--launch-skip") == "3" and value_after(words, "--launch-count") == "5"
+    assert value_after(words, "--kernel-name") == "regex:step|tend"
+    assert value_after(words, "--kill") == "yes"
+
+
+def test_what_the_second_run_did_not_launch_again_is_reported(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / BASELINE)}, {"report": str(reports / "cutlass-384.ncu-rep")})
+    done = bench.run()
+    assert "planned, but not launched again: compute_tendencies_x_279_gpu" in done.stderr
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert any("planned, but not launched again" in text for text in session["sources"][0]["warnings"])
+    assert all(kernel["missing"][0]["why"] == "it was surveyed but not profiled" for kernel in session["kernels"])
+
+
+def test_a_known_failure_ends_in_one_message_and_its_log_stays(bench: Bench) -> None:
+    bench.steps({"stderr": NO_DRIVER, "log": FAILED, "code": 1})
+    done = bench.run()
+    assert done.returncode == 3
+    assert "error: there is no NVIDIA driver here" in done.stderr
+    assert "ncu's log is out/survey.log" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert bench.left() == ["survey.log"]
+
+
+def test_too_little_memory_is_met_by_application_replay(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"log": MEMORY, "code": 1}, {"report": report})
+    done = bench.run()
+    assert done.returncode == 0, done.stderr
+    assert [value_after(words, "--replay-mode") for words in bench.calls] == ["kernel", "kernel", "application"]
+    assert "trying again with application replay" in done.stderr
+
+
+def test_a_remedy_is_tried_once(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / BASELINE)}, *[{"log": MEMORY, "code": 1}] * 5)
+    done = bench.run()
+    assert done.returncode == 3
+    assert len(bench.calls) == 3
+    assert "error: the GPU's memory is too full" in done.stderr
+
+
+def test_refused_metrics_are_left_out_and_the_rest_is_collected(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"log": REFUSED, "code": 1}, {"report": report})
+    done = bench.run()
+    assert done.returncode == 0, done.stderr
+    before, after = (value_after(words, "--metrics").split(",") for words in bench.calls[1:])
+    assert set(before) - set(after) == {"l1tex__t_bytes.sum"}
+
+
+def test_a_program_that_fails_is_told_and_what_was_recorded_is_shown(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    failed = "==ERROR== The application returned an error code (3).\n"
+    bench.steps({"report": report}, {"report": report, "log": failed, "code": 3})
+    done = bench.run()
+    assert done.returncode == 4
+    assert "3 of 5 kernels" in done.stdout
+    assert "error: the program ended with code 3" in done.stderr
+    assert (bench.folder / "out/report.html").exists()
+
+
+def test_half_a_report_is_removed_and_never_shown(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"report": report, "bytes": 3000, "code": -9})
+    done = bench.run()
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert "profile.ncu-rep" not in bench.left()
+    assert "session.json" not in bench.left()
+
+
+def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    marker = bench.folder / "pid"
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True, "ignore": True})
+    again = bench.folder / "again"
+    start = f"test -e {again} && {{ setsid sleep 300 & echo $! > {marker}; wait; }}; touch {again}"
+    done = bench.run("--timeout", "1", program=("bash", "-c", start))
+    assert done.returncode in (3, 4)
+    assert "the time allowed by --timeout was up" in done.stderr
+    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+def test_an_interrupt_keeps_what_was_recorded(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"report": report, "sleep": 30})
+    child = subprocess.Popen(
+        bench.words(), cwd=bench.folder, env=bench.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 20
+    while "profile.ncu-rep" not in bench.left() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 130, err
+    assert "interrupted: the program was ended" in err and "Traceback" not in err
+    assert "3 of 5 kernels" in out
+    assert {"profile.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+
+
+def test_nothing_is_replaced_without_force(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps(*[{"report": report}] * 4)
+    assert bench.run().returncode == 0
+    again = bench.run()
+    assert again.returncode == 2 and "exists" in again.stderr
+    assert len(bench.calls) == 2
+    assert bench.run("--force").returncode == 0
+
+
+def test_another_tools_injection_is_kept_from_the_program(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.environ["CUDA_INJECTION64_PATH"] = "/opt/other.so"
+    bench.steps({"report": report, "program": True}, {"report": report})
+    done = bench.run(program=("sh", "-c", 'echo "injected: $CUDA_INJECTION64_PATH"'))
+    assert done.stdout.startswith("injected: \n")
+
+
+def test_a_dry_run_prints_commands_that_a_shell_runs(bench: Bench) -> None:
+    done = bench.run("--dry-run", "--kernel", "a b'c", program=("./my app", "--flag", "two\nlines"))
+    assert done.returncode == 0 and done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 and lines[0] == "mkdir -p out"
+    echoed = subprocess.run(
+        ["bash", "-c", f"set -- {lines[2]}; printf '%s\\0' \"$@\""], capture_output=True, text=True, check=True
+    )
+    words = echoed.stdout.split("\0")[:-1]
+    assert words[0] == str(STANDIN)
+    assert words[-3:] == ["./my app", "--flag", "two\nlines"]
+    assert value_after(words, "--kernel-name") == "regex:a b'c"
+    assert bench.calls == []
+
+
+def test_roofline_of_a_script_leaves_reports_session_and_pictures(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
+    (bench.folder / "train.py").write_text("import sys; print(__name__, sys.argv)\n")
+    done = bench.run("--kernel", "tend|semi", program=("train.py", "--lr", "3"), command="roofline")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("__main__ ['train.py', '--lr', '3']\n3 of 5 kernels")
+    assert "FP64 8.63 FLOP/B of DRAM: 3.45 TFLOP/s, 52 %" in done.stdout
+    kinds = {"roofline.svg", "roofline.png", "roofline.html", "session.json", "survey.ncu-rep", "profile.ncu-rep"}
+    assert kinds <= set(bench.left())
+    again = bench.run(program=("train.py",), command="roofline")
+    assert again.returncode == 2 and len(bench.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"), [((), "neither a file nor a program"), (("a.json",), "exclude each other")]
+)
+def test_roofline_is_of_files_or_of_a_program(bench: Bench, options: tuple[str, ...], says: str) -> None:
+    program = ["--", "true"] if options else []
+    words = [sys.executable, "-m", "gpuprof", "roofline", *options, *program]
+    done = subprocess.run(words, cwd=bench.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_a_module_runs_under_the_python_on_path(bench: Bench) -> None:
+    done = bench.run("--dry-run", program=("-m", "json.tool", "--indent", "2"))
+    assert done.stdout.splitlines()[1].endswith("/python3 -m json.tool --indent 2")
+
+
+@pytest.mark.parametrize(
+    ("options", "program", "says"),
+    [
+        ((), ("no-such-program",), "no-such-program is no program that can be run"),
+        (("--kernel", "("), ("true",), "is no regular expression"),
+        (("--arch", "sm_1", "--dry-run"), ("true",), "no spec describes the architecture sm_1"),
+    ],
+)
+def test_a_wrong_command_line_is_told_before_anything_runs(
+    bench: Bench, options: tuple[str, ...], program: tuple[str, ...], says: str
+) -> None:
+    done = bench.run(*options, program=program)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert bench.calls == [] and not (bench.folder / "out").exists()

@@ -1,0 +1,111 @@
+"""Several files in one view: short names that tell them apart, and that every view names the file of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.diagnose.ranking import ranking
+from gpuprof.model.session import Session
+from gpuprof.present.figures import hierarchical, overview
+from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.html import render_html
+from gpuprof.present.markdown import markdown_lines
+from gpuprof.present.notebook_html import notebook_html
+from gpuprof.present.page.build import Choice, build_page
+from gpuprof.present.plot import render_svg
+from gpuprof.present.source_names import short_names, source_name
+from tests.test_console import shown
+from tests.test_figures import HOSTILE, kernel, session
+from tests.test_page import UNCOALESCED
+
+
+def _two_files(first: str = "/home/someone/run-base.ncu-rep", second: str = "/data/run-fused.ncu-rep") -> Session:
+    """One kernel recorded twice, far from itself, with a finding in each file."""
+    kernels = [
+        kernel(
+            number, {"fp32": 1e9 * 20**number}, {"dram": 1e9 / 20**number}, label="gemm",
+            duration_s=(number + 1) * 1e-3, findings=(UNCOALESCED,),
+        )
+        for number in (0, 1)
+    ]  # fmt: skip
+    read = session(*(replace(item, source=item.id) for item in kernels))
+    sources = tuple(replace(read.sources[0], file=file) for file in (first, second))
+    return replace(read, sources=sources, ranking=ranking(read.kernels))
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (("a/MW_Baseline.ncu-rep", "b/MW_DivToMult.ncu-rep"), ("Baseline", "DivToMult")),
+        (("base_H100_full.csv", "fused_H100_full.csv"), ("base", "fused")),
+        (("run_1.ncu-rep", "run_2.ncu-rep"), ("run_1", "run_2")),
+        (("report.ncu-rep", "report-fused.ncu-rep"), ("report", "report-fused")),
+        (("x-profile.ncu-rep", "x-profile-26b4.ncu-rep", "x-profile-71fb.ncu-rep"),
+         ("profile", "profile-26b4", "profile-71fb")),
+        (("run.ncu-rep", "run.csv"), ("run.ncu-rep", "run.csv")),
+        (("/data/before/run.ncu-rep", "/data/after/run.ncu-rep"), ("before", "after")),
+        ((r"C:\old\run.csv", r"C:\new\run.csv"), ("old", "new")),
+        (("run.ncu-rep", "run.ncu-rep"), ("file 1", "file 2")),
+        (("a" * 60 + "1" + "b" * 60, "a" * 60 + "2" + "b" * 60), ("file 1", "file 2")),
+    ],
+)  # fmt: skip
+def test_files_are_named_by_what_differs(files: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert short_names(files) == names
+
+
+def test_one_file_is_not_named_anywhere() -> None:
+    read = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
+    assert source_name(read, read.kernels[0]) == ""
+    built = build_page(read, Choice())
+    assert (built.rows[0].file, built.sections[0].facts[0].name) == ("", "Duration")
+    assert " in run" not in shown(read)
+
+
+def test_the_page_names_the_file_of_every_row_section_point_and_finding() -> None:
+    built = build_page(_two_files(), Choice())
+    assert built.diagnosis.startswith("Fix first, in gemm (base): ")
+    assert [(row.id, row.file) for row in built.rows] == [(1, "fused"), (0, "base")]
+    assert {line.kernel_id: line.file for line in built.priorities} == {0: "base", 1: "fused"}
+    files = {section.id: section.facts[0].value for section in built.sections}
+    assert files == {0: "run-base.ncu-rep (1 of 2)", 1: "run-fused.ncu-rep (2 of 2)"}
+    html = render_html(_two_files())
+    assert html.count("<small>in fused</small>") == 1
+    assert "<title>gemm #1 in fused: FP32" in html
+
+
+def test_a_chart_names_the_file_of_a_point_and_both_files_of_points_that_share_a_place() -> None:
+    apart = _two_files()
+    assert "gemm #0 in base, " in render_svg(overview(apart), "light")
+    same = replace(apart, kernels=(apart.kernels[0], replace(apart.kernels[0], id=1, source=1)))
+    assert "gemm #0, #1 in base and fused, " in render_svg(overview(same), "light")
+    alone = hierarchical(apart, 1)
+    assert alone.title == "gemm #1 in fused"
+    assert {point.source for point in alone.points} == {""}
+
+
+def test_terminal_markdown_and_notebook_name_the_file() -> None:
+    read = _two_files("/home/someone/old/run.ncu-rep", "/home/someone/new/run.ncu-rep")
+    lines = shown(read).splitlines()
+    assert diagnosis_sentence(read).startswith("Fix first, in gemm (old): ")
+    assert any(line.startswith("0  gemm") and below.strip() == "in old" for line, below in pairwise(lines))
+    assert any(line.strip().startswith("#1 gemm in new, uncoalesced-global") for line in lines)
+    assert "#0 gemm in old" in lines
+    for private in ("\n".join(markdown_lines(read, list(read.kernels), 0)), notebook_html(read)):
+        assert "gemm in file 2" in private and "new" not in private
+
+
+def test_a_hostile_file_name_is_text() -> None:
+    html = render_html(_two_files(HOSTILE, "run.ncu-rep"))
+    assert "<img" not in html
+
+
+def test_two_real_reports_of_one_program_are_told_apart(reports: Path) -> None:
+    files = [reports / f"gpu_workshop-MW_{name}.ncu-rep" for name in ("Baseline", "DivToMult")]
+    built = build_page(gpuprof.load(*files, groups=True), Choice())
+    same = [row.file for row in built.rows if row.label.text == "compute_tendencies_x_279_gpu"]
+    assert same == ["Baseline", "DivToMult"]
