@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuprof.api import load, load_spec
+    from gpuprof.ranges import annotate
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load", "load_spec"]
+__all__ = ["__version__", "annotate", "load", "load_spec"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `load` and `load_spec` on first use, so that `import gpuprof` costs nothing."""
+    """Import what is asked for on first use, so that `import gpuprof` costs nothing."""
+    if name == "annotate":
+        from gpuprof.ranges import annotate
+
+        return annotate
     if name in ("load", "load_spec"):
         from gpuprof import api
 

@@ -16,6 +16,8 @@ from gpuprof.model.analyse import analyse, spec_session
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.report import RecordedDevice, Report
 from gpuprof.model.session import Session
+from gpuprof.model.timeline import analyse_traces
+from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
 from gpuprof.read.files import STDIN, read_file
 
@@ -23,7 +25,7 @@ from gpuprof.read.files import STDIN, read_file
 def load(
     *paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False, groups: bool = False
 ) -> LoadedSession:
-    """Read reports, CSV exports or a session and analyse them.
+    """Read reports, CSV exports, timelines or a session and analyse them.
 
     With `groups` equal launches (same name, grid, block and ranges) are one kernel, for which the launch of median
     duration speaks: much faster where a report has thousands of them. `spec` names a GPU spec, or a spec file, to use
@@ -34,6 +36,14 @@ def load(
         raise InputError("no file was named", "gpuprof show REPORT.ncu-rep")
     _refuse_twice([os.fspath(path) for path in paths])
     files = [read_file(os.fspath(path), salvage=salvage) for path in paths]
+    traces = [file for file in files if isinstance(file, Trace)]
+    if traces:
+        if len(traces) < len(files):
+            raise InputError(
+                "timelines and reports are not shown together",
+                "show each alone, or profile by the timeline: gpuprof run --survey",
+            )
+        return LoadedSession.of(diagnose(analyse_traces(traces, HardwareFinder(spec), __version__)))
     sessions = [file for file in files if isinstance(file, Session)]
     reports = [file for file in files if isinstance(file, Report)]
     if sessions:

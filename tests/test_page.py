@@ -73,7 +73,7 @@ def diagnosed() -> Session:
         findings=(UNCOALESCED, SETTLED), excerpts=(SOURCE, SASS),
         pipes=(Pipe("fma", 0.25, "sm__pipe_fma"), Pipe("tensor", 0.0, "sm__pipe_tensor")),
         scheduler=Scheduler(0.25, 0.4, 6.0, 16.0), waves=1.5, launches=3, time_total_s=1.2e-2,
-        duration_percentiles_s=DurationSpread(3e-3, 4e-3, 5e-3, 5e-3, 5e-3),
+        duration_percentiles_s=DurationSpread(3e-3, 4e-3, 5e-3, 5e-3, 5e-3, 3),
         throughput=(Throughput("sm", 0.25), Throughput("l2", 0.3), Throughput("dram", 0.5)),
         missing=(Missing("x", "not in the report", "collect with ncu --set full"),),
     )  # fmt: skip

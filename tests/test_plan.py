@@ -82,11 +82,11 @@ def test_without_times_everything_is_planned() -> None:
 
 
 def test_the_filters_take_exact_names_only() -> None:
-    expression = make_plan([seen("_Z1kIfEvPT_"), seen("a.b$c", 5e-3)]).filters().kernel_id
+    expression = make_plan([seen("_Z1kIfEvPT_"), seen("a.b$c", 5e-3), seen("x:y<z>", 5e-3)]).filters().kernel_id
     assert expression is not None
     context, stream, operator, names, numbers = expression.split(":")
     assert (context, stream, operator, numbers) == ("", "", "regex", "^(1)$")
-    assert re.search(names, "a.b$c") and re.search(names, "_Z1kIfEvPT_")
+    assert all(re.search(names, name) for name in ("a.b$c", "_Z1kIfEvPT_", "x:y<z>"))
     assert not re.search(names, "aXb$c") and not re.search(names, "_Z1kIfEvPT_2")
 
 

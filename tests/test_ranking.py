@@ -200,7 +200,7 @@ def test_gains_of_a_group_are_those_of_its_share() -> None:
 def test_the_spread_of_a_group_is_by_nearest_rank() -> None:
     # 20 launches of 1 to 20 s: rank 10, 19 (95 % of 20) and 20 (99 % of 20 is 19.8).
     together = grouped(run_of(*(float(number) for number in range(20, 0, -1))))
-    assert together.kernels[0].duration_percentiles_s == DurationSpread(1.0, 10.0, 19.0, 20.0, 20.0)
+    assert together.kernels[0].duration_percentiles_s == DurationSpread(1.0, 10.0, 19.0, 20.0, 20.0, 20)
     assert together.kernels[0].duration_s == 10.0
 
 
@@ -252,7 +252,7 @@ def test_launches_without_durations_are_grouped_without_a_spread() -> None:
 def test_launches_with_and_without_durations_are_one_group_of_what_is_known() -> None:
     (together,) = grouped(run_of(None, 3.0, 1.0)).kernels
     assert (together.launches, together.time_total_s, together.id) == (3, 4.0, 2)
-    assert together.duration_percentiles_s == DurationSpread(1.0, 1.0, 3.0, 3.0, 3.0)
+    assert together.duration_percentiles_s == DurationSpread(1.0, 1.0, 3.0, 3.0, 3.0, 2)
 
 
 def test_grouping_twice_changes_nothing_more() -> None:

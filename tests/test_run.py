@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof.collect.annotate import INJECTED
+
 STANDIN = Path(__file__).with_name("standin_ncu.py")
 BASELINE, CHANGED = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
 NO_DRIVER = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).\n"
@@ -96,10 +98,11 @@ def test_a_program_is_surveyed_planned_profiled_and_shown(bench: Bench, reports:
 def test_the_survey_times_and_the_profile_counts_what_was_planned(bench: Bench, reports: Path) -> None:
     report = str(reports / BASELINE)
     bench.steps({"report": report}, {"report": report})
-    bench.run("--coverage", "50", "--range", "step/")
+    bench.run("--coverage", "50", "--range", "step/", "--kernel", "_")
     survey, profile = bench.calls
     assert value_after(survey, "--metrics") == "gpu__time_duration.sum"
     assert value_after(survey, "--cache-control") == "none"
+    assert "--kernel-name" not in survey
     assert "--kernel-id" not in survey
     names = "compute_tendencies_x_279_gpu|semi_discrete_step_232_gpu"
     assert value_after(profile, "--kernel-id") == f"::regex:^({names})$:^(1)$"
@@ -214,13 +217,29 @@ def test_half_a_report_is_removed_and_never_shown(bench: Bench, reports: Path) -
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench, reports: Path) -> None:
     report = str(reports / BASELINE)
     marker = bench.folder / "pid"
-    bench.steps({"report": report, "program": True}, {"report": report, "program": True, "ignore": True})
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
     again = bench.folder / "again"
     start = f"test -e {again} && {{ setsid sleep 300 & echo $! > {marker}; wait; }}; touch {again}"
     done = bench.run("--timeout", "1", program=("bash", "-c", start))
     assert done.returncode in (3, 4)
     assert "the time allowed by --timeout was up" in done.stderr
     assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+def test_a_second_interrupt_ends_what_ignores_the_first(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report, "sleep": 60, "ignore": True})
+    child = subprocess.Popen(bench.words(), cwd=bench.folder, env=bench.environ, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while "survey.ncu-rep" not in bench.left() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for _ in range(2):
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+    child.communicate(timeout=15)
+    # The survey is whole: its times are shown, and nothing is profiled any more.
+    assert child.returncode == 130
+    assert len(bench.calls) == 1
 
 
 def test_an_interrupt_keeps_what_was_recorded(bench: Bench, reports: Path) -> None:
@@ -259,13 +278,22 @@ def test_another_tools_injection_is_kept_from_the_program(bench: Bench, reports:
     assert done.stdout.startswith("injected: \n")
 
 
+@pytest.mark.parametrize(("options", "says"), [((), "1 "), (("--annotate", "off"), " ")])
+def test_a_program_is_annotated_unless_told_not_to(bench: Bench, reports: Path, options: tuple[str], says: str) -> None:
+    report = str(reports / BASELINE)
+    bench.environ.pop("PYTHONPATH", None)
+    bench.steps({"report": report, "program": True}, {"report": report})
+    done = bench.run(*options, program=("sh", "-c", 'echo "$GPUPROF_ANNOTATE $PYTHONPATH"'))
+    assert done.stdout.splitlines()[0] == says + (str(INJECTED) if not options else "")
+
+
 def test_a_dry_run_prints_commands_that_a_shell_runs(bench: Bench) -> None:
     done = bench.run("--dry-run", "--kernel", "a b'c", program=("./my app", "--flag", "two\nlines"))
     assert done.returncode == 0 and done.stderr == ""
     lines = done.stdout.splitlines()
-    assert len(lines) == 3 and lines[0] == "mkdir -p out"
+    assert len(lines) == 4 and lines[0] == "mkdir -p out" and lines[1].startswith("export GPUPROF_ANNOTATE=1 PYTHON")
     echoed = subprocess.run(
-        ["bash", "-c", f"set -- {lines[2]}; printf '%s\\0' \"$@\""], capture_output=True, text=True, check=True
+        ["bash", "-c", f"set -- {lines[3]}; printf '%s\\0' \"$@\""], capture_output=True, text=True, check=True
     )
     words = echoed.stdout.split("\0")[:-1]
     assert words[0] == str(STANDIN)
@@ -299,7 +327,7 @@ def test_roofline_is_of_files_or_of_a_program(bench: Bench, options: tuple[str, 
 
 
 def test_a_module_runs_under_the_python_on_path(bench: Bench) -> None:
-    done = bench.run("--dry-run", program=("-m", "json.tool", "--indent", "2"))
+    done = bench.run("--dry-run", "--annotate", "off", program=("-m", "json.tool", "--indent", "2"))
     assert done.stdout.splitlines()[1].endswith("/python3 -m json.tool --indent 2")
 
 
@@ -308,6 +336,7 @@ def test_a_module_runs_under_the_python_on_path(bench: Bench) -> None:
     [
         ((), ("no-such-program",), "no-such-program is no program that can be run"),
         (("--kernel", "("), ("true",), "is no regular expression"),
+        (("--output", "50%p"), ("true",), "ncu reads % as a placeholder"),
         (("--arch", "sm_1", "--dry-run"), ("true",), "no spec describes the architecture sm_1"),
     ],
 )

@@ -44,6 +44,7 @@ class Profiling:
     cache_control: str
     replay: str
     graphs: str
+    annotate: str
     timeout: float | None
     plan_only: bool
     dry_run: bool
@@ -75,6 +76,8 @@ _OPTIONS = (
                  help="What is repeated for each pass."),
     click.option("--graphs", type=click.Choice(["node", "graph"]), default="node", show_default=True,
                  help="CUDA graphs: each kernel, or the graph as one."),
+    click.option("--annotate", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
+                 help="Name kernels by PyTorch's modules and operators."),
     click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
                  help="End each run of the program after this time."),
 )  # fmt: skip
@@ -102,6 +105,8 @@ def request_for(program: tuple[str, ...], folder: Path, kernel: str | None, opti
         re.compile(kernel or "")
     except re.error as error:
         raise UsageError(f"--kernel {kernel!r} is no regular expression: {error}") from error
+    if "%" in str(folder):
+        raise UsageError(f"{folder} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o")
     return Request(
         program=_runnable(program, check=not options.dry_run),
         folder=folder,
@@ -119,6 +124,7 @@ def request_for(program: tuple[str, ...], folder: Path, kernel: str | None, opti
         replay_mode=options.replay,
         graphs=options.graphs,
         timeout_s=options.timeout,
+        annotate=options.annotate == "auto",
     )
 
 
@@ -138,11 +144,14 @@ class ProfiledProgram:
 
     def print_commands(self) -> None:
         """Print the command lines, each on a line of its own, and nothing else."""
+        from gpuprof.collect.annotate import annotation
         from gpuprof.collect.command import shell_line
 
         collector = _collector(self.request, Path(self._options.ncu or shutil.which("ncu") or "ncu"))
         plan = None
         click.echo(shell_line(["mkdir", "-p", str(self.request.folder)]))
+        if self.request.annotate:
+            click.echo(shell_line(["export", *(f"{name}={value}" for name, value in annotation(os.environ).items())]))
         if self.request.survey is not None:
             plan = collector.plan(collector.survey())
         elif not self.request.selects_launches:

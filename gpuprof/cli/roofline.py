@@ -37,7 +37,7 @@ class _FilesOrProgram(click.Command):
         return super().parse_args(ctx, args)
 
 
-_READ = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv", ".json", ".html")
+_READ = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv", ".json", ".json.gz", ".sqlite", ".html")
 _PROGRAM = "gpuprof.program"
 
 

@@ -35,6 +35,18 @@ if TYPE_CHECKING:
     metavar="REGEX|#N",
     help="Why one kernel takes its time, as a tree: issue slots, warps, stall reasons, causes, findings, lines.",
 )
+@click.option(
+    "--items-per-step",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    help="Tokens or samples in a step of a timeline: gives their rate.",
+)
+@click.option(
+    "--cost-per-hour",
+    type=click.FloatRange(0, min_open=True),
+    metavar="AMOUNT",
+    help="Price of the machine: gives the cost of a million items.",
+)
 @selecting
 @reading
 def command(
@@ -42,6 +54,8 @@ def command(
     form: str,
     sort: str,
     explain: str | None,
+    items_per_step: float | None,
+    cost_per_hour: float | None,
     kernel: str | None,
     top: int,
     spec: str | None,
@@ -49,12 +63,14 @@ def command(
 ) -> None:
     """Print what to fix first, and kernels with their findings, roofline, occupancy and stalls.
 
-    FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, a page of gpuprof report (.html), or -
-    for text on standard input. Several reports are shown as one run, equal launches as one kernel. JSON and CSV hold
-    every launch that --kernel selects; tables stop at --top.
+    FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, a page of gpuprof report (.html), a
+    PyTorch trace, an SQLite export of Nsight Systems, or - for text on standard input. Several reports are shown as one
+    run, equal launches as one kernel. JSON and CSV hold every launch that --kernel selects; tables stop at --top.
     """
     from gpuprof.api import load
 
+    if cost_per_hour is not None and items_per_step is None:
+        raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
     if explain is not None and (kernel is not None or form not in ("table", "json")):
         wrong = "--kernel" if kernel is not None else f"--format {form}"
         raise UsageError(f"--explain and {wrong} exclude each other", "--explain KERNEL names the kernel itself")
@@ -75,7 +91,7 @@ def command(
         warn(session)
         write_lines(markdown_lines(run, kernels, top))
     else:
-        _print_table(run, kernels, top, files, depth=kernel is not None)
+        _print_table(run, kernels, top, files, (items_per_step, cost_per_hour), depth=kernel is not None)
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
@@ -107,12 +123,19 @@ def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: st
 
 
 def _print_table(
-    session: Session, kernels: Sequence[KernelProfile], top: int, files: Sequence[str], *, depth: bool
+    session: Session,
+    kernels: Sequence[KernelProfile],
+    top: int,
+    files: Sequence[str],
+    rates: tuple[float | None, float | None],
+    *,
+    depth: bool,
 ) -> None:
     from gpuprof.present import words
     from gpuprof.present.console import make_console, print_session
+    from gpuprof.present.timeline_words import Rates
 
-    print_session(make_console(), session, list(kernels), top, depth=depth)
+    print_session(make_console(), session, list(kernels), top, depth=depth, rates=Rates(*rates))
     if not kernels:
         return
     shown = len(kernels[:top] if top else kernels)

@@ -145,12 +145,13 @@ def _match_lines(library: SpecLibrary, device: RecordedDevice) -> Iterator[str]:
 
 
 def _devices(name: str) -> tuple[RecordedDevice, ...]:
-    """Return the GPUs of a report, or those of a session as far as it keeps them."""
-    from gpuprof.model.report import RecordedDevice, Report
+    """Return the GPUs of a report or a timeline, or those of a session as far as it keeps them."""
+    from gpuprof.model.report import RecordedDevice
+    from gpuprof.model.session import Session
     from gpuprof.read.files import read_file
 
     file = read_file(name)
-    if isinstance(file, Report):
+    if not isinstance(file, Session):
         return file.devices
     return tuple(
         RecordedDevice(name=device.name, compute_capability=device.compute_capability, sm_count=device.sm_count)

@@ -77,10 +77,18 @@ class Plan(NamedTuple):
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""
-        names = sorted({re.escape(kernel.shape.name) for kernel in self.kernels})
+        names = sorted({_exactly(kernel.shape.name) for kernel in self.kernels})
         numbers = sorted({number for kernel in self.kernels for number in kernel.invocations})
         either = "|".join(map(str, numbers))
         return Filters(kernel_id=f"::regex:^({'|'.join(names)})$:^({either})$")
+
+
+def _exactly(name: str) -> str:
+    """Write a name as an expression that every dialect reads alike: what is no letter, digit or _ as any character.
+
+    Dialects differ in what may stand behind a backslash, and a colon would end the name in ncu's identifier.
+    """
+    return "".join(f"[{char}]" if char in "$." else char if char.isalnum() or char == "_" else "." for char in name)
 
 
 def make_plan(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 _TAIL_BYTES = 64 * 1024
-_GRACE_S = 5.0
-"""How long a program may take to end by itself after a signal: ncu writes its report in that time."""
+_GRACE_S = {signal.SIGINT: 20.0, signal.SIGTERM: 5.0, signal.SIGKILL: 5.0}
+"""How long a command may take to end by itself after a signal: ncu writes its report in that time."""
 _TICK_S = 0.1
 _SUBREAPER = 36
 """prctl's PR_SET_CHILD_SUBREAPER: what a program detaches stays our child, and can be ended."""
@@ -62,12 +62,12 @@ def run(
         reason = None
         try:
             while (code := child.poll()) is None:
-                if stopped():
+                if stopped() > 0:
                     reason = "interrupt"
                 elif timeout_s is not None and time.monotonic() - started > timeout_s:
                     reason = "timeout"
                 if reason is not None:
-                    code = _end(child)
+                    code = _end(child, stopped)
                     break
                 tick()
                 time.sleep(_TICK_S)
@@ -101,13 +101,15 @@ class _Tail:
         return self._kept.decode(errors="replace")
 
 
-def _end(child: subprocess.Popen[bytes]) -> int:
-    """End a command by the gentlest signal that works, and return its exit code."""
-    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+def _end(child: subprocess.Popen[bytes], stopped: Callable[[], int]) -> int:
+    """End a command by the gentlest signal that works, and return its exit code; another Ctrl-C skips to the next."""
+    for sent, grace_s in _GRACE_S.items():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, sent)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(timeout=_GRACE_S)
+        asked, until = stopped(), time.monotonic() + grace_s
+        while stopped() == asked and time.monotonic() < until:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return child.wait(timeout=_TICK_S)
     return child.wait()
 
 
@@ -116,7 +118,7 @@ def _end_family(before: set[int]) -> None:
 
     One look is not enough: what a dying process leaves moves up to us while we look.
     """
-    deadline = time.monotonic() + _GRACE_S
+    deadline = time.monotonic() + _GRACE_S[signal.SIGKILL]
     while (family := list(_descendants(os.getpid(), before))) and time.monotonic() < deadline:
         for pid in family:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -157,15 +159,17 @@ def _subreaper() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Give a function that tells whether SIGINT or SIGTERM has come; the handlers before are put back."""
-    came = threading.Event()
+def _stoppable() -> Iterator[Callable[[], int]]:
+    """Give a function that tells how often SIGINT or SIGTERM has come; the handlers before are put back."""
+    came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield came.is_set
+        yield came.__len__
         return
-    handlers = {which: signal.signal(which, lambda *_: came.set()) for which in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {
+        which: signal.signal(which, lambda sent, _: came.append(sent)) for which in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        yield came.is_set
+        yield came.__len__
     finally:
         for which, handler in handlers.items():
             signal.signal(which, handler)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuprof.collect.annotate import annotated
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import DEFAULT, SETS, TIME, metrics_of
 from gpuprof.collect.failures import Failure, failures_in, unknown_failure
@@ -49,6 +50,7 @@ class Request:
     targets: str = "all"
     graphs: str = "node"
     timeout_s: float | None = None
+    annotate: bool = True
 
     @property
     def selects_launches(self) -> bool:
@@ -86,6 +88,8 @@ class Collector:
     ) -> None:
         self.request, self.ncu = request, ncu
         self._environ = clean_environment(environ)
+        if request.annotate:
+            self._environ = annotated(self._environ)
         self._read, self._tell = read, tell
         self.result = Collected()
 
@@ -96,7 +100,7 @@ class Collector:
             SURVEY_FILE,
             SURVEY_LOG,
             metrics=(TIME,),
-            filters=Filters(kernel=wanted.kernel, ranges=wanted.ranges),
+            filters=Filters(ranges=wanted.ranges),
             cache_control="none",
         )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.report import FixedDetails, Instruction, RuleResult
-from gpuprof.model.session import Evidence, KernelProfile, Location
+from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Wait
 from gpuprof.model.summary import stalls_of
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
@@ -33,12 +34,25 @@ _NO_TEXT = ("", "???")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
+class Pauses(NamedTuple):
+    """What a GPU did in a timeline, and the pauses that the launches of one kernel ended."""
+
+    device: DeviceTimeline
+    wait: Wait
+
+
 @dataclass
 class Case:
-    """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None."""
+    """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
+
+    `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of its GPU in a timeline, if this
+    kernel ends most of their time.
+    """
 
     kernel: KernelProfile
     recorded: Recorded
+    pauses: Pauses | None = None
+    timed_only: bool = False
     code_error: str | None = field(default=None, init=False)
 
     def number(self, *names: str) -> float | None:

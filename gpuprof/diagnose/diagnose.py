@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.excerpts import excerpts
+from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import Verdict, finding_of
-from gpuprof.model.analyse import Analysis, Recorded
+from gpuprof.diagnose.rule import Rule, Verdict, finding_of
+from gpuprof.model.analyse import Analysis
 from gpuprof.model.report import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
 
@@ -20,18 +21,21 @@ FALLBACK = "latency-bound"
 
 def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, and one ranking over all."""
-    kernels = tuple(map(_diagnosed, analysis.session.kernels, analysis.recorded))
-    return replace(analysis.session, kernels=kernels, ranking=ranking(kernels))
+    session, pauses = analysis.session, pauses_of(analysis.session)
+    kernels = tuple(
+        _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), session.timeline is not None))
+        for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True)
+    )
+    return replace(session, kernels=kernels, ranking=ranking(kernels))
 
 
-def _diagnosed(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
-    case = Case(kernel, recorded)
+def _diagnosed(case: Case) -> KernelProfile:
     findings = in_order(_findings(case))
     code = excerpts(case)
-    missing = kernel.missing
+    missing = case.kernel.missing
     if case.code_error is not None:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
-    return replace(kernel, findings=findings, excerpts=code, missing=missing)
+    return replace(case.kernel, findings=findings, excerpts=code, missing=missing)
 
 
 def _findings(case: Case) -> Iterable[Finding]:
@@ -39,12 +43,20 @@ def _findings(case: Case) -> Iterable[Finding]:
     found = [
         (rule, finding_of(rule, _weighed(case, verdict), case.kernel.time_share))
         for rule in RULES
+        if _applies(rule, case)
         for verdict in rule.check(case)
     ]
     explained = is_short(case) or any(
         rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in found
     )
     return [finding for rule, finding in found if rule.id != FALLBACK or not explained]
+
+
+def _applies(rule: Rule, case: Case) -> bool:
+    """A timeline gives rules on times what they need, if the kernel has any; pauses are told in any case."""
+    if not case.timed_only:
+        return True
+    return rule.by_times and (case.kernel.duration_s is not None or case.pauses is not None)
 
 
 def _weighed(case: Case, verdict: Verdict) -> Verdict:

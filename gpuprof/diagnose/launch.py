@@ -363,6 +363,7 @@ RULES = (
         "At least one full wave.",
         _small_grid,
         (_WAVES,),
+        by_times=True,
     ),
     Rule(
         "tail-effect",
@@ -409,5 +410,6 @@ RULES = (
         "Not known from counters: what fusing saves is the time between kernels.",
         "5 µs or longer.",
         _short,
+        by_times=True,
     ),
 )

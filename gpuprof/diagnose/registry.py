@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose import access, compute, latency, launch, limits
+from gpuprof.diagnose import access, compute, gaps, latency, launch, limits
 from gpuprof.diagnose.rule import Rule
 
-RULES: tuple[Rule, ...] = (*limits.RULES, *access.RULES, *compute.RULES, *launch.RULES, *latency.RULES)
-
+RULES: tuple[Rule, ...] = (*limits.RULES, *access.RULES, *compute.RULES, *launch.RULES, *latency.RULES, *gaps.RULES)
 
 _BY_ID = {rule.id: rule for rule in RULES}
 

@@ -30,7 +30,8 @@ class Threshold:
 class Verdict:
     """What a rule says of a kernel, before its severity and its share of the run are known.
 
-    `gain` is the fraction of the kernel's time, an upper bound; None where nothing bounds it. `settled` marks what is
+    `gain` is the fraction of the kernel's time, an upper bound; None where nothing bounds it. `gain_of_run` is set
+    instead where the repair saves time of the run but not of a kernel. `settled` marks what is
     true but nothing to repair, such as a kernel near its roof.
     """
 
@@ -42,12 +43,14 @@ class Verdict:
     evidence: tuple[Evidence, ...]
     location: Location | None = None
     settled: bool = False
+    gain_of_run: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One diagnosis. The texts are what the reference prints of it; `check` gives its verdicts on a kernel.
 
+    `by_times` says that names, shapes and times are enough for it, so that it also judges timelines.
     `metrics` are what it reads beside the quantities of the model, as `ncu --metrics` takes them.
     `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
     `symptom`, which is only worth telling where no other rule explains it.
@@ -62,14 +65,17 @@ class Rule:
     silent: str
     check: Callable[[Case], Iterator[Verdict]]
     metrics: tuple[str, ...] = ()
+    by_times: bool = False
 
 
 def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Finding:
     """Give a verdict its severity and its share of the run."""
-    gain = min(1.0, max(0.0, verdict.gain)) if verdict.gain is not None else None
+    gain, of_run = _bounded(verdict.gain), _bounded(verdict.gain_of_run)
+    if of_run is None and gain is not None and time_share is not None:
+        of_run = gain * time_share
     return Finding(
         rule=rule.id,
-        severity=_severity(gain, verdict, rule.about),
+        severity=_severity(gain if gain is not None else _bounded(verdict.gain_of_run), verdict, rule.about),
         confidence=verdict.confidence,
         headline=verdict.headline,
         why=verdict.why,
@@ -77,8 +83,12 @@ def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Findin
         advice=verdict.advice,
         location=verdict.location,
         gain_kernel=gain,
-        gain_total=gain * time_share if gain is not None and time_share is not None else None,
+        gain_total=of_run,
     )
+
+
+def _bounded(gain: float | None) -> float | None:
+    return min(1.0, max(0.0, gain)) if gain is not None else None
 
 
 def _severity(gain: float | None, verdict: Verdict, about: str) -> str:

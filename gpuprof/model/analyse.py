@@ -159,23 +159,27 @@ def _source(report: Report) -> Source:
     )
 
 
-def _number_devices(
-    reports: Sequence[Report], hardware_of: HardwareOf
-) -> tuple[tuple[Device, ...], list[Hardware], dict[tuple[int, int], int]]:
-    """Number the distinct GPUs over all reports; map (report, device in that report) to the number."""
-    devices: list[Device] = []
-    hardware: list[Hardware] = []
-    numbers: dict[tuple[int, int], int] = {}
+def device_numbers(reports: Iterable[Report]) -> dict[tuple[int, int], int]:
+    """Number the distinct GPUs over all reports: by report and the device's place in it."""
     known: dict[tuple[object, ...], int] = {}
+    numbers: dict[tuple[int, int], int] = {}
     for source, report in enumerate(reports):
         for index, recorded in enumerate(report.devices):
             kind = (recorded.name, recorded.compute_capability, recorded.sm_count, recorded.memory_bytes)
-            if kind not in known:
-                known[kind] = len(devices)
-                hardware.append(hardware_of(recorded))
-                devices.append(_device(len(devices), recorded, hardware[-1]))
-            numbers[source, index] = known[kind]
-    return tuple(devices), hardware, numbers
+            numbers[source, index] = known.setdefault(kind, len(known))
+    return numbers
+
+
+def _number_devices(
+    reports: Sequence[Report], hardware_of: HardwareOf
+) -> tuple[tuple[Device, ...], list[Hardware], dict[tuple[int, int], int]]:
+    """Return the distinct GPUs over all reports with what is known of each, and their numbers."""
+    numbers = device_numbers(reports)
+    first = {number: place for place, number in reversed(numbers.items())}
+    recorded = [reports[first[number][0]].devices[first[number][1]] for number in sorted(first)]
+    hardware = [hardware_of(device) for device in recorded]
+    devices = tuple(_device(number, *pair) for number, pair in enumerate(zip(recorded, hardware, strict=True)))
+    return devices, hardware, numbers
 
 
 def _device(number: int, recorded: RecordedDevice, found: Hardware) -> Device:

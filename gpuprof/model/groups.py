@@ -40,7 +40,12 @@ def spread(durations: Sequence[float | None]) -> DurationSpread | None:
     if not ordered:
         return None
     return DurationSpread(
-        ordered[0], percentile(ordered, 50), percentile(ordered, 95), percentile(ordered, 99), ordered[-1]
+        min=ordered[0],
+        p50=percentile(ordered, 50),
+        p95=percentile(ordered, 95),
+        p99=percentile(ordered, 99),
+        max=ordered[-1],
+        count=len(ordered),
     )
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
 from gpuprof.model.kernel_names import KernelName, harmless, parse_name
 from gpuprof.model.label_families import SAYS_NOTHING, TARGET_WIDTH, worded
 from gpuprof.model.name_tree import WORD_START, is_number
+from gpuprof.model.torch_ranges import launched_by
 from gpuprof.model.type_words import DTYPES
 
 __all__ = ["MAX_WIDTH", "TARGET_WIDTH", "label_kernels", "short_name"]
 
 MAX_WIDTH = 60
+MAX_LAUNCH_WIDTH = 96
+"""The width of a label that says which module and operator launched the kernel."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 _ELLIPSIS = "…"
 _MAX_DETAIL_WIDTH = 24
@@ -25,13 +31,41 @@ _TILE = re.compile(r"(?:MT)?\d{1,4}x\d{1,4}(?:x\d{1,4})?")
 def label_kernels(demangled: Sequence[str], hints: Sequence[tuple[str, ...]] | None = None) -> tuple[str, ...]:
     """Return one label for each name, in order: equal names share a label, different names never do.
 
-    `hints` gives for each name what else is known of that launch, such as its NVTX ranges, outermost first. A
+    `hints` gives for each name what else is known of that launch, such as its NVTX ranges, outermost first. Where
+    they name an operator of torch, the label is that with its module, and the names of several operators differ. A
     hint that all launches of a name share is shown where the name alone says nothing, as for `Kernel`.
     """
+    own = hints if hints is not None else [()] * len(demangled)
     shared_hints = _shared_hints(demangled, hints)
     drafts = {text: _draft(parse_name(text), shared) for text, shared in shared_hints.items()}
-    unique = _numbered(_told_apart(drafts))
-    return tuple(unique[text] for text in demangled)
+    unique = _numbered(_told_apart(drafts), dict.fromkeys(drafts, MAX_WIDTH))
+    launches = [(text, harmless(launched_by(ranges))) for text, ranges in zip(demangled, own, strict=True)]
+    launched = _launched(list(dict.fromkeys(launches)), unique)
+    return tuple(launched[launch] for launch in launches)
+
+
+def _launched(launches: Sequence[tuple[str, str]], labels: dict[str, str]) -> dict[tuple[str, str], str]:
+    """Return for each name and what launched it a label: that, with the kernel's own behind it where several share it.
+
+    What no operator launched keeps its own label.
+    """
+    names: dict[str, list[str]] = defaultdict(list)
+    for text, launched in launches:
+        names[launched].append(text)
+    full = {
+        (text, launched): _with_kernel(launched, labels[text] if len(names[launched]) > 1 else "")
+        if launched
+        else labels[text]
+        for text, launched in launches
+    }
+    return _numbered(full, {launch: MAX_LAUNCH_WIDTH if launch[1] else MAX_WIDTH for launch in launches})
+
+
+def _with_kernel(launched: str, label: str) -> str:
+    if not label:
+        return launched
+    kernel = f" · {_fitted(label, MAX_LAUNCH_WIDTH // 3)}"
+    return _fitted(launched, MAX_LAUNCH_WIDTH - len(kernel)) + kernel
 
 
 def short_name(demangled: str) -> str:
@@ -149,25 +183,25 @@ def _detailed(draft: str, details: tuple[str, ...]) -> str:
     return _fitted(draft.removesuffix(ending), MAX_WIDTH - len(joined)) + joined
 
 
-def _numbered(labels: dict[str, str]) -> dict[str, str]:
-    """Return the labels within the hard limit; of equal ones the second becomes `…#2`, the third `…#3`."""
-    fitted = {text: _fitted(label, MAX_WIDTH) for text, label in labels.items()}
+def _numbered(labels: dict[Key, str], widths: dict[Key, int]) -> dict[Key, str]:
+    """Return the labels within their hard limits; of equal ones the second becomes `…#2`, the third `…#3`."""
+    fitted = {key: _fitted(label, widths[key]) for key, label in labels.items()}
     taken = set(fitted.values())
     counts: dict[str, int] = {}
-    for text, label in fitted.items():
+    for key, label in fitted.items():
         number = counts.get(label, 0) + 1
         if number > 1:
-            while (candidate := _with_number(label, number)) in taken:
+            while (candidate := _with_number(label, number, widths[key])) in taken:
                 number += 1
             taken.add(candidate)
-            fitted[text] = candidate
+            fitted[key] = candidate
         counts[label] = number
     return fitted
 
 
-def _with_number(label: str, number: int) -> str:
+def _with_number(label: str, number: int, width: int) -> str:
     suffix = f"#{number}"
-    return _fitted(label, MAX_WIDTH - len(suffix)) + suffix
+    return _fitted(label, width - len(suffix)) + suffix
 
 
 def _fitted(label: str, width: int) -> str:

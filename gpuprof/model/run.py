@@ -27,12 +27,18 @@ def run_of(session: Session) -> Run:
     return Run(
         kernels=len(ranked),
         launches=sum(kernel.launches for kernel in session.kernels),
-        timed_launches=sum(kernel.launches for kernel in timed),
+        timed_launches=sum(map(_timed_launches, timed)),
         timed_shapes=len(shapes),
         time_s=total_s,
         main_kernels=needed,
         main_time_s=covered_s,
     )
+
+
+def _timed_launches(kernel: KernelProfile) -> int:
+    """Return how many launches of a timed kernel have a duration; a timeline lacks it of some."""
+    spread = kernel.duration_percentiles_s
+    return spread.count if spread is not None else kernel.launches
 
 
 def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:

@@ -155,13 +155,14 @@ class Pipe:
 
 @dataclass(frozen=True, slots=True)
 class DurationSpread:
-    """How the launches of a group differ in duration."""
+    """How the launches of a group differ in duration. `count` is how many durations are known."""
 
     min: float
     p50: float
     p95: float
     p99: float
     max: float
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +299,90 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Gaps:
+    """The pauses in which a GPU did nothing, between its first and its last activity. `short_s` is the time in pauses
+    shorter than 20 µs, `long_s` that in pauses of 1 ms and longer."""
+
+    count: int
+    total_s: float
+    median_s: float
+    longest_s: float
+    short_s: float
+    long_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All copies of a direction, or settings of memory; the bandwidth is that while they ran."""
+
+    direction: str
+    count: int
+    bytes: int | None
+    time_s: float | None
+    bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """Kernels that exchange data with other GPUs: their time, and what of it no other kernel ran beside.
+
+    `bus_bytes_per_s` is the bus bandwidth as NCCL's tests define it; None where the trace has no sizes.
+    """
+
+    launches: int
+    time_s: float
+    exposed_s: float
+    bus_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTimeline:
+    """What a GPU did of the time between its first and its last activity. `untimed` activities count as instants."""
+
+    source: int
+    device: int
+    span_s: float
+    busy_s: float
+    kernel_s: float
+    gaps: Gaps | None
+    copies: tuple[Copies, ...]
+    communication: Communication | None
+    untimed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """A step of the program that comes again and again, and how long it takes."""
+
+    source: int
+    name: str
+    count: int
+    duration_percentiles_s: DurationSpread
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """For how long a GPU was idle, in all, just before the launches of a kernel."""
+
+    kernel: int
+    idle_s: float
+    pauses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What traces tell beyond the time of each kernel. `waits` come longest first."""
+
+    devices: tuple[DeviceTimeline, ...]
+    steps: tuple[StepTimes, ...]
+    waits: tuple[Wait, ...]
+    rank: int | None
+    ranks: int | None
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """Everything that the presenters show. `run` is None where the kernels are all of the run."""
 
@@ -307,7 +392,7 @@ class Session:
     devices: tuple[Device, ...]
     ceilings: tuple[Ceiling, ...]
     kernels: tuple[KernelProfile, ...]
-    timeline: None = None
+    timeline: Timeline | None = None
     ranking: tuple[Ranked, ...] = ()
     run: Run | None = None
 

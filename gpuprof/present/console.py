@@ -19,6 +19,7 @@ from gpuprof.present.console_table import table_parts
 from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.finding_words import diagnosis_sentence
 from gpuprof.present.source_names import in_source
+from gpuprof.present.timeline_words import NO_RATES, Rates, timeline_facts
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -42,12 +43,21 @@ def make_console() -> Console:
     return console
 
 
-def print_session(console: Console, session: Session, kernels: list[KernelProfile], top: int, *, depth: bool) -> None:
+def print_session(
+    console: Console,
+    session: Session,
+    kernels: list[KernelProfile],
+    top: int,
+    *,
+    depth: bool,
+    rates: Rates = NO_RATES,
+) -> None:
     """Print the verdict, what to fix first, a table of the first `top` kernels (0: all), and the first one in depth.
 
     With `depth` every kernel of the table is shown in depth. The kernels come in the order in which they are shown.
+    `rates` are what the user knows of a step of a timeline.
     """
-    _print(console, _blocks(console, session, kernels, top, depth=depth))
+    _print(console, _blocks(console, session, kernels, top, rates, depth=depth))
 
 
 def print_tree(console: Console, session: Session, tree: Node) -> None:
@@ -71,7 +81,7 @@ def _print(console: Console, blocks: Iterable[RenderableType]) -> None:
 
 
 def _blocks(
-    console: Console, session: Session, kernels: list[KernelProfile], top: int, *, depth: bool
+    console: Console, session: Session, kernels: list[KernelProfile], top: int, rates: Rates, *, depth: bool
 ) -> Iterator[RenderableType]:
     from rich.text import Text
 
@@ -85,6 +95,10 @@ def _blocks(
             yield sheet.paragraph(f"warning: {source.file}: {warning}", "yellow")
     yield Text("")
     yield from fix_first_lines(session, sheet)
+    if session.timeline is not None:
+        for label, text in timeline_facts(session, rates):
+            yield sheet.field(label, text)
+        yield Text("")
     shown = kernels[:top] if top else kernels
     yield from table_parts(session, shown, kernels[len(shown) :], console)
     for kernel in shown if depth else shown[:1]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _WIDE = 100
 _WIDER = 120
 _NARROW_HEADS = {"nearest limit": "limit", "occupancy": "occ."}
+_OF_COUNTERS = ("nearest limit", "of roof", "occupancy")
+_OF_TIMES = ("median", "p95", "p99")
 _SHORT = {words.NOT_COLLECTED: "n/c", words.NO_ROOF: "no roof"}
 
 
@@ -33,7 +35,7 @@ def table_parts(
     if not kernels:
         return
     yield _kernel_table(session, kernels, console)
-    if any(map(_lacks_counters, kernels)):
+    if session.timeline is None and any(map(_lacks_counters, kernels)):
         yield Text("n/c: not collected; the report lacks the counters", style="dim")
     if any(words.roof_text(kernel) == words.NO_ROOF for kernel in kernels):
         yield Text("no roof: work and traffic are known, the GPU's peak rates are not; see --spec", style="dim")
@@ -66,15 +68,20 @@ def _kernel_table(session: Session, kernels: list[KernelProfile], console: Conso
     many = any(kernel.launches > 1 for kernel in kernels)
     if many:
         table.add_column("launches" if wide else "n", justify="right", no_wrap=True)
-    for name in ("time", "share", "nearest limit", "of roof", "occupancy"):
+    timed = session.timeline is not None
+    for name in ("time", "share", *(_OF_TIMES if timed else _OF_COUNTERS)):
         table.add_column(name if wide else _NARROW_HEADS.get(name, name), justify="right", no_wrap=True)
-    if wide:
+    if wide and not timed:
         table.add_column("main stall", no_wrap=True)
     findings = console.width >= _WIDER and any(kernel.findings for kernel in kernels)
     if findings:
         table.add_column("first finding", no_wrap=True)
     for kernel in kernels:
-        cells = [*_plain_cells(session, kernel, many=many), *([_stall_cell(kernel)] if wide else [])]
+        cells = [*_plain_cells(session, kernel, many=many)]
+        if timed:
+            cells += _spread_cells(kernel)
+        else:
+            cells += [*_counter_cells(kernel), *([_stall_cell(kernel)] if wide else [])]
         table.add_row(*cells, *([_finding_cell(kernel)] if findings else []))
     return table
 
@@ -82,7 +89,6 @@ def _kernel_table(session: Session, kernels: list[KernelProfile], console: Conso
 def _plain_cells(session: Session, kernel: KernelProfile, *, many: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
     yield str(kernel.id)
     file = source_name(session, kernel)
     yield Text(printable(kernel.label)).append(f"\nin {file}" if file else "", "dim")
@@ -90,6 +96,15 @@ def _plain_cells(session: Session, kernel: KernelProfile, *, many: bool) -> Iter
         yield words.count(kernel.launches, "", "").strip()
     yield _short(words.duration(kernel.time_total_s))
     yield _short(words.percent(kernel.time_share))
+
+
+def _spread_cells(kernel: KernelProfile) -> Iterator[str]:
+    """What a timeline tells of the launches of a kernel: median, 95th and 99th percentile."""
+    yield from (_short(words.duration(time)) for time in words.spread_of(kernel))
+
+
+def _counter_cells(kernel: KernelProfile) -> Iterator[str]:
+    achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
     yield _short(words.limit_text(kernel))
     yield _short(words.roof_text(kernel))
     if achieved is None and theoretical is not None:

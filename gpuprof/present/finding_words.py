@@ -101,6 +101,8 @@ def _ranked_finding(kernel: KernelProfile, item: Ranked) -> Finding | None:
 def gain_text(finding: Finding) -> str:
     """Write what a finding can gain: "at most 31 % of this kernel, 12 % of the run"; never without "at most"."""
     if finding.gain_kernel is None:
+        if finding.gain_total is not None:
+            return f"at most {format_percent(finding.gain_total)} of the run"
         return "gain not known"
     if finding.gain_kernel <= 0:
         return "nothing to gain by itself"
@@ -169,6 +171,8 @@ def diagnosis_sentence(session: Session) -> str:
         return ""
     first = next(iter(fix_first(session, 1)), None)
     if first is None:
+        if session.timeline is not None:
+            return "The GPU is hardly ever idle; why a kernel takes its time needs counters: gpuprof run -- PROGRAM."
         if not all(kernel.throughput for kernel in session.kernels):
             return "Too little was collected to say why: profile with ncu --set full."
         return f"Near its roofs: no finding would gain more than {format_percent(_LEAST_GAIN)}."

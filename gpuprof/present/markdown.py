@@ -19,9 +19,11 @@ from gpuprof.present.finding_words import (
 from gpuprof.present.privacy import with_file_names
 from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
+from gpuprof.present.timeline_words import timeline_facts
 
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
+_COUNTERS, _TIMES = "nearest limit | of DRAM roof | occupancy | main stall", "median | p95 | p99"
 
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
@@ -36,11 +38,16 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         for index, item in enumerate(first, 1):
             yield _priority(index, item, in_source(session, item.kernel))
         yield ""
-    yield "| kernel | launches | time | share | nearest limit | of DRAM roof | occupancy | main stall | first finding |"
-    yield "|---|--:|--:|--:|--:|--:|--:|---|---|"
+    for label, text in timeline_facts(session):
+        yield f"- {escape(label)}: {escape(text)}"
+    if session.timeline is not None:
+        yield ""
+    timed = session.timeline is not None
+    yield f"| kernel | launches | time | share | {_TIMES if timed else _COUNTERS} | first finding |"
+    yield f"|---|--:|--:|--:|{'--:|--:|--:' if timed else '--:|--:|--:|---'}|---|"
     shown = kernels[:top] if top else kernels
     for kernel in shown:
-        yield _row(kernel, in_source(session, kernel))
+        yield _row(kernel, in_source(session, kernel), timed=timed)
     yield ""
     if len(kernels) > len(shown):
         noun, plural = words.row_noun(session.kernels)
@@ -60,17 +67,20 @@ def _priority(index: int, item: Priority, source: str) -> str:
     )
 
 
-def _row(kernel: KernelProfile, source: str) -> str:
+def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
     first = first_finding(kernel)
+    counted = (
+        words.limit_text(kernel),
+        words.roof_text(kernel),
+        words.percent(kernel.occupancy.achieved),
+        words.stall_text(kernel),
+    )
     cells = (
         kernel.label + source,
         words.count(kernel.launches, "", "").strip(),
         words.duration(kernel.time_total_s),
         words.percent(kernel.time_share),
-        words.limit_text(kernel),
-        words.roof_text(kernel),
-        words.percent(kernel.occupancy.achieved),
-        words.stall_text(kernel),
+        *(map(words.duration, words.spread_of(kernel)) if timed else counted),
         first.rule if first is not None else "–",
     )
     return f"| {' | '.join(map(escape, cells))} |"

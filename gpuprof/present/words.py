@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from gpuprof.model.run import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
 from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
+from gpuprof.model.trace import TRACE_KINDS
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"
@@ -160,11 +161,21 @@ def device_text(device: Device) -> str:
 
 
 def source_text(source: Source) -> str:
-    """Write what recorded a source, and how it held clocks and caches."""
+    """Write what recorded a source, and how it held clocks and caches, which a timeline leaves alone."""
     tool = " ".join(part for part in (source.tool, source.tool_version) if part)
+    if source.kind in TRACE_KINDS:
+        return tool
     clocks = f"clock control {source.clock_control}" if source.clock_control else "clock control not recorded"
     caches = f"cache control {source.cache_control}" if source.cache_control else "cache control not recorded"
     return f"{tool}, {clocks}, {caches}"
+
+
+def spread_of(kernel: KernelProfile) -> tuple[float | None, float | None, float | None]:
+    """Return the median, 95th and 99th percentile of the durations of a kernel's launches."""
+    times = kernel.duration_percentiles_s
+    if times is None:
+        return kernel.duration_s, kernel.duration_s, kernel.duration_s
+    return times.p50, times.p95, times.p99
 
 
 def verdict(session: Session) -> str:

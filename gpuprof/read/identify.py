@@ -14,17 +14,22 @@ from gpuprof.read.session_html import looks_like_page
 _HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How text starts that Windows PowerShell has redirected into a file."""
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
+"""How a gzip file starts."""
 _LARGEST_HEAD = 2**20
 _TRACE = re.compile(
     rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
 )
 """How traces of PyTorch and Chrome start: an object with these fields, or a list of events with their phase."""
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
 _EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {name} --page raw --csv > report.csv"
 
 
 def identify(path: Path) -> str:
-    """Return "ncu-rep", "csv", "session" or "page". Raises InputError that names what the file is and what to do."""
+    """Return "ncu-rep", "torch-trace", "nsys-sqlite", "csv", "session" or "page".
+
+    Raises InputError that names what the file is and what to do.
+    """
     if path.is_dir():
         raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep")
     try:
@@ -50,13 +55,13 @@ def _by_content(path: Path, head: bytes) -> str:
     if name.endswith((".nsys-rep", ".qdrep")):
         raise InputError(
             f"{path} is an Nsight Systems report; it has a timeline and no counters",
-            f"profile with ncu, or export it: nsys export --type sqlite {path.name}",
+            f"export it: nsys export --type sqlite {path.name}; for counters profile with ncu",
         )
     if head.startswith(b"SQLite format 3\0"):
-        raise InputError(f"{path} is an SQLite database; gpuprof does not read timelines yet")
-    if head.startswith(_GZIP):
-        refuse_trace(_unzipped(head), str(path))
-    if head.startswith((_GZIP, b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+        return "nsys-sqlite"
+    if head.startswith(GZIP) and _starts_trace(_unzipped(head)):
+        return "torch-trace"
+    if head.startswith((GZIP, b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
         raise InputError(f"{path} is a compressed archive", "unpack it first, then name the report inside")
     if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
         raise InputError(f"{path} is not a report: it does not start with NVR", "copy it again, in binary mode")
@@ -64,27 +69,32 @@ def _by_content(path: Path, head: bytes) -> str:
 
 
 def text_kind(head: bytes, name: str) -> str:
-    """Return "session" for JSON, "page" for HTML and "csv" for other text. Raises InputError for binary data."""
+    """Return "torch-trace" or "session" for JSON, "page" for HTML and "csv" for other text, compressed traces included.
+
+    Raises InputError for other binary data.
+    """
+    if head.startswith(GZIP) and _starts_trace(_unzipped(head)):
+        return "torch-trace"
     if head.startswith(UTF16_MARKS):
         head = head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
     if looks_like_page(head):
         return "page"
-    refuse_trace(head, name)
+    if _starts_trace(head):
+        return "torch-trace"
     if b"\0" in head:
         raise InputError(f"{name} is binary data that gpuprof does not know", _known())
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     return "session" if start == b"{" else "csv"
 
 
-def refuse_trace(head: bytes, name: str) -> None:
-    """Raise InputError if a text that begins so is a trace of PyTorch or Chrome."""
-    if _TRACE.match(head.removeprefix(b"\xef\xbb\xbf")):
-        raise trace_error(name)
+def _starts_trace(head: bytes) -> bool:
+    """Tell whether a text that begins so is a trace of PyTorch or Chrome."""
+    return _TRACE.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
-def trace_error(name: str) -> InputError:
-    """Return the error for a trace of PyTorch or Chrome."""
-    return InputError(f"{name} is a trace of PyTorch or Chrome; gpuprof does not read timelines yet")
+def holds_trace(data: bytes) -> bool:
+    """Tell whether JSON is a trace whose first bytes do not show it."""
+    return _EVENTS.search(data) is not None
 
 
 def refuse_json(text: str, name: str) -> None:
@@ -107,7 +117,10 @@ def _unzipped(head: bytes) -> bytes:
 
 
 def _known() -> str:
-    return "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV, its own session.json and its own pages"
+    return (
+        "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
+        "nsys exports (.sqlite), its own session.json and its own pages"
+    )
 
 
 def _near(path: Path) -> str | None:

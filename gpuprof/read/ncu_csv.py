@@ -22,6 +22,7 @@ from gpuprof.model.report import (
     Report,
     RuleResult,
 )
+from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.details_labels import metric_name
 from gpuprof.units import ncu_unit
 
@@ -475,6 +476,7 @@ def _ranges(column: str, cell: str) -> tuple[str, ...]:
         domain, name = match[1], match[2]
         if "Start/Stop" in column:
             domain, _, name = name.partition(":")
+        name = readable_range(name)
         names.append(name if domain in {"", "<default domain>"} else f"{domain}:{name}")
     return tuple(names)
 

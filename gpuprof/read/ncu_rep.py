@@ -17,6 +17,7 @@ from typing import Any
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult, plausible
+from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.container import (
     Container,
     Span,
@@ -286,7 +287,8 @@ def _nvtx_ranges(action: Any) -> tuple[str, ...]:
     for number in state.domains():
         domain = state.domain_by_id(number)
         prefix = "" if domain.name() in ("", "<default domain>") else f"{domain.name()}:"
-        names.extend(prefix + str(name) for name in (*domain.push_pop_ranges(), *domain.start_end_ranges()))
+        own = (*domain.push_pop_ranges(), *domain.start_end_ranges())
+        names.extend(prefix + readable_range(str(name)) for name in own)
     return tuple(names)
 
 

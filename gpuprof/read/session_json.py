@@ -25,7 +25,6 @@ from gpuprof.model.session import (
     Session,
     Throughput,
 )
-from gpuprof.read.identify import trace_error
 
 _LARGEST = 1e30
 """No number of a session comes near it; larger ones would break what is computed from them."""
@@ -59,8 +58,6 @@ def read_session(text: str, file: str) -> Session:
         data = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise DamagedInput(f"{file} is not valid JSON: {error}") from error
-    if isinstance(data, dict) and "traceEvents" in data:
-        raise trace_error(file)
     if not isinstance(data, dict) or "schema_version" not in data:
         raise InputError(f"{file} is JSON, but not a gpuprof session: it has no schema_version")
     version = data["schema_version"]

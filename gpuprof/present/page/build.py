@@ -19,6 +19,7 @@ from gpuprof.present.page.provenance import ceiling_table, header_facts, run_fac
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
+from gpuprof.present.timeline_words import timeline_facts
 from gpuprof.units import format_percent
 
 _TABLE_ROWS = 1000
@@ -52,6 +53,7 @@ class Page:
     sections_left_out: str | None
     sources: tuple[tuple[Fact, ...], ...]
     run: tuple[Fact, ...]
+    timeline: tuple[Fact, ...]
     ceilings: Table
     terms: tuple[Term, ...]
     version: str
@@ -76,7 +78,10 @@ def build_page(whole: Session, choice: Choice) -> Page:
         diagnosis=_diagnosis(session),
         header=tuple(header_facts(session)),
         priorities=priority_lines(session),
-        charts=tuple(overview_charts(session, choice.level, choice.ceiling, links)),
+        # A timeline has no counters to place a kernel by.
+        charts=()
+        if session.timeline is not None
+        else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
         rows=tuple(kernel_row(kernel, with_section, source_name(session, kernel)) for kernel in shown),
         rows_left_out=_left_out(kernels, in_table, "The table stops here"),
@@ -84,11 +89,16 @@ def build_page(whole: Session, choice: Choice) -> Page:
         sections_left_out=_left_out(kernels, with_section, f"Sections are given for the {plural} with most time"),
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
+        timeline=tuple(Fact(name.capitalize() if name.islower() else name, text) for name, text in _timeline(session)),
         ceilings=ceiling_table(session),
         terms=(),
         version=session.gpuprof_version,
     )
     return replace(page, terms=glossary(page))
+
+
+def _timeline(session: Session) -> list[tuple[str, str]]:
+    return [(printable(name), printable(text)) for name, text in timeline_facts(session)]
 
 
 def _diagnosis(session: Session) -> str:

@@ -1,0 +1,63 @@
+"""Reads the NVTX ranges of a torch program: operators with the shapes of their tensors, and what launched a kernel.
+
+torch's own observer (`emit_nvtx`) writes `aten::addmm, seq = 5, op_id = 9, sizes = [[8], [4, 16], [16, 8]],
+input_op_ids = [(3,0)]`. The numbers differ at every launch, so they go; the shapes stay: `aten::addmm [4, 16]×[16, 8]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_SIZES = r"\[(?:\[[\d, -]*\](?:, )?)*\]"
+_TAIL = re.compile(
+    rf"(?:, seq = \d+)?(?:, op_id = \d+)?(?:, sizes = ({_SIZES}))?(?:, input_op_ids = \[[\d(), -]*\])?\Z"
+)
+_TAIL_START = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
+_SHAPE = re.compile(r"\[\d[\d, ]*\]")
+_MOST_SHAPES = 3
+_PRODUCTS = {
+    **dict.fromkeys(("mm", "bmm", "matmul", "linear", "mv", "dot", "_int_mm", "_scaled_mm"), slice(0, 2)),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "cudnn_convolution"), slice(0, 2)),
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), slice(1, 3)),
+}
+"""The operators that multiply two tensors, and which of their tensors those are."""
+
+_OPERATOR = re.compile(r"(?!(?:torch::)?autograd::)\w+::\w[\w:.]*(?: \[.*)?\Z", re.DOTALL)
+_NODE = re.compile(r"(?:autograd::engine::evaluate_function: )?(\w+Backward\d*)(?: \[.*)?\Z", re.DOTALL)
+_INSIDES = re.compile(r"autograd::|torch::autograd::|## Call |Torch-Compiled Region|CompiledFunction|ProfilerStep#")
+"""Ranges of torch's own machinery, which tell a reader nothing."""
+
+
+def readable_range(name: str) -> str:
+    """Return the name of a range without the numbers that torch counts launches with; others as they are."""
+    start = _TAIL_START.search(name)
+    tail = _TAIL.match(name, start.start()) if start is not None else None
+    if start is None or tail is None:
+        return name
+    return operator_text(name[: start.start()], _SHAPE.findall(tail[1] or ""))
+
+
+def operator_text(name: str, shapes: Sequence[str]) -> str:
+    """Return an operator with the shapes of its tensors, such as `[4, 16]`: a product's factors, else the first few."""
+    factors = _PRODUCTS.get(name.rpartition("::")[2])
+    if factors is not None and len(shapes) >= factors.stop:
+        return f"{name} {'×'.join(shapes[factors])}"
+    more = ["…"] if len(shapes) > _MOST_SHAPES else []
+    return " ".join([name, ", ".join([*shapes[:_MOST_SHAPES], *more])]).rstrip()
+
+
+def launched_by(ranges: Sequence[str]) -> str:
+    """Return the module and the operator that launched a kernel, such as `layers.3 · aten::mm [4, 16]×[16, 8]`.
+
+    `ranges` are readable ones, outermost first. The operator is the innermost, the module the innermost range around it
+    that is none of torch's own; without one it is the autograd node. Empty if no operator is there.
+    """
+    at = next((place for place in reversed(range(len(ranges))) if _OPERATOR.match(ranges[place])), None)
+    if at is None:
+        return ""
+    around = [text for text in reversed(ranges[:at]) if not _OPERATOR.match(text)]
+    own = next((text for text in around if not _NODE.match(text) and not _INSIDES.match(text)), None)
+    node = next((found[1] for text in around if (found := _NODE.match(text))), None)
+    place = own or node
+    return f"{place} · {ranges[at]}" if place else ranges[at]

@@ -1,0 +1,77 @@
+"""A timeline as recorded: everything that the GPUs did, when, and what the program said it was doing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpuprof.model.report import Dim3, RecordedDevice
+
+TRACE_KINDS = ("torch-trace", "nsys-sqlite")
+KERNEL, COPY, SET = "kernel", "copy", "set"
+"""What a GPU does: runs a kernel, copies memory, sets memory."""
+DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
+"""The names of copies; a copy whose direction was not recorded is called "copy"."""
+
+
+class Collective(NamedTuple):
+    """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks."""
+
+    name: str
+    bytes: int | None
+    ranks: int | None
+
+
+class Activity(NamedTuple):
+    """One thing that a GPU did. Times in seconds since the start of the trace; a time that was not recorded is None.
+
+    `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
+    first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded.
+    `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic.
+    """
+
+    kind: str
+    name: str
+    device: int
+    start_s: float
+    duration_s: float | None
+    stream: int | None = None
+    grid: Dim3 | None = None
+    block: Dim3 | None = None
+    registers_per_thread: int | None = None
+    shared_bytes: int | None = None
+    bytes: int | None = None
+    ranges: tuple[str, ...] = ()
+    operator: str | None = None
+    mangled: str | None = None
+    process: int | None = None
+    collective: Collective | None = None
+
+
+class Step(NamedTuple):
+    """A step of the program (a profiler's step), or an NVTX range that comes again. Times as of an activity."""
+
+    name: str
+    start_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One file as read. `activities` and `steps` come in the order of their start. `kind` is one of TRACE_KINDS."""
+
+    file: str
+    sha256: str
+    kind: str
+    tool: str
+    tool_version: str | None
+    devices: tuple[RecordedDevice, ...]
+    activities: tuple[Activity, ...]
+    steps: tuple[Step, ...] = ()
+    rank: int | None = None
+    ranks: int | None = None
+    peak_memory_bytes: int | None = None
+    driver: str | None = None
+    created_s: float | None = None
+    command: str | None = None
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,108 @@
+"""A timeline in words: what each GPU did of its time, copies, communication, steps, and their rates and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuprof.model.session import Copies, DeviceTimeline, Session, StepTimes
+from gpuprof.present import words
+from gpuprof.units import format_binary, format_percent, format_si, significant
+
+_MILLION = 1e6
+_HOUR_S = 3600.0
+
+
+class Rates(NamedTuple):
+    """What the user knows of a step: the items in it (tokens, images), and what an hour of the machine costs."""
+
+    items_per_step: float | None = None
+    cost_per_hour: float | None = None
+
+
+NO_RATES = Rates()
+
+
+def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[str, str]]:
+    """Yield name and value of everything that the timeline tells; nothing for a session without one."""
+    timeline = session.timeline
+    if timeline is None:
+        return
+    several = len(timeline.devices) > 1
+    for number, device in enumerate(timeline.devices):
+        yield f"GPU {number}" if several else "GPU time", _device_text(device)
+        if device.gaps is not None:
+            yield "pauses", _gaps_text(device)
+        for copies in device.copies:
+            yield "copies", _copies_text(copies)
+        if device.communication is not None:
+            yield "communication", _communication_text(device)
+        if device.untimed:
+            yield (
+                "untimed",
+                f"{words.count(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
+            )
+    for step in timeline.steps:
+        yield "steps", _step_text(step, rates)
+    if timeline.rank is not None:
+        yield "rank", f"{timeline.rank}{f' of {timeline.ranks}' if timeline.ranks is not None else ''}"
+    if timeline.peak_memory_bytes is not None:
+        yield "peak memory", format_binary(timeline.peak_memory_bytes)
+
+
+def _device_text(device: DeviceTimeline) -> str:
+    if device.span_s <= 0:
+        return "an instant: no activity has a duration"
+    busy, kernels = device.busy_s / device.span_s, device.kernel_s / device.span_s
+    return (
+        f"busy {format_percent(busy)} of {format_si(device.span_s, 's')}, {format_percent(kernels)} with kernels; "
+        f"idle {format_si(device.span_s - device.busy_s, 's')}"
+    )
+
+
+def _gaps_text(device: DeviceTimeline) -> str:
+    gaps = device.gaps
+    assert gaps is not None
+    of = f" ({format_percent(gaps.total_s / device.span_s)})" if device.span_s > 0 else ""
+    return (
+        f"{words.count(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
+        f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {format_si(gaps.short_s, 's')} in "
+        f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
+    )
+
+
+def _copies_text(copies: Copies) -> str:
+    parts = [f"{copies.direction}: {words.count(copies.count, 'time')}"]
+    if copies.bytes is not None:
+        parts.append(format_si(copies.bytes, "B"))
+    if copies.time_s is not None:
+        parts.append(format_si(copies.time_s, "s"))
+    if copies.bytes_per_s is not None:
+        parts.append(format_si(copies.bytes_per_s, "B/s"))
+    return ", ".join(parts)
+
+
+def _communication_text(device: DeviceTimeline) -> str:
+    talk = device.communication
+    assert talk is not None
+    hidden = 1 - talk.exposed_s / talk.time_s if talk.time_s > 0 else 0.0
+    rate = f", bus bandwidth {format_si(talk.bus_bytes_per_s, 'B/s')}" if talk.bus_bytes_per_s is not None else ""
+    return (
+        f"{words.count(talk.launches, 'kernel')}, {format_si(talk.time_s, 's')}, {format_percent(hidden)} of it beside "
+        f"other kernels; exposed {format_si(talk.exposed_s, 's')}{rate}"
+    )
+
+
+def _step_text(step: StepTimes, rates: Rates) -> str:
+    times = step.duration_percentiles_s
+    text = (
+        f"{step.name}: {step.count}, median {format_si(times.p50, 's')}, p95 {format_si(times.p95, 's')}, p99 "
+        f"{format_si(times.p99, 's')}; {significant(step.per_s)} a second"
+    )
+    if rates.items_per_step is None:
+        return text
+    items = rates.items_per_step * step.per_s
+    text += f", {significant(items)} items a second"
+    if rates.cost_per_hour is not None and items > 0:
+        text += f", {significant(rates.cost_per_hour / (items * _HOUR_S) * _MILLION)} for a million items"
+    return text

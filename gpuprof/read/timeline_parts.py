@@ -1,0 +1,109 @@
+"""What the readers of timelines share: which spans were open where something was launched, and which GPUs took part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from gpuprof.errors import DamagedInput
+
+_DEEPEST = 100
+"""No program nests its spans deeper; of a file that does, the innermost ones are kept."""
+_MOST_DEVICES = 1000
+"""More GPUs than any machine has; a file that names more is broken."""
+
+_FIRST_EPOCH_S, _LAST_EPOCH_S = 10**9, 253_402_300_799
+"""A clock that counts from 1970 stands after 2001 and before the year 10000."""
+
+
+class Span(Protocol):
+    """Something that a thread was doing from one nanosecond to another."""
+
+    @property
+    def thread(self) -> Hashable:
+        """Which thread did it."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """When it began."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """When it ended."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where and when something was launched, in nanoseconds."""
+
+    thread: Hashable
+    at: int
+    process: int | None
+
+
+AnySpan = TypeVar("AnySpan", bound=Span)
+
+
+def open_at_places(spans: Iterable[AnySpan], places: Iterable[Place | None]) -> dict[Place, tuple[AnySpan, ...]]:
+    """Return for each place the spans of its thread that were open then, outermost first."""
+    spans_of: defaultdict[Hashable, list[AnySpan]] = defaultdict(list)
+    for span in spans:
+        spans_of[span.thread].append(span)
+    places_of: defaultdict[Hashable, set[Place]] = defaultdict(set)
+    for place in places:
+        if place is not None:
+            places_of[place.thread].add(place)
+    found: dict[Place, tuple[AnySpan, ...]] = {}
+    for thread, ones in places_of.items():
+        found.update(_open_at(spans_of.get(thread, ()), sorted(ones, key=lambda place: place.at)))
+    return found
+
+
+def _open_at(spans: Sequence[AnySpan], places: Iterable[Place]) -> dict[Place, tuple[AnySpan, ...]]:
+    """Sweep over the spans of a thread and its places, which come in the order of their time.
+
+    A span is open from its first to its last nanosecond. Of spans that begin and end together the earlier one is outer.
+    """
+    ordered = sorted(spans, key=lambda span: (span.start, -span.end))
+    stack: list[AnySpan] = []
+    found: dict[Place, tuple[AnySpan, ...]] = {}
+    following = 0
+    for place in places:
+        while following < len(ordered) and ordered[following].start <= place.at:
+            _close(stack, ordered[following].start)
+            stack.append(ordered[following])
+            following += 1
+        _close(stack, place.at)
+        found[place] = tuple(span for span in stack[-_DEEPEST:] if span.end >= place.at)
+    return found
+
+
+def _close(stack: list[AnySpan], moment: int) -> None:
+    while stack and stack[-1].end < moment:
+        stack.pop()
+
+
+def device_numbers(recorded: Iterable[int], name: str) -> list[int]:
+    """Return the numbers of the GPUs that did something, sorted. Raises DamagedInput if they are beyond reason."""
+    used = sorted(set(recorded))
+    if len(used) > _MOST_DEVICES:
+        raise DamagedInput(f"{name} is damaged: it names {len(used)} GPUs", "record it again")
+    return used
+
+
+def left_out(number: int) -> tuple[str, ...]:
+    """Say how many activities have no start, if any."""
+    if not number:
+        return ()
+    ones = (
+        "1 GPU activity has no start time and is" if number == 1 else f"{number} GPU activities have no start and are"
+    )
+    return (f"{ones} left out",)
+
+
+def since_epoch(clock_ns: int) -> float | None:
+    """Return the seconds since 1970 if a clock can have counted from then, else None."""
+    return clock_ns / 1e9 if _FIRST_EPOCH_S <= clock_ns / 1e9 <= _LAST_EPOCH_S else None

@@ -1,0 +1,295 @@
+"""Reads what PyTorch's profiler (Kineto) records: each GPU activity with the operator and the ranges of its launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+from gpuprof.errors import InputError
+from gpuprof.model.report import RecordedDevice
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
+from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
+from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words
+from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes
+
+KIND = "torch-trace"
+_CALL, _OPERATOR, _ANNOTATION = "call", "operator", "annotation"
+_ROLES = {
+    **dict.fromkeys(("kernel", "Kernel"), KERNEL),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), COPY),
+    **dict.fromkeys(("gpu_memset", "Memset"), SET),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), _CALL),
+    **dict.fromkeys(("cpu_op", "Operator"), _OPERATOR),
+    "user_annotation": _ANNOTATION,
+}
+"""What events are, by their category: today's names and those of 2021."""
+_FLOWS = ("ac2g", "async")
+_STEP = re.compile(r"ProfilerStep#\d+")
+_STEP_NAME = "ProfilerStep"
+_AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)
+_AMD_WARP = 64
+_CUDA_DEVICE_TYPE = 1
+"""c10::DeviceType::CUDA, in the events of the memory profiler."""
+_TRACE_GPU = "trace the GPU too: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+
+
+class _Event(NamedTuple):
+    """Something that took time; `start` and `end` in nanoseconds, `duration` None where none was recorded."""
+
+    name: str
+    role: str
+    start: int
+    end: int
+    duration: int | None
+    thread: str
+    process: int | None
+    args: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Events:
+    """The events of a trace, by what they are."""
+
+    gpu: list[_Event] = field(default_factory=list)
+    calls: dict[int, Place] = field(default_factory=dict)
+    operators: list[_Event] = field(default_factory=list)
+    annotations: list[_Event] = field(default_factory=list)
+    steps: list[_Event] = field(default_factory=list)
+    flows: list[dict[str, Any]] = field(default_factory=list)
+    origin: int | None = None
+    untimed: int = 0
+    hip: bool = False
+    peak_memory_bytes: int | None = None
+
+
+def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
+    """Read a trace of PyTorch, compressed or not.
+
+    Raises DamagedInput for a broken one, InputError for one of an AMD GPU or of the CPU alone.
+    """
+    trace = trace_json(data, name)
+    events = _sorted_out(trace["traceEvents"])
+    used = device_numbers(map(_device_id, events.gpu), name)
+    properties = _properties(trace.get("deviceProperties"))
+    _refuse_others(events, [properties.get(number, {}) for number in used], name)
+    origin = events.origin if events.origin is not None else 0
+    activities = sorted(_activities(events, used, origin), key=lambda one: one.start_s)
+    distributed = trace.get("distributedInfo")
+    distributed = distributed if isinstance(distributed, dict) else {}
+    return Trace(
+        file=name,
+        sha256=sha256,
+        kind=KIND,
+        tool="torch.profiler",
+        tool_version=None,
+        devices=tuple(_device(properties.get(number, {})) for number in used),
+        activities=tuple(activities),
+        steps=tuple(_steps(events.steps, origin)),
+        rank=count(distributed.get("rank")),
+        ranks=count(distributed.get("world_size")),
+        peak_memory_bytes=events.peak_memory_bytes,
+        created_s=since_epoch((count(trace.get("baseTimeNanoseconds")) or 0) + origin),
+        warnings=left_out(events.untimed),
+    )
+
+
+def _sorted_out(recorded: Iterable[object]) -> _Events:
+    """Look at each event once and keep those that matter."""
+    events = _Events()
+    for event in recorded:
+        if not isinstance(event, dict):
+            continue
+        phase = event.get("ph")
+        if phase == "X":
+            _add(event, events)
+        elif phase in ("s", "f"):
+            if event.get("cat") in _FLOWS:
+                events.flows.append(event)
+        elif phase == "i" and event.get("name") == "[memory]":
+            _add_memory(_args(event), events)
+    return events
+
+
+def _add(event: dict[str, Any], events: _Events) -> None:
+    category = event.get("cat")
+    role = _ROLES.get(category) if isinstance(category, str) else None
+    start, duration = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
+    if start is None:
+        events.untimed += role in (KERNEL, COPY, SET)
+        return
+    if events.origin is None or start < events.origin:
+        events.origin = start
+    if role is None:
+        return
+    lasted = duration if duration is not None and duration > 0 else None
+    name, args, process = words(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
+    one = _Event(name, role, start, start + (lasted or 0), lasted, _thread(event), process, args)
+    if role == _CALL:
+        events.hip = events.hip or name.startswith("hip")
+        correlation = count(args.get("correlation"))
+        if correlation is not None:
+            events.calls.setdefault(correlation, Place(one.thread, start, process))
+    elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
+        # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
+        (events.steps if _STEP.fullmatch(name) else events.annotations).append(one)
+    else:
+        (events.operators if role == _OPERATOR else events.gpu).append(one)
+
+
+def _add_memory(args: Mapping[str, Any], events: _Events) -> None:
+    """Keep the most that tensors took on a GPU, or that PyTorch reserved for them where that alone was recorded."""
+    if args.get("Device Type") == _CUDA_DEVICE_TYPE:
+        total = count(args.get("Total Allocated"))
+        total = total if total is not None else count(args.get("Total Reserved"))
+        if total is not None:
+            events.peak_memory_bytes = max(total, events.peak_memory_bytes or 0)
+
+
+def _args(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
+
+
+def _thread(event: Mapping[str, Any]) -> str:
+    return f"{event.get('pid')}/{event.get('tid')}"
+
+
+def _device_id(event: _Event) -> int:
+    """Return the number of the GPU: in traces a GPU is also the process of what it does."""
+    number = count(event.args.get("device"))
+    return number if number is not None else event.process or 0
+
+
+def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
+    found: dict[int, Mapping[str, Any]] = {}
+    for one in recorded if isinstance(recorded, list) else []:
+        number = count(one.get("id")) if isinstance(one, dict) else None
+        if number is not None:
+            found.setdefault(number, one)
+    return found
+
+
+def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str) -> None:
+    """Raise InputError if no NVIDIA GPU did anything."""
+    amd = next((one for one in used if _is_amd(one)), None)
+    if events.hip or amd is not None:
+        called = words(amd.get("name")) if amd is not None else None
+        device = f" ({called:.100})" if called is not None else ""
+        raise InputError(
+            f"{name} is a trace of an AMD GPU{device}; gpuprof knows NVIDIA GPUs only",
+            "use AMD's rocprof-compute, or trace on an NVIDIA GPU",
+        )
+    if not events.gpu:
+        what = "only the CPU was traced" if events.operators or events.annotations else "it has no kernel and no copy"
+        raise InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_GPU)
+
+
+def _is_amd(properties: Mapping[str, Any]) -> bool:
+    name = words(properties.get("name")) or ""
+    return properties.get("warpSize") == _AMD_WARP or _AMD_NAME.search(name) is not None
+
+
+def _device(properties: Mapping[str, Any]) -> RecordedDevice:
+    major, minor = count(properties.get("computeMajor")), count(properties.get("computeMinor"))
+    return RecordedDevice(
+        name=words(properties.get("name")),
+        compute_capability=f"{major}.{minor}" if major is not None and minor is not None else None,
+        sm_count=count(properties.get("numSms")) or None,
+        memory_bytes=count(properties.get("totalGlobalMem")) or None,
+    )
+
+
+def _activities(events: _Events, used: list[int], origin: int) -> Iterator[Activity]:
+    """Yield what the GPUs did, each with what was open where it was launched."""
+    index = {number: position for position, number in enumerate(used)}
+    places = _places(events)
+    operators = open_at_places(events.operators, places)
+    annotations = open_at_places(events.annotations, places)
+    for event, place in zip(events.gpu, places, strict=True):
+        launchers = operators.get(place, ()) if place is not None else ()
+        around = annotations.get(place, ()) if place is not None else ()
+        yield Activity(
+            kind=event.role,
+            name=_name(event),
+            device=index[_device_id(event)],
+            start_s=(event.start - origin) / 1e9,
+            duration_s=event.duration / 1e9 if event.duration is not None else None,
+            stream=count(event.args.get("stream")),
+            grid=dims(event.args.get("grid")),
+            block=dims(event.args.get("block")),
+            registers_per_thread=count(event.args.get("registers per thread")) or None,
+            shared_bytes=count(event.args.get("shared memory")),
+            bytes=count(event.args.get("bytes")),
+            ranges=tuple(one.name for one in around),
+            operator=operator_with_shapes(launchers[-1].name, launchers[-1].args) if launchers else None,
+            process=place.process if place is not None else None,
+            collective=_collective(event, launchers),
+        )
+
+
+def _name(event: _Event) -> str:
+    if event.role == KERNEL:
+        return event.name
+    return direction(event.name) if event.role == COPY else SET
+
+
+def _collective(event: _Event, launchers: Sequence[_Event]) -> Collective | None:
+    """Return what a communication kernel does by its own fields, else by those of the operator that launched it."""
+    if event.role != KERNEL or "nccl" not in event.name.lower():
+        return None
+    told = (one.args for one in (event, *reversed(launchers)) if COLLECTIVE_NAME in one.args)
+    return collective(next(told, {}))
+
+
+def _places(events: _Events) -> list[Place | None]:
+    """Return where each GPU activity was launched: by the call of its correlation, else by what else links the two."""
+    places = [_call(event, events.calls) for event in events.gpu]
+    if None in places:
+        others = _OtherLinks(events)
+        places = [place or others.place(event) for place, event in zip(places, events.gpu, strict=True)]
+    return places
+
+
+def _call(event: _Event, calls: Mapping[int, Place]) -> Place | None:
+    correlation = count(event.args.get("correlation"))
+    return calls.get(correlation) if correlation is not None else None
+
+
+class _OtherLinks:
+    """Finds launches whose call was not recorded: by the arrow that is drawn from it, else by the operator's id."""
+
+    def __init__(self, events: _Events) -> None:
+        self._starts: dict[int, Place] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        self._operators: dict[int, Place] = {}
+        for flow in events.flows:
+            number, at = count(flow.get("id")), nanoseconds(flow.get("ts"))
+            if number is None or at is None:
+                continue
+            if flow["ph"] == "s":
+                self._starts.setdefault(number, Place(_thread(flow), at, count(flow.get("pid"))))
+            else:
+                self._ends.setdefault((_thread(flow), at), number)
+        for operator in chain(events.operators, events.annotations):
+            number = count(operator.args.get("External id"))
+            if number is not None:
+                self._operators.setdefault(number, Place(operator.thread, operator.start, operator.process))
+
+    def place(self, event: _Event) -> Place | None:
+        """Return where an activity was launched, or where the operator that launched it began."""
+        correlation = count(event.args.get("correlation"))
+        number = correlation if correlation in self._starts else self._ends.get((event.thread, event.start))
+        if number is not None and number in self._starts:
+            return self._starts[number]
+        external = count(event.args.get("External id", event.args.get("external id")))
+        # Some traces write the correlation there; it is no operator's id.
+        return self._operators.get(external) if external is not None and external != correlation else None
+
+
+def _steps(recorded: Iterable[_Event], origin: int) -> Iterator[Step]:
+    for step in sorted(recorded, key=lambda one: one.start):
+        if step.duration is not None:
+            yield Step(_STEP_NAME, (step.start - origin) / 1e9, step.duration / 1e9)

@@ -1,0 +1,74 @@
+"""What the fields of PyTorch's events mean: operators with shapes, directions of copies, collectives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpuprof.model.torch_ranges import operator_text
+from gpuprof.model.trace import DIRECTIONS, Collective
+from gpuprof.read.torch_json import count
+
+_DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
+_HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _PEER_TO_PEER, _HOST_TO_HOST = DIRECTIONS
+_DIRECTIONS = {
+    "HD": _HOST_TO_DEVICE,
+    "DH": _DEVICE_TO_HOST,
+    "DD": _DEVICE_TO_DEVICE,
+    "PP": _PEER_TO_PEER,
+    "HH": _HOST_TO_HOST,
+}
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
+    **dict.fromkeys(("Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
+    **dict.fromkeys(("Half", "BFloat16", "Short", "UInt16"), 2),
+    **dict.fromkeys(("Float", "Int", "ComplexHalf", "UInt32"), 4),
+    **dict.fromkeys(("Double", "Long", "ComplexFloat", "UInt64"), 8),
+    "ComplexDouble": 16,
+}
+"""The size of c10's scalar types, by the name that traces give them."""
+_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier")
+COLLECTIVE_NAME = "Collective name"
+
+
+def operator_with_shapes(name: str, args: Mapping[str, Any]) -> str:
+    """Return "aten::addmm [512, 1024]×[1024, 1024]": an operator with the shapes of its tensors, where recorded."""
+    recorded = args.get("Input Dims", args.get("Input dims"))
+    return operator_text(name, list(_shapes(recorded if isinstance(recorded, list) else [])))
+
+
+def _shapes(inputs: list[Any]) -> Iterator[str]:
+    """Yield the shapes of tensors; an input can be a list of tensors."""
+    for one in inputs:
+        tensors = [one] if _is_shape(one) else one if isinstance(one, list) else []
+        yield from (f"[{', '.join(map(str, shape))}]" for shape in tensors if _is_shape(shape))
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(size, int) for size in value)
+
+
+def direction(name: str) -> str:
+    """Return the direction of a copy: "Memcpy HtoD (Pageable -> Device)" → "host to device"; arrays are memory too."""
+    found = _DIRECTION.match(name)
+    ends = (found[1] + found[2]).replace("A", "D") if found else ""
+    return _DIRECTIONS.get(ends, "copy")
+
+
+def collective(args: Mapping[str, Any]) -> Collective | None:
+    """Return what a communication kernel does: its bytes are those that one rank puts in, or that it gets if none."""
+    name = args.get(COLLECTIVE_NAME)
+    if not isinstance(name, str):
+        return None
+    elements = count(args.get("In msg nelems")) or count(args.get("Out msg nelems"))
+    dtype = args.get("dtype")
+    size = _ELEMENT_BYTES.get(dtype) if isinstance(dtype, str) else None
+    moved = elements * size if elements is not None and size is not None else None
+    return Collective(_collective_name(name), moved, count(args.get("Group size")))
+
+
+def _collective_name(name: str) -> str:
+    """Return the common name of what c10d calls "allreduce", "_allgather_base", "reduce_scatter_tensor_coalesced"."""
+    bare = name.lower().replace("_", "")
+    return next((one for one in _COLLECTIVES if one.replace("_", "") in bare), name)

@@ -1,0 +1,542 @@
+"""Programs under the injected environment: they behave as without it, and torch's modules are marked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.collect.annotate import INJECTED, annotated
+from gpuprof.model.labels import MAX_LAUNCH_WIDTH, label_kernels
+from gpuprof.model.torch_ranges import launched_by, readable_range
+
+PLAIN = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GPUPROF_ANNOTATE")}
+TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
+
+SEEN = """
+import os, sys, warnings
+print(__name__, __file__ if "__file__" in globals() else None, __package__, sys.argv, sys.path, os.getcwd())
+print(sorted(sys.modules), sys.flags, warnings.filters)
+"""
+
+
+def run(
+    words: list[str], folder: Path, environ: Mapping[str, str], code: int = 0, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    """Run Python on words in a folder."""
+    done = subprocess.run(
+        [python, *words], cwd=folder, env=dict(environ), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def same_with_and_without(words: list[str], folder: Path, code: int = 0, **extra: str) -> str:
+    """Run Python twice, ask for the same output, errors and exit code, and return the output."""
+    environ = {**PLAIN, **extra}
+    without = run(words, folder, environ, code)
+    with_us = run(words, folder, annotated(environ), code)
+    assert (with_us.stdout, with_us.stderr) == (without.stdout, without.stderr)
+    return with_us.stdout
+
+
+def test_a_script_sees_what_it_sees_without_us(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SEEN)
+    assert str(INJECTED) not in same_with_and_without(["script.py", "--lr", "3"], tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    same_with_and_without(["../script.py"], tmp_path / "elsewhere")
+    same_with_and_without(["-W", "error", "script.py"], tmp_path)
+
+
+def test_a_module_of_a_package_runs_with_relative_imports(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "other.py").write_text("VALUE = 42\n")
+    (package / "main.py").write_text(f"from .other import VALUE\nprint(VALUE)\n{SEEN}")
+    assert same_with_and_without(["-m", "package.main", "x"], tmp_path).startswith("42\n__main__")
+
+
+def test_code_on_the_command_line_runs(tmp_path: Path) -> None:
+    same_with_and_without(["-c", SEEN, "a"], tmp_path)
+
+
+@pytest.mark.parametrize("way", ["spawn", "fork"])
+def test_multiprocessing_works_and_its_children_are_clean_too(tmp_path: Path, way: str) -> None:
+    (tmp_path / "script.py").write_text(
+        f"""
+import multiprocessing, sys
+def work(number):
+    return number * 2, sys.path
+if __name__ == "__main__":
+    with multiprocessing.get_context("{way}").Pool(2) as pool:
+        print(pool.map(work, [1, 2]))
+"""
+    )
+    assert same_with_and_without(["script.py"], tmp_path).startswith("[(2, [")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import sys\nsys.exit(3)\n", 3),
+        ("import sys\nsys.exit('words')\n", 1),
+        ("def f():\n    raise ValueError('mine')\nf()\n", 1),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n", -15),
+        ("import no_such_module\n", 1),
+        ("this is no Python\n", 1),
+    ],
+)
+def test_exits_exceptions_and_signals_are_the_program_s_own(tmp_path: Path, text: str, code: int) -> None:
+    (tmp_path / "script.py").write_text(text)
+    same_with_and_without(["script.py"], tmp_path, code)
+
+
+@pytest.mark.parametrize("text", ["import sys\nsys.mine = 7\n", "raise RuntimeError('mine')\n", "import absent_one\n"])
+def test_the_user_s_sitecustomize_still_runs(tmp_path: Path, text: str) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text(text)
+    code = "import sys; print(getattr(sys, 'mine', None), 'sitecustomize' in sys.modules, sys.path)"
+    printed = same_with_and_without(["-c", code], tmp_path, PYTHONPATH=str(own))
+    assert printed.startswith("7 True" if "7" in text else "None False")
+
+
+def test_pythonpath_is_kept_and_reaches_grandchildren_once(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("VALUE = 5\n")
+    code = "import mine, sys, subprocess; print(mine.VALUE, sys.path)"
+    nested = f"import subprocess, sys, os; subprocess.run([sys.executable, '-c', {code!r}], check=True)"
+    before = {**PLAIN, "PYTHONPATH": str(tmp_path)}
+    assert annotated(before)["PYTHONPATH"] == f"{INJECTED}{os.pathsep}{tmp_path}"
+    assert annotated({**PLAIN, "PYTHONPATH": ""})["PYTHONPATH"] == str(INJECTED)
+    assert run(["-c", nested], tmp_path, annotated(before)).stdout.startswith("5 [")
+    same_with_and_without(["-c", nested], tmp_path, PYTHONPATH=str(tmp_path))
+
+
+FAKE_TORCH = "import sys\nprint('loading')\n"
+
+
+def test_a_look_for_torch_does_not_load_it_and_a_later_import_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    look = "from importlib import util; print(util.find_spec('torch') is not None); import torch; print(torch.__name__)"
+    done = run(["-c", look], tmp_path, annotated(PLAIN))
+    assert done.stdout == "True\nloading\ntorch\n"
+    # What is no real torch cannot be marked: one line says so, and the program goes on.
+    assert done.stderr.startswith("gpuprof: kernels get no module names: ") and done.stderr.count("\n") == 1
+
+
+def test_a_torch_that_is_not_there_or_fails_does_so_as_without_us(tmp_path: Path) -> None:
+    absent = "try:\n    import torch_is_absent, torch\nexcept ImportError as error:\n    print(error)\n"
+    same_with_and_without(["-c", absent], tmp_path)
+    (tmp_path / "torch.py").write_text("raise OSError('no libcudart')\n")
+    failing = "try:\n    import torch\nexcept OSError as error:\n    print(error)\n"
+    assert same_with_and_without(["-c", failing], tmp_path) == "no libcudart\n"
+
+
+def test_nothing_is_marked_without_the_variable(tmp_path: Path) -> None:
+    code = "import sys; print([str(one) for one in sys.meta_path])"
+    watched = run(["-c", code], tmp_path, annotated(PLAIN)).stdout
+    off = run(["-c", code], tmp_path, {**annotated(PLAIN), "GPUPROF_ANNOTATE": "0"}).stdout
+    assert "_TorchWatcher" in watched and "_TorchWatcher" not in off
+
+
+# With torch
+
+NET = """
+import sys
+import torch
+from torch import nn
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mlp = nn.LayerNorm(8), MLP()
+    def forward(self, x):
+        return x + self.mlp(self.norm(x))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Block() for _ in range(2))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return {"out": x}
+torch.manual_seed(0)
+net, x = Net(), torch.ones(4, 8)
+"""
+
+
+@cache
+def torch_missing() -> str | None:
+    """Why there is no torch to test with."""
+    found = subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True, check=False, env=PLAIN)
+    return None if found.returncode == 0 else f"{TORCH_PYTHON} has no torch; GPUPROF_TORCH_PYTHON can name another"
+
+
+class Torch:
+    """A Python that has torch, and what is marked when it runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, text: str, *, on: bool = True, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a script, marked or not."""
+        (self.folder / "script.py").write_text(text)
+        environ = {**PLAIN, "GPUPROF_RANGES_TO": str(self.folder / "ranges")}
+        (self.folder / "ranges").write_text("")
+        words = ["-W", "ignore:Failed to initialize NumPy", "script.py"]
+        return run(words, self.folder, annotated(environ) if on else environ, code, TORCH_PYTHON)
+
+    def ranges(self) -> list[tuple[str, ...]]:
+        """The ranges as they were opened, each with those around it; asserts that all were closed."""
+        opened: list[tuple[str, ...]] = []
+        stacks: dict[str, list[str]] = {}
+        for line in (self.folder / "ranges").read_text().splitlines():
+            process, thread, sign, name = line.split(" ", 3)
+            stack = stacks.setdefault(f"{process} {thread}", [])
+            if sign == "+":
+                stack.append(name)
+                opened.append(tuple(stack))
+            else:
+                stack.pop()
+        assert not any(stacks.values())
+        return opened
+
+    def names(self, text: str) -> list[str]:
+        """The innermost name of every range that a script opens; asserts that it prints what it prints without us."""
+        without = self.run(text, on=False)
+        done = self.run(text)
+        assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
+        return [stack[-1] for stack in self.ranges()]
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Torch:
+    """A Python with torch, or a skipped test."""
+    why = torch_missing()
+    if why is not None:
+        pytest.skip(why)
+    return Torch(tmp_path)
+
+
+BLOCK = ["", ".norm", ".mlp", ".mlp.up", ".mlp.down"]
+
+
+def test_modules_are_marked_with_their_path(torch: Torch) -> None:
+    names = torch.names(f"{NET}\nwith torch.no_grad():\n    print(net(x)['out'].sum())")
+    assert names == ["Net", *(f"layers.{number}{part}" for number in range(2) for part in BLOCK)]
+    assert torch.ranges()[4] == ("Net", "layers.0", "layers.0.mlp", "layers.0.mlp.up")
+
+
+def test_backward_nodes_are_marked_with_the_module_that_made_them(torch: Torch) -> None:
+    text = (
+        f"{NET}\nloss = nn.MSELoss()(net(x)['out'], x)\nloss.backward()\nprint(net.layers[0].mlp.up.weight.grad.sum())"
+    )
+    backward = [name for name in torch.names(text) if name.endswith(" (backward)")]
+    # A linear layer makes two nodes (its product and the transposition), a block one, for its addition.
+    block = {".mlp.down": 2, ".mlp": 1, ".mlp.up": 2, ".norm": 1, "": 1}
+    expected = {f"layers.{number}{part} (backward)": nodes for number in range(2) for part, nodes in block.items()}
+    assert Counter(backward) == {"MSELoss (backward)": 1, **expected}
+    assert backward[0] == "MSELoss (backward)" and backward[-1] == "layers.0.norm (backward)"
+
+
+def test_steps_after_the_first_are_marked_alike_and_gradients_accumulate(torch: Torch) -> None:
+    text = f"{NET}\nfor _ in range(3):\n    net(x)['out'].sum().backward()\nprint(net.layers[0].norm.weight.grad)"
+    names = torch.names(text)
+    third = len(names) // 3
+    assert names[:third] == names[third : 2 * third] == names[2 * third :]
+
+
+def test_shared_unregistered_and_later_modules_have_names(torch: Torch) -> None:
+    text = """
+import torch
+from torch import nn
+shared = nn.Linear(2, 2)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.free = shared, shared, [nn.Identity()]
+    def forward(self, x):
+        return nn.ReLU()(self.free[0](self.b(self.a(x))))
+class Outer(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x):
+        return self.net(x)
+net = Net()
+with torch.no_grad():
+    net(torch.ones(1, 2))
+    Outer(net)(torch.ones(1, 2))
+"""
+    alone = ["Net", "a", "a", "Net.Identity", "Net.ReLU"]
+    assert torch.names(text) == [*alone, "Outer", "net", "net.a", "net.a", "Net.Identity", "net.ReLU"]
+
+
+def test_exceptions_in_forward_pass_and_close_what_is_open(torch: Torch) -> None:
+    text = f"""{NET}
+class Bad(nn.Module):
+    def forward(self, x):
+        raise self.what
+for what in (ValueError("mine"), KeyboardInterrupt(), SystemExit(4)):
+    bad = Bad()
+    bad.what = what
+    try:
+        nn.Sequential(nn.Identity(), bad)(x)
+    except BaseException as error:
+        print(type(error), error.args)
+nn.Identity()(x)
+"""
+    assert torch.names(text) == [*["Sequential", "0", "1"] * 3, "Identity"]
+    assert torch.ranges()[-1] == ("Identity",)
+    done = torch.run("from torch import nn\nnn.Linear(2, 2)(None)\n", code=1)
+    assert done.stderr.rstrip().splitlines()[-1].startswith("TypeError: linear()")
+
+
+def test_threads_have_ranges_of_their_own(torch: Torch) -> None:
+    text = f"""{NET}
+import threading
+def work():
+    with torch.no_grad():
+        for _ in range(20):
+            net(x)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+    assert Counter(torch.names(text)) == {
+        "Net": 80,
+        **{f"layers.{number}{part}": 80 for number in range(2) for part in BLOCK},
+    }
+    assert {stack[0] for stack in torch.ranges()} == {"Net"}
+
+
+def test_checkpointed_modules_are_named_by_their_place_in_the_whole(torch: Torch) -> None:
+    text = f"""{NET}
+from torch.utils.checkpoint import checkpoint
+def forward(x):
+    return sum(checkpoint(layer, x, use_reentrant=reentrant) for layer in net.layers for reentrant in (False, True))
+with torch.no_grad():
+    net(x)
+forward(x.requires_grad_()).sum().backward()
+print(x.grad.sum())
+"""
+    assert set(torch.names(text)) >= {"layers.1.mlp.up", "layers.1.mlp.up (backward)"}
+
+
+@pytest.mark.parametrize("what", ["torch.func.vmap(net.layers[0])(x)", "torch.func.jacrev(net.layers[0])(x).sum()"])
+def test_function_transforms_work(torch: Torch, what: str) -> None:
+    assert "layers.0.mlp.up" in torch.names(f"{NET}\nnet(x)\nprint({what}.sum())")
+
+
+def test_a_module_s_output_can_be_changed_in_place(torch: Torch) -> None:
+    text = f"{NET}\nout = net.layers[0](x)\nout += 1\nout.relu_()\nout.sum().backward()\nprint(out.sum())"
+    assert "mlp.up (backward)" in torch.names(text)
+
+
+def test_strict_export_works(torch: Torch) -> None:
+    # With hooks on all modules it fails.
+    torch.names(f"{NET}\nprint(torch.export.export(nn.Linear(8, 8), (x,), strict=True).graph)")
+
+
+@pytest.mark.parametrize(
+    "how", ["net = torch.compile(net, backend='eager', fullgraph=True)", "net.compile(fullgraph=True, backend='eager')"]
+)
+def test_compiled_modules_compile_once_into_the_same_graph(torch: Torch, how: str) -> None:
+    text = f"""{NET}
+from torch._dynamo.utils import counters
+{how}
+for _ in range(3):
+    net(x)['out'].sum().backward()
+print(counters["stats"], counters["graph_break"], counters["frames"])
+"""
+    names = torch.names(text)
+    assert "unique_graphs': 1" in torch.run(text).stdout
+    assert {name for name in names if "backward" not in name} == {"Net"}
+
+
+def test_a_graph_break_leaves_what_is_run_without_a_graph_marked(torch: Torch) -> None:
+    text = f"""{NET}
+class Breaking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), torch._dynamo.disable(nn.Linear(8, 8))
+    def forward(self, x):
+        x = self.a(x)
+        torch._dynamo.graph_break()
+        return self.b(x) + 1
+net = torch.compile(Breaking(), backend="eager")
+for _ in range(2):
+    net(x).sum().backward()
+from torch._dynamo.utils import counters
+print(counters["stats"])
+"""
+    assert torch.names(text)
+
+
+def test_a_failure_of_ours_is_told_once_and_the_program_goes_on(torch: Torch) -> None:
+    text = f"""{NET}
+import os
+net(x)
+os.open = None  # what the recorder of these tests writes with
+for _ in range(3):
+    out = net(x)['out'].sum()
+    out.backward()
+print(float(out.detach()))
+"""
+    without = torch.run(text, on=False)
+    done = torch.run(text)
+    assert done.stdout == without.stdout
+    assert done.stderr.count("gpuprof: ") == 1 and "kernels get no more module names: TypeError" in done.stderr
+
+
+OBSERVED = """
+import sys
+from torch.autograd import profiler
+ours = sys.modules["_gpuprof_torch_ranges"]
+class States:  # this torch has no NVTX; ITT is observed in the same way
+    NVTX, KINETO = profiler.ProfilerState.ITT, profiler.ProfilerState.KINETO
+profiler.ProfilerState = States
+torch.cuda.is_initialized = lambda: True
+ours._state.observe = True
+ours._give_way_to_profilers()
+"""
+
+
+def test_torch_s_own_profiler_works_beside_the_observed_operators(torch: Torch) -> None:
+    text = f"""{NET}{OBSERVED}
+import threading
+net(x)
+print(torch.autograd._profiler_enabled())
+thread = threading.Thread(target=net, args=(x,))
+thread.start()
+thread.join()
+with torch.profiler.profile() as profile:
+    net(x)
+print(any("addmm" in event.name for event in profile.events()), torch.autograd._profiler_enabled())
+net(x)
+"""
+    done = torch.run(text)
+    assert done.stdout == "True\nTrue False\n"
+    assert [line for line in done.stderr.splitlines() if not line.startswith("USDT")] == [
+        "gpuprof: kernels get no more operator names, because the program uses torch's profiler itself"
+    ]
+
+
+# From ranges to labels
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (
+            "aten::addmm, seq = 12, op_id = 7, sizes = [[11008], [4096, 4096], [4096, 11008], [], []], "
+            "input_op_ids = [(5,0), (6,0)]",
+            "aten::addmm [4096, 4096]×[4096, 11008]",
+        ),
+        ("aten::mm, op_id = 3, sizes = [[2, 3], [3, 4]]", "aten::mm [2, 3]×[3, 4]"),
+        ("aten::add_, seq = 5, op_id = 9, sizes = [[8, 2], [8, 2], []]", "aten::add_ [8, 2], [8, 2]"),
+        ("aten::cat, op_id = 1, sizes = [[1], [2], [3], [4]]", "aten::cat [1], [2], [3], …"),
+        ("aten::item, op_id = 4, sizes = [[]]", "aten::item"),
+        ("AddmmBackward0, seq = 12, op_id = 40", "AddmmBackward0"),
+        ("step, sequence = 5", "step, sequence = 5"),
+        ("step, seq = many", "step, seq = many"),
+        ("layers.3.mlp", "layers.3.mlp"),
+    ],
+)
+def test_ranges_of_torch_lose_their_counters_and_show_shapes(written: str, read: str) -> None:
+    assert readable_range(written) == read
+
+
+NODE = ("autograd::engine::evaluate_function: MmBackward0", "layers.3.up (backward)", "MmBackward0")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "label"),
+    [
+        (("Net", "layers.3", "layers.3.up", "aten::linear [2]", "aten::addmm [2, 3]×[3, 4]"),
+         "layers.3.up · aten::addmm [2, 3]×[3, 4]"),
+        ((*NODE, "aten::mm [2, 3]×[3, 4]"), "layers.3.up (backward) · aten::mm [2, 3]×[3, 4]"),
+        ((*NODE[::2], "aten::mm"), "MmBackward0 · aten::mm"),
+        (("epoch", "Optimizer.step#AdamW.step", "aten::_foreach_add_"),
+         "Optimizer.step#AdamW.step · aten::_foreach_add_"),
+        (("aten::fill_ [4]",), "aten::fill_ [4]"),
+        (("aten::sort [4]", "CCCL:cub::DeviceRadixSort"), "aten::sort [4]"),
+        (("Net", "## Call CompiledFxGraph fx1 ##", "aten::mm"), "Net · aten::mm"),
+        (("Net", "layers.3"), ""),
+        ((), ""),
+    ],
+)  # fmt: skip
+def test_a_launch_is_told_by_its_module_and_operator(ranges: tuple[str, ...], label: str) -> None:
+    assert launched_by(ranges) == label
+
+
+def test_kernels_are_labelled_by_what_launched_them() -> None:
+    up, down = ("Net", "up", "aten::mm [2, 3]×[3, 4]"), ("Net", "down", "aten::mm [2, 4]×[4, 3]")
+    names = ["sgemm", "splitk", "sgemm", "saxpy"]
+    assert label_kernels(names, [up, up, down, ("Net",)]) == (
+        "up · aten::mm [2, 3]×[3, 4] · sgemm",
+        "up · aten::mm [2, 3]×[3, 4] · splitk",
+        "down · aten::mm [2, 4]×[4, 3]",
+        "saxpy",
+    )
+
+
+def test_long_and_hostile_ranges_make_labels_that_fit_and_differ() -> None:
+    ranges = [(f"layers.{'x' * 200}.{number}", "aten::mm [2]\x1b[31m") for number in range(3)]
+    labels = label_kernels(["sgemm"] * 3, ranges)
+    assert len(set(labels)) == 3
+    assert all(len(label) <= MAX_LAUNCH_WIDTH and label.isprintable() for label in labels)
+
+
+# gpuprof.annotate
+
+NVTX = "calls = []\npush_range = lambda name: calls.append(name)\npop_range = lambda: calls.append('-')\n"
+USES = """
+import gpuprof
+@gpuprof.annotate("step")
+def step(depth):
+    "its own words"
+    return step(depth - 1) if depth else "done"
+with gpuprof.annotate("load"):
+    print(step(1), step.__name__, step.__doc__)
+try:
+    with gpuprof.annotate("bad"):
+        raise KeyError
+except KeyError:
+    pass
+"""
+
+
+def test_user_ranges_are_pushed_and_popped_through_nvtx(tmp_path: Path) -> None:
+    (tmp_path / "nvtx.py").write_text(NVTX)
+    done = run(["-c", f"{USES}\nimport nvtx\nprint(nvtx.calls)"], tmp_path, PLAIN)
+    assert done.stdout == "done step its own words\n['load', 'step', 'step', '-', '-', '-', 'bad', '-']\n"
+
+
+def test_user_ranges_do_nothing_where_nvtx_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "nvtx.py").write_text("raise ImportError('not here')\n")
+    assert run(["-c", USES], tmp_path, PLAIN).stdout == "done step its own words\n"
+
+
+def test_annotate_is_imported_on_use_and_brings_nothing_heavy(tmp_path: Path) -> None:
+    assert "annotate" in gpuprof.__all__
+    code = "import sys, gpuprof; before = 'gpuprof.ranges' in sys.modules; gpuprof.annotate('x')\n"
+    printed = run(
+        ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy') if m in sys.modules])"], tmp_path, PLAIN
+    )
+    assert printed.stdout == "False []\n"

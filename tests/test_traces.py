@@ -1,0 +1,749 @@
+"""Timelines read back: the traces and exports of others, small ones made by hand, and files that are broken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import time
+import warnings
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
+from gpuprof.read import torch_json
+from gpuprof.read.files import read_file
+from gpuprof.read.nsys_sqlite import read_nsys_sqlite
+from gpuprof.read.timeline_parts import Place, open_at_places
+from gpuprof.read.torch_trace import read_torch_trace
+
+Event = dict[str, Any]
+
+
+def real(reports: Path, name: str) -> Trace:
+    """A trace that others recorded."""
+    trace = read_file(str(reports / "traces" / name))
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def kinds(trace: Trace) -> dict[str, int]:
+    """How many activities of each kind a trace has."""
+    return dict(Counter(one.kind for one in trace.activities))
+
+
+def untimed(trace: Trace) -> int:
+    """How many activities have no duration."""
+    return sum(one.duration_s is None for one in trace.activities)
+
+
+# --- recorded by others
+
+
+def test_a_v100_trace_has_every_launch_with_operator_ranges_and_steps(reports: Path) -> None:
+    trace = real(reports, "rank0-v100.pt.trace.json.gz")
+    assert kinds(trace) == {KERNEL: 4350, COPY: 1600, SET: 145}
+    assert (trace.rank, trace.ranks, untimed(trace)) == (0, 1, 0)
+    assert [(gpu.name, gpu.compute_capability, gpu.sm_count) for gpu in trace.devices] == [
+        ("Tesla V100-SXM2-32GB", "7.0", 80)
+    ]
+    assert [step.name for step in trace.steps] == ["ProfilerStep"] * 5
+    assert trace.steps[1].duration_s == pytest.approx(72.077474e-3)
+    assert all(one.operator is not None for one in trace.activities)
+    forward = [one for one in trace.activities if one.operator == "aten::cudnn_convolution"]
+    assert {one.ranges for one in forward} == {("## forward ##", "DistributedDataParallel.forward")}
+    first = trace.activities[0]
+    assert (first.grid, first.block, first.stream, first.registers_per_thread) == ((4, 106, 1), (128, 1, 1), 7, 30)
+    assert first.duration_s == pytest.approx(4.928e-6, abs=1e-12)
+
+
+def test_times_of_a_v100_trace_keep_their_nanoseconds(reports: Path) -> None:
+    """As binary fractions the times of this trace, 1.7e15 µs, would be whole quarters of a microsecond."""
+    trace = real(reports, "rank0-v100.pt.trace.json.gz")
+    nanoseconds = [one.start_s * 1e9 for one in trace.activities]
+    assert all(abs(one - round(one)) < 1e-3 for one in nanoseconds)
+    assert sum(round(one) % 250 != 0 for one in nanoseconds) > 6000
+
+
+def test_a_v100_trace_is_read_in_well_under_its_limit(reports: Path) -> None:
+    data = (reports / "traces" / "rank0-v100.pt.trace.json.gz").read_bytes()
+    began = time.process_time()
+    read_torch_trace(data, "t", "")
+    assert time.process_time() - began < 1.5
+
+
+def test_an_old_trace_keeps_launches_without_a_duration(reports: Path) -> None:
+    trace = real(reports, "resnet50-v100.pt.trace.json.gz")
+    assert kinds(trace) == {KERNEL: 8772, COPY: 12, SET: 312}
+    missing = [one for one in trace.activities if one.duration_s is None]
+    assert len(missing) == 636
+    assert len(trace.steps) == 6
+    assert {one.ranges for one in trace.activities} == {
+        (),
+        ("Optimizer.step#SGD.step",),
+        ("Optimizer.zero_grad#SGD.zero_grad",),
+    }
+    convolution = next(one for one in trace.activities if "computeOffsets" in one.name)
+    assert convolution.operator == "aten::cudnn_convolution [32, 3, 224, 224]×[64, 3, 7, 7]"
+
+
+def test_the_enclosing_operator_is_the_one_of_the_same_external_id(reports: Path) -> None:
+    """Where PyTorch wrote down which operator launched a kernel, it is the one that encloses the call."""
+    path = reports / "traces" / "resnet50-v100.pt.trace.json.gz"
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    named = {event["args"]["External id"]: event["name"] for event in events if event.get("cat") == "Operator"}
+    gpu = [event for event in events if event.get("cat") in ("Kernel", "Memcpy", "Memset")]
+    expected = Counter(named[event["args"]["external id"]] for event in gpu)
+    found = Counter((one.operator or "").split(" ")[0] for one in real(reports, path.name).activities)
+    assert found == expected
+
+
+def test_an_a100_trace_nests_the_ranges_of_its_program(reports: Path) -> None:
+    trace = real(reports, "alexnet-a100.pt.trace.json.gz")
+    assert kinds(trace) == {KERNEL: 79, COPY: 16, SET: 3}
+    assert {one.name for one in trace.activities if one.kind == COPY} == {"host to device"}
+    model = "[param|pytorch.model.alex_net|0|0|0]"
+    last = trace.activities[-1]
+    assert last.ranges[:2] == ("[param|cuda]", model) and "measure|forward" in last.ranges[2]
+    assert trace.created_s == pytest.approx(1695835542.481129)
+    assert (trace.rank, trace.ranks, trace.steps) == (0, None, ())
+
+
+def test_a_trace_of_one_kernel_on_an_h100(reports: Path) -> None:
+    trace = real(reports, "small-h100.pt.trace.json")
+    (one,) = trace.activities
+    assert (one.name, one.operator, one.process) == ("Kernel", "op1", 514683)
+    assert (one.start_s, one.duration_s) == pytest.approx((30e-9, 20e-9))
+    assert one.registers_per_thread is None, "a kernel has at least one register: 0 was not recorded"
+    assert [gpu.name for gpu in trace.devices] == ["NVIDIA H100"], "7 more did nothing"
+
+
+def test_an_amd_trace_and_one_of_the_cpu_say_what_they_are(reports: Path) -> None:
+    with pytest.raises(InputError, match="AMD GPU \\(AMD Radeon Graphics\\)"):
+        real(reports, "mi250-amd.pt.trace.json.gz")
+    with pytest.raises(InputError, match="only the CPU was traced") as caught:
+        real(reports, "cpu-only.pt.trace.json.gz")
+    assert "ProfilerActivity.CUDA" in (caught.value.hint or "")
+
+
+def test_an_nsys_export_of_a_pascal_gpu(reports: Path) -> None:
+    trace = real(reports, "miniweather-gp100.nsys.sqlite")
+    assert kinds(trace) == {KERNEL: 2596, COPY: 1187, SET: 4}
+    assert (trace.kind, trace.tool, trace.tool_version, trace.driver) == (
+        "nsys-sqlite", "nsys", "2022.2.1.31", "510.47.03",
+    )  # fmt: skip
+    (gpu,) = trace.devices
+    assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("Quadro GP100", "6.0", 56)
+    assert (gpu.memory_bytes, gpu.l2_bytes, gpu.max_sm_clock_hz) == (17069375488, 4194304, 1.4425e9)
+    first = next(one for one in trace.activities if one.kind == KERNEL)
+    assert (first.grid, first.block, first.registers_per_thread) == ((32, 1, 1), (128, 1, 1), 55)
+    assert (first.shared_bytes, first.stream, first.process) == (2048, 13, 235583)
+    assert first.duration_s == pytest.approx(8608e-9)
+    assert sum(one.bytes or 0 for one in trace.activities if one.name == "host to device") > 0
+
+
+def test_activities_come_in_the_order_of_their_start(reports: Path) -> None:
+    for name in ("rank0-v100.pt.trace.json.gz", "miniweather-gp100.nsys.sqlite"):
+        trace = real(reports, name)
+        assert all(one.start_s <= other.start_s for one, other in pairwise(trace.activities))
+        assert trace.activities[0].start_s >= 0
+
+
+def test_a_real_trace_that_is_cut_is_damaged(reports: Path, tmp_path: Path) -> None:
+    packed = (reports / "traces" / "alexnet-a100.pt.trace.json.gz").read_bytes()
+    text = gzip.decompress(packed)
+    for name, data in {
+        "cut.json.gz": packed[:20000],
+        "cut.json": text[:200_000],
+        "flipped.json.gz": flipped(packed),
+    }.items():
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(DamagedInput, match=name):
+            read_file(str(tmp_path / name))
+
+
+def flipped(data: bytes) -> bytes:
+    """The same bytes but one."""
+    return data[:12000] + bytes([data[12000] ^ 0xFF]) + data[12001:]
+
+
+# --- PyTorch traces made by hand
+
+
+def event(cat: str, name: str, ts: float, dur: float | None, *, tid: Any = 1, pid: Any = 41, **args: Any) -> Event:
+    """A complete event; times in microseconds."""
+    made = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "args": args}
+    return made if dur is None else {**made, "dur": dur}
+
+
+def launch(correlation: int, ts: float, **more: Any) -> Event:
+    """A call that launches something."""
+    return event("cuda_runtime", "cudaLaunchKernel", ts, 1, correlation=correlation, **more)
+
+
+def gpu(cat: str, name: str, ts: float, dur: float | None, correlation: int, **args: Any) -> Event:
+    """Something that GPU 0 did."""
+    return event(cat, name, ts, dur, tid=7, pid=0, device=0, stream=7, correlation=correlation, **args)
+
+
+def read(*events: object, **header: object) -> Trace:
+    """Read a trace of these events."""
+    data = json.dumps({**header, "traceEvents": list(events)}).encode()
+    return read_torch_trace(data, "trace.json", "0" * 64)
+
+
+def only(trace: Trace) -> Activity:
+    """The only activity of a trace."""
+    (one,) = trace.activities
+    return one
+
+
+def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_call() -> None:
+    trace = read(
+        event("user_annotation", "ProfilerStep#3", 0, 100),
+        event("user_annotation", "model", 10, 50),
+        event("user_annotation", "layer 1", 12, 20),
+        event("user_annotation", "layer 2", 40, 15),
+        event("cpu_op", "aten::linear", 13, 12, **{"Input Dims": [[512, 1024], [1024, 1024], [1024]]}),
+        event("cpu_op", "aten::addmm", 14, 10, **{"Input Dims": [[1024], [512, 1024], [1024, 1024], [], []]}),
+        event("cpu_op", "aten::relu", 30, 2),
+        launch(5, 16),
+        gpu("kernel", "gemm", 70, 20.5, 5, grid=[8, 16, 1], block=[256, 1, 1], **{"shared memory": 49152}),
+    )
+    one = only(trace)
+    assert one.operator == "aten::addmm [512, 1024]×[1024, 1024]"
+    assert one.ranges == ("model", "layer 1")
+    assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
+    assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
+    assert trace.steps == (Step("ProfilerStep", 0.0, 100e-6),)
+
+
+def test_of_ranges_that_begin_together_the_longer_one_is_outer() -> None:
+    trace = read(
+        event("user_annotation", "inner", 10, 5),
+        event("user_annotation", "outer", 10, 50),
+        event("cpu_op", "aten::_to_copy", 10, 5),
+        event("cpu_op", "aten::to", 10, 6),
+        launch(5, 12),
+        gpu("kernel", "k", 70, 1, 5),
+    )
+    assert (only(trace).ranges, only(trace).operator) == (("outer", "inner"), "aten::_to_copy")
+
+
+def test_what_another_thread_was_doing_is_not_around_a_launch() -> None:
+    trace = read(
+        event("user_annotation", "forward", 0, 100, tid=1),
+        event("cpu_op", "aten::mm", 0, 100, tid=1),
+        event("cpu_op", "MmBackward0", 10, 20, tid=2),
+        launch(5, 15, tid=2),
+        gpu("kernel", "gemm", 50, 10, 5),
+    )
+    assert (only(trace).operator, only(trace).ranges) == ("MmBackward0", ())
+
+
+def test_a_launch_without_its_call_is_found_by_the_arrow_and_then_by_the_operator() -> None:
+    operator = event("cpu_op", "aten::add", 10, 10, **{"External id": 77})
+    around = event("user_annotation", "loss", 5, 50)
+    arrow = {"ph": "s", "cat": "ac2g", "id": 5, "pid": 41, "tid": 1, "ts": 12}
+    head = {"ph": "f", "cat": "ac2g", "id": 5, "pid": 0, "tid": 7, "ts": 60}
+    by_arrow = read(operator, around, arrow, gpu("kernel", "add", 60, 2, 5))
+    unnumbered = event("kernel", "add", 60, 2, tid=7, pid=0, device=0)
+    by_head = read(operator, around, arrow, head, unnumbered)
+    by_operator = read(operator, around, gpu("kernel", "add", 60, 2, 5, **{"External id": 77}))
+    unrelated = read(operator, around, gpu("kernel", "add", 60, 2, 77, **{"External id": 77}))
+    for trace in (by_arrow, by_head, by_operator):
+        assert (only(trace).operator, only(trace).ranges) == ("aten::add", ("loss",))
+    assert only(unrelated).operator is None, "some traces repeat the correlation where the operator's id belongs"
+
+
+@pytest.mark.parametrize("dur", [None, 0, -3, "7", float("nan")])
+def test_a_kernel_without_a_duration_stays_a_launch(dur: Any) -> None:
+    assert only(read(gpu("kernel", "k", 1, dur, 5))).duration_s is None
+
+
+def test_a_kernel_without_a_start_is_left_out_and_counted() -> None:
+    trace = read(gpu("kernel", "k", 1, 2, 5), {"ph": "X", "cat": "kernel", "name": "lost", "args": {}})
+    assert only(trace).name == "k"
+    assert trace.warnings == ("1 GPU activity has no start time and is left out",)
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "host to device"),
+        ("Memcpy DtoH (Device -> Pinned)", "device to host"),
+        ("Memcpy DtoD (Device -> Device)", "device to device"),
+        ("Memcpy PtoP (Device -> Device)", "peer to peer"),
+        ("Memcpy HtoH (Pinned -> Pinned)", "host to host"),
+        ("Memcpy HtoA (Pageable -> Array)", "host to device"),
+        ("Memcpy", "copy"),
+    ],
+)
+def test_copies_are_named_by_their_direction(name: str, direction: str) -> None:
+    for category in ("gpu_memcpy", "Memcpy"):
+        one = only(read(gpu(category, name, 1, 2, 5, bytes=4096)))
+        assert (one.kind, one.name, one.bytes) == (COPY, direction, 4096)
+
+
+def test_setting_memory_is_a_kind_of_its_own() -> None:
+    one = only(read(gpu("gpu_memset", "Memset (Device)", 1, 2, 5, bytes=0)))
+    assert (one.kind, one.name, one.bytes) == (SET, "set", 0)
+
+
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+COLLECTIVE = {"Collective name": "allreduce", "In msg nelems": 1000, "dtype": "BFloat16", "Group size": 8}
+
+
+def test_a_communication_kernel_tells_its_collective() -> None:
+    assert only(read(gpu("kernel", NCCL, 1, 2, 5, **COLLECTIVE))).collective == Collective("all_reduce", 2000, 8)
+    by_operator = read(
+        event("cpu_op", "record_param_comms", 0, 9, **COLLECTIVE), launch(5, 3), gpu("kernel", NCCL, 20, 2, 5)
+    )
+    assert only(by_operator).collective == Collective("all_reduce", 2000, 8)
+    assert only(read(gpu("kernel", NCCL, 1, 2, 5))).collective is None
+    assert only(read(gpu("kernel", "gemm", 1, 2, 5, **COLLECTIVE))).collective is None
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
+        (("reduce_scatter_tensor_coalesced", None, None, None), Collective("reduce_scatter", None, 8)),
+        (("recv", 0, 3, "Double"), Collective("recv", 24, 8)),
+        (("all_to_allv", 5, 5, "Strange"), Collective("all_to_all", None, 8)),
+    ],
+)
+def test_collectives_have_common_names_and_the_bytes_of_a_rank(args: tuple[object, ...], expected: Collective) -> None:
+    names = ("Collective name", "In msg nelems", "Out msg nelems", "dtype")
+    told = {"Group size": 8, **dict(zip(names, args, strict=True))}
+    assert only(read(gpu("kernel", NCCL, 1, 2, 5, **told))).collective == expected
+
+
+def test_rank_ranks_and_peak_memory_are_those_of_the_trace() -> None:
+    def memory(device_type: int, **args: int) -> Event:
+        return {"ph": "i", "name": "[memory]", "ts": 1, "args": {"Device Type": device_type, **args}}
+
+    trace = read(
+        gpu("kernel", "k", 1, 2, 5),
+        memory(1, **{"Total Allocated": 3000, "Total Reserved": 9000}),
+        memory(1, **{"Total Allocated": 1000}),
+        memory(0, **{"Total Allocated": 10**9}),
+        distributedInfo={"rank": 3, "world_size": 16},
+    )
+    assert (trace.rank, trace.ranks, trace.peak_memory_bytes) == (3, 16, 3000)
+    plain = read(gpu("kernel", "k", 1, 2, 5), memory(1, Bytes=512))
+    assert (plain.rank, plain.ranks, plain.peak_memory_bytes) == (None, None, None)
+
+
+def test_devices_are_those_that_did_something_counted_from_zero() -> None:
+    properties = [{"id": number, "name": f"GPU {number}", "computeMajor": 9, "computeMinor": 0} for number in range(4)]
+    trace = read(
+        event("kernel", "a", 1, 2, pid=3, device=3),
+        event("kernel", "b", 5, 2, pid=1, device=1),
+        deviceProperties=properties,
+    )
+    assert [gpu.name for gpu in trace.devices] == ["GPU 1", "GPU 3"]
+    assert [(one.name, one.device) for one in trace.activities] == [("a", 1), ("b", 0)]
+    assert only(read(gpu("kernel", "k", 1, 2, 5))).device == 0, "old traces have no properties"
+
+
+def test_the_trace_starts_with_its_earliest_event_and_knows_the_date() -> None:
+    events = (gpu("kernel", "k", 1000, 2, 5), event("cpu_op", "aten::add", 400, 3))
+    trace = read(*events, baseTimeNanoseconds=1_700_000_000_000_000_000)
+    assert only(trace).start_s == pytest.approx(600e-6)
+    assert trace.created_s == pytest.approx(1_700_000_000.0004)
+    assert read(*events).created_s is None
+
+
+def test_a_list_of_events_and_utf16_are_traces_too(tmp_path: Path) -> None:
+    listed = json.dumps([gpu("kernel", "k", 1, 2, 5)])
+    wide = json.dumps({"traceEvents": [gpu("kernel", "k", 1, 2, 5)]})
+    for name, data in {"list.json": listed.encode(), "wide.json": wide.encode("utf-16")}.items():
+        (tmp_path / name).write_bytes(data)
+        trace = read_file(str(tmp_path / name))
+        assert isinstance(trace, Trace) and only(trace).name == "k"
+
+
+def test_events_far_behind_the_start_of_the_file_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "late.json"
+    path.write_text(json.dumps({"with_stack": 1, "note": "x" * 5000, "traceEvents": [gpu("kernel", "k", 1, 2, 5)]}))
+    trace = read_file(str(path))
+    assert isinstance(trace, Trace) and only(trace).name == "k"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"traceEvents": [', "not valid JSON"),
+        (b'{"traceEvents": 5}', "without a list"),
+        (b'{"traceEvents": []}', "without GPU activity"),
+        (b'{"traceEvents": ' + b"[" * 100_000, "not valid JSON"),
+        (b'{"traceEvents": [{"ts": 1e99999999999999999999}]}', "not valid JSON"),
+        (b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b"}]}", "not valid JSON"),
+        (gzip.compress(b'{"traceEvents": []}')[:-9], "cannot be unpacked"),
+        (gzip.compress(b'{"traceEvents": []}') + b"rest", "cannot be unpacked"),
+    ],
+)
+def test_a_broken_trace_is_one_clear_error(data: bytes, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        read_torch_trace(data, "trace.json", "")
+    assert caught.value.hint and "trace.json" in caught.value.message
+
+
+def test_a_gzip_bomb_is_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_json, "LARGEST", 10 * 2**20)
+    bomb = gzip.compress(b'{"traceEvents": [' + b" " * 2**26)
+    with pytest.raises(InputError, match="more than 10485760 bytes"):
+        read_torch_trace(bomb, "trace.json.gz", "")
+    with pytest.raises(InputError, match="more than 10485760 bytes"):
+        read_torch_trace(b" " * (10 * 2**20 + 1), "trace.json", "")
+
+
+def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
+    with pytest.raises(InputError, match="AMD"):
+        read(event("cuda_runtime", "hipLaunchKernel", 1, 2, correlation=5), gpu("kernel", "k", 3, 2, 5))
+
+
+def test_deep_and_many_spans_take_no_quadratic_time() -> None:
+    number = 20_000
+    nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]
+    calls = [launch(at + 1, at + 0.5) for at in range(number)]
+    kernels = [gpu("kernel", "k", number + at, 1, at + 1) for at in range(number)]
+    began = time.process_time()
+    trace = read(*nested, *calls, *kernels)
+    assert time.process_time() - began < 10
+    assert len(trace.activities) == number
+    assert len(trace.activities[3].ranges) == 4 and len(trace.activities[-1].ranges) <= 100
+
+
+class Span:
+    """A span of thread 1."""
+
+    thread = 1
+
+    def __init__(self, start: int, length: int) -> None:
+        self.start, self.end = start, start + length
+
+
+@given(st.lists(st.builds(Span, st.integers(0, 30), st.integers(0, 30)), max_size=30), st.sets(st.integers(0, 60)))
+def test_the_open_spans_are_those_that_enclose_a_moment(spans: list[Span], moments: set[int]) -> None:
+    found = open_at_places(spans, [Place(1, at, None) for at in moments])
+    for place, around in found.items():
+        assert all(span.start <= place.at <= span.end for span in around)
+        assert [span.start for span in around] == sorted(span.start for span in around)
+        if nest(spans):
+            assert set(around) == {span for span in spans if span.start <= place.at <= span.end}
+
+
+def nest(spans: list[Span]) -> bool:
+    """Whether of any two spans one lies in the other, or they have nothing in common, as those of a program do."""
+    pairs = ((one, other) for one in spans for other in spans if one.start <= other.start)
+    return all(other.start > one.end or other.end <= one.end for one, other in pairs)
+
+
+GPU_CATEGORIES = ("kernel", "gpu_memcpy", "Memset")
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5), st.just([]), st.just({}),
+    st.lists(st.integers(-1, 9), max_size=4),
+)  # fmt: skip
+ARGS = st.dictionaries(
+    st.sampled_from(
+        ["correlation", "External id", "device", "stream", "grid", "block", "bytes", "Input Dims", "Collective name",
+         "In msg nelems", "dtype", "Device Type", "Total Allocated", "registers per thread", "shared memory"]
+    ),
+    ODD | st.integers(0, 5), max_size=6,
+)  # fmt: skip
+EVENTS = st.fixed_dictionaries(
+    {"ph": st.sampled_from(["X", "X", "X", "s", "f", "i"]) | ODD},
+    optional={
+        "cat": st.sampled_from([*GPU_CATEGORIES, "cpu_op", "cuda_runtime", "user_annotation", "ac2g"]) | ODD,
+        "name": st.sampled_from(["k", "ncclKernel", "ProfilerStep#1", "a#b", "[memory]", "Memcpy DtoH"]) | ODD,
+        "ts": st.integers(0, 50) | ODD,
+        "dur": st.integers(0, 50) | ODD,
+        "pid": st.integers(0, 3) | ODD,
+        "tid": st.integers(0, 3) | ODD,
+        "id": st.integers(0, 5) | ODD,
+        "args": ARGS | ODD,
+    },
+)  # fmt: skip
+
+
+def has_time(event: Event) -> bool:
+    """Whether an event has a start that a trace can have."""
+    at = event.get("ts")
+    return isinstance(at, (int, float)) and abs(at) < 1e18
+
+
+@given(st.lists(EVENTS | ODD, max_size=20), ODD, ODD)
+def test_any_events_are_read_or_refused_and_none_is_lost(events: list[Any], info: object, properties: object) -> None:
+    activities = [
+        event for event in events
+        if isinstance(event, dict) and event.get("ph") == "X" and event.get("cat") in GPU_CATEGORIES
+    ]  # fmt: skip
+    started = sum(map(has_time, activities))
+    try:
+        trace = read(*events, distributedInfo=info, deviceProperties=[properties])
+    except GpuprofError as error:
+        assert error.hint and (started == 0 or "AMD" in error.message or "JSON" in error.message)
+        return
+    assert len(trace.activities) == started
+    assert bool(trace.warnings) == (len(activities) > started)
+    for one in trace.activities:
+        assert one.start_s >= 0 and (one.duration_s is None or one.duration_s > 0)
+        assert 0 <= one.device < len(trace.devices)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_begin_like_a_trace_never_end_in_a_traceback(tail: bytes) -> None:
+    for start in (b'{"traceEvents": [', b"\x1f\x8b\x08", b"[{"):
+        with pytest.raises(GpuprofError):
+            read_torch_trace(start + tail, "trace.json", "")
+
+
+# --- nsys exports made by hand
+
+STARTED = "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER"
+SHAPE = "gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER"
+PROCESS = (1 << 48) | (99 << 24)
+THREAD = PROCESS | 99
+
+
+def export(path: Path, *, kernels: int = 1, ranges: tuple[tuple[object, ...], ...] = ()) -> Path:
+    """An export with kernels that take 500 ns every 1000 ns, each launched 300 ns before; ranges as they are given."""
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        made.execute("INSERT INTO StringIds VALUES (1, 'void saxpy<float>(int)'), (2, 'saxpy'), (3, '_Z5saxpy')")
+        made.execute(
+            f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({STARTED}, demangledName INTEGER, shortName INTEGER, "
+            f"mangledName INTEGER, registersPerThread INTEGER, {SHAPE}, staticSharedMemory INTEGER, "
+            "dynamicSharedMemory INTEGER)"
+        )
+        made.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, "
+            "correlationId INTEGER)"
+        )
+        for number in range(kernels):
+            at = 1000 * (number + 1)
+            made.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,0,7,?,?,1,2,3,32,4,1,1,256,1,1,1024,512)",
+                (at, at + 500, number + 1, PROCESS),
+            )
+            made.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?,?)", (at - 300, at - 290, THREAD, number + 1)
+            )
+        made.execute(
+            "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER, "
+            "globalTid INTEGER)"
+        )
+        made.executemany("INSERT INTO NVTX_EVENTS VALUES (?,?,?,?,?,?)", ranges)
+        made.commit()
+    return path
+
+
+def change(path: Path, *statements: str) -> Path:
+    """The same export, changed."""
+    with closing(sqlite3.connect(path)) as made:
+        for statement in statements:
+            made.execute(statement)
+        made.commit()
+    return path
+
+
+def read_export(path: Path) -> Trace:
+    """Read an export."""
+    trace = read_file(str(path))
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def test_a_kernel_of_an_export_has_names_shape_and_shared_memory(tmp_path: Path) -> None:
+    trace = read_export(export(tmp_path / "e.sqlite"))
+    one = only(trace)
+    assert (one.name, one.mangled, one.process) == ("void saxpy<float>(int)", "_Z5saxpy", 99)
+    assert (one.grid, one.block, one.registers_per_thread, one.shared_bytes) == ((4, 1, 1), (256, 1, 1), 32, 1536)
+    assert (one.start_s, one.duration_s) == pytest.approx((300e-9, 500e-9)), "from the call on"
+    assert len(trace.devices) == 1 and trace.devices[0].name is None
+    assert trace.sha256 != "" and trace.warnings == ()
+
+
+def test_ranges_of_the_launching_thread_are_around_a_kernel(tmp_path: Path) -> None:
+    ranges = (
+        (0, 2000, 59, "main", None, THREAD),
+        (600, 800, 59, None, 2, THREAD),
+        (650, 660, 59, "over before", None, THREAD),
+        (500, 1500, 60, "phase", None, THREAD),
+        (0, 2000, 59, "other thread", None, THREAD + 1),
+        (0, None, 59, "never ended", None, THREAD),
+        (0, 2000, 34, "a mark", None, THREAD),
+    )
+    trace = read_export(export(tmp_path / "e.sqlite", ranges=ranges))
+    assert only(trace).ranges == ("main", "phase", "saxpy")
+    assert trace.steps == ()
+
+
+def test_top_level_ranges_that_come_again_are_steps(tmp_path: Path) -> None:
+    ranges = (
+        *((1000 * n - 400, 1000 * n + 100, 59, f"step {n}", None, THREAD) for n in (1, 2, 3)),
+        *((1000 * n - 350, 1000 * n, 59, "layer", None, THREAD) for n in (1, 2, 3)),
+        (4000 - 400, 4000, 59, "save", None, THREAD),
+    )
+    trace = read_export(export(tmp_path / "e.sqlite", kernels=4, ranges=ranges))
+    assert [(step.name, round(step.duration_s * 1e9)) for step in trace.steps] == [("step", 500)] * 3
+    assert [one.ranges for one in trace.activities] == [("layer",), ("layer",), ("layer",), ("save",)]
+
+
+def test_operators_of_torch_are_ranges_and_no_steps(tmp_path: Path) -> None:
+    name = "aten::mm, op_id = {}, sizes = [[4, 16], [16, 8]]"
+    ranges = tuple((1000 * n - 400, 1000 * n, 59, name.format(n), None, THREAD) for n in (1, 2, 3))
+    trace = read_export(export(tmp_path / "e.sqlite", kernels=3, ranges=ranges))
+    assert trace.steps == ()
+    assert {one.ranges for one in trace.activities} == {("aten::mm [4, 16]×[16, 8]",)}
+
+
+def test_copies_and_settings_of_memory_have_direction_and_bytes(tmp_path: Path) -> None:
+    names = ("host to device", "device to host", "device to device", "peer to peer", "device to host", "copy")
+    directions = dict(zip((1, 2, 8, 10, 12, 99), names, strict=True))
+    statements = [
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, bytes INTEGER, copyKind INTEGER)",
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET ({STARTED}, bytes INTEGER)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (5000,5100,0,7,50,{PROCESS},256)",
+    ]
+    for number, kind in enumerate(directions):
+        values = f"({2000 + number},{3000 + number},0,7,60,{PROCESS},4096,{kind})"
+        statements.append(f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES {values}")
+    trace = read_export(change(export(tmp_path / "e.sqlite"), *statements))
+    copies = [one for one in trace.activities if one.kind == COPY]
+    assert [one.name for one in copies] == list(directions.values())
+    assert {one.bytes for one in copies} == {4096}
+    assert [(one.name, one.bytes) for one in trace.activities if one.kind == SET] == [("set", 256)]
+
+
+def test_an_old_export_without_most_columns_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        made.execute("INSERT INTO StringIds VALUES (1, 'saxpy')")
+        made.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, correlationId INT, shortName INT)")
+        made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000, 2500, 1, 1)")
+        made.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, globalTid INT, correlationId INT)")
+        made.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, {THREAD}, 1)")
+        made.execute("CREATE TABLE NVTX_EVENTS (start INT, end INT, text TEXT, globalTid INT)")
+        made.execute(f"INSERT INTO NVTX_EVENTS VALUES (500, 1500, 'work', {THREAD})")
+        made.commit()
+    one = only(read_export(path))
+    assert (one.name, one.ranges, one.process) == ("saxpy", ("work",), None)
+    assert (one.grid, one.registers_per_thread, one.shared_bytes, one.stream) == (None, None, None, None)
+
+
+def test_the_gpu_of_a_device_number_is_found_by_the_table_of_cuda_devices(tmp_path: Path) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite"),
+        "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT, smCount INT, computeMajor INT, computeMinor INT)",
+        "INSERT INTO TARGET_INFO_GPU VALUES (0, 'Tesla T4', 40, 7, 5), (5, 'NVIDIA H200', 132, 9, 0)",
+        "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT, pid INT)",
+        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (5, 0, 99)",
+    )
+    (gpu,) = read_export(path).devices
+    assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H200", "9.0", 132)
+
+
+def test_graphs_without_their_kernels_are_told(tmp_path: Path) -> None:
+    graphs = ("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT)",
+              "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4)")  # fmt: skip
+    (told,) = read_export(change(export(tmp_path / "some.sqlite"), *graphs)).warnings
+    assert told.startswith("2 launches of whole CUDA graphs are left out")
+    with pytest.raises(InputError, match="whole CUDA graphs and no kernels"):
+        read_export(change(export(tmp_path / "all.sqlite", kernels=0), *graphs))
+
+
+def test_another_database_and_one_without_kernels_say_so(tmp_path: Path) -> None:
+    other = change(tmp_path / "other.sqlite", "CREATE TABLE songs (id INTEGER)")
+    with pytest.raises(InputError, match="no export of Nsight Systems"):
+        read_file(str(other))
+    with pytest.raises(InputError, match="has no CUDA kernel") as caught:
+        read_file(str(export(tmp_path / "empty.sqlite", kernels=0)))
+    assert "nsys profile" in (caught.value.hint or "")
+
+
+def test_a_cut_export_and_one_still_written_say_so(tmp_path: Path) -> None:
+    whole = export(tmp_path / "e.sqlite", kernels=500)
+    cut = tmp_path / "cut.sqlite"
+    cut.write_bytes(whole.read_bytes()[:-4096])
+    with pytest.raises(DamagedInput, match=r"cut.sqlite is damaged: it has \d+ of \d+ bytes"):
+        read_file(str(cut))
+    (tmp_path / "e.sqlite-journal").write_bytes(b"x")
+    with pytest.raises(InputError, match="still being written"):
+        read_file(str(whole))
+
+
+def test_a_name_with_signs_of_a_uri_is_a_file_name(tmp_path: Path) -> None:
+    for name in ("a?mode=rwc.sqlite", "50%41#b.sqlite"):
+        assert len(read_export(export(tmp_path / name)).activities) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["50%41#b.sqlite", "a?mode=rwc.sqlite"]
+
+
+@given(at=st.integers(100, 28_000), byte=st.integers(0, 255), length=st.integers(1, 200))
+def test_a_damaged_export_never_ends_in_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, length: int
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    whole = folder / "whole.sqlite"
+    data = whole.read_bytes() if whole.exists() else export(whole, kernels=100).read_bytes()
+    broken = folder / "broken.sqlite"
+    broken.write_bytes((data[:at] + bytes([byte]) * length + data[at + length :])[: len(data)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            trace = read_nsys_sqlite(broken, "")
+        except GpuprofError as error:
+            assert error.hint
+        else:
+            assert all(one.start_s >= 0 for one in trace.activities)
+
+
+CELL = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 3000),
+    st.floats(),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+)
+
+
+@given(st.lists(st.tuples(*[CELL] * 8), max_size=6), st.lists(st.tuples(*[CELL] * 6), max_size=6))
+def test_any_cells_are_read_or_refused_and_no_kernel_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, kernels: list[tuple[Any, ...]], ranges: list[tuple[Any, ...]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "cells.sqlite"
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE StringIds (id, value)")
+        made.execute("INSERT INTO StringIds VALUES (1, 'k'), ('x', NULL), (NULL, x'ff')")
+        made.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId, globalPid, gridX, shortName,"
+            "streamId)"
+        )
+        made.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,?,?,?,?,?)", kernels)
+        made.execute("CREATE TABLE NVTX_EVENTS (start, end, eventType, text, textId, globalTid)")
+        made.executemany("INSERT INTO NVTX_EVENTS VALUES (?,?,?,?,?,?)", ranges)
+        made.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, globalTid, correlationId)")
+        made.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?)", [row[:3] for row in ranges])
+        made.commit()
+    started = sum(isinstance(row[0], int) and abs(row[0]) < 10**18 for row in kernels)
+    try:
+        trace = read_nsys_sqlite(path, "")
+    except GpuprofError as error:
+        assert started == 0 and error.hint
+        return
+    assert len(trace.activities) == started
+    assert bool(trace.warnings) == (len(kernels) > started)
+    assert all(one.start_s >= 0 and (one.duration_s is None or one.duration_s > 0) for one in trace.activities)
