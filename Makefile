@@ -34,4 +34,4 @@ docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-torch $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache

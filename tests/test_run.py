@@ -139,6 +139,35 @@ def test_a_survey_at_hand_saves_the_first_run(bench: Bench, reports: Path) -> No
     assert len(bench.calls) == 1 and "--kernel-id" in bench.calls[0]
 
 
+def test_an_nsys_export_is_a_survey(bench: Bench, reports: Path) -> None:
+    done = bench.run("--survey", str(reports / "traces/miniweather-gp100.nsys.sqlite"), "--plan-only")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("survey: 2\u202f596 launches (60.3 ms)\nplan: profile")
+    assert "compute_tendencies_z_334_gpu, grid 1, block 128: launch 288 of 288" in done.stdout
+    assert bench.calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("traces/rank0-v100.pt.trace.json.gz", "has no mangled kernel names"),
+        ("csv/bert-torch-details.csv", "has no mangled kernel names"),
+        ("traces/cpu-only.pt.trace.json.gz", "is a trace without GPU activity"),
+    ],
+)
+def test_what_cannot_be_a_survey_is_told(bench: Bench, reports: Path, name: str, says: str) -> None:
+    done = bench.run("--survey", str(reports / name), "--plan-only")
+    assert done.returncode == 5
+    assert says in done.stderr
+
+
+def test_the_output_of_a_program_that_runs_once_is_shown(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report, "program": True})
+    done = bench.run("--survey", report, program=("echo", "from the program"))
+    assert done.stdout.startswith("from the program\n")
+
+
 def test_launches_chosen_by_number_need_no_survey(bench: Bench, reports: Path) -> None:
     bench.steps({"report": str(reports / BASELINE)})
     done = bench.run("--launch-skip", "3", "--launch-count", "5", "--kernel", "step|tend", "--arch", "sm_70")

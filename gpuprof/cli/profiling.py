@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.options import refuse_overwrite
-from gpuprof.errors import EnvironmentProblem, ProgramFailed, UsageError
+from gpuprof.errors import EnvironmentProblem, InputError, ProgramFailed, UsageError
 
 if TYPE_CHECKING:
     from gpuprof.api import HardwareFinder
     from gpuprof.collect.run import Collector, Request
     from gpuprof.hardware.specs import ArchSpec
+    from gpuprof.model.report import Report
     from gpuprof.model.session import Session
 
 SESSION_FILE = "session.json"
@@ -61,8 +62,8 @@ _OPTIONS = (
                  help="Profile so many launches of each."),
     click.option("--launch-skip", type=click.IntRange(min=0), default=0, help="Skip launches. Makes no survey."),
     click.option("--launch-count", type=click.IntRange(min=1), help="Profile so many launches. Makes no survey."),
-    click.option("--survey", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.ncu-rep",
-                 help="Plan by this report instead of a first run."),
+    click.option("--survey", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+                 help="Plan by this .ncu-rep, or .sqlite of Nsight Systems, instead of a first run."),
     click.option("--peers", is_flag=True, help="Also kernels that wait for another rank, such as NCCL's."),
     click.option("--plan-only", is_flag=True, help="Stop after the survey, with the plan."),
     click.option("--dry-run", is_flag=True, help="Print the commands and run none."),
@@ -202,7 +203,22 @@ def _collector(request: Request, ncu: Path) -> Collector:
     from gpuprof.collect.run import Collector
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    return Collector(request, ncu, os.environ, read_ncu_rep, tell)
+    return Collector(request, ncu, os.environ, read_ncu_rep, _read_survey, tell)
+
+
+def _read_survey(path: Path) -> Report:
+    """Read a report of ncu, or a timeline as one. Raises InputError for anything else."""
+    from gpuprof.model.report import Report
+    from gpuprof.model.timeline import as_report
+    from gpuprof.model.trace import Trace
+    from gpuprof.read.files import read_file
+
+    found = read_file(str(path))
+    if isinstance(found, Trace):
+        return as_report(found)
+    if isinstance(found, Report):
+        return found
+    raise InputError(f"{path} is a session, which has no single launches", "name the report that it was made from")
 
 
 def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) -> Session | None:

@@ -73,6 +73,7 @@ class Collected:
 
 
 ReadReport = Callable[[Path], Report]
+"""Reads a report of ncu; for a survey that the user gave also a timeline, as a report of its kernels."""
 
 
 class Collector:
@@ -84,13 +85,14 @@ class Collector:
         ncu: Path,
         environ: Mapping[str, str],
         read: ReadReport,
+        read_survey: ReadReport,
         tell: Callable[[str], None],
     ) -> None:
         self.request, self.ncu = request, ncu
         self._environ = clean_environment(environ)
         if request.annotate:
             self._environ = annotated(self._environ)
-        self._read, self._tell = read, tell
+        self._read, self._read_survey, self._tell = read, read_survey, tell
         self.result = Collected()
 
     def survey_command(self) -> NcuCommand:
@@ -142,7 +144,7 @@ class Collector:
     def survey(self) -> Report:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
         if self.request.survey is not None:
-            self.result.survey = self._read(self.request.survey)
+            self.result.survey = self._read_survey(self.request.survey)
         else:
             self.result.survey = self._run("survey", self.survey_command(), None)
         return self.result.survey
@@ -172,7 +174,7 @@ class Collector:
         tried: set[str] = set()
         while True:
             progress = Progress(stage, command.log, plan.profiled if plan is not None else None)
-            ended = self._execute(command, progress, again=bool(tried) or stage != "survey")
+            ended = self._execute(command, progress, again=bool(self.result.commands))
             failures = failures_in(_text(command.log) + ended.tail)
             remedy = _remedy(failures, tried)
             if remedy is None or ended.stopped_by is not None or len(tried) >= _MOST_REMEDIES:

@@ -23,8 +23,13 @@ def joined(analysis: Analysis, survey: int) -> Analysis:
     """
     pairs = list(zip(analysis.session.kernels, analysis.recorded, strict=True))
     profiled = [pair for pair in pairs if pair[0].source != survey]
-    by_kind = {**_by(profiled, _shape), **_by(profiled, _shape_and_ranges)}
     surveyed = [pair for pair in pairs if pair[0].source == survey]
+    devices = [{kernel.device for kernel, _ in some} for some in (surveyed, profiled)]
+    if all(len(used) == 1 for used in devices):
+        # Two tools describe one GPU in different words; the ceilings are those of the profile.
+        (device,) = devices[1]
+        surveyed = [(replace(kernel, device=device), own) for kernel, own in surveyed]
+    by_kind = {**_by(profiled, _shape), **_by(profiled, _shape_and_ranges)}
     first = min((kernel.id for kernel, _ in surveyed), default=0)
     total = sum(kernel.time_total_s or 0.0 for kernel, _ in surveyed)
     kernels, recorded = [], []

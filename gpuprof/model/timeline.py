@@ -24,11 +24,19 @@ Interval = tuple[float, float]
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
     """Return a session of the kernels of traces, with their timeline; nothing of it is diagnosed yet."""
-    reports = [_as_report(trace) for trace in traces]
+    reports = [as_report(trace) for trace in traces]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
     kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
-    timeline = Timeline(
+    timeline = _timeline(traces, numbers, kernels)
+    session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
+    return Analysis(session, analysis.recorded)
+
+
+def _timeline(
+    traces: Sequence[Trace], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
+) -> Timeline:
+    return Timeline(
         devices=tuple(_devices(traces, numbers)),
         steps=tuple(_steps(traces)),
         waits=_waits(traces, numbers, kernels),
@@ -38,11 +46,9 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
             (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
         ),
     )
-    session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
-    return Analysis(session, analysis.recorded)
 
 
-def _as_report(trace: Trace) -> Report:
+def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
     launches = tuple(_as_launch(one) for one in trace.activities if one.kind == KERNEL)
     return Report(

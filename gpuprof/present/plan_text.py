@@ -23,8 +23,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     times = f" ({format_si(plan.time_s, 's')})" if plan.time_s else ""
     yield f"survey: {words.count(plan.seen, 'launch', 'es')}{times}"
     wanted = sum(len(kernel.invocations) for kernel in plan.kernels)
+    extra = plan.profiled - wanted
     surplus = (
-        f", {words.count(plan.profiled - wanted, 'launch', 'es')} more beside them" if plan.profiled > wanted else ""
+        f"; {words.count(extra, 'other launch', 'es')} of these names {'comes' if extra == 1 else 'come'} along"
+        if extra
+        else ""
     )
     yield f"plan: profile {words.count(wanted, 'launch', 'es')} of {what}{share}{surplus}"
     for kernel in plan.kernels[:_KERNELS_SHOWN]:
