@@ -13,6 +13,7 @@ from gpuprof.collect.annotate import annotated
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import DEFAULT, SETS, TIME, metrics_of
 from gpuprof.collect.failures import Failure, failures_in, unknown_failure
+from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.plan import COVERAGE, Plan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import Progress
@@ -20,6 +21,7 @@ from gpuprof.collect.survey import seen_in
 from gpuprof.errors import DamagedInput, GpuprofError, ProgramFailed
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import Report
+from gpuprof.model.surveyed import was_throttled
 
 SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
@@ -93,6 +95,7 @@ class Collector:
         if request.annotate:
             self._environ = annotated(self._environ)
         self._read, self._read_survey, self._tell = read, read_survey, tell
+        self._monitor = Monitor()
         self.result = Collected()
 
     def survey_command(self) -> NcuCommand:
@@ -191,6 +194,7 @@ class Collector:
         with contextlib.ExitStack() as stack:
             # What the program prints is shown once; of the runs after the first it is kept beside the reports.
             out = stack.enter_context((self.request.folder / PROGRAM_LOG).open("ab")) if again else None
+            stack.enter_context(self._monitor.watching())
             ended = run(
                 command.argv(),
                 environ=self._environ,
@@ -218,7 +222,11 @@ class Collector:
         if code is not None:
             self.result.program_code = int(code.what.rpartition(" ")[2])
         told = tuple(failure.what for failure in failures if failure.cause != "no-kernels")
-        return replace(report, command=command.shell(), warnings=(*report.warnings, *told))
+        samples = self._monitor.summary()
+        if was_throttled(samples):
+            self._remark("the GPU was throttled: times are those of lowered clocks")
+            told = (*told, self.result.remarks[-1])
+        return replace(report, command=command.shell(), warnings=(*report.warnings, *told), samples=samples)
 
     def _recorded(self, output: Path) -> Report | None:
         """Return the report if ncu wrote one that can be read and holds a launch; else remove what is left of it."""

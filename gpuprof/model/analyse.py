@@ -156,6 +156,7 @@ def _source(report: Report) -> Source:
         driver=report.driver,
         created_s=report.created_s,
         warnings=report.warnings,
+        samples=report.samples,
     )
 
 

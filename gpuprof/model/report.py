@@ -228,6 +228,32 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Throttling:
+    """Why the driver lowered the clocks, and in which share of the samples."""
+
+    reason: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSamples:
+    """What the driver said of a GPU while the program ran, in the samples in which it was not idle.
+
+    `gpu` is its number on the machine. `throttling` is None where the driver does not say, empty where there was none.
+    """
+
+    gpu: int
+    name: str
+    samples: int
+    sm_clock_min_hz: float | None
+    sm_clock_median_hz: float | None
+    sm_clock_max_hz: float | None
+    power_max_w: float | None
+    temperature_max_c: float | None
+    throttling: tuple[Throttling, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One file as read. `warnings` are sentences about what could not be read of it.
 
@@ -249,6 +275,7 @@ class Report:
     sections: tuple[str, ...] = ()
     names: frozenset[str] | None = None
     warnings: tuple[str, ...] = ()
+    samples: tuple[GpuSamples, ...] = ()
 
     def __iter__(self) -> Iterator[Launch]:
         return iter(self.launches)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprof.model.report import Dim3, Missing
+from gpuprof.model.report import Dim3, GpuSamples, Missing
 
 if TYPE_CHECKING:
     import pandas
@@ -33,6 +33,7 @@ class Source:
     driver: str | None = None
     created_s: int | None = None
     warnings: tuple[str, ...] = ()
+    samples: tuple[GpuSamples, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
-from gpuprof.model.report import Missing
+from gpuprof.model.report import GpuSamples, Missing
 from gpuprof.model.session import KernelProfile
 
 SURVEY = "survey"
 SURVEY_KIND = "ncu-rep survey"
 """The kind of a source that only timed the kernels of another one."""
+THROTTLED = 0.05
+"""Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
 _OUTSIDE = "it was surveyed but not profiled"
 
 
@@ -31,18 +33,27 @@ def joined(analysis: Analysis, survey: int) -> Analysis:
         surveyed = [(replace(kernel, device=device), own) for kernel, own in surveyed]
     by_kind = {**_by(profiled, _shape), **_by(profiled, _shape_and_ranges)}
     first = min((kernel.id for kernel, _ in surveyed), default=0)
+    throttled = was_throttled(analysis.session.sources[survey].samples)
     total = sum(kernel.time_total_s or 0.0 for kernel, _ in surveyed)
     kernels, recorded = [], []
     for kernel, own in surveyed:
         found = by_kind.get(_shape_and_ranges(kernel)) or by_kind.get(_shape(kernel))
         share = kernel.time_total_s / total if kernel.time_total_s is not None and total else None
-        timed = replace(kernel, id=kernel.id - first, time_share=share)
+        timed = replace(kernel, id=kernel.id - first, time_share=share, throttled=throttled)
         kernels.append(_with_counters(timed, found[0]) if found is not None else _outside(timed))
         recorded.append(found[1] if found is not None else own)
     sources = list(analysis.session.sources)
     sources[survey] = replace(sources[survey], kind=SURVEY_KIND)
     session = replace(analysis.session, sources=tuple(sources), kernels=tuple(kernels))
     return Analysis(session, tuple(recorded))
+
+
+def was_throttled(samples: Sequence[GpuSamples]) -> bool | None:
+    """Tell whether the driver lowered the clocks of a GPU in more than a few samples; None where it does not say."""
+    known = [one.throttling for one in samples if one.throttling is not None]
+    if not known:
+        return None
+    return any(reason.share >= THROTTLED for reasons in known for reason in reasons)
 
 
 def _by(
@@ -74,6 +85,7 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         duration_source=SURVEY,
         time_total_s=surveyed.time_total_s,
         time_share=surveyed.time_share,
+        throttled=surveyed.throttled,
     )
 
 

@@ -114,6 +114,8 @@ def _provenance(session: Session, sheet: Sheet) -> Iterator[Text]:
         yield _hanging("GPU     ", words.device_text(device), sheet)
     for source in session.sources:
         yield _hanging("Report  ", f"{source.file}: {words.source_text(source)}", sheet)
+        for sampled in source.samples:
+            yield _hanging("        ", f"meanwhile GPU {sampled.gpu}, {words.samples_text(sampled)}", sheet)
 
 
 def _hanging(label: str, text: str, sheet: Sheet) -> Text:

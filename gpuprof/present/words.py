@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gpuprof.model.report import GpuSamples
 from gpuprof.model.run import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
 from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
@@ -168,6 +169,25 @@ def source_text(source: Source) -> str:
     clocks = f"clock control {source.clock_control}" if source.clock_control else "clock control not recorded"
     caches = f"cache control {source.cache_control}" if source.cache_control else "cache control not recorded"
     return f"{tool}, {clocks}, {caches}"
+
+
+def samples_text(sampled: GpuSamples) -> str:
+    """Write what the driver said of a GPU while the program ran: clocks, power, temperature, throttling."""
+    parts = [f"{sampled.name}: {count(sampled.samples, 'sample')}"]
+    clocks = (sampled.sm_clock_min_hz, sampled.sm_clock_median_hz, sampled.sm_clock_max_hz)
+    if None not in clocks:
+        low, mid, high = (format_si(clock or 0.0, "Hz") for clock in clocks)
+        parts.append(f"SM clock {low} to {high}, median {mid}")
+    if sampled.power_max_w is not None:
+        parts.append(f"at most {format_si(sampled.power_max_w, 'W')}")
+    if sampled.temperature_max_c is not None:
+        parts.append(f"{sampled.temperature_max_c:.0f} °C")
+    if sampled.throttling is None:
+        parts.append("throttling not known")
+    else:
+        told = (f"{one.reason} in {format_percent(one.share)}" for one in sampled.throttling)
+        parts.append(" and ".join(told) or "not throttled")
+    return ", ".join(parts)
 
 
 def spread_of(kernel: KernelProfile) -> tuple[float | None, float | None, float | None]:

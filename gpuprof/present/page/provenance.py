@@ -41,6 +41,8 @@ def source_facts(source: Source) -> Iterator[Fact]:
         when = datetime.fromtimestamp(source.created_s, tz=timezone.utc)
         yield Fact("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
     yield Fact("Command", printable(source.command) if source.command else "not recorded")
+    for sampled in source.samples:
+        yield Fact(f"GPU {sampled.gpu} meanwhile", printable(words.samples_text(sampled)))
     for warning in source.warnings:
         yield Fact("Warning", printable(warning))
 

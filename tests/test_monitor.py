@@ -1,0 +1,118 @@
+"""What is made of the driver's answers while a program runs. NVML itself is stood in for: no machine here has a GPU."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gpuprof.collect.monitor import Monitor, Sample, summaries
+from gpuprof.model.report import GpuSamples, Throttling
+from gpuprof.model.surveyed import was_throttled
+from gpuprof.present.words import samples_text
+
+IDLE, POWER, APPLICATION, HEAT = 0x1, 0x4, 0x2, 0x40
+
+
+def sample(clock_mhz: float | None, reasons: int | None = 0, gpu: int = 0, watts: float | None = 300.0) -> Sample:
+    """One sample of an H200."""
+    hz = clock_mhz * 1e6 if clock_mhz is not None else None
+    return Sample(gpu, "NVIDIA H200", hz, watts, 60.0, reasons)
+
+
+class Nvml:
+    """Answers as pynvml does: one GPU whose power is not supported, and one that is lost."""
+
+    NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, number: int) -> int:  # noqa: N802
+        if number:
+            raise OSError("GPU is lost")
+        return 40
+
+    def nvmlDeviceGetName(self, handle: int) -> bytes:  # noqa: N802
+        assert handle == 40
+        return b"NVIDIA H200"
+
+    def nvmlDeviceGetClockInfo(self, handle: int, which: int) -> int:  # noqa: N802
+        assert (handle, which) == (40, self.NVML_CLOCK_SM)
+        return 1980
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:  # noqa: N802
+        raise RuntimeError("not supported")
+
+    def nvmlDeviceGetTemperature(self, handle: int, which: int) -> int:  # noqa: N802
+        assert (handle, which) == (40, self.NVML_TEMPERATURE_GPU)
+        return 41
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:  # noqa: N802
+        assert handle == 40
+        return POWER
+
+
+def test_samples_are_summed_up_by_gpu_without_idle_ones() -> None:
+    found = summaries(
+        [
+            sample(345, IDLE),
+            sample(1980, APPLICATION),
+            sample(1900, POWER, watts=700),
+            sample(1700, POWER | HEAT),
+            sample(1800),
+            sample(210, IDLE, gpu=1),
+        ]
+    )
+    (one,) = found
+    assert (one.gpu, one.samples, one.power_max_w) == (0, 4, 700)
+    assert (one.sm_clock_min_hz, one.sm_clock_median_hz, one.sm_clock_max_hz) == (1.7e9, 1.85e9, 1.98e9)
+    assert one.throttling == (Throttling("power cap", 0.5), Throttling("hardware thermal limit", 0.25))
+
+
+def test_what_the_driver_does_not_say_is_missing() -> None:
+    (one,) = summaries([sample(None, None, watts=None)])
+    assert (one.sm_clock_median_hz, one.power_max_w, one.throttling) == (None, None, None)
+    assert was_throttled([one]) is None
+    assert samples_text(one) == "NVIDIA H200: 1 sample, 60 °C, throttling not known"
+
+
+@pytest.mark.parametrize(("throttled", "samples", "told"), [(0, 100, False), (4, 100, False), (5, 100, True)])
+def test_one_sample_is_no_throttling(throttled: int, samples: int, told: bool) -> None:
+    ones = [sample(1980, POWER)] * throttled + [sample(1980)] * (samples - throttled)
+    assert was_throttled(summaries(ones)) is told
+
+
+def test_a_monitor_asks_while_the_block_runs_and_takes_no_answer_for_an_answer() -> None:
+    monitor = Monitor(Nvml())
+    with monitor.watching():
+        time.sleep(0.05)
+    (one,) = monitor.summary()
+    assert one.samples >= 1
+    assert one == GpuSamples(
+        gpu=0,
+        name="NVIDIA H200",
+        samples=one.samples,
+        sm_clock_min_hz=1.98e9,
+        sm_clock_median_hz=1.98e9,
+        sm_clock_max_hz=1.98e9,
+        power_max_w=None,
+        temperature_max_c=41.0,
+        throttling=(Throttling("power cap", 1.0),),
+    )
+    assert samples_text(one).startswith(f"NVIDIA H200: {one.samples} sample")
+    assert "SM clock 1.98 GHz to 1.98 GHz" in samples_text(one) and "power cap in 100 %" in samples_text(one)
+    before = monitor.summary()
+    time.sleep(0.15)
+    assert monitor.summary() == before
+
+
+def test_without_a_driver_there_are_no_samples() -> None:
+    class Broken:
+        def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+            raise OSError("no driver")
+
+    monitor = Monitor(Broken())
+    with monitor.watching():
+        pass
+    assert monitor.summary() == ()
