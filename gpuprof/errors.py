@@ -4,6 +4,7 @@ GpuprofError            1  something went wrong that has no better class
 ├── UsageError          2  the command line is wrong
 ├── EnvironmentProblem  3  no ncu, no GPU, no permission
 ├── ProgramFailed       4  the user's program failed
+├── Interrupted       130  the user stopped it
 ├── InputError          5  a file cannot be read
 │   ├── DamagedInput    5  it is the right kind of file, but broken
 │   └── SpecError       5  a hardware spec is wrong, at a file and line
@@ -40,6 +41,12 @@ class ProgramFailed(GpuprofError):
     """The profiled program failed."""
 
     exit_code = 4
+
+
+class Interrupted(GpuprofError):
+    """The user stopped it."""
+
+    exit_code = 130
 
 
 class InputError(GpuprofError):

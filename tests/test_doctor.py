@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpuprof.collect.doctor import OK, PROBLEM, UNKNOWN, Check, examine
+from gpuprof.collect.doctor import NOTE, OK, PROBLEM, UNKNOWN, Check, examine
 from tests.test_installation import machine, ncu, program
 
 
@@ -57,8 +57,9 @@ def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
     (tmp_path / ".dockerenv").touch()
     checks = examine(environ, machine(tmp_path))
     states = {check.name: check.state for check in checks}
-    problems = {"MIG", "persistence", "vGPU", "other profilers", "MPS", "home folder"}
+    problems = {"vGPU", "other profilers", "MPS", "home folder"}
     assert {name for name, state in states.items() if state == PROBLEM} == problems
+    assert {name for name, state in states.items() if state == NOTE} == {"MIG", "persistence"}
     assert states["WSL"] == states["container"] == UNKNOWN
     assert all(check.fix for check in checks if check.state == PROBLEM)
     assert "/opt/x.so" in found(checks, "injection")[0].found

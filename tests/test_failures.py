@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprof.collect.failures import failures_in, said, unknown_failure
+from gpuprof.collect.failures import failures_in, failures_of, said, unknown_failure
 from gpuprof.errors import EnvironmentProblem, ProgramFailed, UsageError
 
 CASES = (
@@ -78,6 +78,9 @@ def test_a_known_failure_ends_in_its_cause_and_what_to_type(text: str, cause: st
     assert error.hint is not None and error.hint.endswith("ncu's log is run/profile.log")
 
 
+NO_DRIVER = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?)."
+
+
 def test_the_cause_that_explains_the_others_comes_first() -> None:
     # As ncu 2024.1 prints it on a machine without a GPU.
     text = (
@@ -113,6 +116,15 @@ def test_refused_metrics_are_named_over_all_messages() -> None:
 
 def test_what_the_program_prints_is_no_message_of_ncu() -> None:
     assert failures_in("No kernels were profiled.\nERR_NVGPUCTRPERM\nInsufficient free memory for profiling") == ()
+
+
+def test_nothing_is_tried_because_of_what_stands_on_stderr_alone() -> None:
+    memory = "==ERROR== Insufficient free memory for profiling on the device."
+    (told,) = failures_of("", memory)
+    assert (told.cause, told.remedy) == ("memory", None)
+    assert failures_of(memory, memory)[0].remedy == "application-replay"
+    both = failures_of("==WARNING== No kernels were profiled.", NO_DRIVER)
+    assert [failure.cause for failure in both] == ["no-driver", "no-kernels"]
 
 
 def test_an_unknown_failure_shows_ncus_last_words() -> None:

@@ -66,6 +66,14 @@ def test_the_newest_that_the_driver_supports_is_taken(
     assert choose_ncu(environ, machine=machine(tmp_path / "root", driver)).version[:2] == version
 
 
+def test_an_old_release_that_the_driver_supports_is_no_choice(tmp_path: Path) -> None:
+    # 2022.3 came with CUDA 11.8 and suits any driver, but is too old for our command lines.
+    ncu(tmp_path / "a/ncu", "2025.3.0.0")
+    ncu(tmp_path / "b/ncu", "2022.3.0.0")
+    environ = {"PATH": f"{tmp_path / 'a'}:{tmp_path / 'b'}"}
+    assert choose_ncu(environ, machine=machine(tmp_path / "root", "550.54.15")).version[:2] == (2025, 3)
+
+
 def test_without_ncu_it_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem, match="not found") as caught:
         choose_ncu({"PATH": str(tmp_path)}, machine=Machine(tmp_path))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gpuprof.collect.command import Filters, NcuCommand, shell_line
 from gpuprof.collect.counter_sets import SETS, metrics_of
+from gpuprof.collect.failures import failures_in
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.diagnose.registry import RULES
@@ -93,6 +94,13 @@ def test_real_ncu_refuses_what_is_wrong(real_ncu: Path, tmp_path: Path) -> None:
     wrong = command(real_ncu, tmp_path, filters=Filters(kernel_id="::regex:(:1"))
     done = subprocess.run(wrong.argv(), capture_output=True, text=True, check=False, timeout=60)
     assert "==ERROR== Invalid" in done.stdout + done.stderr + (wrong.log.read_text() if wrong.log.exists() else "")
+
+
+def test_an_option_that_real_ncu_refuses_is_named(real_ncu: Path, tmp_path: Path) -> None:
+    wrong = command(real_ncu, tmp_path, replay_mode="application", graphs="graph")
+    done = subprocess.run(wrong.argv(), capture_output=True, text=True, check=False, timeout=60)
+    causes = [failure.cause for failure in failures_in(done.stdout + done.stderr)]
+    assert "options" in causes
 
 
 @pytest.mark.parametrize("name", SETS)

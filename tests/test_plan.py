@@ -53,6 +53,26 @@ def test_launches_are_taken_from_the_settled_half_at_a_common_number() -> None:
     assert taken(make_plan(launches, coverage=1)) == {"a": (80,), "b": (80,)}
 
 
+def test_launches_are_counted_apart_where_ncu_counts_them_apart() -> None:
+    # Eight processes with ten launches each: number 10 comes eight times, and number 80 never.
+    launches = [seen("k")._replace(counted_by=process) for process in range(8) for _ in range(10)]
+    plan = make_plan(launches)
+    assert taken(plan) == {"k": (10,)}
+    assert (plan.kernels[0].launches, plan.profiled) == (80, 8)
+    # The series with most time speaks: four long launches, not ten short ones.
+    launches = [seen("k", 1e-3)._replace(counted_by="small")] * 10 + [seen("k", 9e-3)._replace(counted_by="large")] * 4
+    assert taken(make_plan(launches)) == {"k": (4,)}
+
+
+def test_very_many_long_names_still_fit_a_command() -> None:
+    names = [f"{number:03}{'x' * 900}" for number in range(160)]
+    expression = make_plan([seen(name) for name in names], coverage=1.0).filters().kernel_id
+    assert expression is not None and len(expression) < 128 * 1024
+    matched = expression.split(":")[3]
+    assert all(re.search(matched, name) for name in names)
+    assert not re.search(matched, "200" + "x" * 900)
+
+
 def test_samples_are_spread_over_the_settled_half() -> None:
     assert taken(make_plan([seen("a")] * 8, samples=2)) == {"a": (6, 8)}
     assert taken(make_plan([seen("a")] * 2, samples=5)) == {"a": (2,)}

@@ -17,6 +17,7 @@ import pytest
 from gpuprof.collect.annotate import INJECTED
 
 STANDIN = Path(__file__).with_name("standin_ncu.py")
+SMALL = "cuda_learning_mojo-profile.ncu-rep"
 BASELINE, CHANGED = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
 NO_DRIVER = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).\n"
 FAILED = "==ERROR== The application returned an error code (3).\n==WARNING== No kernels were profiled.\n"
@@ -100,7 +101,9 @@ def test_the_survey_times_and_the_profile_counts_what_was_planned(bench: Bench, 
     bench.steps({"report": report}, {"report": report})
     bench.run("--coverage", "50", "--range", "step/", "--kernel", "_")
     survey, profile = bench.calls
-    assert value_after(survey, "--metrics") == "gpu__time_duration.sum"
+    time_and_shape = value_after(survey, "--metrics").split(",")
+    assert time_and_shape[0] == "gpu__time_duration.sum"
+    assert all(name.startswith("launch__") for name in time_and_shape[1:])
     assert value_after(survey, "--cache-control") == "none"
     assert "--kernel-name" not in survey
     assert "--kernel-id" not in survey
@@ -134,8 +137,8 @@ def test_plan_only_prints_the_plan_and_profiles_nothing(bench: Bench, reports: P
 
 
 def test_a_survey_at_hand_saves_the_first_run(bench: Bench, reports: Path) -> None:
-    bench.steps({"report": str(reports / BASELINE)})
-    assert bench.run("--survey", str(reports / BASELINE)).returncode == 0
+    bench.steps({"report": str(reports / SMALL)})
+    assert bench.run("--survey", str(reports / SMALL)).returncode == 0
     assert len(bench.calls) == 1 and "--kernel-id" in bench.calls[0]
 
 
@@ -162,7 +165,7 @@ def test_what_cannot_be_a_survey_is_told(bench: Bench, reports: Path, name: str,
 
 
 def test_the_output_of_a_program_that_runs_once_is_shown(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.steps({"report": report, "program": True})
     done = bench.run("--survey", report, program=("echo", "from the program"))
     assert done.stdout.startswith("from the program\n")
@@ -198,7 +201,7 @@ def test_a_known_failure_ends_in_one_message_and_its_log_stays(bench: Bench) -> 
 
 
 def test_too_little_memory_is_met_by_application_replay(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.steps({"report": report}, {"log": MEMORY, "code": 1}, {"report": report})
     done = bench.run()
     assert done.returncode == 0, done.stderr
@@ -207,7 +210,7 @@ def test_too_little_memory_is_met_by_application_replay(bench: Bench, reports: P
 
 
 def test_a_remedy_is_tried_once(bench: Bench, reports: Path) -> None:
-    bench.steps({"report": str(reports / BASELINE)}, *[{"log": MEMORY, "code": 1}] * 5)
+    bench.steps({"report": str(reports / SMALL)}, *[{"log": MEMORY, "code": 1}] * 5)
     done = bench.run()
     assert done.returncode == 3
     assert len(bench.calls) == 3
@@ -215,7 +218,7 @@ def test_a_remedy_is_tried_once(bench: Bench, reports: Path) -> None:
 
 
 def test_refused_metrics_are_left_out_and_the_rest_is_collected(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.steps({"report": report}, {"log": REFUSED, "code": 1}, {"report": report})
     done = bench.run()
     assert done.returncode == 0, done.stderr
@@ -235,7 +238,7 @@ def test_a_program_that_fails_is_told_and_what_was_recorded_is_shown(bench: Benc
 
 
 def test_half_a_report_is_removed_and_never_shown(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.steps({"report": report}, {"report": report, "bytes": 3000, "code": -9})
     done = bench.run()
     assert done.returncode != 0 and "Traceback" not in done.stderr
@@ -244,7 +247,7 @@ def test_half_a_report_is_removed_and_never_shown(bench: Bench, reports: Path) -
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     marker = bench.folder / "pid"
     bench.steps({"report": report, "program": True}, {"report": report, "program": True})
     again = bench.folder / "again"
@@ -256,7 +259,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench, re
 
 
 def test_a_second_interrupt_ends_what_ignores_the_first(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.steps({"report": report, "sleep": 60, "ignore": True})
     child = subprocess.Popen(bench.words(), cwd=bench.folder, env=bench.environ, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
@@ -289,8 +292,129 @@ def test_an_interrupt_keeps_what_was_recorded(bench: Bench, reports: Path) -> No
     assert {"profile.ncu-rep", "session.json", "report.html"} <= set(bench.left())
 
 
+def test_a_profile_that_is_cut_short_leaves_the_times_of_the_survey(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / BASELINE)}, {"sleep": 30})
+    done = bench.run("--timeout", "2")
+    assert done.returncode == 4
+    assert "the times of the survey are what there is" in done.stderr
+    assert "of 15.5 ms of profiled GPU time" in done.stdout
+    assert {"survey.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+
+
+@pytest.mark.parametrize("sent", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
+def test_a_signal_to_stop_leaves_no_process_behind(bench: Bench, sent: signal.Signals) -> None:
+    marker = bench.folder / "pid"
+    bench.steps({"program": True})
+    start = f"echo $$ > {marker}; sleep 300"
+    child = subprocess.Popen(
+        bench.words(program=("sh", "-c", start)), cwd=bench.folder, env=bench.environ, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 20
+    while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(sent)
+    child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+def test_standard_input_is_read_again_from_where_it_was(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
+    (bench.folder / "in").write_text("header\nbody\n")
+    line = f"read first; {shlex.join(bench.words(program=('cat',)))}; echo then: $(cat)"
+    with (bench.folder / "in").open() as given:
+        done = subprocess.run(
+            ["bash", "-c", line], stdin=given, cwd=bench.folder, env=bench.environ, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+    assert done.stdout.startswith("body\n") and "header" not in done.stdout
+    assert (bench.folder / "out/program.log").read_text() == "body\n"
+    assert done.stdout.endswith("then:\n")
+
+
+def test_a_pipe_that_only_the_first_run_can_read_is_told(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
+    line = f"echo data | {shlex.join(bench.words(program=('cat',)))}"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=bench.folder, env=bench.environ, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("data\n")
+    assert "standard input is a pipe" in done.stderr
+
+
+def test_two_runs_do_not_share_a_folder(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "sleep": 3}, {"report": report})
+    first = subprocess.Popen(
+        bench.words(), cwd=bench.folder, env=bench.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 20
+    while not bench.calls and time.monotonic() < deadline:
+        time.sleep(0.05)
+    second = bench.run("--force")
+    first.communicate(timeout=60)
+    assert second.returncode == 2 and "another gpuprof is writing to out" in second.stderr
+    assert first.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["survey.log", "profile.log", "program.log"])
+def test_a_file_of_the_user_is_no_log_of_ours(bench: Bench, name: str) -> None:
+    (bench.folder / "out").mkdir()
+    (bench.folder / "out" / name).write_text("mine")
+    done = bench.run()
+    assert done.returncode == 2 and f"out/{name} exists" in done.stderr
+    assert (bench.folder / "out" / name).read_text() == "mine"
+    assert bench.calls == []
+
+
+def test_after_a_failure_the_same_command_runs_again(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"stderr": NO_DRIVER, "log": FAILED, "code": 1}, {"report": report}, {"report": report})
+    assert bench.run().returncode == 3
+    assert bench.run().returncode == 0
+
+
+def test_a_plan_and_then_its_survey_share_a_folder(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report}, {"report": report})
+    assert bench.run("--plan-only").returncode == 0
+    done = bench.run("--survey", "out/survey.ncu-rep")
+    assert done.returncode == 0, done.stderr
+    assert len(bench.calls) == 2
+
+
+def test_a_plan_without_kernels_ends_before_the_program_runs_again(bench: Bench, reports: Path) -> None:
+    bench.steps({"report": str(reports / SMALL)})
+    done = bench.run("--kernel", "nosuch")
+    assert done.returncode == 2
+    assert "no kernel of the survey matches --kernel 'nosuch'" in done.stderr
+    assert len(bench.calls) == 1
+
+
+def test_json_on_stdout_is_json_alone(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
+    done = bench.run("--format", "json", program=("echo", "from the program"), command="roofline")
+    assert json.loads(done.stdout)["figures"]
+    assert "from the program" in done.stderr
+
+
+def test_an_executable_script_without_a_folder_in_its_name_runs_under_python(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps(*[{"report": report, "program": True}] * 4)
+    script = bench.folder / "train.py"
+    script.write_text("#!/usr/bin/env python3\nimport sys; print(sys.argv)\n")
+    script.chmod(0o755)
+    assert bench.run(program=("train.py",)).stdout.startswith("['train.py']\n")
+    done = bench.run("--force", program=("./train.py",))
+    assert done.stdout.startswith("['./train.py']\n")
+    assert bench.calls[-1][-1] == "./train.py" and "python" not in bench.calls[-1][-2]
+
+
 def test_nothing_is_replaced_without_force(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.steps(*[{"report": report}] * 4)
     assert bench.run().returncode == 0
     again = bench.run()
@@ -300,7 +424,7 @@ def test_nothing_is_replaced_without_force(bench: Bench, reports: Path) -> None:
 
 
 def test_another_tools_injection_is_kept_from_the_program(bench: Bench, reports: Path) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.environ["CUDA_INJECTION64_PATH"] = "/opt/other.so"
     bench.steps({"report": report, "program": True}, {"report": report})
     done = bench.run(program=("sh", "-c", 'echo "injected: $CUDA_INJECTION64_PATH"'))
@@ -309,7 +433,7 @@ def test_another_tools_injection_is_kept_from_the_program(bench: Bench, reports:
 
 @pytest.mark.parametrize(("options", "says"), [((), "1 "), (("--annotate", "off"), " ")])
 def test_a_program_is_annotated_unless_told_not_to(bench: Bench, reports: Path, options: tuple[str], says: str) -> None:
-    report = str(reports / BASELINE)
+    report = str(reports / SMALL)
     bench.environ.pop("PYTHONPATH", None)
     bench.steps({"report": report, "program": True}, {"report": report})
     done = bench.run(*options, program=("sh", "-c", 'echo "$GPUPROF_ANNOTATE $PYTHONPATH"'))
@@ -366,6 +490,10 @@ def test_a_module_runs_under_the_python_on_path(bench: Bench) -> None:
         ((), ("no-such-program",), "no-such-program is no program that can be run"),
         (("--kernel", "("), ("true",), "is no regular expression"),
         (("--output", "50%p"), ("true",), "ncu reads % as a placeholder"),
+        (("--plan-only", "--launch-count", "3"), ("true",), "--plan-only and launches by number exclude each other"),
+        (("--graphs", "graph", "--replay", "application"), ("true",), "exclude each other"),
+        (("--timeout", "nan"), ("true",), "are numbers"),
+        ((), ("python3", "missing.py"), "missing.py is no program"),
         (("--arch", "sm_1", "--dry-run"), ("true",), "no spec describes the architecture sm_1"),
     ],
 )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.api import HardwareFinder
+from gpuprof.api import HardwareFinder, load
 from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.errors import DamagedInput
 from gpuprof.model.report import RecordedDevice
-from gpuprof.model.session import DeviceTimeline, Session
+from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces, common, merged
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
+from gpuprof.present.json_out import session_bytes
 from gpuprof.present.timeline_words import Rates, timeline_facts
+from gpuprof.read.session_json import read_session
+from gpuprof.read.torch_words import collective
 
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
 
@@ -126,29 +133,270 @@ def test_without_sizes_there_is_no_bus_bandwidth() -> None:
     assert talk is not None and talk.bus_bytes_per_s is None
 
 
-def test_steps_have_percentiles_and_a_rate() -> None:
-    steps = tuple(Step("ProfilerStep", start, length) for start, length in ((0.0, 0.1), (0.1, 0.1), (0.2, 0.2)))
-    found = session(trace(kernel("a", 0, 1), steps=steps))
+def test_barriers_and_kernels_that_move_nothing_have_no_part_in_the_bus_bandwidth() -> None:
+    reduce = kernel("ncclDevKernel_AllReduce", 0, 100, collective=Collective("all_reduce", 1_000_000, 8))
+    waiting = kernel("ncclDevKernel_AllReduce", 200, 100_000, collective=Collective("barrier", 4, 8))
+    empty = kernel("ncclDevKernel_X", 200_000, 50, collective=Collective("wait", 0, 8))
+    talk = device(session(trace(reduce, waiting, empty))).communication
+    # 1 MB × 2 · 7 ÷ 8 in 100 µs.
+    assert talk is not None and talk.bus_bytes_per_s == pytest.approx(17.5e9)
+    alone = device(session(trace(waiting, empty))).communication
+    assert alone is not None and alone.bus_bytes_per_s is None
+
+
+def test_a_gather_by_what_a_rank_gets_has_the_bandwidth_of_its_part() -> None:
+    args = {"Collective name": "_allgather_base", "In msg nelems": 0, "Out msg nelems": 2_000_000, "dtype": "BFloat16"}
+    gather = collective({**args, "Group size": 8})
+    talk = device(session(trace(kernel("ncclDevKernel_AllGather", 0, 50, collective=gather)))).communication
+    # 4 MB ÷ 8 ranks × 7 others in 50 µs.
+    assert talk is not None and talk.bus_bytes_per_s == pytest.approx(70e9)
+
+
+def steps_of(found: Session) -> tuple[StepTimes, ...]:
+    """The steps of a session's timeline."""
     assert found.timeline is not None
-    (step,) = found.timeline.steps
-    assert (step.count, step.duration_percentiles_s.p50) == (3, 0.1)
-    assert step.per_s == pytest.approx(3 / 0.4)
+    return found.timeline.steps
+
+
+def test_steps_have_percentiles_and_the_rate_at_which_they_start() -> None:
+    steps = tuple(Step("ProfilerStep", start, length) for start, length in ((0.0, 0.1), (0.1, 0.1), (0.25, 0.2)))
+    found = session(trace(kernel("a", 0, 1), steps=steps))
+    (step,) = steps_of(found)
+    assert (step.count, step.threads, step.duration_percentiles_s.p50) == (3, 1, 0.1)
+    # Two starts in the 0.25 s after the first.
+    assert step.per_s == pytest.approx(8.0)
     facts = dict(timeline_facts(found, Rates(4096, 3.0)))
-    # 4096 · 7.5 = 30 720 a second; 3 an hour ÷ 3600 s ÷ 30 720 · 10⁶.
-    assert "7.50 a second, 30700 items a second, 0.0271 for a million items" in facts["steps"]
+    # 4096 · 8 = 32 768 a second; 3 an hour ÷ 3600 s ÷ 32 768 · 10⁶ = 0.02543.
+    assert "8.00 a second, taken as the step: 32800 items a second, 0.0254 for a million items" in facts["steps"]
+
+
+def test_time_between_steps_counts_for_their_rate() -> None:
+    # 1 ms every 10 ms.
+    steps = tuple(Step("step", 0.010 * number, 0.001) for number in range(11))
+    (step,) = steps_of(session(trace(kernel("a", 0, 1), steps=steps)))
+    assert step.per_s == pytest.approx(100.0)
+
+
+def test_items_are_counted_by_one_loop_the_longest_in_all() -> None:
+    parts = (("forward", 0.0, 0.009), ("backward", 0.010, 0.012), ("optimizer", 0.023, 0.005))
+    steps = tuple(Step(name, 0.03 * lap + start, length) for lap in range(5) for name, start, length in parts)
+    found = session(trace(kernel("a", 0, 1), steps=steps))
+    assert [(one.name, one.loop) for one in steps_of(found)] == [
+        ("forward", False), ("backward", True), ("optimizer", False),
+    ]  # fmt: skip
+    assert [one.per_s for one in steps_of(found)] == [pytest.approx(1 / 0.03)] * 3
+    texts = [text for name, text in timeline_facts(found, Rates(1.0, 3.0)) if name == "steps"]
+    assert [text.count("items a second") for text in texts] == [0, 1, 0]
+    assert "33.3 a second, taken as the step: 33.3 items a second" in texts[1]
+
+
+def test_the_profilers_steps_are_the_loop_whatever_else_takes_longer() -> None:
+    steps = tuple(
+        Step(name, 0.1 * n, length) for n in range(3) for name, length in (("epoch", 0.09), ("ProfilerStep", 0.01))
+    )
+    assert {one.name: one.loop for one in steps_of(session(trace(kernel("a", 0, 1), steps=steps)))} == {
+        "epoch": False, "ProfilerStep": True,
+    }  # fmt: skip
+
+
+def test_the_rate_of_several_threads_is_that_of_each() -> None:
+    # 10 a second on one thread and 20 on the other.
+    steps = tuple(Step("step", period * n, 0.01, thread) for thread, period in ((1, 0.1), (2, 0.05)) for n in range(4))
+    found = session(trace(kernel("a", 0, 1), steps=steps))
+    (step,) = steps_of(found)
+    assert step.threads == 2 and step.per_s == pytest.approx(15.0)
+    assert "15.0 a second on each of 2 threads" in dict(timeline_facts(found))["steps"]
+
+
+def test_one_step_has_no_rate() -> None:
+    found = session(trace(kernel("a", 0, 1), steps=(Step("ProfilerStep", 0.0, 0.5),)))
+    assert steps_of(found)[0].per_s is None
+    text = dict(timeline_facts(found, Rates(4096, 3.0)))["steps"]
+    assert "no rate" in text and "items" not in text
+
+
+@pytest.mark.parametrize(
+    ("ranks", "says"),
+    [((3, 5), ["rank 3", "rank 5"]), ((0, 0), ["first", "second"]), ((None, 1), ["first", "second"])],
+)
+def test_what_several_files_say_is_told_of_rank_or_file(ranks: tuple[int | None, int], says: list[str]) -> None:
+    steps = (Step("ProfilerStep", 0.0, 0.1), Step("ProfilerStep", 0.1, 0.1))
+    both = [
+        replace(trace(kernel("a", 0, 1), steps=steps), file=f"run-{name}.json", rank=rank)
+        for name, rank in zip(("first", "second"), ranks, strict=True)
+    ]
+    facts = list(timeline_facts(session(*both)))
+    for row in ("steps", "GPU 0"):
+        assert [text.split(": ")[0] for name, text in facts if name == row] == says
+
+
+def gaps_of(found: Session) -> tuple[KernelProfile, Finding]:
+    """The only finding on pauses, and the kernel that it is told of."""
+    (both,) = [(one, finding) for one in found.kernels for finding in one.findings if finding.rule == "launch-gaps"]
+    return both
 
 
 def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     launches = [one for at in range(0, 1000, 100) for one in (kernel("slow", at + 50, 20), kernel("next", at + 71, 20))]
     found = session(trace(*launches))
-    (gaps,) = [finding for one in found.kernels for finding in one.findings if finding.rule == "launch-gaps"]
-    told = next(one for one in found.kernels if gaps in one.findings)
+    told, gaps = gaps_of(found)
     assert told.name == "slow"
-    # 991 − 50 µs of span, 400 µs of work: 541 of 941 are idle.
+    # 991 − 50 µs of span, 400 µs of work: 541 of 941 are idle, of it 9 × 59 = 531 before "slow".
     assert gaps.gain_total == pytest.approx(541 / 941)
     assert (gaps.gain_kernel, gaps.severity, gaps.confidence) == (None, "high", "inferred")
-    assert "idle 57 %" in gaps.headline
+    assert "the GPU is idle 57 % of 941 µs; 531 µs of it (98 %) end at launches of this kernel" in gaps.headline
     assert found.ranking[0].rule == "launch-gaps"
+
+
+def test_equal_gpus_each_have_their_own_pauses() -> None:
+    # 10 ms and 50 ms of every 100: 810 of 910 ms idle, and 450 of 950.
+    first = [kernel("a", 100_000 * n, 10_000) for n in range(10)]
+    second = [kernel("a", 100_000 * n, 50_000)._replace(device=1) for n in range(10)]
+    found = session(trace(*first, *second, devices=(A100, A100)))
+    assert found.timeline is not None and len(found.devices) == 1
+    assert [(one.ordinal, one.device) for one in found.timeline.devices] == [(0, 0), (1, 0)]
+    (only,) = found.kernels
+    assert [(one.ordinal, one.kernel, one.pauses) for one in found.timeline.waits] == [(0, only.id, 9), (1, only.id, 9)]
+    assert [one.idle_s for one in found.timeline.waits] == [pytest.approx(0.81), pytest.approx(0.45)]
+    _, gaps = gaps_of(found)
+    assert "GPU 0 is idle 89 % of 910 ms; 810 ms of it (100 %) end at launches of this kernel" in gaps.headline
+    assert gaps.gain_total == pytest.approx(1.26 / 1.86)
+    assert "All 2 GPUs together are idle 68 % of their time." in gaps.why
+
+
+def test_the_idlest_gpu_is_told_of_its_own_pauses() -> None:
+    # GPU 0 is idle for 40 µs before "a" and 30 before "b", GPU 1 for 60 before "b".
+    first = (kernel("a", 0, 10), kernel("a", 50, 10), kernel("b", 90, 10))
+    second = (kernel("b", 0, 10)._replace(device=1), kernel("b", 70, 30)._replace(device=1))
+    told, gaps = gaps_of(session(trace(*first, *second, devices=(A100, A100))))
+    assert told.name == "a"
+    assert "GPU 0 is idle 70 % of 100 µs; 40.0 µs of it (57 %)" in gaps.headline
+    assert gaps.gain_total == pytest.approx(130 / 200)
+
+
+def test_the_gpu_of_one_of_several_ranks_is_named_by_it() -> None:
+    busy = replace(trace(kernel("a", 0, 100)), file="r0.json", rank=0)
+    idle = replace(trace(kernel("a", 0, 10), kernel("a", 90, 10)), file="r1.json", rank=1)
+    told, gaps = gaps_of(session(busy, idle))
+    assert told.source == 1
+    assert "GPU 0 of rank 1 is idle 80 %" in gaps.headline
+    assert gaps.gain_total == pytest.approx(80 / 200)
+
+
+def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
+    # 60 µs before each copy in, 10 after it, 5 before "second".
+    laps = [
+        one
+        for at in range(0, 1000, 100)
+        for one in (copy("host to device", at, 5, 1000), kernel("first", at + 15, 15), kernel("second", at + 35, 5))
+    ]
+    found = session(trace(*laps))
+    assert found.timeline is not None
+    names = {one.id: one.name for one in found.kernels}
+    waits = {(one.before, names[one.kernel or 0]): one.idle_s for one in found.timeline.waits}
+    assert waits == {
+        ("host to device", "first"): pytest.approx(540e-6),
+        ("kernel", "first"): pytest.approx(100e-6),
+        ("kernel", "second"): pytest.approx(50e-6),
+    }
+    told, gaps = gaps_of(found)
+    assert told.name == "first"
+    # 690 of 940 µs.
+    assert "idle 73 % of 940 µs; 540 µs of it (78 %) end at copies host to device" in gaps.headline
+    assert "pin_memory" in gaps.advice and "prefetch" in gaps.advice
+    assert "the next one" in gaps.why
+
+
+def test_pauses_at_copies_that_no_kernel_follows_are_told_of_another_one() -> None:
+    found = session(trace(kernel("a", 0, 10), copy("device to host", 90, 10, 8)))
+    told, gaps = gaps_of(found)
+    assert told.name == "a"
+    assert "80.0 µs of it (100 %) end at copies device to host" in gaps.headline
+    assert ".item()" in gaps.advice and "next one" not in gaps.why
+
+
+def test_copies_alone_have_no_kernel_to_tell_of() -> None:
+    found = session(trace(copy("device to host", 0, 1, 8), copy("device to host", 90, 1, 8)))
+    assert (found.kernels, found.ranking) == ((), ())
+
+
+def test_idle_time_of_a_recorded_training_ends_at_its_copies(reports: Path) -> None:
+    found = load(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
+    told, gaps = gaps_of(found)
+    assert "286 ms of it (73 %) end at copies host to device" in gaps.headline
+    assert "[32, 3, 224, 224]" in told.label, "the first layer, which takes the images"
+
+
+def test_time_that_launches_without_a_time_may_have_filled_is_not_idle() -> None:
+    # 10 launches fill their 10 µs; 90 more may have.
+    found = session(trace(*[kernel("a", 10 * n, 10 if n < 10 else None) for n in range(100)]))
+    one = device(found)
+    assert one.gaps is not None
+    # The last of the timed ones ends where the first other one begins.
+    assert one.gaps.total_s == pytest.approx(890e-6)
+    assert one.gaps.unsure_s == pytest.approx(890e-6)
+    assert [finding.rule for each in found.kernels for finding in each.findings if finding.rule == "launch-gaps"] == []
+
+
+@pytest.mark.parametrize(("unsure_us", "confidence"), [(19, "inferred"), (21, "guess")])
+def test_much_idle_time_that_may_be_filled_makes_a_guess(unsure_us: float, confidence: str) -> None:
+    # 100 µs of pauses, of which so many come after a launch without a time.
+    launches = [kernel("a", 0, 10), kernel("a", 110 - unsure_us, None), kernel("a", 110, 10)]
+    _, gaps = gaps_of(session(trace(*launches)))
+    assert gaps.confidence == confidence
+    assert ("may have filled" in gaps.why) is (confidence == "guess")
+    assert gaps.gain_total == pytest.approx(100 / 120)
+
+
+def test_launches_that_follow_at_once_make_no_pauses() -> None:
+    # As binary fractions a few microseconds and a few more are less than their sum.
+    pairs = [(a, b) for a in range(1, 30) for b in range(1, 30) if a * 1e-6 + b * 1e-6 < (a + b) * 1e-6]
+    assert pairs
+    for start, length in pairs:
+        one = device(session(trace(kernel("a", start, length), kernel("a", start + length, 10))))
+        assert one.gaps is None
+
+
+def test_the_doubt_about_a_launch_without_a_time_ends_with_the_pause_after_it() -> None:
+    other = kernel("a", 50, 10)._replace(stream=8)
+    one = device(session(trace(kernel("a", 0, 10), kernel("a", 10, None), other, kernel("a", 90, 10))))
+    assert one.gaps is not None
+    # 10 to 50 may be filled, 60 to 90 is idle.
+    assert one.gaps.unsure_s == pytest.approx(40e-6)
+    assert one.gaps.total_s == pytest.approx(70e-6)
+
+
+ACTIVITIES = st.lists(
+    st.builds(
+        lambda at, us, copies: copy("host to device", at, us or 1, 8) if copies else kernel("a", at, us),
+        st.integers(0, 300),
+        st.none() | st.integers(1, 20),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(ACTIVITIES)
+def test_pauses_add_up_to_the_idle_time_and_each_ends_somewhere(activities: list[Activity]) -> None:
+    found = session(trace(*activities))
+    one = device(found)
+    idle_s, count = (one.gaps.total_s, one.gaps.count) if one.gaps is not None else (0.0, 0)
+    assert found.timeline is not None
+    assert idle_s == pytest.approx(one.span_s - one.busy_s, abs=1e-12)
+    assert sum(wait.idle_s for wait in found.timeline.waits) == pytest.approx(idle_s, abs=1e-12)
+    assert sum(wait.pauses for wait in found.timeline.waits) == count
+    assert one.gaps is None or 0 <= one.gaps.unsure_s <= idle_s + 1e-12
+    for each in found.kernels:
+        for finding in each.findings:
+            assert finding.gain_total is None or 0 <= finding.gain_total <= 1
+
+
+def test_what_follows_on_a_stream_ends_the_doubt_about_a_launch_without_a_time() -> None:
+    found = session(trace(kernel("a", 0, 10), kernel("a", 10, None), kernel("a", 10, 5), kernel("a", 50, 10)))
+    one = device(found)
+    assert one.gaps is not None and one.gaps.unsure_s == 0
 
 
 def test_a_gpu_that_hardly_rests_has_no_launch_gaps() -> None:
@@ -180,12 +428,7 @@ def test_the_kind_of_pause_that_most_idle_time_is_in_decides_the_advice(
     for pause in pauses_us:
         at += 5 + pause
         launches.append(kernel("a", at, 5))
-    (gaps,) = [
-        finding
-        for one in session(trace(*launches)).kernels
-        for finding in one.findings
-        if finding.rule == "launch-gaps"
-    ]
+    _, gaps = gaps_of(session(trace(*launches)))
     assert says in gaps.why
 
 
@@ -222,6 +465,18 @@ def test_equal_gpus_of_one_trace_have_a_timeline_each() -> None:
     assert found.timeline is not None
     assert [one.span_s for one in found.timeline.devices] == [pytest.approx(10e-6)] * 2
     assert len(found.devices) == 1
+
+
+def test_a_saved_timeline_is_read_back_and_names_no_file_that_is_not_there() -> None:
+    steps = (Step("step", 0.0, 0.1), Step("step", 0.2, 0.1))
+    found = session(trace(kernel("a", 0, 10), copy("host to device", 90, 10, 8), steps=steps))
+    text = session_bytes(found)
+    assert read_session(text.decode(), "s.json").timeline == found.timeline
+    for what in ("devices", "steps", "waits"):
+        data = json.loads(text)
+        data["timeline"][what][0]["source"] = 1
+        with pytest.raises(DamagedInput, match="source 1"):
+            read_session(json.dumps(data), "s.json")
 
 
 INTERVALS = st.lists(

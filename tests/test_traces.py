@@ -223,7 +223,7 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert one.ranges == ("model", "layer 1")
     assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
     assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
-    assert trace.steps == (Step("ProfilerStep", 0.0, 100e-6),)
+    assert trace.steps == (Step("ProfilerStep", 0.0, 100e-6, "41/1"),)
 
 
 def test_of_ranges_that_begin_together_the_longer_one_is_outer() -> None:
@@ -318,6 +318,10 @@ def test_a_communication_kernel_tells_its_collective() -> None:
         (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
         (("reduce_scatter_tensor_coalesced", None, None, None), Collective("reduce_scatter", None, 8)),
         (("recv", 0, 3, "Double"), Collective("recv", 24, 8)),
+        # A rank put in an eighth of all that it gets, and eight times the part of the sum that it gets.
+        (("all_gather", 0, 2_000_000, "BFloat16"), Collective("all_gather", 500_000, 8)),
+        (("reduce_scatter", 0, 10, "Float"), Collective("reduce_scatter", 320, 8)),
+        (("wait", 0, 0, "Float"), Collective("wait", 0, 8)),
         (("all_to_allv", 5, 5, "Strange"), Collective("all_to_all", None, 8)),
     ],
 )
@@ -653,6 +657,46 @@ def test_the_gpu_of_a_device_number_is_found_by_the_table_of_cuda_devices(tmp_pa
     )
     (gpu,) = read_export(path).devices
     assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H200", "9.0", 132)
+
+
+def test_number_0_of_two_processes_is_two_gpus(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.sqlite"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        made.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, globalPid INT, shortName INT)"
+        )
+        for process in (6, 5, 7):
+            made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, ?, 1)", (process, 100, process << 24))
+        made.commit()
+    unlisted = read_export(path)
+    assert len(unlisted.devices) == 1, "without the table nothing tells the GPUs apart"
+    change(
+        path,
+        "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT)",
+        "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100 first'), (1, 'NVIDIA H100 second')",
+        "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT, pid INT)",
+        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0, 5), (1, 0, 6)",
+    )
+    trace = read_export(path)
+    assert [gpu.name for gpu in trace.devices] == ["NVIDIA H100 first", "NVIDIA H100 second"]
+    # Process 7 is in no row: its number 0 is that of the first one.
+    assert [(one.process, one.device) for one in trace.activities] == [(5, 0), (6, 1), (7, 0)]
+
+
+def test_steps_of_an_export_know_their_thread(tmp_path: Path) -> None:
+    ranges = tuple((1000 * n, 1000 * n + 100, 59, f"step {n}", None, THREAD + n % 2) for n in range(6))
+    trace = read_export(export(tmp_path / "e.sqlite", ranges=ranges))
+    assert [step.thread for step in trace.steps] == [THREAD, THREAD + 1] * 3
+
+
+def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    path = export(tmp_path / "e.sqlite")
+    data = path.read_bytes()
+    at = data.index(b"CREATE TABLE NVTX_EVENTS") + 3
+    path.write_bytes(data[:at] + b"\x80" + data[at + 1 :])
+    with pytest.raises(DamagedInput, match="SQLite says"):
+        read_export(path)
 
 
 def test_graphs_without_their_kernels_are_told(tmp_path: Path) -> None:

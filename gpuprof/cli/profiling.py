@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli.options import refuse_overwrite
-from gpuprof.errors import EnvironmentProblem, InputError, ProgramFailed, UsageError
+from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
 
 if TYPE_CHECKING:
     from gpuprof.api import HardwareFinder
@@ -98,15 +100,21 @@ def profiling_options(function: Callable[..., object]) -> Callable[..., object]:
     return wrapped
 
 
-def request_for(program: tuple[str, ...], folder: Path, kernel: str | None, options: Profiling) -> Request:
-    """Return what is asked for. Raises UsageError if there is no such program, or --kernel is no expression."""
+def request_for(
+    program: tuple[str, ...], folder: Path, kernel: str | None, options: Profiling, *, quiet: bool = False
+) -> Request:
+    """Return what is asked for; with `quiet` stdout is ours alone, and what the program prints goes to stderr.
+
+    Raises UsageError if there is no such program, or if options are wrong or contradict each other.
+    """
     from gpuprof.collect.run import Request
 
+    _refuse_contradictions(options)
     try:
         re.compile(kernel or "")
     except re.error as error:
         raise UsageError(f"--kernel {kernel!r} is no regular expression: {error}") from error
-    if "%" in str(folder):
+    if "%" in str(folder.absolute()):
         raise UsageError(f"{folder} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o")
     return Request(
         program=_runnable(program, check=not options.dry_run),
@@ -126,13 +134,15 @@ def request_for(program: tuple[str, ...], folder: Path, kernel: str | None, opti
         graphs=options.graphs,
         timeout_s=options.timeout,
         annotate=options.annotate == "auto",
+        program_to_stderr=quiet,
     )
 
 
 def folder_name(program: tuple[str, ...]) -> str:
     """Return the folder for a program's results: "gpuprof-train" for `python train.py`."""
     scripts = [word for word in program if word.endswith(".py")]
-    name = Path(scripts[0]).stem if scripts else Path(program[0]).name
+    modules = [after for before, after in pairwise(program) if before == "-m"]
+    name = Path(scripts[0]).stem if scripts else modules[0] if modules else Path(program[0]).name
     return "gpuprof-" + (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run")
 
 
@@ -148,7 +158,7 @@ class ProfiledProgram:
         from gpuprof.collect.annotate import annotation
         from gpuprof.collect.command import shell_line
 
-        collector = _collector(self.request, Path(self._options.ncu or shutil.which("ncu") or "ncu"))
+        collector = _collector(self.request, self._ncu_or_its_name())
         plan = None
         click.echo(shell_line(["mkdir", "-p", str(self.request.folder)]))
         if self.request.annotate:
@@ -159,17 +169,29 @@ class ProfiledProgram:
             click.echo(collector.survey_command().shell())
         click.echo(collector.profile_command(_arch(self._options.arch or _DRY_ARCH), plan).shell())
 
+    def _ncu_or_its_name(self) -> Path:
+        """Return the ncu that a run would take; where there is none, the name to find it by."""
+        from gpuprof.collect.installation import choose_ncu
+
+        try:
+            return choose_ncu(os.environ, self._options.ncu).path
+        except EnvironmentProblem:
+            return Path(self._options.ncu or "ncu")
+
     def session(self, outputs: Iterable[Path], *, force: bool) -> Session | None:
         """Profile the program and return the diagnosed session; None where only the plan was wanted.
 
         `outputs` are the files that the caller will write; none of them, and no report, is replaced without `force`.
         """
         from gpuprof.api import HardwareFinder
+        from gpuprof.collect.folder import logs_to_refuse, taken
         from gpuprof.collect.installation import choose_ncu
+        from gpuprof.collect.machine import Machine, version_text
         from gpuprof.collect.run import PROFILE_FILE, SURVEY_FILE
 
         finder, folder = HardwareFinder(self._spec), self.request.folder
-        reports = [folder / name for name in (SURVEY_FILE, PROFILE_FILE)]
+        own = (PROFILE_FILE,) if self.request.survey is not None else (SURVEY_FILE, PROFILE_FILE)
+        reports = [*(folder / name for name in own), *logs_to_refuse(folder)]
         inputs = [str(self.request.survey)] if self.request.survey is not None else []
         refuse_overwrite([*reports, *outputs], inputs, force=force)
         chosen = choose_ncu(os.environ, self._options.ncu)
@@ -180,8 +202,12 @@ class ProfiledProgram:
             raise UsageError(f"cannot make {folder}: {error.strerror}", "choose another place with -o") from error
         self._collector = _collector(self.request, chosen.path)
         tell(f"ncu: {chosen}")
+        driver = Machine().driver_version()
+        if driver is not None and not chosen.suits(driver):
+            tell(f"it needs driver {chosen.oldest_driver} or newer, and this is {version_text(driver)}: it may fail")
         try:
-            return _profiled(self._collector, finder, self._options)
+            with taken(folder):
+                return _profiled(self._collector, finder, self._options)
         except BaseException:
             if made and not any(folder.iterdir()):
                 folder.rmdir()
@@ -238,10 +264,16 @@ def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) 
         click.echo(line, err=not options.plan_only)
     if options.plan_only:
         return None
-    if collector.result.stopped_by is not None:
+    if collector.was_stopped():
         # The survey was cut short: its times are all there is.
         return diagnose(analyse([survey], finder, __version__, one_of_a_kind=True))
-    profile = collector.profile(named or finder(survey.devices[0]).arch, plan)
+    try:
+        profile = collector.profile(named or finder(survey.devices[0]).arch, plan)
+    except (Interrupted, ProgramFailed) as error:
+        if not collector.was_stopped():
+            raise
+        tell(f"{error.message}; the times of the survey are what there is")
+        return diagnose(analyse([survey], finder, __version__, one_of_a_kind=True))
     return diagnose(joined(analyse([profile, survey], finder, __version__, one_of_a_kind=True), survey=1))
 
 
@@ -258,17 +290,43 @@ def _runnable(program: tuple[str, ...], *, check: bool) -> tuple[str, ...]:
     Raises UsageError if there is no such program.
     """
     words = program
-    if program[0] == "-m" or (program[0].endswith(".py") and not os.access(program[0], os.X_OK)):
+    if program[0] == "-m" or (program[0].endswith(".py") and not _runs_itself(program[0])):
         words = ("python3" if shutil.which("python3") else "python", *program)
     place = shutil.which(words[0])
-    missing = words[0] if place is None else next((word for word in words[1:2] if _no_script(word)), None)
+    missing = words[0] if place is None else _missing_script(words)
     if missing is not None and check:
-        raise UsageError(f"{missing} is no program that can be run", "look at the words after --")
+        raise UsageError(f"{missing or 'an empty word'} is no program that can be run", "look at the words after --")
     return (place or words[0], *words[1:])
 
 
-def _no_script(word: str) -> bool:
-    return word.endswith(".py") and not Path(word).exists()
+def _runs_itself(script: str) -> bool:
+    """Tell whether a script can be executed as it is: with a folder in its name, the right to, and a first line."""
+    try:
+        with Path(script).open("rb") as text:
+            return os.sep in script and os.access(script, os.X_OK) and text.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def _missing_script(words: tuple[str, ...]) -> str | None:
+    """Return the script that Python is told to run, if it is not there."""
+    if not re.fullmatch(r"python[\d.]*", Path(words[0]).name):
+        return None
+    script = next((word for word in words[1:] if not word.startswith("-")), "")
+    told = not any(word in ("-m", "-c") for word in words[1 : words.index(script) if script else None])
+    return script if told and script.endswith(".py") and not Path(script).exists() else None
+
+
+def _refuse_contradictions(options: Profiling) -> None:
+    """Raise UsageError where options exclude each other."""
+    if not math.isfinite(options.coverage) or not math.isfinite(options.timeout or 0.0):
+        raise UsageError("--coverage and --timeout are numbers", "95, 600")
+    by_number = options.launch_skip > 0 or options.launch_count is not None
+    if by_number and (options.plan_only or options.survey is not None):
+        wrong = "--plan-only" if options.plan_only else "--survey"
+        raise UsageError(f"{wrong} and launches by number exclude each other", "leave --launch-skip and -count out")
+    if options.graphs == "graph" and options.replay == "application":
+        raise UsageError("--graphs graph and --replay application exclude each other", "ncu replays graphs by kernel")
 
 
 def _arch(name: str) -> ArchSpec:

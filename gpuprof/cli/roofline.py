@@ -73,7 +73,7 @@ _PROGRAM = "gpuprof.program"
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json: figure data to stdout, no files.",
+    help="json: figure data to stdout, and no pictures.",
 )
 @selecting
 @profiling_options
@@ -104,7 +104,8 @@ def command(
     words: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)
     if (words is None) == (not files):
         raise UsageError(*_NEITHER if words is None else _BOTH)
-    program = _program(words, output, kernel, profiling, spec) if words is not None else None
+    quiet = form == "json"
+    program = _program(words, output, kernel, profiling, spec, quiet=quiet) if words is not None else None
     if program is None:
         from gpuprof.api import load
         from gpuprof.model.run import narrowed
@@ -151,12 +152,12 @@ _BOTH = ("files and a program exclude each other", "name reports, or a program a
 
 
 def _program(
-    words: tuple[str, ...], output: Path, kernel: str | None, profiling: Profiling, spec: str | None
+    words: tuple[str, ...], output: Path, kernel: str | None, profiling: Profiling, spec: str | None, *, quiet: bool
 ) -> ProfiledProgram:
     """Return the program to profile. Raises UsageError if -o names a file: the reports go there too."""
     if output.suffix.lower() in _KINDS:
         raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")
-    return ProfiledProgram(request_for(words, output, kernel, profiling), profiling, spec)
+    return ProfiledProgram(request_for(words, output, kernel, profiling, quiet=quiet), profiling, spec)
 
 
 def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:

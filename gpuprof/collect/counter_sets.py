@@ -10,9 +10,9 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, Link
 
 TIME = "gpu__time_duration.sum"
+SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
 LAUNCH = (
-    "launch__grid_size", "launch__block_size", "launch__registers_per_thread",
-    "launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic",
+    "launch__grid_size", "launch__block_size", "launch__registers_per_thread", *SHARED,
     "launch__shared_mem_per_block_driver", "launch__shared_mem_config_size",
     "launch__waves_per_multiprocessor", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
     "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.collect.failures import PERMISSION_FIX
-from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_ncu, find_ncu
+from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_from, find_ncu
 from gpuprof.collect.machine import Gpu, Machine, gpus_here, version_text
 from gpuprof.errors import EnvironmentProblem
 
-OK, PROBLEM, UNKNOWN = "ok", "problem", "unknown"
+OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
+"""A note is worth knowing and stands in nobody's way."""
 _ADMIN_CAPABILITY = 21
 """CAP_SYS_ADMIN's bit (linux/capability.h)."""
 _PACKAGES = {
@@ -31,7 +32,7 @@ _PACKAGES = {
 
 
 class Check(NamedTuple):
-    """One thing that was looked at. `state` is ok, problem or unknown; `fix` says what to type, if anything."""
+    """One thing that was looked at. `state` is ok, note, problem or unknown; `fix` says what to type, if anything."""
 
     name: str
     state: str
@@ -71,10 +72,10 @@ def _gpus(here: Here) -> Iterator[Check]:
         yield Check("GPU", OK, f"{gpu.name}, compute capability {gpu.compute_capability}")
         if gpu.mig:
             found = "MIG is on: units that instances share have no counters, and clocks cannot be locked"
-            yield Check("MIG", PROBLEM, found, "expect missing L2 and DRAM counters; or nvidia-smi -mig 0 as root")
+            yield Check("MIG", NOTE, found, "expect missing L2 and DRAM counters; or nvidia-smi -mig 0 as root")
         if gpu.persistence is False:
             found = "persistence mode is off: the driver is loaded for each run, which takes seconds"
-            yield Check("persistence", PROBLEM, found, "sudo nvidia-smi -pm 1")
+            yield Check("persistence", NOTE, found, "sudo nvidia-smi -pm 1")
         if re.search(r"\bGRID\b|\bvGPU\b|-\d+[ABCQ]$", gpu.name):
             yield Check("vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", "the host must allow profiling of this vGPU")
     if not here.gpus:
@@ -85,7 +86,7 @@ def _gpus(here: Here) -> Iterator[Check]:
 
 def _ncu(here: Here) -> Iterator[Check]:
     try:
-        chosen = choose_ncu(here.environ, machine=here.machine)
+        chosen = choose_from(here.ncus, here.machine.driver_version())
     except EnvironmentProblem as error:
         yield Check("ncu", PROBLEM, error.message, error.hint or INSTALL_HINT)
         return

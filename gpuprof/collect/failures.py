@@ -171,11 +171,16 @@ _PATTERNS = (
         "ncu could not prepare a kernel for profiling",
         "try --set roofline, which needs no instrumentation; gpuprof doctor checks permissions",
     ),
-    _fixed(
-        "unrecognised option|Invalid (?:option|kernel identifier|regex)|cannot be specified more than once",
-        "options",
-        "this release of ncu does not take an option that gpuprof passes",
-        "name another release with --ncu PATH",
+    _Pattern(
+        re.compile(
+            "(unrecognised option[^\\n]*|Invalid (?:option|kernel identifier|regex)[^\\n]*|"
+            "[^\\n]*cannot be specified more than once[^\\n]*|[^\\n]*only supported with[^\\n]*)"
+        ),
+        lambda found: Failure(
+            "options",
+            f"this release of ncu does not take an option that gpuprof passes: {found[1].strip()}",
+            "name another release with --ncu PATH, or leave that option out",
+        ),
     ),
     _fixed(
         "[Nn]o space left on device",
@@ -192,6 +197,18 @@ _PATTERNS = (
 )
 
 _LINE = re.compile(r"^==(ERROR|WARNING)== (.*)$", re.MULTILINE)
+
+
+def failures_of(log: str, stderr: str) -> tuple[Failure, ...]:
+    """Return the causes that ncu names in its log, and on stderr, which the program writes to as well.
+
+    What stands on stderr alone is told, but nothing is tried because of it.
+    """
+    known = {failure.cause: failure for failure in failures_in(stderr)}
+    known = {cause: failure._replace(remedy=None) for cause, failure in known.items()}
+    known.update({failure.cause: failure for failure in failures_in(log)})
+    order = [failure.cause for failure in failures_in(f"{log}\n{stderr}")]
+    return tuple(known[cause] for cause in order)
 
 
 def failures_in(text: str) -> tuple[Failure, ...]:

@@ -81,11 +81,18 @@ def choose_ncu(environ: Mapping[str, str], named: str | None = None, machine: Ma
     machine = machine or Machine()
     if named is not None:
         return _checked(_named(named, environ))
-    found = find_ncu(environ, machine)
+    return choose_from(find_ncu(environ, machine), machine.driver_version())
+
+
+def choose_from(found: Sequence[Ncu], driver: tuple[int, ...] | None) -> Ncu:
+    """Return the newest that the driver supports of those found, newest first; else the oldest that will do.
+
+    Raises EnvironmentProblem if there is none, or if all are older than OLDEST.
+    """
     if not found:
         raise EnvironmentProblem("Nsight Compute's ncu was not found on this machine", INSTALL_HINT)
-    driver = machine.driver_version()
-    return _checked(next((ncu for ncu in found if ncu.suits(driver)), found[-1]))
+    supported = [ncu for ncu in found if ncu.supported] or [_checked(found[0])]
+    return next((ncu for ncu in supported if ncu.suits(driver)), supported[-1])
 
 
 def _named(name: str, environ: Mapping[str, str]) -> Ncu:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from gpuprof.collect.command import Filters
@@ -17,18 +17,24 @@ from gpuprof.model.report import Dim3
 COVERAGE = 0.95
 _SETTLED = 0.5
 """From this part of a kernel's launches on, warm-up and autotuning are taken to be over."""
+_LONGEST = 100_000
+"""Linux allows 128 KiB for one argument."""
 _PEER = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem|rccl", re.IGNORECASE)
 """Kernels that wait for another rank: profiled alone, they never end."""
 
 
 class Seen(NamedTuple):
-    """A launch of the survey, in the order in which ncu saw it. `name` is mangled, `demangled` is for people."""
+    """A launch of the survey, in the order in which ncu saw it. `name` is mangled, `demangled` is for people.
+
+    `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU and shared memory.
+    """
 
     name: str
     demangled: str
     grid: Dim3
     block: Dim3
     duration_s: float | None
+    counted_by: Hashable = None
 
 
 class Shape(NamedTuple):
@@ -40,11 +46,15 @@ class Shape(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled."""
+    """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled.
+
+    `counts` are the launches of each of its series, which ncu counts apart, the longest series first.
+    """
 
     shape: Shape
     demangled: str
     durations: tuple[float | None, ...]
+    counts: tuple[int, ...]
     invocations: tuple[int, ...]
 
     @property
@@ -77,10 +87,19 @@ class Plan(NamedTuple):
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""
-        names = sorted({_exactly(kernel.shape.name) for kernel in self.kernels})
+        names = _expressions({kernel.shape.name for kernel in self.kernels})
         numbers = sorted({number for kernel in self.kernels for number in kernel.invocations})
         either = "|".join(map(str, numbers))
         return Filters(kernel_id=f"::regex:^({'|'.join(names)})$:^({either})$")
+
+
+def _expressions(names: Iterable[str]) -> list[str]:
+    """Write names as expressions that together fit an argument of a command; where they do not, by their beginnings."""
+    exact = sorted(map(_exactly, names))
+    if sum(map(len, exact)) + len(exact) <= _LONGEST:
+        return exact
+    kept = max(1, _LONGEST // len(exact) // 3 - 2)
+    return sorted({f"{_exactly(name[:kept])}.*" if len(name) > kept else _exactly(name) for name in names})
 
 
 def _exactly(name: str) -> str:
@@ -107,7 +126,7 @@ def make_plan(
     wanted = [kernel for kernel in shapes if pattern is None or pattern.search(kernel.demangled)]
     waiting = [] if peers else [kernel for kernel in wanted if _PEER.search(kernel.demangled)]
     chosen = _covering([kernel for kernel in wanted if kernel not in waiting], coverage)
-    numbers = _common_numbers([kernel.launches for kernel in chosen], samples)
+    numbers = _common_numbers([kernel.counts[0] for kernel in chosen], samples)
     kernels = tuple(kernel._replace(invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     return Plan(kernels, tuple(waiting), time_s, len(launches), _profiled(kernels, shapes))
@@ -119,9 +138,20 @@ def _shapes(launches: Iterable[Seen]) -> list[Planned]:
     for launch in launches:
         found.setdefault(Shape(launch.name, launch.grid, launch.block), []).append(launch)
     kernels = [
-        Planned(shape, ones[0].demangled, tuple(one.duration_s for one in ones), ()) for shape, ones in found.items()
+        Planned(shape, ones[0].demangled, tuple(one.duration_s for one in ones), _series(ones), ())
+        for shape, ones in found.items()
     ]
     return sorted(kernels, key=lambda kernel: -kernel.time_s)
+
+
+def _series(ones: Sequence[Seen]) -> tuple[int, ...]:
+    """Count the launches of each series, that with most time first."""
+    counts: dict[Hashable, int] = {}
+    times: dict[Hashable, float] = {}
+    for one in ones:
+        counts[one.counted_by] = counts.get(one.counted_by, 0) + 1
+        times[one.counted_by] = times.get(one.counted_by, 0.0) + (one.duration_s or 0.0)
+    return tuple(counts[which] for which in sorted(counts, key=lambda which: (-times[which], -counts[which])))
 
 
 def _covering(kernels: Sequence[Planned], coverage: float) -> list[Planned]:
@@ -167,7 +197,12 @@ def _profiled(kernels: Sequence[Planned], shapes: Sequence[Planned]) -> int:
     """Count the launches that the filters let through: all shapes of a planned name, at every planned number."""
     names = {kernel.shape.name for kernel in kernels}
     numbers = {number for kernel in kernels for number in kernel.invocations}
-    return sum(sum(number <= shape.launches for number in numbers) for shape in shapes if shape.shape.name in names)
+    return sum(
+        sum(number <= count for number in numbers)
+        for shape in shapes
+        if shape.shape.name in names
+        for count in shape.counts
+    )
 
 
 def not_seen_again(plan: Plan, launches: Iterable[Seen]) -> tuple[Planned, ...]:

@@ -45,8 +45,8 @@ def run(
 ) -> Ended:
     """Run a command to its end, at most `timeout_s`; stderr goes on to ours unless `quiet`, and its tail is kept.
 
-    SIGINT and SIGTERM to us end the command and all its descendants: first by SIGINT, which lets ncu write what it
-    has, then by force. Raises OSError if the command cannot be started.
+    SIGINT, SIGTERM, SIGHUP and SIGQUIT to us end the command and all its descendants: first by SIGINT, which lets ncu
+    write what it has, then by force. Raises OSError if the command cannot be started.
     """
     started = time.monotonic()
     before = set(_children(os.getpid()))
@@ -71,6 +71,8 @@ def run(
                     break
                 tick()
                 time.sleep(_TICK_S)
+            if reason is None and stopped() > 0:
+                reason = "interrupt"
         finally:
             child.kill()
             child.wait()
@@ -160,13 +162,18 @@ def _subreaper() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[Callable[[], int]]:
-    """Give a function that tells how often SIGINT or SIGTERM has come; the handlers before are put back."""
+    """Give a function that tells how often a signal to stop has come; the handlers before are put back.
+
+    What the caller has us ignore, as nohup does with SIGHUP, stays ignored.
+    """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield came.__len__
         return
     handlers = {
-        which: signal.signal(which, lambda sent, _: came.append(sent)) for which in (signal.SIGINT, signal.SIGTERM)
+        which: signal.signal(which, lambda sent, _: came.append(sent))
+        for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+        if signal.getsignal(which) is not signal.SIG_IGN
     }
     try:
         yield came.__len__

@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from gpuprof.collect.annotate import annotated
 from gpuprof.collect.command import Filters, NcuCommand
-from gpuprof.collect.counter_sets import DEFAULT, SETS, TIME, metrics_of
-from gpuprof.collect.failures import Failure, failures_in, unknown_failure
+from gpuprof.collect.counter_sets import DEFAULT, SETS, SHARED, TIME, metrics_of
+from gpuprof.collect.failures import Failure, failures_in, failures_of, unknown_failure
 from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.plan import COVERAGE, Plan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import Progress
 from gpuprof.collect.survey import seen_in
-from gpuprof.errors import DamagedInput, GpuprofError, ProgramFailed
+from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import Report
 from gpuprof.model.surveyed import was_throttled
@@ -28,7 +31,8 @@ SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
 PROGRAM_LOG = "program.log"
 
 _MOST_REMEDIES = 3
-_HARMLESS = ("program-failed", "no-kernels")
+_PATIENCE_S = 30.0
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Request:
     graphs: str = "node"
     timeout_s: float | None = None
     annotate: bool = True
+    program_to_stderr: bool = False
 
     @property
     def selects_launches(self) -> bool:
@@ -96,7 +101,12 @@ class Collector:
             self._environ = annotated(self._environ)
         self._read, self._read_survey, self._tell = read, read_survey, tell
         self._monitor = Monitor()
+        self._stdin = _stdin_offset()
         self.result = Collected()
+
+    def was_stopped(self) -> bool:
+        """Tell whether the last run was ended by the user or by --timeout."""
+        return self.result.stopped_by is not None
 
     def survey_command(self) -> NcuCommand:
         """Return the first run: every launch with its time and nothing else, in one pass, caches left alone."""
@@ -104,7 +114,7 @@ class Collector:
         return self._command(
             SURVEY_FILE,
             SURVEY_LOG,
-            metrics=(TIME,),
+            metrics=(TIME, *SHARED),
             filters=Filters(ranges=wanted.ranges),
             cache_control="none",
         )
@@ -159,6 +169,10 @@ class Collector:
         self.result.plan = make_plan(
             seen_in(survey), coverage=wanted.coverage, samples=wanted.samples, pattern=pattern, peers=wanted.peers
         )
+        if not self.result.plan.kernels:
+            if self.result.plan.peers:
+                raise UsageError("every kernel of the survey waits for another rank", "--peers profiles these too")
+            raise UsageError(f"no kernel of the survey matches --kernel {wanted.kernel!r}", "gpuprof show lists them")
         return self.result.plan
 
     def profile(self, arch: ArchSpec, plan: Plan | None) -> Report:
@@ -178,22 +192,29 @@ class Collector:
         while True:
             progress = Progress(stage, command.log, plan.profiled if plan is not None else None)
             ended = self._execute(command, progress, again=bool(self.result.commands))
-            failures = failures_in(_text(command.log) + ended.tail)
+            failures = failures_of(_text(command.log), ended.tail)
+            report = self._recorded(command.output)
+            if report is not None:
+                return self._outcome(report, command, ended, failures)
             remedy = _remedy(failures, tried)
             if remedy is None or ended.stopped_by is not None or len(tried) >= _MOST_REMEDIES:
-                return self._outcome(command, ended, failures)
+                raise self._error(command, ended, failures)
             tried.add(remedy.cause)
             command = with_remedy(command, remedy)
             self._remark(f"{remedy.what}: trying again {_REMEDY_WORDS[remedy.remedy or '']}")
 
     def _execute(self, command: NcuCommand, progress: Progress, *, again: bool) -> Ended:
-        for stale in (command.output, command.log):
+        kept = self.request.folder / PROGRAM_LOG
+        for stale in (command.output, command.log, *(() if again else (kept,))):
             stale.unlink(missing_ok=True)
+        if again:
+            self._rewind_stdin()
         self.result.commands.append(command.shell())
-        _rewind_stdin()
         with contextlib.ExitStack() as stack:
             # What the program prints is shown once; of the runs after the first it is kept beside the reports.
-            out = stack.enter_context((self.request.folder / PROGRAM_LOG).open("ab")) if again else None
+            out: IO[bytes] | int | None = _STDERR if self.request.program_to_stderr else None
+            if again:
+                out = stack.enter_context(kept.open("ab"))
             stack.enter_context(self._monitor.watching())
             ended = run(
                 command.argv(),
@@ -207,13 +228,18 @@ class Collector:
         self.result.passes += tuple(progress.passes)
         return ended
 
-    def _outcome(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> Report:
-        """Read what was recorded; where nothing was, raise the first cause."""
-        self.result.stopped_by = ended.stopped_by or self.result.stopped_by
+    def _rewind_stdin(self) -> None:
+        """Let the program read a file on standard input again from where it was; a pipe can be read only once."""
+        if self._stdin is not None:
+            with contextlib.suppress(OSError):
+                os.lseek(0, self._stdin, os.SEEK_SET)
+        elif _stdin_is_pipe():
+            self._remark("standard input is a pipe: only the first run of the program could read it")
+
+    def _outcome(self, report: Report, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> Report:
+        """Return what was recorded, with what went wrong meanwhile."""
+        self.result.stopped_by = ended.stopped_by
         code = next((one for one in failures if one.cause == "program-failed"), None)
-        report = self._recorded(command.output)
-        if report is None:
-            raise self._error(command, ended, failures)
         if ended.stopped_by is not None:
             self._remark(_STOPPED[ended.stopped_by])
         for failure in failures:
@@ -240,10 +266,29 @@ class Collector:
         return report if any(True for _ in report) else None
 
     def _error(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> GpuprofError:
+        self.result.stopped_by = ended.stopped_by
+        log = str(command.log) if _text(command.log) else None
         if ended.stopped_by is not None:
-            return ProgramFailed(_STOPPED[ended.stopped_by], f"nothing was recorded; ncu's log is {command.log}")
-        first = failures[0] if failures else unknown_failure(_text(command.log) + ended.tail, ended.code)
-        return first.error(str(command.log))
+            kind = Interrupted if ended.stopped_by == "interrupt" else ProgramFailed
+            return kind(_STOPPED[ended.stopped_by], "nothing was recorded of this run")
+        told = failures or self._refusal(command)
+        first = told[0] if told else unknown_failure(_text(command.log) + ended.tail, ended.code)
+        return first.error(log)
+
+    def _refusal(self, command: NcuCommand) -> tuple[Failure, ...]:
+        """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
+        asked = replace(command, program=("true",), output=command.output.with_suffix(".tmp.ncu-rep"))
+        try:
+            done = subprocess.run(
+                asked.argv(), env=self._environ, capture_output=True, timeout=_PATIENCE_S, check=False,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return ()
+        finally:
+            asked.output.unlink(missing_ok=True)
+        found = failures_in((done.stdout + done.stderr).decode(errors="replace"))
+        return tuple(failure for failure in found if failure.cause == "options")
 
     def _remark(self, text: str) -> None:
         self.result.remarks.append(text)
@@ -266,7 +311,7 @@ def with_remedy(command: NcuCommand, failure: Failure) -> NcuCommand:
     if failure.remedy == "application-replay":
         return replace(command, replay_mode="application")
     if failure.remedy == "whole-graphs":
-        return replace(command, graphs="graph", source=False)
+        return replace(command, graphs="graph", replay_mode="kernel", source=False)
     refused = set(failure.metrics)
     return replace(command, metrics=tuple(name for name in command.metrics if name not in refused))
 
@@ -290,7 +335,16 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _rewind_stdin() -> None:
-    """Let each run of the program read a file on standard input from its start; a pipe can be read only once."""
-    with contextlib.suppress(OSError):
-        os.lseek(0, 0, os.SEEK_SET)
+def _stdin_offset() -> int | None:
+    """Return where standard input stands; None where it cannot be read twice."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(0).st_mode) else None
+    except OSError:
+        return None
+
+
+def _stdin_is_pipe() -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:
+        return False

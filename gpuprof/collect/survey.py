@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuprof.collect.counter_sets import SHARED
 from gpuprof.collect.plan import Seen
 from gpuprof.errors import InputError
 from gpuprof.model.report import Launch, Report
@@ -44,4 +45,6 @@ def _launches(kernels: list[Launch]) -> Iterator[Seen]:
         if name is not None and launch.grid is not None and launch.block is not None:
             times = (launch.metrics.number(metric) for metric in _TIMES)
             duration = next((time for time in times if time is not None), None)
-            yield Seen(name, launch.demangled, launch.grid, launch.block, duration)
+            shared = tuple(launch.metrics.number(metric) for metric in SHARED)
+            series = (launch.process, launch.device, shared)
+            yield Seen(name, launch.demangled, launch.grid, launch.block, duration, series)

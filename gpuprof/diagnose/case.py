@@ -35,18 +35,26 @@ _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
 class Pauses(NamedTuple):
-    """What a GPU did in a timeline, and the pauses that the launches of one kernel ended."""
+    """The pauses of the GPU that is idle longest in a timeline, and what most of their time ends at.
+
+    `idle_share` is the idle time of all GPUs of the run over their spans; `gpus` is how many they are, in so many
+    `files`. `rank` is that of the file that the GPU is in.
+    """
 
     device: DeviceTimeline
     wait: Wait
+    idle_share: float
+    gpus: int
+    files: int
+    rank: int | None
 
 
 @dataclass
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
-    `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of its GPU in a timeline, if this
-    kernel ends most of their time.
+    `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of a timeline, if this kernel is
+    the one that they are told of.
     """
 
     kernel: KernelProfile

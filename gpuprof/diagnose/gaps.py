@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.case import Case, Pauses
 from gpuprof.diagnose.rule import Rule, Threshold, Verdict
-from gpuprof.model.session import Evidence, Session
+from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
+from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET
 from gpuprof.units import format_percent, format_si
 
 IDLE = Threshold("idle share of the span", 10.0, "%", "less is the price of launching kernels one after the other")
 MOSTLY = Threshold(
     "share of the idle time in short or long pauses", 50.0, "%", "most of it says which kind of pause it is"
+)
+UNSURE = Threshold(
+    "share of the idle time after activities without a time",
+    20.0,
+    "%",
+    "they count as instants and may have filled it: from here on the finding is a guess",
 )
 
 _SHORT = (
@@ -29,48 +36,132 @@ _BETWEEN = (
     "The CPU launches the next kernel late: between its launches it works or waits for the GPU.",
     "Take synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
 )
+_TO_DEVICE, _TO_HOST = DIRECTIONS[:2]
+_AT_COPIES = {
+    _TO_DEVICE: (
+        "Most of the idle time ends when data arrive from the host: the GPU waits until the CPU has prepared them.",
+        "Prepare and copy the next batch while this one is computed: DataLoader with num_workers, pin_memory=True and "
+        "prefetch_factor, .to(device, non_blocking=True); copy once what is small and many, or make it on the GPU.",
+    ),
+    _TO_HOST: (
+        "Most of the idle time ends when results are fetched to the host: the CPU comes late, and then waits for them.",
+        "Fetch results less often (.item(), .cpu(), print), keep them on the GPU in between, and copy into pinned "
+        "memory with non_blocking=True.",
+    ),
+}
 
 
 def pauses_of(session: Session) -> dict[int, Pauses]:
-    """Return, by the number of the kernel that ends most idle time of a GPU, that GPU's pauses."""
-    if session.timeline is None:
+    """Return the pauses of the GPU that is idle longest, by the number of the kernel that they are told of.
+
+    That is the one whose launches end most of the idle time, or come next after the copies that end most of it.
+    """
+    timeline = session.timeline
+    resting = [(one.gaps.total_s, one) for one in timeline.devices if one.gaps is not None] if timeline else []
+    if timeline is None or not resting:
         return {}
-    places = {kernel.id: (kernel.source, kernel.device) for kernel in session.kernels}
-    found: dict[int, Pauses] = {}
-    for device in sorted(session.timeline.devices, key=lambda one: one.gaps.total_s if one.gaps is not None else 0.0):
-        here = (device.source, device.device)
-        first = next((wait for wait in session.timeline.waits if places.get(wait.kernel) == here), None)
-        if first is not None:
-            found[first.kernel] = Pauses(device, first)
-    return found
+    device = max(resting, key=lambda pair: pair[0])[1]
+    here = [wait for wait in timeline.waits if (wait.source, wait.ordinal) == (device.source, device.ordinal)]
+    wait = _longest(here)
+    number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
+    if number is None:
+        return {}
+    span_s = sum(one.span_s for one in timeline.devices)
+    share = sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0
+    rank = dict(enumerate(timeline.source_ranks)).get(device.source)
+    return {number: Pauses(device, wait, share, len(timeline.devices), len(session.sources), rank)}
+
+
+def _longest(waits: Sequence[Wait]) -> Wait:
+    """Return where most idle time ends: at kernels, of which the one with most, or at copies of one direction."""
+    idle_s: dict[str, float] = {}
+    for wait in waits:
+        idle_s[wait.before] = idle_s.get(wait.before, 0.0) + wait.idle_s
+    before = max(idle_s, key=lambda one: idle_s[one])
+    return max((wait for wait in waits if wait.before == before), key=lambda wait: wait.idle_s)
+
+
+def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait]) -> int | None:
+    """Return a kernel of a GPU for pauses that no kernel comes after."""
+    waiting = (wait.kernel for wait in waits if wait.kernel is not None)
+    others = (one.id for one in session.kernels if (one.source, one.device) == (device.source, device.device))
+    return next(waiting, next(others, None))
 
 
 def _launch_gaps(case: Case) -> Iterator[Verdict]:
     if case.pauses is None:
         return
-    device, wait = case.pauses
+    device, wait = case.pauses.device, case.pauses.wait
     gaps = device.gaps
-    if gaps is None or device.span_s <= 0 or 100 * gaps.total_s / device.span_s < IDLE.value:
+    if gaps is None or device.span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / device.span_s < IDLE.value:
         return
     share = gaps.total_s / device.span_s
-    why, advice = _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
+    why, advice = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
+    unsure = 100 * gaps.unsure_s / gaps.total_s
     yield Verdict(
         headline=(
-            f"Launch gaps: the GPU is idle {format_percent(share)} of {format_si(device.span_s, 's')}, "
-            f"{format_si(wait.idle_s, 's')} of it before launches of this kernel"
+            f"Launch gaps: {_which(case.pauses)} is idle {format_percent(share)} of {format_si(device.span_s, 's')}; "
+            f"{_where(wait, gaps)}"
         ),
-        why=f"{why} The profiler itself makes pauses longer.",
+        why=" ".join(
+            (why, *_follows(wait), *_of_all(case.pauses), *_doubt(gaps), "The profiler itself makes pauses longer.")
+        ),
         advice=advice,
-        confidence="inferred",
+        confidence="guess" if unsure >= UNSURE.value else "inferred",
         gain=None,
-        gain_of_run=share,
+        gain_of_run=case.pauses.idle_share,
         evidence=(
             Evidence("", 100 * share, "%", IDLE.value, "idle share of the span"),
             Evidence("", float(gaps.count), "pause", None, "pauses"),
             Evidence("", gaps.median_s, "s", None, "median pause"),
             Evidence("", gaps.longest_s, "s", None, "longest pause"),
-            Evidence("", float(wait.pauses), "pause", None, "pauses that a launch of this kernel ended"),
+            Evidence("", float(wait.pauses), "pause", None, f"pauses that end at {_end(wait)}"),
+            *([Evidence("", unsure, "%", UNSURE.value, UNSURE.name)] if gaps.unsure_s else ()),
         ),
+    )
+
+
+def _which(pauses: Pauses) -> str:
+    if pauses.gpus < 2:
+        return "the GPU"
+    of_file = f" of rank {pauses.rank}" if pauses.rank is not None else " of this kernel's file"
+    return f"GPU {pauses.device.ordinal}{of_file if pauses.files > 1 else ''}"
+
+
+def _where(wait: Wait, gaps: Gaps) -> str:
+    """Say how much of the idle time ends where: "286 ms of it (73 %) end at copies host to device"."""
+    of = f"{format_si(wait.idle_s, 's')} of it ({format_percent(wait.idle_s / gaps.total_s)})"
+    return f"{of} end at {_end(wait)}"
+
+
+def _end(wait: Wait) -> str:
+    if wait.before == KERNEL:
+        return "launches of this kernel"
+    if wait.before == MEMORY_SET:
+        return "settings of memory"
+    return "copies" if wait.before not in DIRECTIONS else f"copies {wait.before}"
+
+
+def _follows(wait: Wait) -> tuple[str, ...]:
+    """Say why copies are told of this kernel."""
+    if wait.before == KERNEL or wait.kernel is None:
+        return ()
+    return ("This kernel is the next one after more of that time than any other.",)
+
+
+def _of_all(pauses: Pauses) -> tuple[str, ...]:
+    if pauses.gpus < 2:
+        return ()
+    return (f"All {pauses.gpus} GPUs together are idle {format_percent(pauses.idle_share)} of their time.",)
+
+
+def _doubt(gaps: Gaps) -> tuple[str, ...]:
+    """Say how much of the idle time may be none, if that is worth a word."""
+    if 100 * gaps.unsure_s / gaps.total_s < UNSURE.value:
+        return ()
+    return (
+        f"{format_si(gaps.unsure_s, 's')} of the idle time come after activities that the trace has without a time, "
+        "which may have filled them.",
     )
 
 
@@ -85,10 +176,14 @@ RULES = (
         "launch-gaps",
         "The GPU is idle between kernels",
         "defect",
-        "The pauses of a timeline between a GPU's first and last activity, and which kernel each of them ends at.",
-        (IDLE, MOSTLY),
-        "The idle share of the span: at most all pauses go. It is a share of the run, not of a kernel.",
-        "There is no timeline, or the GPU is idle under 10 % of it. It is told of the kernel that ends most idle time.",
+        "The pauses of a timeline between a GPU's first and last activity, and what most of their time ends at: "
+        "launches of a kernel, or copies of a direction.",
+        (IDLE, MOSTLY, UNSURE),
+        "The idle time of all GPUs of the run over their spans: at most all pauses go. It is a share of the run, not "
+        "of a kernel.",
+        "There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting pauses "
+        "after activities without a time. It is told once a run: of the kernel that ends most idle time, "
+        "or of the one that comes next after most of the copies that do.",
         _launch_gaps,
         by_times=True,
     ),

@@ -302,7 +302,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Gaps:
     """The pauses in which a GPU did nothing, between its first and its last activity. `short_s` is the time in pauses
-    shorter than 20 µs, `long_s` that in pauses of 1 ms and longer."""
+    shorter than 20 µs, `long_s` that in pauses of 1 ms and longer, `unsure_s` that in pauses after an activity without
+    a time, which may have filled them."""
 
     count: int
     total_s: float
@@ -310,6 +311,7 @@ class Gaps:
     longest_s: float
     short_s: float
     long_s: float
+    unsure_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +340,13 @@ class Communication:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTimeline:
-    """What a GPU did of the time between its first and its last activity. `untimed` activities count as instants."""
+    """What a GPU did of the time between its first and its last activity. `untimed` activities count as instants.
+
+    `device` is the kind of GPU, as of kernels; `ordinal` tells the GPUs of a source apart, equal ones too, from 0.
+    """
 
     source: int
+    ordinal: int
     device: int
     span_s: float
     busy_s: float
@@ -353,27 +359,42 @@ class DeviceTimeline:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """A step of the program that comes again and again, and how long it takes."""
+    """A step of the program that comes again and again, and how long it takes.
+
+    `per_s` is how many a thread starts in a second, the mean of its threads; None where no thread has two of them.
+    `loop` marks what the program's work is counted by: one step of each source.
+    """
 
     source: int
     name: str
     count: int
+    threads: int
     duration_percentiles_s: DurationSpread
-    per_s: float
+    per_s: float | None
+    loop: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """For how long a GPU was idle, in all, just before the launches of a kernel."""
+    """For how long a GPU was idle, in all, just before one thing that it did.
 
-    kernel: int
+    `before` is "kernel", for launches of that kernel; or the direction of copies, or "memory set", which `kernel` was
+    the next one to run after, for most of the idle time. None if no kernel came after them.
+    """
+
+    source: int
+    ordinal: int
+    before: str
+    kernel: int | None
     idle_s: float
     pauses: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What traces tell beyond the time of each kernel. `waits` come longest first."""
+    """What traces tell beyond the time of each kernel. `waits` come longest first. `rank` is that of the only source,
+    `source_ranks` are those of all of them.
+    """
 
     devices: tuple[DeviceTimeline, ...]
     steps: tuple[StepTimes, ...]
@@ -381,6 +402,7 @@ class Timeline:
     rank: int | None
     ranks: int | None
     peak_memory_bytes: int | None
+    source_ranks: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,22 @@ def _shape_and_ranges(kernel: KernelProfile) -> Hashable:
 
 def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelProfile:
     """Give a kernel of the survey what was counted of it; its times stay those of the survey."""
+    if profiled.ranges != surveyed.ranges:
+        where = " / ".join(profiled.ranges) or "no range"
+        other = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
+        profiled = replace(profiled, missing=(*profiled.missing, other))
     if surveyed.duration_s is None:
-        return replace(profiled, id=surveyed.id, label=surveyed.label, launches=surveyed.launches)
+        # The duration is the profiler's own; what all launches took is not known.
+        return replace(
+            profiled,
+            id=surveyed.id,
+            label=surveyed.label,
+            ranges=surveyed.ranges,
+            launches=surveyed.launches,
+            duration_percentiles_s=None,
+            time_total_s=None,
+            time_share=None,
+        )
     return replace(
         profiled,
         id=surveyed.id,

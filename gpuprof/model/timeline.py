@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from typing import NamedTuple
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile, spread
 from gpuprof.model.report import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Gaps, KernelProfile, StepTimes, Timeline, Wait
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Trace
+from gpuprof.model.trace import COPY, KERNEL, MEMORY_SET, PROFILER_STEP, SET, Activity, Collective, Step, Trace
 
 TRACE = "trace"
 SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
 """A shorter pause is about what launching takes; in a longer one the program did something else."""
+_ROUNDING_S = 0.5e-9
+"""Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
 _COMMUNICATION = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem", re.IGNORECASE)
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 Interval = tuple[float, float]
+
+
+class _Pause(NamedTuple):
+    """A time in which a GPU did nothing, what ended it, and the first kernel from then on.
+
+    `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause.
+    """
+
+    length_s: float
+    end: Activity
+    kernel: Activity | None
+    unsure: bool
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -39,12 +53,13 @@ def _timeline(
     return Timeline(
         devices=tuple(_devices(traces, numbers)),
         steps=tuple(_steps(traces)),
-        waits=_waits(traces, numbers, kernels),
+        waits=tuple(sorted(_waits(traces, numbers, kernels), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
         ranks=max((trace.ranks for trace in traces if trace.ranks is not None), default=None),
         peak_memory_bytes=max(
             (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
         ),
+        source_ranks=tuple(trace.rank for trace in traces),
     )
 
 
@@ -101,22 +116,29 @@ def _timed_only(kernel: KernelProfile) -> KernelProfile:
 
 def _devices(traces: Sequence[Trace], numbers: dict[tuple[int, int], int]) -> Iterator[DeviceTimeline]:
     for source, trace in enumerate(traces):
-        for index in range(len(trace.devices)):
-            ones = [one for one in trace.activities if one.device == index]
-            if ones:
-                yield _device(source, numbers[source, index], ones)
+        for index, ones in _by_gpu(trace):
+            yield _device(source, index, numbers[source, index], ones)
 
 
-def _device(source: int, device: int, ones: Sequence[Activity]) -> DeviceTimeline:
+def _by_gpu(trace: Trace) -> Iterator[tuple[int, list[Activity]]]:
+    """Yield the GPUs of a trace that did something, with what each did."""
+    for index in range(len(trace.devices)):
+        ones = [one for one in trace.activities if one.device == index]
+        if ones:
+            yield index, ones
+
+
+def _device(source: int, ordinal: int, device: int, ones: Sequence[Activity]) -> DeviceTimeline:
     busy = merged(map(_interval, ones))
     kernels = [one for one in ones if one.kind == KERNEL]
     return DeviceTimeline(
         source=source,
+        ordinal=ordinal,
         device=device,
         span_s=busy[-1][1] - busy[0][0],
         busy_s=_length(busy),
         kernel_s=_length(merged(map(_interval, kernels))),
-        gaps=_gaps(busy),
+        gaps=_gaps(list(_pauses(ones))),
         copies=tuple(_copies(ones)),
         communication=_communication(kernels),
         untimed=sum(one.duration_s is None for one in ones),
@@ -154,8 +176,32 @@ def _length(union: Iterable[Interval]) -> float:
     return sum(end - start for start, end in union)
 
 
-def _gaps(busy: Sequence[Interval]) -> Gaps | None:
-    pauses = sorted(after[0] - before[1] for before, after in pairwise(busy))
+def _pauses(ones: Sequence[Activity]) -> Iterator[_Pause]:
+    """Yield the pauses of a GPU, whose activities come in the order of their start."""
+    kernels = _next_kernels(ones)
+    end = _interval(ones[0])[0]
+    untimed: set[int | None] = set()
+    for place, one in enumerate(ones):
+        if one.start_s > end + _ROUNDING_S:
+            yield _Pause(one.start_s - end, one, kernels[place], bool(untimed))
+            untimed.clear()
+        # What comes next on a stream begins after the one before has ended.
+        (untimed.add if one.duration_s is None else untimed.discard)(one.stream)
+        end = max(_interval(one)[1], end)
+
+
+def _next_kernels(ones: Sequence[Activity]) -> list[Activity | None]:
+    """Return for each activity the first kernel from it on."""
+    found: list[Activity | None] = []
+    following = None
+    for one in reversed(ones):
+        following = one if one.kind == KERNEL else following
+        found.append(following)
+    return found[::-1]
+
+
+def _gaps(found: Sequence[_Pause]) -> Gaps | None:
+    pauses = sorted(pause.length_s for pause in found)
     if not pauses:
         return None
     return Gaps(
@@ -165,6 +211,7 @@ def _gaps(busy: Sequence[Interval]) -> Gaps | None:
         longest_s=pauses[-1],
         short_s=sum(pause for pause in pauses if pause < SHORT_PAUSE_S),
         long_s=sum(pause for pause in pauses if pause >= LONG_PAUSE_S),
+        unsure_s=sum(pause.length_s for pause in found if pause.unsure),
     )
 
 
@@ -173,9 +220,13 @@ def _copies(ones: Sequence[Activity]) -> Iterator[Copies]:
     found: dict[str, list[Activity]] = {}
     for one in ones:
         if one.kind in (COPY, SET):
-            found.setdefault("memory set" if one.kind == SET else one.name, []).append(one)
+            found.setdefault(_movement(one), []).append(one)
     every = [_copies_of(direction, some) for direction, some in found.items()]
     yield from sorted(every, key=lambda copies: -(copies.time_s or 0.0))
+
+
+def _movement(one: Activity) -> str:
+    return MEMORY_SET if one.kind == SET else one.name
 
 
 def _copies_of(direction: str, ones: Sequence[Activity]) -> Copies:
@@ -215,10 +266,14 @@ def _bus_rate(ones: Sequence[Activity]) -> float | None:
 
 
 def _bus_bytes(done: Collective) -> float | None:
-    """Return bytes × the factor by which NCCL's tests make bus bandwidth of it (nccl-tests, PERFORMANCE.md)."""
-    if done.bytes is None or done.ranks is None or done.ranks < 2:
+    """Return bytes × the factor by which NCCL's tests make bus bandwidth of it (nccl-tests, PERFORMANCE.md).
+
+    None where that is not known, and for barriers and waits, whose time is not that of moving bytes.
+    """
+    name = done.name.lower().replace("_", "")
+    if not done.bytes or done.ranks is None or done.ranks < 2 or "barrier" in name:
         return None
-    name, others = done.name.lower().replace("_", ""), done.ranks - 1
+    others = done.ranks - 1
     if "allreduce" in name:
         return done.bytes * 2 * others / done.ranks
     if "allgather" in name:
@@ -230,33 +285,63 @@ def _bus_bytes(done: Collective) -> float | None:
 
 def _steps(traces: Sequence[Trace]) -> Iterator[StepTimes]:
     for source, trace in enumerate(traces):
-        names: dict[str, list[float]] = {}
+        named: dict[str, list[Step]] = {}
         for step in trace.steps:
-            names.setdefault(step.name, []).append(step.duration_s)
-        for name, durations in names.items():
-            times = spread(durations)
-            mean = sum(durations) / len(durations)
-            if times is not None and mean > 0:
-                yield StepTimes(source, name, len(durations), times, 1.0 / mean)
+            named.setdefault(step.name, []).append(step)
+        loop = _loop(named)
+        for name, steps in named.items():
+            times = spread([step.duration_s for step in steps])
+            if times is not None:
+                threads = len({step.thread for step in steps})
+                yield StepTimes(source, name, len(steps), threads, times, _rate(steps), loop=name == loop)
+
+
+def _loop(named: Mapping[str, Sequence[Step]]) -> str | None:
+    """Return the step that work is counted by: the profiler's own, else the one with the longest time in all."""
+    if PROFILER_STEP in named:
+        return PROFILER_STEP
+    return max(named, key=lambda name: sum(step.duration_s for step in named[name]), default=None)
+
+
+def _rate(steps: Iterable[Step]) -> float | None:
+    """Return the steps that a thread starts in a second: (n − 1) ÷ from its first start to its last, over threads."""
+    starts: dict[object, list[float]] = {}
+    for step in steps:
+        starts.setdefault(step.thread, []).append(step.start_s)
+    rates = [(len(at) - 1) / (max(at) - min(at)) for at in starts.values() if max(at) > min(at)]
+    return sum(rates) / len(rates) if rates else None
 
 
 def _waits(
     traces: Sequence[Trace], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
-) -> tuple[Wait, ...]:
-    """Add up, for each kernel, the pauses that its launches ended."""
+) -> Iterator[Wait]:
+    """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended."""
     ids = {_key(one.source, one.device, one.demangled, one): one.id for one in kernels}
-    idle: dict[int, list[float]] = {}
     for source, trace in enumerate(traces):
-        for index in range(len(trace.devices)):
-            end = None
-            for one in (one for one in trace.activities if one.device == index):
-                if end is not None and one.start_s > end and one.kind == KERNEL:
-                    number = ids.get(_key(source, numbers[source, index], one.name, one))
-                    if number is not None:
-                        idle.setdefault(number, []).append(one.start_s - end)
-                end = max(_interval(one)[1], end if end is not None else 0.0)
-    waits = [Wait(number, sum(pauses), len(pauses)) for number, pauses in idle.items()]
-    return tuple(sorted(waits, key=lambda wait: (-wait.idle_s, wait.kernel)))
+        for index, ones in _by_gpu(trace):
+            found: dict[str, dict[int | None, list[float]]] = {}
+            for pause in _pauses(ones):
+                before = KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
+                number = _kernel_id(ids, source, numbers[source, index], pause.kernel)
+                found.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
+            for before, of_kernel in found.items():
+                if before == KERNEL:
+                    yield from (
+                        Wait(source, index, KERNEL, one, sum(some), len(some)) for one, some in of_kernel.items()
+                    )
+                else:
+                    every = [length for some in of_kernel.values() for length in some]
+                    yield Wait(source, index, before, _longest(of_kernel), sum(every), len(every))
+
+
+def _kernel_id(ids: Mapping[tuple[object, ...], int], source: int, device: int, launch: Activity | None) -> int | None:
+    return ids.get(_key(source, device, launch.name, launch)) if launch is not None else None
+
+
+def _longest(of_kernel: Mapping[int | None, Sequence[float]]) -> int | None:
+    """Return the kernel that came next after most of the time of pauses."""
+    known = {number: sum(lengths) for number, lengths in of_kernel.items() if number is not None}
+    return max(known, key=lambda number: known[number], default=None)
 
 
 def _key(source: int, device: int, name: str, one: Activity | KernelProfile) -> tuple[object, ...]:

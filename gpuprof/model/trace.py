@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,10 @@ KERNEL, COPY, SET = "kernel", "copy", "set"
 """What a GPU does: runs a kernel, copies memory, sets memory."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
+MEMORY_SET = "memory set"
+"""What settings of memory are called beside the directions of copies."""
+PROFILER_STEP = "ProfilerStep"
+"""What PyTorch's profiler calls the steps that a program tells it of."""
 
 
 class Collective(NamedTuple):
@@ -54,6 +59,7 @@ class Step(NamedTuple):
     name: str
     start_s: float
     duration_s: float
+    thread: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprof.model.session import Ceiling, CodeLine, Excerpt, KernelProfile, Location, Session, Source
+from gpuprof.model.session import Ceiling, CodeLine, Excerpt, KernelProfile, Location, Session, Source, StepTimes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -56,6 +56,7 @@ _OWNED: Mapping[type, frozenset[str]] = {
     Excerpt: frozenset({"file"}),
     CodeLine: frozenset({"text"}),
     Location: frozenset({"file"}),
+    StepTimes: frozenset({"name"}),
 }
 """The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
 _SHORTEST_OWNER = 3

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.model.session import Copies, DeviceTimeline, Session, StepTimes
 from gpuprof.present import words
+from gpuprof.present.source_names import short_names
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 _MILLION = 1e6
@@ -29,8 +30,9 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
     if timeline is None:
         return
     several = len(timeline.devices) > 1
-    for number, device in enumerate(timeline.devices):
-        yield f"GPU {number}" if several else "GPU time", _device_text(device)
+    for device in timeline.devices:
+        of = _of_source(session, device.source)
+        yield f"GPU {device.ordinal}" if several else "GPU time", f"{of}{_device_text(device)}"
         if device.gaps is not None:
             yield "pauses", _gaps_text(device)
         for copies in device.copies:
@@ -43,11 +45,22 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
                 f"{words.count(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
             )
     for step in timeline.steps:
-        yield "steps", _step_text(step, rates)
+        yield "steps", f"{_of_source(session, step.source)}{_step_text(step, rates)}"
     if timeline.rank is not None:
         yield "rank", f"{timeline.rank}{f' of {timeline.ranks}' if timeline.ranks is not None else ''}"
     if timeline.peak_memory_bytes is not None:
         yield "peak memory", format_binary(timeline.peak_memory_bytes)
+
+
+def _of_source(session: Session, source: int) -> str:
+    """Return "rank 3: " for what one of several files says, or "base: " where they do not each have their own rank."""
+    files = tuple(one.file for one in session.sources)
+    if session.timeline is None or len(files) < 2:
+        return ""
+    ranks = session.timeline.source_ranks
+    if None not in ranks and len(set(ranks)) == len(files) == len(ranks):
+        return f"rank {ranks[source]}: "
+    return f"{short_names(files)[source]}: "
 
 
 def _device_text(device: DeviceTimeline) -> str:
@@ -97,12 +110,24 @@ def _step_text(step: StepTimes, rates: Rates) -> str:
     times = step.duration_percentiles_s
     text = (
         f"{step.name}: {step.count}, median {format_si(times.p50, 's')}, p95 {format_si(times.p95, 's')}, p99 "
-        f"{format_si(times.p99, 's')}; {significant(step.per_s)} a second"
+        f"{format_si(times.p99, 's')}; {_rate_text(step)}"
     )
-    if rates.items_per_step is None:
-        return text
+    return f"{text}{_items_text(step, rates)}" if step.loop and step.per_s is not None else text
+
+
+def _rate_text(step: StepTimes) -> str:
+    if step.per_s is None:
+        return "no rate, which takes two that start one after the other"
+    each = f" on each of {step.threads} threads" if step.threads > 1 else ""
+    return f"{significant(step.per_s)} a second{each}"
+
+
+def _items_text(step: StepTimes, rates: Rates) -> str:
+    """Return what the rate of the loop is in items, and what they cost."""
+    if rates.items_per_step is None or step.per_s is None:
+        return ""
     items = rates.items_per_step * step.per_s
-    text += f", {significant(items)} items a second"
+    text = f", taken as the step: {significant(items)} items a second"
     if rates.cost_per_hour is not None and items > 0:
         text += f", {significant(rates.cost_per_hour / (items * _HOUR_S) * _MILLION)} for a million items"
     return text

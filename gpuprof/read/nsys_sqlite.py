@@ -63,7 +63,7 @@ class _Range(NamedTuple):
 
 
 class _Launched(NamedTuple):
-    """What a GPU did, as recorded: `device` is the number that CUDA gives it, `start` in nanoseconds."""
+    """What a GPU did, as recorded: `device` is the GPU's number in the machine, `start` in nanoseconds."""
 
     activity: Activity
     start: int
@@ -77,7 +77,8 @@ def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             return _read(_Export(connection), path, sha256)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
+        # sqlite3 raises UnicodeError where a message of SQLite quotes damaged bytes.
         raise DamagedInput(f"{path} is damaged: SQLite says {str(error)!r:.200}", _EXPORT) from error
     except MemoryError as error:
         raise InputError(f"{path} is a timeline too large for the memory of this machine", "record less") from error
@@ -181,7 +182,7 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         devices=_devices(export, used),
         activities=tuple(sorted(activities, key=lambda one: one.start_s)),
         steps=tuple(
-            Step(_without_numbers(one.name), (one.start - origin) / 1e9, (one.end - one.start) / 1e9)
+            Step(_without_numbers(one.name), (one.start - origin) / 1e9, (one.end - one.start) / 1e9, one.thread)
             for one in sorted(steps, key=lambda one: one.start)
         ),
         driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
@@ -207,13 +208,34 @@ def _graph_warning(graphs: int) -> tuple[str, ...]:
 
 def _launched(export: _Export) -> Iterator[_Launched | None]:
     """Yield what the GPUs did; None for what has no start."""
+    gpus = _Gpus(export)
     for row in export.rows(_KERNELS, _KERNEL_COLUMNS):
         name = export.string(row["demangledName"]) or export.string(row["shortName"]) or "unnamed"
-        yield _with_start(row, _kernel(export, row, name))
+        yield _with_start(row, _kernel(export, row, name), gpus)
     for row in export.rows(_COPIES, (*_STARTED, "bytes", "copyKind")):
-        yield _with_start(row, _moved(row, COPY, _DIRECTIONS.get(row["copyKind"], "copy")))
+        yield _with_start(row, _moved(row, COPY, _DIRECTIONS.get(row["copyKind"], "copy")), gpus)
     for row in export.rows(_SETS, (*_STARTED, "bytes")):
-        yield _with_start(row, _moved(row, SET, SET))
+        yield _with_start(row, _moved(row, SET, SET), gpus)
+
+
+class _Gpus:
+    """Which GPU of the machine each process calls by a CUDA number: processes may see different ones as number 0."""
+
+    def __init__(self, export: _Export) -> None:
+        self._of_process: dict[tuple[int, int], int] = {}
+        self._of_any: dict[int, int] = {}
+        for row in export.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid")):
+            gpu, cuda, process = _count(row["gpuId"]), _count(row["cudaId"]), _count(row["pid"])
+            if gpu is None or cuda is None:
+                continue
+            self._of_any.setdefault(cuda, gpu)
+            if process is not None:
+                self._of_process.setdefault((process, cuda), gpu)
+
+    def number(self, process: int | None, cuda: int) -> int:
+        """Return a GPU's number in the machine; of a process that is not listed, what any process calls so."""
+        of_any = self._of_any.get(cuda, cuda)
+        return self._of_process.get((process, cuda), of_any) if process is not None else of_any
 
 
 def _kernel(export: _Export, row: _Row, name: str) -> Activity:
@@ -246,11 +268,12 @@ def _moved(row: _Row, kind: str, name: str) -> Activity:
     )
 
 
-def _with_start(row: _Row, activity: Activity) -> _Launched | None:
+def _with_start(row: _Row, activity: Activity, gpus: _Gpus) -> _Launched | None:
     start = _time(row["start"])
     correlation = _count(row["correlationId"])
     call = (_process(row["globalPid"]), correlation) if correlation else None
-    return _Launched(activity, start, _count(row["deviceId"]) or 0, call) if start is not None else None
+    gpu = gpus.number(activity.process, _count(row["deviceId"]) or 0)
+    return _Launched(activity, start, gpu, call) if start is not None else None
 
 
 def _duration_s(row: _Row) -> float | None:
@@ -332,10 +355,7 @@ def _sum(first: object, second: object) -> int | None:
 def _devices(export: _Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:
     columns = ("id", "name", "smCount", "clockRate", "totalMemory", "l2CacheSize")
     gpus = {row["id"]: row for row in export.rows("TARGET_INFO_GPU", (*columns, "computeMajor", "computeMinor"))}
-    gpu_of: dict[int, int] = {}
-    for row in export.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId")):
-        gpu_of.setdefault(row["cudaId"], row["gpuId"])
-    return tuple(_device(gpus.get(gpu_of.get(number, number), {})) for number in used)
+    return tuple(_device(gpus.get(number, {})) for number in used)
 
 
 def _device(row: _Row) -> RecordedDevice:

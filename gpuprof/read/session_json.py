@@ -24,6 +24,7 @@ from gpuprof.model.session import (
     Run,
     Session,
     Throughput,
+    Timeline,
 )
 
 _LARGEST = 1e30
@@ -85,6 +86,8 @@ def _check_references(session: Session, file: str) -> None:
     for source in session.sources:
         if source.created_s is not None and not 0 <= source.created_s <= _LATEST_S:
             raise DamagedInput(f"{file} is damaged: created_s is {source.created_s}")
+    if session.timeline is not None:
+        _check_timeline(session.timeline, len(session.sources), file)
     numbers: set[int] = set()
     for kernel in session.kernels:
         if not 0 <= kernel.device < len(session.devices) or not 0 <= kernel.source < len(session.sources):
@@ -94,6 +97,14 @@ def _check_references(session: Session, file: str) -> None:
         if kernel.launches < 1:
             raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has {kernel.launches} launches")
         numbers.add(kernel.id)
+
+
+def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
+    """Refuse a timeline of files that are not there."""
+    named = {one.source for one in timeline.devices} | {one.source for one in timeline.steps}
+    for source in named | {one.source for one in timeline.waits}:
+        if not 0 <= source < sources:
+            raise DamagedInput(f"{file} is damaged: its timeline names source {source}, which is not there")
 
 
 def _check_ranking(session: Session, file: str) -> None:

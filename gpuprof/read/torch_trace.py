@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpuprof.errors import InputError
 from gpuprof.model.report import RecordedDevice
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
+from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, Step, Trace
 from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
 from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes
@@ -27,8 +27,7 @@ _ROLES = {
 }
 """What events are, by their category: today's names and those of 2021."""
 _FLOWS = ("ac2g", "async")
-_STEP = re.compile(r"ProfilerStep#\d+")
-_STEP_NAME = "ProfilerStep"
+_STEP = re.compile(rf"{PROFILER_STEP}#\d+")
 _AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)
 _AMD_WARP = 64
 _CUDA_DEVICE_TYPE = 1
@@ -292,4 +291,4 @@ class _OtherLinks:
 def _steps(recorded: Iterable[_Event], origin: int) -> Iterator[Step]:
     for step in sorted(recorded, key=lambda one: one.start):
         if step.duration is not None:
-            yield Step(_STEP_NAME, (step.start - origin) / 1e9, step.duration / 1e9)
+            yield Step(PROFILER_STEP, (step.start - origin) / 1e9, step.duration / 1e9, step.thread)

@@ -57,15 +57,26 @@ def direction(name: str) -> str:
 
 
 def collective(args: Mapping[str, Any]) -> Collective | None:
-    """Return what a communication kernel does: its bytes are those that one rank puts in, or that it gets if none."""
-    name = args.get(COLLECTIVE_NAME)
-    if not isinstance(name, str):
+    """Return what a communication kernel does, with the bytes that one rank puts in."""
+    recorded = args.get(COLLECTIVE_NAME)
+    if not isinstance(recorded, str):
         return None
-    elements = count(args.get("In msg nelems")) or count(args.get("Out msg nelems"))
+    name, ranks = _collective_name(recorded), count(args.get("Group size"))
+    put_in, got = count(args.get("In msg nelems")), count(args.get("Out msg nelems"))
+    elements = put_in or (_put_in(name, got, ranks) if got else put_in)
     dtype = args.get("dtype")
     size = _ELEMENT_BYTES.get(dtype) if isinstance(dtype, str) else None
     moved = elements * size if elements is not None and size is not None else None
-    return Collective(_collective_name(name), moved, count(args.get("Group size")))
+    return Collective(name, moved, ranks)
+
+
+def _put_in(name: str, got: int, ranks: int | None) -> int | None:
+    """Return how many elements a rank puts in that gets so many: it gets those of all ranks, or its part of a sum."""
+    if name == "all_gather":
+        return got // ranks if ranks else None
+    if name == "reduce_scatter":
+        return got * ranks if ranks else None
+    return got
 
 
 def _collective_name(name: str) -> str:
