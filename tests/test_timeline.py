@@ -244,7 +244,7 @@ def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     # 991 − 50 µs of span, 400 µs of work: 541 of 941 are idle, of it 9 × 59 = 531 before "slow".
     assert gaps.gain_total == pytest.approx(541 / 941)
     assert (gaps.gain_kernel, gaps.severity, gaps.confidence) == (None, "high", "inferred")
-    assert "the GPU is idle 57 % of 941 µs; 531 µs of it (98 %) end at launches of this kernel" in gaps.headline
+    assert "the GPU is idle 57 % of 941 µs; 531 µs of it (98 %) ends at launches of this kernel" in gaps.headline
     assert found.ranking[0].rule == "launch-gaps"
 
 
@@ -259,7 +259,7 @@ def test_equal_gpus_each_have_their_own_pauses() -> None:
     assert [(one.ordinal, one.kernel, one.pauses) for one in found.timeline.waits] == [(0, only.id, 9), (1, only.id, 9)]
     assert [one.idle_s for one in found.timeline.waits] == [pytest.approx(0.81), pytest.approx(0.45)]
     _, gaps = gaps_of(found)
-    assert "GPU 0 is idle 89 % of 910 ms; 810 ms of it (100 %) end at launches of this kernel" in gaps.headline
+    assert "GPU 0 is idle 89 % of 910 ms; 810 ms of it (100 %) ends at launches of this kernel" in gaps.headline
     assert gaps.gain_total == pytest.approx(1.26 / 1.86)
     assert "All 2 GPUs together are idle 68 % of their time." in gaps.why
 
@@ -302,7 +302,7 @@ def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
     told, gaps = gaps_of(found)
     assert told.name == "first"
     # 690 of 940 µs.
-    assert "idle 73 % of 940 µs; 540 µs of it (78 %) end at copies host to device" in gaps.headline
+    assert "idle 73 % of 940 µs; 540 µs of it (78 %) ends at copies host to device" in gaps.headline
     assert "pin_memory" in gaps.advice and "prefetch" in gaps.advice
     assert "the next one" in gaps.why
 
@@ -311,7 +311,7 @@ def test_pauses_at_copies_that_no_kernel_follows_are_told_of_another_one() -> No
     found = session(trace(kernel("a", 0, 10), copy("device to host", 90, 10, 8)))
     told, gaps = gaps_of(found)
     assert told.name == "a"
-    assert "80.0 µs of it (100 %) end at copies device to host" in gaps.headline
+    assert "80.0 µs of it (100 %) ends at copies device to host" in gaps.headline
     assert ".item()" in gaps.advice and "next one" not in gaps.why
 
 
@@ -323,7 +323,7 @@ def test_copies_alone_have_no_kernel_to_tell_of() -> None:
 def test_idle_time_of_a_recorded_training_ends_at_its_copies(reports: Path) -> None:
     found = load(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
     told, gaps = gaps_of(found)
-    assert "286 ms of it (73 %) end at copies host to device" in gaps.headline
+    assert "286 ms of it (73 %) ends at copies host to device" in gaps.headline
     assert "[32, 3, 224, 224]" in told.label, "the first layer, which takes the images"
 
 

@@ -129,9 +129,9 @@ def _which(pauses: Pauses) -> str:
 
 
 def _where(wait: Wait, gaps: Gaps) -> str:
-    """Say how much of the idle time ends where: "286 ms of it (73 %) end at copies host to device"."""
+    """Say how much of the idle time ends where: "286 ms of it (73 %) ends at copies host to device"."""
     of = f"{format_si(wait.idle_s, 's')} of it ({format_percent(wait.idle_s / gaps.total_s)})"
-    return f"{of} end at {_end(wait)}"
+    return f"{of} ends at {_end(wait)}"
 
 
 def _end(wait: Wait) -> str:
