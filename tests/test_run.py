@@ -237,6 +237,25 @@ def test_a_program_that_fails_is_told_and_what_was_recorded_is_shown(bench: Benc
     assert (bench.folder / "out/report.html").exists()
 
 
+def test_why_a_run_is_incomplete_is_not_hidden_by_other_remarks(bench: Bench, reports: Path) -> None:
+    failed = "==ERROR== The application returned an error code (3).\n"
+    other = {"report": str(reports / "cutlass-384.ncu-rep"), "log": failed, "code": 3}
+    bench.steps({"report": str(reports / SMALL)}, other)
+    done = bench.run()
+    assert done.returncode == 4
+    assert "planned, but not launched again" in done.stderr
+    assert "error: the program ended with code 3" in done.stderr
+
+
+def test_a_report_that_was_cut_off_keeps_its_whole_launches(bench: Bench, reports: Path) -> None:
+    report = reports / BASELINE
+    bench.steps({"report": str(report)}, {"report": str(report), "bytes": report.stat().st_size * 9 // 10, "code": -9})
+    done = bench.run()
+    assert done.returncode == 0, done.stderr
+    (source, _) = json.loads((bench.folder / "out/session.json").read_text())["sources"]
+    assert any("could be read" in text for text in source["warnings"])
+
+
 def test_half_a_report_is_removed_and_never_shown(bench: Bench, reports: Path) -> None:
     report = str(reports / SMALL)
     bench.steps({"report": report}, {"report": report, "bytes": 3000, "code": -9})

@@ -216,12 +216,11 @@ class ProfiledProgram:
     def exit_code(self) -> int:
         """Return the code to end with once the result is shown. Raises ProgramFailed if the program did."""
         assert self._collector is not None
-        result = self._collector.result
-        if result.stopped_by == "interrupt":
+        if self._collector.result.stopped_by == "interrupt":
             return _INTERRUPTED
-        if result.program_code or result.stopped_by is not None:
-            what = result.remarks[-1] if result.remarks else "the program failed"
-            raise ProgramFailed(what, f"what was recorded before is shown; logs are in {self.request.folder}")
+        why = self._collector.why_incomplete()
+        if why is not None:
+            raise ProgramFailed(why, f"what was recorded before is shown; logs are in {self.request.folder}")
         return 0
 
 
@@ -229,7 +228,11 @@ def _collector(request: Request, ncu: Path) -> Collector:
     from gpuprof.collect.run import Collector
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    return Collector(request, ncu, os.environ, read_ncu_rep, _read_survey, tell)
+    def read(path: Path) -> Report:
+        # A report that was cut short by a crash keeps the launches that are whole, and says so.
+        return read_ncu_rep(path, salvage=True)
+
+    return Collector(request, ncu, os.environ, read, _read_survey, tell)
 
 
 def _read_survey(path: Path) -> Report:

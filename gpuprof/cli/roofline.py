@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
@@ -101,63 +101,74 @@ def command(
     the text names intensity, what it reaches, what the roof allows there, and which side of the roof binds. PROGRAM, a
     Python script, or -m and a module is profiled as gpuprof run does it; the options from --set on are about that.
     """
+    look = _Look(level, ceiling, theme, form, top)
     words: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)
     if (words is None) == (not files):
         raise UsageError(*_NEITHER if words is None else _BOTH)
-    quiet = form == "json"
-    program = _program(words, output, kernel, profiling, spec, quiet=quiet) if words is not None else None
-    if program is None:
+    if words is None:
         from gpuprof.api import load
         from gpuprof.model.run import narrowed
 
         session: Session = load(*files, spec=spec, salvage=salvage)
-        chosen = narrowed(session, select_kernels(session, kernel))
-    elif profiling.dry_run:
+        _draw(session, narrowed(session, select_kernels(session, kernel)), files, output, look, force=force)
+        return 0
+    if output.suffix.lower() in _KINDS:
+        raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")
+    request = request_for(words, output, kernel, profiling, quiet=form == "json")
+    return _profile_and_draw(ProfiledProgram(request, profiling, spec), look, dry=profiling.dry_run, force=force)
+
+
+class _Look(NamedTuple):
+    """What is drawn, and how it is told."""
+
+    level: str | None
+    ceiling: str
+    theme: Literal["light", "dark"]
+    form: str
+    top: int
+
+
+def _profile_and_draw(program: ProfiledProgram, look: _Look, *, dry: bool, force: bool) -> int:
+    """Profile a program, leave its session beside its pictures, and return the exit code."""
+    from gpuprof.present.json_out import session_bytes
+
+    if dry:
         program.print_commands()
         return 0
-    else:
-        from gpuprof.present.json_out import session_bytes
+    folder = program.request.folder
+    place = folder / SESSION_FILE
+    session = program.session([place, *(folder / f"roofline{kind}" for kind in _KINDS)], force=force)
+    if session is None:
+        return 0
+    write_files({place: session_bytes(session)})
+    # What is replaced was looked at before the program ran.
+    _draw(session, session, (str(place),), folder, look, force=True)
+    return program.exit_code()
 
-        place = output / SESSION_FILE
-        found = program.session([place, *(output / f"roofline{kind}" for kind in _KINDS)], force=force)
-        if found is None:
-            return 0
-        session = chosen = found
-        # What will be replaced has been looked at before the program ran.
-        files, force = (str(place),), True
-        write_files({place: session_bytes(session)})
+
+def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path, look: _Look, *, force: bool) -> None:
+    """Write the figures of the chosen kernels and tell of them, or print their data."""
     warn(session)
-    figures = _figures(chosen, level, ceiling)
-    if form == "json":
+    figures = _figures(chosen, look.level, look.ceiling)
+    if look.form == "json":
         click.echo(_json_text(session, figures))
-    else:
-        targets = _targets(figures, output)
-        refuse_overwrite(targets, files, force=force)
-        write_files(
-            {
-                path: _page(session, chosen, level or "dram", ceiling)
-                if figure is None
-                else _picture(figure, path, theme)
-                for path, figure in targets.items()
-            }
-        )
-        for line in _summary(session, figures, top):
-            click.echo(line)
-        _say_what_was_written(figures, list(targets), files)
-    return program.exit_code() if program is not None else 0
+        return
+    targets = _targets(figures, output)
+    refuse_overwrite(targets, files, force=force)
+    contents = {
+        path: _page(session, chosen, look.level or "dram", look.ceiling)
+        if figure is None
+        else _picture(figure, path, look.theme)
+        for path, figure in targets.items()
+    }
+    write_files(contents)
+    for line in _summary(session, figures, look.top):
+        click.echo(line)
+    _say_what_was_written(figures, list(targets), files)
 
 
 _NEITHER = ("neither a file nor a program was named", "gpuprof roofline REPORT.ncu-rep, or gpuprof roofline -- PROGRAM")
 _BOTH = ("files and a program exclude each other", "name reports, or a program after --")
-
-
-def _program(
-    words: tuple[str, ...], output: Path, kernel: str | None, profiling: Profiling, spec: str | None, *, quiet: bool
-) -> ProfiledProgram:
-    """Return the program to profile. Raises UsageError if -o names a file: the reports go there too."""
-    if output.suffix.lower() in _KINDS:
-        raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")
-    return ProfiledProgram(request_for(words, output, kernel, profiling, quiet=quiet), profiling, spec)
 
 
 def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:

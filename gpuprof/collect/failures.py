@@ -22,7 +22,8 @@ PERMISSION_FIX = (
 class Failure(NamedTuple):
     """One recognised cause: an id, what happened, what to type, and a remedy that can be tried at once.
 
-    `remedy` is one of application-replay, without-metrics, whole-graphs; `metrics` are those that were refused.
+    `remedy` is one of application-replay, without-metrics, whole-graphs; `metrics` are those that were refused,
+    `code` is that of a program that failed.
     """
 
     cause: str
@@ -30,6 +31,7 @@ class Failure(NamedTuple):
     hint: str
     remedy: str | None = None
     metrics: tuple[str, ...] = ()
+    code: int | None = None
 
     def error(self, log: str | None = None) -> GpuprofError:
         """Return it as the error that a command ends with."""
@@ -83,7 +85,8 @@ def _no_program(found: re.Match[str]) -> Failure:
 def _program_failed(found: re.Match[str]) -> Failure:
     code = int(found[1])
     hint = "a crash under ncu alone can come from a driver that is too old for it" if code in (11, 139) else ""
-    return Failure("program-failed", f"the program ended with code {code}", hint or "run it without gpuprof first")
+    what = f"the program ended with code {code}"
+    return Failure("program-failed", what, hint or "run it without gpuprof first", code=code)
 
 
 def _lock(found: re.Match[str]) -> Failure:

@@ -140,8 +140,3 @@ def ncu_version(path: Path) -> tuple[int, ...] | None:
     if done.returncode != 0 or found is None or "Nsight Compute" not in text:
         return None
     return tuple(map(int, found[1].split(".")))
-
-
-def described(found: Sequence[Ncu]) -> str:
-    """List what was found, one a line."""
-    return "\n".join(str(ncu) for ncu in found)

@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 from gpuprof.collect.command import Filters
 from gpuprof.model.report import Dim3
+from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
 _SETTLED = 0.5
 """From this part of a kernel's launches on, warm-up and autotuning are taken to be over."""
 _LONGEST = 100_000
 """Linux allows 128 KiB for one argument."""
-_PEER = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem|rccl", re.IGNORECASE)
-"""Kernels that wait for another rank: profiled alone, they never end."""
 
 
 class Seen(NamedTuple):
@@ -124,7 +123,8 @@ def make_plan(
     """
     shapes = _shapes(launches)
     wanted = [kernel for kernel in shapes if pattern is None or pattern.search(kernel.demangled)]
-    waiting = [] if peers else [kernel for kernel in wanted if _PEER.search(kernel.demangled)]
+    # Kernels that wait for another rank never end when they are profiled alone.
+    waiting = [] if peers else [kernel for kernel in wanted if is_communication(kernel.demangled)]
     chosen = _covering([kernel for kernel in wanted if kernel not in waiting], coverage)
     numbers = _common_numbers([kernel.counts[0] for kernel in chosen], samples)
     kernels = tuple(kernel._replace(invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))

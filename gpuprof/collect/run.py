@@ -67,24 +67,19 @@ class Request:
 
 @dataclass
 class Collected:
-    """What a run brought: reports as read, the plan, the commands as executed, and remarks for the user."""
+    """How a run went: the commands as executed, remarks for the user, and how program and run ended."""
 
-    profile: Report | None = None
-    survey: Report | None = None
-    plan: Plan | None = None
     commands: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    passes: tuple[int, ...] = ()
     program_code: int | None = None
     stopped_by: str | None = None
 
 
 ReadReport = Callable[[Path], Report]
-"""Reads a report of ncu; for a survey that the user gave also a timeline, as a report of its kernels."""
 
 
 class Collector:
-    """Runs one request. `ncu` is the executable, `read` reads a report file, `arch_of` knows the GPU of a report."""
+    """Runs one request. `ncu` is the executable; `read` reads what it wrote, `read_survey` what the user gave."""
 
     def __init__(
         self,
@@ -103,6 +98,13 @@ class Collector:
         self._monitor = Monitor()
         self._stdin = _stdin_offset()
         self.result = Collected()
+
+    def why_incomplete(self) -> str | None:
+        """Return why the program did not come to a good end; None if it did."""
+        if self.result.stopped_by is not None:
+            return _STOPPED[self.result.stopped_by]
+        code = self.result.program_code
+        return f"the program ended with code {code}" if code else None
 
     def was_stopped(self) -> bool:
         """Tell whether the last run was ended by the user or by --timeout."""
@@ -157,23 +159,21 @@ class Collector:
     def survey(self) -> Report:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
         if self.request.survey is not None:
-            self.result.survey = self._read_survey(self.request.survey)
-        else:
-            self.result.survey = self._run("survey", self.survey_command(), None)
-        return self.result.survey
+            return self._read_survey(self.request.survey)
+        return self._run("survey", self.survey_command(), None)
 
     def plan(self, survey: Report) -> Plan:
         """Choose what to profile."""
         wanted = self.request
         pattern = re.compile(wanted.kernel) if wanted.kernel is not None else None
-        self.result.plan = make_plan(
+        plan = make_plan(
             seen_in(survey), coverage=wanted.coverage, samples=wanted.samples, pattern=pattern, peers=wanted.peers
         )
-        if not self.result.plan.kernels:
-            if self.result.plan.peers:
+        if not plan.kernels:
+            if plan.peers:
                 raise UsageError("every kernel of the survey waits for another rank", "--peers profiles these too")
             raise UsageError(f"no kernel of the survey matches --kernel {wanted.kernel!r}", "gpuprof show lists them")
-        return self.result.plan
+        return plan
 
     def profile(self, arch: ArchSpec, plan: Plan | None) -> Report:
         """Run the program again and collect the counters of the chosen launches."""
@@ -183,7 +183,6 @@ class Collector:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
             report = replace(report, warnings=(*report.warnings, self.result.remarks[-1]))
-        self.result.profile = report
         return report
 
     def _run(self, stage: str, command: NcuCommand, plan: Plan | None) -> Report:
@@ -225,7 +224,6 @@ class Collector:
                 tick=progress.tick,
             )
         progress.finish()
-        self.result.passes += tuple(progress.passes)
         return ended
 
     def _rewind_stdin(self) -> None:
@@ -239,15 +237,13 @@ class Collector:
     def _outcome(self, report: Report, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> Report:
         """Return what was recorded, with what went wrong meanwhile."""
         self.result.stopped_by = ended.stopped_by
-        code = next((one for one in failures if one.cause == "program-failed"), None)
         if ended.stopped_by is not None:
             self._remark(_STOPPED[ended.stopped_by])
-        for failure in failures:
-            if failure.cause != "no-kernels":
-                self._remark(failure.what)
-        if code is not None:
-            self.result.program_code = int(code.what.rpartition(" ")[2])
         told = tuple(failure.what for failure in failures if failure.cause != "no-kernels")
+        for text in told:
+            self._remark(text)
+        codes = [failure.code for failure in failures if failure.code is not None]
+        self.result.program_code = codes[0] if codes else self.result.program_code
         samples = self._monitor.summary()
         if was_throttled(samples):
             self._remark("the GPU was throttled: times are those of lowered clocks")

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.report import GpuSamples, Missing
-from gpuprof.model.session import KernelProfile
+from gpuprof.model.session import KernelProfile, Source
 
 SURVEY = "survey"
-SURVEY_KIND = "ncu-rep survey"
-"""The kind of a source that only timed the kernels of another one."""
+_MARK = " survey"
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
 _OUTSIDE = "it was surveyed but not profiled"
@@ -43,9 +42,14 @@ def joined(analysis: Analysis, survey: int) -> Analysis:
         kernels.append(_with_counters(timed, found[0]) if found is not None else _outside(timed))
         recorded.append(found[1] if found is not None else own)
     sources = list(analysis.session.sources)
-    sources[survey] = replace(sources[survey], kind=SURVEY_KIND)
+    sources[survey] = replace(sources[survey], kind=sources[survey].kind + _MARK)
     session = replace(analysis.session, sources=tuple(sources), kernels=tuple(kernels))
     return Analysis(session, tuple(recorded))
+
+
+def is_survey(source: Source) -> bool:
+    """Tell whether a source only timed the kernels of another one: its kind ends with that word."""
+    return source.kind.endswith(_MARK)
 
 
 def was_throttled(samples: Sequence[GpuSamples]) -> bool | None:

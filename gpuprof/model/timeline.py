@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,14 +10,24 @@ from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile, spread
 from gpuprof.model.report import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Gaps, KernelProfile, StepTimes, Timeline, Wait
-from gpuprof.model.trace import COPY, KERNEL, MEMORY_SET, PROFILER_STEP, SET, Activity, Collective, Step, Trace
+from gpuprof.model.trace import (
+    COPY,
+    KERNEL,
+    MEMORY_SET,
+    PROFILER_STEP,
+    SET,
+    Activity,
+    Collective,
+    Step,
+    Trace,
+    is_communication,
+)
 
 TRACE = "trace"
 SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
 """A shorter pause is about what launching takes; in a longer one the program did something else."""
 _ROUNDING_S = 0.5e-9
 """Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
-_COMMUNICATION = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem", re.IGNORECASE)
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 Interval = tuple[float, float]
@@ -250,11 +259,6 @@ def _communication(kernels: Sequence[Activity]) -> Communication | None:
         exposed_s=_length(union) - common(union, others),
         bus_bytes_per_s=_bus_rate(talking),
     )
-
-
-def is_communication(name: str) -> bool:
-    """Tell whether a kernel of this name exchanges data with other GPUs."""
-    return _COMMUNICATION.search(name) is not None
 
 
 def _bus_rate(ones: Sequence[Activity]) -> float | None:

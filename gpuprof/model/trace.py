@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +18,10 @@ MEMORY_SET = "memory set"
 """What settings of memory are called beside the directions of copies."""
 PROFILER_STEP = "ProfilerStep"
 """What PyTorch's profiler calls the steps that a program tells it of."""
+
+
+_COMMUNICATION = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem", re.IGNORECASE)
+"""Kernels of NCCL and NVSHMEM, which exchange data with other GPUs."""
 
 
 class Collective(NamedTuple):
@@ -81,3 +86,8 @@ class Trace:
     created_s: float | None = None
     command: str | None = None
     warnings: tuple[str, ...] = ()
+
+
+def is_communication(name: str) -> bool:
+    """Tell whether a kernel of this name exchanges data with other GPUs."""
+    return _COMMUNICATION.search(name) is not None

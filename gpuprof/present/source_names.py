@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.surveyed import SURVEY_KIND
+from gpuprof.model.surveyed import is_survey
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
@@ -26,7 +26,7 @@ def in_source(session: Session, kernel: KernelProfile) -> str:
 
 def source_name(session: Session, kernel: KernelProfile) -> str:
     """Return the short name of the file that a kernel came from; empty for a session of one file."""
-    if sum(source.kind != SURVEY_KIND for source in session.sources) < 2:
+    if sum(not is_survey(source) for source in session.sources) < 2:
         return ""
     return short_names(tuple(source.file for source in session.sources))[kernel.source]
 

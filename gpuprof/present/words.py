@@ -164,7 +164,7 @@ def device_text(device: Device) -> str:
 def source_text(source: Source) -> str:
     """Write what recorded a source, and how it held clocks and caches, which a timeline leaves alone."""
     tool = " ".join(part for part in (source.tool, source.tool_version) if part)
-    if source.kind in TRACE_KINDS:
+    if source.kind.startswith(TRACE_KINDS):
         return tool
     clocks = f"clock control {source.clock_control}" if source.clock_control else "clock control not recorded"
     caches = f"cache control {source.cache_control}" if source.cache_control else "cache control not recorded"
