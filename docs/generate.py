@@ -22,7 +22,8 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, Session
+from gpuprof.model.session import CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
+from gpuprof.model.trace import TRACE_KINDS
 from gpuprof.resources import data_dir
 from gpuprof.units import format_percent, format_si, significant
 
@@ -30,10 +31,12 @@ REFERENCE = Path(__file__).resolve().parent / "reference"
 NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
 WIDTH = 100
 
+REPORT_KINDS = ("ncu-rep", "cuprof-report", "ncu-csv-raw", "ncu-csv-details")
 ENUMS: dict[tuple[str, str], list[str]] = {
-    ("Source", "kind"): ["ncu-rep", "cuprof-report", "ncu-csv-raw", "ncu-csv-details"],
+    ("Source", "kind"): [f"{kind}{mark}" for mark in ("", SURVEY_MARK) for kind in (*REPORT_KINDS, *TRACE_KINDS)],
     ("Ceiling", "kind"): ["compute", "bandwidth"],
     ("Ceiling", "origin"): ["rated", "at-clock", "measured"],
+    ("Utilisation", "origin"): ["rated", "at-clock", "measured"],
     ("Work", "basis"): ["counted", "derived", "estimated"],
     ("Traffic", "basis"): ["counted", "derived", "estimated"],
     ("Traffic", "level"): ["l1", "l2", "dram"],

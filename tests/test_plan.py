@@ -128,7 +128,7 @@ def test_any_plan_covers_what_it_must_with_launches_that_exist(
     launches: list[Seen], coverage: float, samples: int
 ) -> None:
     plan = make_plan(launches, coverage=coverage, samples=samples)
-    counts = {shape: len(list(ones)) for shape, ones in groupby(sorted((one.name, one.grid) for one in launches))}
+    counts = {shape: len(list(ones)) for shape, ones in groupby(sorted((one.symbol, one.grid) for one in launches))}
     assert plan.kernels
     assert plan.coverage is None or plan.coverage >= coverage - 1e-6
     for kernel in plan.kernels:
@@ -146,9 +146,9 @@ def test_what_the_filters_let_through_is_what_the_plan_says(launches: list[Seen]
     count: dict[tuple[object, ...], int] = {}
     through = 0
     for one in launches:
-        shape = (one.name, one.grid, one.block)
+        shape = (one.symbol, one.grid, one.block)
         count[shape] = count.get(shape, 0) + 1
-        through += bool(re.search(names, one.name) and re.search(numbers, str(count[shape])))
+        through += bool(re.search(names, one.symbol or "") and re.search(numbers, str(count[shape])))
     assert through == plan.profiled
 
 

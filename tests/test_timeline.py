@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from gpuprof.api import HardwareFinder, load
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
+from gpuprof.model.intervals import common, merged
 from gpuprof.model.report import RecordedDevice
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
-from gpuprof.model.timeline import analyse_traces, common, merged
+from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
 from gpuprof.present.json_out import session_bytes
 from gpuprof.present.timeline_words import Rates, timeline_facts

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Product, Step, Trace
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
@@ -367,6 +367,65 @@ def test_the_trace_starts_with_its_earliest_event_and_knows_the_date() -> None:
     assert read(*events).created_s is None
 
 
+def optimizer(kind: str, ts: float, dur: float, tid: int = 1) -> Event:
+    """A call of an optimizer, as PyTorch marks it."""
+    return event("user_annotation", f"Optimizer.step#{kind}.step", ts, dur, tid=tid)
+
+
+def test_steps_go_from_the_end_of_one_call_of_the_optimizer_to_the_end_of_the_next() -> None:
+    calls = (optimizer("SGD", 90, 10), optimizer("SGD", 180, 30), optimizer("SGD", 300, 5))
+    trace = read(gpu("kernel", "k", 0, 2, 5), *reversed(calls))
+    expected = [(100e-6, 110e-6), (210e-6, 95e-6)]
+    assert [step.name for step in trace.steps] == ["optimizer step"] * 2
+    assert [(step.start_s, step.duration_s) for step in trace.steps] == [pytest.approx(one) for one in expected]
+    own = read(gpu("kernel", "k", 0, 2, 5), *calls, event("user_annotation", "ProfilerStep#7", 50, 100))
+    assert [step.name for step in own.steps] == ["ProfilerStep"]
+    assert read(gpu("kernel", "k", 0, 2, 5), calls[0]).steps == (), "nobody knows when the first step began"
+
+
+def test_an_optimizer_within_another_is_a_part_of_it_and_two_beside_each_other_are_told_apart() -> None:
+    both = [one for at in (0, 100) for one in (optimizer("Sharded", at, 50), optimizer("Adam", at, 30))]
+    assert [step.name for step in read(gpu("kernel", "k", 0, 2, 5), *both).steps] == ["optimizer step"]
+    pair = [one for at in (0, 100) for one in (optimizer("SGD", at, 10), optimizer("Adam", at + 20, 10))]
+    names = [step.name for step in read(gpu("kernel", "k", 0, 2, 5), *pair).steps]
+    assert names == ["optimizer step (SGD)", "optimizer step (Adam)"]
+
+
+def test_without_an_optimizer_steps_are_calls_of_the_outermost_modules() -> None:
+    calls = [
+        event("python_function", name, at + begin, dur)
+        for at in (0, 100, 250)
+        for name, begin, dur in (("nn.Module: Net_0", 0, 40), ("nn.Module: Linear_0", 0, 20), ("forward", 0, 60))
+    ]
+    trace = read(gpu("kernel", "k", 0, 2, 5), *calls)
+    assert [step.name for step in trace.steps] == ["call of Net_0"] * 2
+    assert [step.duration_s for step in trace.steps] == [pytest.approx(100e-6), pytest.approx(150e-6)]
+
+
+def test_a_product_counts_once_at_its_outermost_operator_and_knows_its_kernels() -> None:
+    dims = {"Input Dims": [[1, 3, 8, 8], [4, 3, 3, 3], [], [[2, 2], [3]]], "Input type": ["float", "float", None, "x"]}
+    trace = read(
+        event("cpu_op", "aten::cudnn_convolution", 10, 10, **dims),
+        event("cpu_op", "aten::convolution", 10, 20, **dims, **{"Concrete Inputs": ["", "", "", "[1, 1]"]}),
+        event("cpu_op", "aten::mm", 40, 10),
+        event("cpu_op", "aten::mm", 60, 10),
+        launch(5, 12),
+        launch(6, 25),
+        launch(7, 62),
+        *(gpu("kernel", "k", 100 + 10 * n, 5, n) for n in (5, 6, 7)),
+    )
+    # The first call of aten::mm launched nothing.
+    outer, second = trace.products
+    assert outer == Product(
+        "aten::convolution", 0.0, ((1, 3, 8, 8), (4, 3, 3, 3), (), None), ("float", "float", "", "x"),
+        ("", "", "", "[1, 1]"),
+    )  # fmt: skip
+    assert (second.name, second.shapes) == ("aten::mm", None)
+    assert second.start_s == pytest.approx(50e-6)
+    assert [one.product for one in trace.activities] == [0, 0, 1]
+    assert [one.launched_s for one in trace.activities] == [pytest.approx(at) for at in (2e-6, 15e-6, 52e-6)]
+
+
 def test_a_list_of_events_and_utf16_are_traces_too(tmp_path: Path) -> None:
     listed = json.dumps([gpu("kernel", "k", 1, 2, 5)])
     wide = json.dumps({"traceEvents": [gpu("kernel", "k", 1, 2, 5)]})
@@ -456,20 +515,26 @@ def nest(spans: list[Span]) -> bool:
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "Memset")
 ODD = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5), st.just([]), st.just({}),
-    st.lists(st.integers(-1, 9), max_size=4),
+    st.lists(st.integers(-1, 9), max_size=4), st.lists(st.lists(st.integers(-1, 9) | st.text(max_size=2), max_size=3)),
 )  # fmt: skip
 ARGS = st.dictionaries(
     st.sampled_from(
-        ["correlation", "External id", "device", "stream", "grid", "block", "bytes", "Input Dims", "Collective name",
-         "In msg nelems", "dtype", "Device Type", "Total Allocated", "registers per thread", "shared memory"]
+        ["correlation", "External id", "device", "stream", "grid", "block", "bytes", "Input Dims", "Input type",
+         "Concrete Inputs", "Collective name", "In msg nelems", "dtype", "Device Type", "Total Allocated",
+         "registers per thread", "shared memory"]
     ),
     ODD | st.integers(0, 5), max_size=6,
 )  # fmt: skip
 EVENTS = st.fixed_dictionaries(
     {"ph": st.sampled_from(["X", "X", "X", "s", "f", "i"]) | ODD},
     optional={
-        "cat": st.sampled_from([*GPU_CATEGORIES, "cpu_op", "cuda_runtime", "user_annotation", "ac2g"]) | ODD,
-        "name": st.sampled_from(["k", "ncclKernel", "ProfilerStep#1", "a#b", "[memory]", "Memcpy DtoH"]) | ODD,
+        "cat": st.sampled_from(
+            [*GPU_CATEGORIES, "cpu_op", "cuda_runtime", "user_annotation", "python_function", "ac2g"]
+        ) | ODD,
+        "name": st.sampled_from(
+            ["k", "ncclKernel", "ProfilerStep#1", "a#b", "[memory]", "Memcpy DtoH", "aten::mm", "nn.Module: N",
+             "Optimizer.step#S.step"]
+        ) | ODD,
         "ts": st.integers(0, 50) | ODD,
         "dur": st.integers(0, 50) | ODD,
         "pid": st.integers(0, 3) | ODD,

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +20,14 @@ from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramF
 
 if TYPE_CHECKING:
     from gpuprof.api import HardwareFinder
-    from gpuprof.collect.run import Collector, Request
+    from gpuprof.collect.request import Request
+    from gpuprof.collect.run import Collector
+    from gpuprof.collect.survey import Survey
     from gpuprof.hardware.specs import ArchSpec
+    from gpuprof.model.analyse import Analysis
     from gpuprof.model.report import Report
     from gpuprof.model.session import Session
+    from gpuprof.model.trace import Trace
 
 SESSION_FILE = "session.json"
 _INTERRUPTED = 130
@@ -39,7 +43,7 @@ class Profiling:
     samples: int
     launch_skip: int
     launch_count: int | None
-    survey: Path | None
+    survey: str
     peers: bool
     counters: str
     ncu: str | None
@@ -52,6 +56,7 @@ class Profiling:
     plan_only: bool
     dry_run: bool
     arch: str | None
+    ranks: str
 
 
 _OPTIONS = (
@@ -64,8 +69,9 @@ _OPTIONS = (
                  help="Profile so many launches of each."),
     click.option("--launch-skip", type=click.IntRange(min=0), default=0, help="Skip launches. Makes no survey."),
     click.option("--launch-count", type=click.IntRange(min=1), help="Profile so many launches. Makes no survey."),
-    click.option("--survey", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
-                 help="Plan by this .ncu-rep, or .sqlite of Nsight Systems, instead of a first run."),
+    click.option("--survey", default="auto", show_default=True, metavar="auto|torch|nsys|ncu|FILE",
+                 help="What times the kernels in the first run; or plan by this .ncu-rep, PyTorch trace or .sqlite of "
+                      "Nsight Systems, without one."),
     click.option("--peers", is_flag=True, help="Also kernels that wait for another rank, such as NCCL's."),
     click.option("--plan-only", is_flag=True, help="Stop after the survey, with the plan."),
     click.option("--dry-run", is_flag=True, help="Print the commands and run none."),
@@ -81,6 +87,8 @@ _OPTIONS = (
                  help="CUDA graphs: each kernel, or the graph as one."),
     click.option("--annotate", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
                  help="Name kernels by PyTorch's modules and operators."),
+    click.option("--ranks", default="0", show_default=True, metavar="N|all",
+                 help="Of a program that starts ranks (torchrun, mpirun, srun), profile this one, or all."),
     click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
                  help="End each run of the program after this time."),
 )  # fmt: skip
@@ -107,13 +115,14 @@ def request_for(
 
     Raises UsageError if there is no such program, or if options are wrong or contradict each other.
     """
-    from gpuprof.collect.run import Request
+    from gpuprof.collect.request import Request
 
     _refuse_contradictions(options)
     try:
         re.compile(kernel or "")
     except re.error as error:
         raise UsageError(f"--kernel {kernel!r} is no regular expression: {error}") from error
+    survey = _survey_file(options.survey)
     if "%" in str(folder.absolute()):
         raise UsageError(f"{folder} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o")
     return Request(
@@ -127,13 +136,15 @@ def request_for(
         launch_skip=options.launch_skip,
         launch_count=options.launch_count,
         peers=options.peers,
-        survey=options.survey,
+        survey=survey,
+        survey_by=options.survey if survey is None else "auto",
         clock_control=options.clock_control,
         cache_control=options.cache_control,
         replay_mode=options.replay,
         graphs=options.graphs,
         timeout_s=options.timeout,
         annotate=options.annotate == "auto",
+        ranks=options.ranks,
         program_to_stderr=quiet,
     )
 
@@ -155,19 +166,12 @@ class ProfiledProgram:
 
     def print_commands(self) -> None:
         """Print the command lines, each on a line of its own, and nothing else."""
-        from gpuprof.collect.annotate import annotation
         from gpuprof.collect.command import shell_line
 
         collector = _collector(self.request, self._ncu_or_its_name())
-        plan = None
         click.echo(shell_line(["mkdir", "-p", str(self.request.folder)]))
-        if self.request.annotate:
-            click.echo(shell_line(["export", *(f"{name}={value}" for name, value in annotation(os.environ).items())]))
-        if self.request.survey is not None:
-            plan = collector.plan(collector.survey())
-        elif not self.request.selects_launches:
-            click.echo(collector.survey_command().shell())
-        click.echo(collector.profile_command(_arch(self._options.arch or _DRY_ARCH), plan).shell())
+        for line in collector.command_lines(_arch(self._options.arch or _DRY_ARCH)):
+            click.echo(line)
 
     def _ncu_or_its_name(self) -> Path:
         """Return the ncu that a run would take; where there is none, the name to find it by."""
@@ -187,11 +191,11 @@ class ProfiledProgram:
         from gpuprof.collect.folder import logs_to_refuse, taken
         from gpuprof.collect.installation import choose_ncu
         from gpuprof.collect.machine import Machine, version_text
-        from gpuprof.collect.run import PROFILE_FILE, SURVEY_FILE
+        from gpuprof.collect.request import PROFILE_FILE, survey_files
 
         finder, folder = HardwareFinder(self._spec), self.request.folder
-        own = (PROFILE_FILE,) if self.request.survey is not None else (SURVEY_FILE, PROFILE_FILE)
-        reports = [*(folder / name for name in own), *logs_to_refuse(folder)]
+        surveys = survey_files(folder) if self.request.survey is None else []
+        reports = [folder / PROFILE_FILE, *surveys, *logs_to_refuse(folder)]
         inputs = [str(self.request.survey)] if self.request.survey is not None else []
         refuse_overwrite([*reports, *outputs], inputs, force=force)
         chosen = choose_ncu(os.environ, self._options.ncu)
@@ -216,7 +220,7 @@ class ProfiledProgram:
     def exit_code(self) -> int:
         """Return the code to end with once the result is shown. Raises ProgramFailed if the program did."""
         assert self._collector is not None
-        if self._collector.result.stopped_by == "interrupt":
+        if self._collector.execution.stopped_by == "interrupt":
             return _INTERRUPTED
         why = self._collector.why_incomplete()
         if why is not None:
@@ -235,19 +239,15 @@ def _collector(request: Request, ncu: Path) -> Collector:
     return Collector(request, ncu, os.environ, read, _read_survey, tell)
 
 
-def _read_survey(path: Path) -> Report:
-    """Read a report of ncu, or a timeline as one. Raises InputError for anything else."""
-    from gpuprof.model.report import Report
-    from gpuprof.model.timeline import as_report
-    from gpuprof.model.trace import Trace
+def _read_survey(path: Path) -> Report | Trace:
+    """Read a report of ncu, or a timeline. Raises InputError for anything else."""
+    from gpuprof.model.session import Session
     from gpuprof.read.files import read_file
 
     found = read_file(str(path))
-    if isinstance(found, Trace):
-        return as_report(found)
-    if isinstance(found, Report):
-        return found
-    raise InputError(f"{path} is a session, which has no single launches", "name the report that it was made from")
+    if isinstance(found, Session):
+        raise InputError(f"{path} is a session, which has no single launches", "name the report that it was made from")
+    return found
 
 
 def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) -> Session | None:
@@ -255,29 +255,47 @@ def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) 
     from gpuprof.diagnose.diagnose import diagnose
     from gpuprof.model.analyse import analyse
     from gpuprof.model.surveyed import joined
-    from gpuprof.present.plan_text import plan_lines
+    from gpuprof.present.plan_text import forecast_line, plan_lines
 
     named = _arch(options.arch) if options.arch is not None else None
     if collector.request.selects_launches:
         profile = collector.profile(named or _arch_here(), None)
-        return diagnose(analyse([profile], finder, __version__, one_of_a_kind=True))
+        return diagnose(analyse(profile, finder, __version__, one_of_a_kind=True))
     survey = collector.survey()
     plan = collector.plan(survey)
-    for line in plan_lines(plan):
+    arch = named or finder(survey.device).arch
+    for line in (*plan_lines(plan), forecast_line(plan, arch, options.counters, survey.seconds)):
         click.echo(line, err=not options.plan_only)
     if options.plan_only:
         return None
+    surveyed = _survey_analysis(survey, finder)
     if collector.was_stopped():
         # The survey was cut short: its times are all there is.
-        return diagnose(analyse([survey], finder, __version__, one_of_a_kind=True))
+        return diagnose(surveyed)
     try:
-        profile = collector.profile(named or finder(survey.devices[0]).arch, plan)
+        profile = collector.profile(arch, plan)
     except (Interrupted, ProgramFailed) as error:
         if not collector.was_stopped():
             raise
         tell(f"{error.message}; the times of the survey are what there is")
-        return diagnose(analyse([survey], finder, __version__, one_of_a_kind=True))
-    return diagnose(joined(analyse([profile, survey], finder, __version__, one_of_a_kind=True), survey=1))
+        return diagnose(surveyed)
+    return diagnose(joined(analyse(profile, finder, __version__, one_of_a_kind=True), surveyed))
+
+
+def _survey_analysis(survey: Survey, finder: HardwareFinder) -> Analysis:
+    from gpuprof import __version__
+    from gpuprof.model.analyse import Analysis, analyse
+    from gpuprof.model.report import Report
+    from gpuprof.model.timeline import analyse_traces
+    from gpuprof.model.trace import Trace
+
+    traces = [one for one in survey.recorded if isinstance(one, Trace)]
+    if not traces:
+        reports = [one for one in survey.recorded if isinstance(one, Report)]
+        return analyse(reports, finder, __version__, one_of_a_kind=True)
+    found = analyse_traces(traces, finder, __version__)
+    sources = tuple(replace(source, samples=survey.samples) for source in found.session.sources)
+    return Analysis(replace(found.session, sources=sources), found.recorded)
 
 
 def tell(text: str) -> None:
@@ -300,6 +318,17 @@ def _runnable(program: tuple[str, ...], *, check: bool) -> tuple[str, ...]:
     if missing is not None and check:
         raise UsageError(f"{missing or 'an empty word'} is no program that can be run", "look at the words after --")
     return (place or words[0], *words[1:])
+
+
+def _survey_file(named: str) -> Path | None:
+    """Return the file that --survey names; None for a tool. Raises UsageError if it is neither."""
+    from gpuprof.collect.survey_tools import TOOLS
+
+    if named in TOOLS:
+        return None
+    if not Path(named).is_file():
+        raise UsageError(f"--survey {named} is no file", f"name a file, or one of {', '.join(TOOLS)}")
+    return Path(named)
 
 
 def _runs_itself(script: str) -> bool:
@@ -325,9 +354,11 @@ def _refuse_contradictions(options: Profiling) -> None:
     if not math.isfinite(options.coverage) or not math.isfinite(options.timeout or 0.0):
         raise UsageError("--coverage and --timeout are numbers", "95, 600")
     by_number = options.launch_skip > 0 or options.launch_count is not None
-    if by_number and (options.plan_only or options.survey is not None):
+    if by_number and (options.plan_only or options.survey != "auto"):
         wrong = "--plan-only" if options.plan_only else "--survey"
         raise UsageError(f"{wrong} and launches by number exclude each other", "leave --launch-skip and -count out")
+    if not re.fullmatch(r"all|\d{1,6}", options.ranks):
+        raise UsageError(f"--ranks {options.ranks} is no rank", "name one, such as 0, or all")
     if options.graphs == "graph" and options.replay == "application":
         raise UsageError("--graphs graph and --replay application exclude each other", "ncu replays graphs by kernel")
 

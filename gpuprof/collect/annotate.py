@@ -20,3 +20,8 @@ def annotation(environ: Mapping[str, str]) -> dict[str, str]:
     before = environ.get("PYTHONPATH")
     entries = [str(INJECTED)] + ([before] if before else [])
     return {"GPUPROF_ANNOTATE": "1", "PYTHONPATH": os.pathsep.join(entries)}
+
+
+def survey_variables(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the variables under which every Python records the work of torch into a folder."""
+    return {"GPUPROF_SURVEY_TO": str(folder), "PYTHONPATH": annotation(environ)["PYTHONPATH"]}

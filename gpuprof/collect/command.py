@@ -18,7 +18,8 @@ GRAPH_MODES = ("node", "graph")
 class Filters:
     """Which launches are profiled; what is empty is not passed.
 
-    `kernel_id` is ncu's `context:stream:name:invocation`; `ranges` are NVTX expressions.
+    `kernel_id` is ncu's `context:stream:name:invocation`, whose name is of the kind `name_base`, "mangled" or
+    "demangled"; `ranges` are NVTX expressions.
     """
 
     kernel: str | None = None
@@ -27,10 +28,11 @@ class Filters:
     launch_count: int | None = None
     ranges: tuple[str, ...] = ()
     processes: str | None = None
+    name_base: str = "demangled"
 
     def options(self) -> list[str]:
-        """Return the options that select launches. The names are mangled: they are exact and have no colon."""
-        options = ["--kernel-name-base", "mangled" if self.kernel_id is not None else "demangled"]
+        """Return the options that select launches."""
+        options = ["--kernel-name-base", self.name_base]
         if self.kernel_id is not None:
             options += ["--kernel-id", self.kernel_id, "--filter-mode", "per-launch-config"]
         if self.kernel is not None:

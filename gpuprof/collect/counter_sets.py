@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -48,6 +49,11 @@ SETS = {
     ),
 }  # fmt: skip
 DEFAULT = "diagnose"
+_COUNTERS_PER_PASS = {"sm_7": (9.0, 4.3), "newer": (11.8, 7.0)}
+"""Counters ÷ `profiler__replayer_passes` in 16 public reports: from V100, 321 ÷ 74, to GTX 1660 Ti, 72 ÷ 8; and from
+A10G, 56 ÷ 8, to A40, 401 ÷ 34, with A100, H800 and GH200 between."""
+_STOCK_PASSES = (34, 74)
+"""Passes of ncu's full set in the same reports: A40 34, H800 42, A100 47 to 49, V100 74."""
 
 
 def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[str, ...]:
@@ -62,6 +68,18 @@ def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[
         wanted += [*(metric for rule in RULES for metric in rule.metrics), *_SAMPLES]
     refused = set(without)
     return tuple(metric for metric in dict.fromkeys(wanted) if metric not in refused)
+
+
+def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
+    """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number.
+
+    Reports of other programs hold so many counters for each pass that they took: see _COUNTERS_PER_PASS.
+    """
+    if SETS[name].stock_set is not None:
+        return _STOCK_PASSES
+    counters = {metric.partition(".")[0] for metric in metrics_of(arch, name) if not metric.startswith("launch__")}
+    most, least = _COUNTERS_PER_PASS["sm_7" if arch.name.startswith("sm_7") else "newer"]
+    return math.ceil(len(counters) / most), math.ceil(len(counters) / least)
 
 
 def _quantities(arch: ArchSpec, *, all_of_them: bool) -> Iterator[str]:

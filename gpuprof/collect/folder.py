@@ -7,7 +7,7 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.collect.run import PROFILE_LOG, PROGRAM_LOG, SURVEY_LOG
+from gpuprof.collect.request import PROFILE_LOG, PROGRAM_LOG, SURVEY_LOG
 from gpuprof.errors import UsageError
 
 _LOCK = ".gpuprof-run"

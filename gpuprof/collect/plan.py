@@ -12,23 +12,23 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from gpuprof.collect.command import Filters
+from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.report import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
 _SETTLED = 0.5
 """From this part of a kernel's launches on, warm-up and autotuning are taken to be over."""
-_LONGEST = 100_000
-"""Linux allows 128 KiB for one argument."""
 
 
 class Seen(NamedTuple):
-    """A launch of the survey, in the order in which ncu saw it. `name` is mangled, `demangled` is for people.
+    """A launch of the survey, in the order in which it was seen. `symbol` is its mangled name, where that is known.
 
     `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU and shared memory.
     """
 
-    name: str
+    symbol: str | None
     demangled: str
     grid: Dim3
     block: Dim3
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What equal launches share."""
+    """What equal launches share. `name` is the symbol, or the demangled name where there is none."""
 
     name: str
     grid: Dim3
@@ -51,6 +51,7 @@ class Planned(NamedTuple):
     """
 
     shape: Shape
+    symbol: str | None
     demangled: str
     durations: tuple[float | None, ...]
     counts: tuple[int, ...]
@@ -86,27 +87,10 @@ class Plan(NamedTuple):
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""
-        names = _expressions({kernel.shape.name for kernel in self.kernels})
+        names = _names_of(self.kernels)
         numbers = sorted({number for kernel in self.kernels for number in kernel.invocations})
         either = "|".join(map(str, numbers))
-        return Filters(kernel_id=f"::regex:^({'|'.join(names)})$:^({either})$")
-
-
-def _expressions(names: Iterable[str]) -> list[str]:
-    """Write names as expressions that together fit an argument of a command; where they do not, by their beginnings."""
-    exact = sorted(map(_exactly, names))
-    if sum(map(len, exact)) + len(exact) <= _LONGEST:
-        return exact
-    kept = max(1, _LONGEST // len(exact) // 3 - 2)
-    return sorted({f"{_exactly(name[:kept])}.*" if len(name) > kept else _exactly(name) for name in names})
-
-
-def _exactly(name: str) -> str:
-    """Write a name as an expression that every dialect reads alike: what is no letter, digit or _ as any character.
-
-    Dialects differ in what may stand behind a backslash, and a colon would end the name in ncu's identifier.
-    """
-    return "".join(f"[{char}]" if char in "$." else char if char.isalnum() or char == "_" else "." for char in name)
+        return Filters(kernel_id=f"::regex:{names.expression}:^({either})$", name_base=names.base)
 
 
 def make_plan(
@@ -136,9 +120,9 @@ def _shapes(launches: Iterable[Seen]) -> list[Planned]:
     """Return the kernels by shape, those with most time first; without times in the order of their first launch."""
     found: dict[Shape, list[Seen]] = {}
     for launch in launches:
-        found.setdefault(Shape(launch.name, launch.grid, launch.block), []).append(launch)
+        found.setdefault(Shape(launch.symbol or launch.demangled, launch.grid, launch.block), []).append(launch)
     kernels = [
-        Planned(shape, ones[0].demangled, tuple(one.duration_s for one in ones), _series(ones), ())
+        Planned(shape, ones[0].symbol, ones[0].demangled, tuple(one.duration_s for one in ones), _series(ones), ())
         for shape, ones in found.items()
     ]
     return sorted(kernels, key=lambda kernel: -kernel.time_s)
@@ -193,9 +177,19 @@ def _settled(count: int, samples: int) -> list[tuple[int, int]]:
     return [(start + size * part // parts, start + size * (part + 1) // parts - 1) for part in range(parts)]
 
 
+def _names_of(kernels: Iterable[Planned]) -> NameFilter:
+    """Return the filter for kernels by their symbols, or by their demangled names if one has no symbol."""
+    symbols = {kernel.symbol for kernel in kernels}
+    known = {symbol for symbol in symbols if symbol is not None}
+    return by_symbol(known) if symbols == known else by_name({kernel.demangled for kernel in kernels})
+
+
 def _profiled(kernels: Sequence[Planned], shapes: Sequence[Planned]) -> int:
     """Count the launches that the filters let through: all shapes of a planned name, at every planned number."""
     names = {kernel.shape.name for kernel in kernels}
+    if any(kernel.symbol is None for kernel in kernels):
+        pattern = re.compile(_names_of(kernels).expression)
+        names |= {shape.shape.name for shape in shapes if pattern.search(shape.demangled)}
     numbers = {number for kernel in kernels for number in kernel.invocations}
     return sum(
         sum(number <= count for number in numbers)
@@ -207,5 +201,14 @@ def _profiled(kernels: Sequence[Planned], shapes: Sequence[Planned]) -> int:
 
 def not_seen_again(plan: Plan, launches: Iterable[Seen]) -> tuple[Planned, ...]:
     """Return the planned kernels that a profile does not have: the program launched them otherwise the second time."""
-    came = {Shape(launch.name, launch.grid, launch.block) for launch in launches}
-    return tuple(kernel for kernel in plan.kernels if kernel.shape not in came)
+    came = {name for launch in launches for name in _names(launch.symbol, launch.demangled, launch.grid, launch.block)}
+    return tuple(
+        kernel
+        for kernel in plan.kernels
+        if came.isdisjoint(_names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block))
+    )
+
+
+def _names(symbol: str | None, demangled: str, grid: Dim3, block: Dim3) -> tuple[Hashable, ...]:
+    """Return what tells a launch's kernel, in the words of any tool: its symbol, and its name however demangled."""
+    return tuple((name, grid, block) for name in (symbol, kernel_key(demangled)) if name is not None)

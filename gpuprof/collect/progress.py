@@ -15,11 +15,13 @@ _EVERY_S = 1.0
 class Progress:
     """Follows ncu's log and tells of it on stderr: rewriting one line of a terminal, else a line now and then."""
 
-    def __init__(self, stage: str, log: Path, planned: int | None = None, stream: IO[str] | None = None) -> None:
+    def __init__(
+        self, stage: str, log: Path, planned: int | None = None, stream: IO[str] | None = None, *, live: bool = True
+    ) -> None:
         self.passes: list[int] = []
         self._stage, self._log, self._planned = stage, log, planned
         self._stream = stream if stream is not None else sys.stderr
-        self._live = self._stream.isatty()
+        self._live = live and self._stream.isatty()
         self._started = self._told = time.monotonic()
         self._read = 0
         self._rest = b""

@@ -1,85 +1,40 @@
-"""Profiles a program: survey, plan, collection, each a run of it under ncu, and what goes wrong put right once."""
+"""Profiles a program: survey, plan, collection, each a run of it."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import stat
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
-from gpuprof.collect.annotate import annotated
-from gpuprof.collect.command import Filters, NcuCommand
-from gpuprof.collect.counter_sets import DEFAULT, SETS, SHARED, TIME, metrics_of
-from gpuprof.collect.failures import Failure, failures_in, failures_of, unknown_failure
-from gpuprof.collect.monitor import Monitor
-from gpuprof.collect.plan import COVERAGE, Plan, make_plan, not_seen_again
-from gpuprof.collect.process import Ended, run
-from gpuprof.collect.progress import Progress
-from gpuprof.collect.survey import seen_in
-from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed, UsageError
+from gpuprof.collect.command import shell_line
+from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
+from gpuprof.collect.execution import Execution
+from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, stopped_error
+from gpuprof.collect.plan import Plan, make_plan, not_seen_again
+from gpuprof.collect.process import Ended
+from gpuprof.collect.request import Request, survey_files
+from gpuprof.collect.survey import Survey, seen_in
+from gpuprof.collect.survey_tools import AUTO, NCU, NSYS, TORCH, results, tools_for
+from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.report import Report
+from gpuprof.model.report import GpuSamples, Report
 from gpuprof.model.surveyed import was_throttled
+from gpuprof.model.trace import KERNEL, Trace
 
-SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
-SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
-PROGRAM_LOG = "program.log"
-
-_MOST_REMEDIES = 3
-_PATIENCE_S = 30.0
-_STDERR = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the user asked for. `program` is a command and its words; `folder` takes all that is written."""
-
-    program: tuple[str, ...]
-    folder: Path
-    counters: str = DEFAULT
-    coverage: float = COVERAGE
-    samples: int = 1
-    kernel: str | None = None
-    ranges: tuple[str, ...] = ()
-    launch_skip: int = 0
-    launch_count: int | None = None
-    peers: bool = False
-    survey: Path | None = None
-    clock_control: str = "none"
-    cache_control: str = "all"
-    replay_mode: str = "kernel"
-    targets: str = "all"
-    graphs: str = "node"
-    timeout_s: float | None = None
-    annotate: bool = True
-    program_to_stderr: bool = False
-
-    @property
-    def selects_launches(self) -> bool:
-        """Tell whether the user has chosen launches by number, so that no survey is needed."""
-        return self.launch_skip > 0 or self.launch_count is not None
+ReadSurvey = Callable[[Path], Report | Trace]
 
 
 @dataclass
 class Collected:
-    """How a run went: the commands as executed, remarks for the user, and how program and run ended."""
+    """How a run went: remarks for the user, and how program and run ended."""
 
-    commands: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     program_code: int | None = None
-    stopped_by: str | None = None
-
-
-ReadReport = Callable[[Path], Report]
 
 
 class Collector:
-    """Runs one request. `ncu` is the executable; `read` reads what it wrote, `read_survey` what the user gave."""
+    """Runs one request. `ncu` is the executable; `read` reads what it wrote, `read_survey` what else a survey left."""
 
     def __init__(
         self,
@@ -87,87 +42,120 @@ class Collector:
         ncu: Path,
         environ: Mapping[str, str],
         read: ReadReport,
-        read_survey: ReadReport,
+        read_survey: ReadSurvey,
         tell: Callable[[str], None],
     ) -> None:
-        self.request, self.ncu = request, ncu
-        self._environ = clean_environment(environ)
-        if request.annotate:
-            self._environ = annotated(self._environ)
-        self._read, self._read_survey, self._tell = read, read_survey, tell
-        self._monitor = Monitor()
-        self._stdin = _stdin_offset()
+        self.request, self._ncu = request, ncu
         self.result = Collected()
+        self.execution = Execution(request, environ, self._remark)
+        self._runs = NcuRuns(self.execution, read, self._remark)
+        self._read_survey, self._tell = read_survey, tell
 
     def why_incomplete(self) -> str | None:
         """Return why the program did not come to a good end; None if it did."""
-        if self.result.stopped_by is not None:
-            return _STOPPED[self.result.stopped_by]
+        if self.execution.stopped_by is not None:
+            return STOPPED[self.execution.stopped_by]
         code = self.result.program_code
         return f"the program ended with code {code}" if code else None
 
     def was_stopped(self) -> bool:
         """Tell whether the last run was ended by the user or by --timeout."""
-        return self.result.stopped_by is not None
+        return self.execution.stopped_by is not None
 
-    def survey_command(self) -> NcuCommand:
-        """Return the first run: every launch with its time and nothing else, in one pass, caches left alone."""
+    def command_lines(self, arch: ArchSpec) -> Iterator[str]:
+        """Yield what would be executed, as lines for a shell; a plan is made only by a survey that the user gave."""
+        wanted, execution = self.request, self.execution
+        plan = self.plan(self.survey()) if wanted.survey is not None else None
+        tool = self.tools()[0] if plan is None and not wanted.selects_launches else None
+        if tool is not None and tool != NCU:
+            yield from execution.lines(tool_command(wanted, tool, execution.plain))
+        changes = {name: value for name, value in execution.environ.items() if execution.plain.get(name) != value}
+        if changes:
+            yield shell_line(["export", *(f"{name}={value}" for name, value in changes.items())])
+        if tool == NCU:
+            yield from execution.lines(survey_command(wanted, self._ncu))
+        yield from execution.lines(profile_command(wanted, self._ncu, arch, plan))
+
+    def tools(self) -> tuple[str, ...]:
+        """Return the tools to try for the survey, in order. Only ncu takes launches by NVTX range."""
         wanted = self.request
-        return self._command(
-            SURVEY_FILE,
-            SURVEY_LOG,
-            metrics=(TIME, *SHARED),
-            filters=Filters(ranges=wanted.ranges),
-            cache_control="none",
-        )
+        if wanted.survey_by != AUTO:
+            return (wanted.survey_by,)
+        return (NCU,) if wanted.ranges else tools_for(wanted.program, self.execution.plain)
 
-    def profile_command(self, arch: ArchSpec, plan: Plan | None) -> NcuCommand:
-        """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
-        wanted = self.request
-        if plan is not None:
-            filters = replace(plan.filters(), ranges=wanted.ranges)
-        else:
-            filters = Filters(wanted.kernel, None, wanted.launch_skip, wanted.launch_count, wanted.ranges)
-        chosen = SETS[wanted.counters]
-        return self._command(
-            PROFILE_FILE,
-            PROFILE_LOG,
-            metrics=metrics_of(arch, wanted.counters),
-            filters=filters,
-            cache_control=wanted.cache_control,
-            replay_mode=wanted.replay_mode,
-            sections=chosen.sections,
-            stock_set=chosen.stock_set,
-            source=chosen.source,
-            kill=plan is None and wanted.launch_count is not None,
-        )
-
-    def _command(self, output: str, log: str, **options: object) -> NcuCommand:
-        wanted = self.request
-        command = NcuCommand(
-            ncu=self.ncu,
-            program=wanted.program,
-            output=wanted.folder / output,
-            log=wanted.folder / log,
-            metrics=(),
-            clock_control=wanted.clock_control,
-            targets=wanted.targets,
-            graphs=wanted.graphs,
-        )
-        return replace(command, **options)  # type: ignore[arg-type]
-
-    def survey(self) -> Report:
+    def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
         if self.request.survey is not None:
-            return self._read_survey(self.request.survey)
-        return self._run("survey", self.survey_command(), None)
+            return _as_survey([self._read_survey(self.request.survey)])
+        for old in survey_files(self.request.folder):
+            old.unlink()
+        first, *others = self.tools()
+        for tool, following in zip((first, *others), (*others, None), strict=True):
+            found = self._survey_by_ncu() if tool == NCU else self._survey_by(tool)
+            if found is not None:
+                return found
+            nothing = f"{_TOOL_NAMES[tool]} saw no work of a GPU"
+            if following is None:
+                raise EnvironmentProblem(nothing, ANOTHER_TOOL)
+            self._remark(f"{nothing}: surveying by {_TOOL_NAMES[following]} instead")
+        raise AssertionError("there is always a tool")
 
-    def plan(self, survey: Report) -> Plan:
+    def _survey_by_ncu(self) -> Survey:
+        done = self._runs.run("survey", survey_command(self.request, self._ncu), None)
+        reports = self._outcome(done)
+        return Survey(reports, done.ended.seconds, reports[0].samples)
+
+    def _survey_by(self, tool: str) -> Survey | None:
+        """Run the program under another tool; None if that has recorded nothing that a GPU did."""
+        command = tool_command(self.request, tool, self.execution.plain)
+        self._tell(f"survey: by {_TOOL_NAMES[tool]}")
+        ended = self.execution.by_tool(command)
+        notes = command.collect()
+        traces = self._timelines(results(self.request.folder))
+        for note in notes:
+            self._remark(note)
+        self._take_end(tool, ended, recorded=bool(traces))
+        if not traces:
+            return None
+        samples = self.execution.samples()
+        told = (*notes, *self._told_of(samples))
+        shell = self.execution.commands[-1]
+        return Survey(
+            tuple(replace(one, command=shell, warnings=(*one.warnings, *told)) for one in traces),
+            ended.seconds,
+            samples,
+        )
+
+    def _take_end(self, tool: str, ended: Ended, *, recorded: bool) -> None:
+        """Keep how the program ended. Raises an error if there is nothing to go on with and no sense in going on."""
+        if ended.stopped_by is not None:
+            if not recorded:
+                raise stopped_error(ended.stopped_by)
+            self._remark(STOPPED[ended.stopped_by])
+        elif ended.code and (tool == TORCH or recorded):
+            self.result.program_code = ended.code
+            if not recorded:
+                raise ProgramFailed(f"the program ended with {_code_text(ended.code)}", "its own output says why")
+
+    def _timelines(self, files: list[Path]) -> list[Trace]:
+        """Read the timelines that a tool has left; those in which no GPU did anything are removed."""
+        found = []
+        for file in files:
+            try:
+                trace = self._read_survey(file)
+            except (DamagedInput, InputError):
+                file.unlink()
+                continue
+            if isinstance(trace, Trace) and any(one.kind == KERNEL for one in trace.activities):
+                found.append(trace)
+        return found
+
+    def plan(self, survey: Survey) -> Plan:
         """Choose what to profile."""
         wanted = self.request
         pattern = re.compile(wanted.kernel) if wanted.kernel is not None else None
         plan = make_plan(
-            seen_in(survey), coverage=wanted.coverage, samples=wanted.samples, pattern=pattern, peers=wanted.peers
+            survey.launches(), coverage=wanted.coverage, samples=wanted.samples, pattern=pattern, peers=wanted.peers
         )
         if not plan.kernels:
             if plan.peers:
@@ -175,172 +163,56 @@ class Collector:
             raise UsageError(f"no kernel of the survey matches --kernel {wanted.kernel!r}", "gpuprof show lists them")
         return plan
 
-    def profile(self, arch: ArchSpec, plan: Plan | None) -> Report:
-        """Run the program again and collect the counters of the chosen launches."""
-        report = self._run("profile", self.profile_command(arch, plan), plan)
-        lost = not_seen_again(plan, seen_in(report)) if plan is not None else ()
+    def profile(self, arch: ArchSpec, plan: Plan | None) -> tuple[Report, ...]:
+        """Run the program again and collect the counters of the chosen launches: a report for each profiled rank."""
+        command = profile_command(self.request, self._ncu, arch, plan)
+        reports = self._outcome(self._runs.run("profile", command, plan.profiled if plan is not None else None))
+        again = [launch for report in reports for launch in seen_in(report)]
+        lost = not_seen_again(plan, again) if plan is not None else ()
         if lost:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
-            report = replace(report, warnings=(*report.warnings, self.result.remarks[-1]))
-        return report
+            reports = tuple(replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in reports)
+        return reports
 
-    def _run(self, stage: str, command: NcuCommand, plan: Plan | None) -> Report:
-        """Run a command, with the remedies that its failures allow, each once. Raises what remains of them."""
-        tried: set[str] = set()
-        while True:
-            progress = Progress(stage, command.log, plan.profiled if plan is not None else None)
-            ended = self._execute(command, progress, again=bool(self.result.commands))
-            failures = failures_of(_text(command.log), ended.tail)
-            report = self._recorded(command.output)
-            if report is not None:
-                return self._outcome(report, command, ended, failures)
-            remedy = _remedy(failures, tried)
-            if remedy is None or ended.stopped_by is not None or len(tried) >= _MOST_REMEDIES:
-                raise self._error(command, ended, failures)
-            tried.add(remedy.cause)
-            command = with_remedy(command, remedy)
-            self._remark(f"{remedy.what}: trying again {_REMEDY_WORDS[remedy.remedy or '']}")
-
-    def _execute(self, command: NcuCommand, progress: Progress, *, again: bool) -> Ended:
-        kept = self.request.folder / PROGRAM_LOG
-        for stale in (command.output, command.log, *(() if again else (kept,))):
-            stale.unlink(missing_ok=True)
-        if again:
-            self._rewind_stdin()
-        self.result.commands.append(command.shell())
-        with contextlib.ExitStack() as stack:
-            # What the program prints is shown once; of the runs after the first it is kept beside the reports.
-            out: IO[bytes] | int | None = _STDERR if self.request.program_to_stderr else None
-            if again:
-                out = stack.enter_context(kept.open("ab"))
-            stack.enter_context(self._monitor.watching())
-            ended = run(
-                command.argv(),
-                environ=self._environ,
-                stdout=out,
-                timeout_s=self.request.timeout_s,
-                quiet=again,
-                tick=progress.tick,
-            )
-        progress.finish()
-        return ended
-
-    def _rewind_stdin(self) -> None:
-        """Let the program read a file on standard input again from where it was; a pipe can be read only once."""
-        if self._stdin is not None:
-            with contextlib.suppress(OSError):
-                os.lseek(0, self._stdin, os.SEEK_SET)
-        elif _stdin_is_pipe():
-            self._remark("standard input is a pipe: only the first run of the program could read it")
-
-    def _outcome(self, report: Report, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> Report:
+    def _outcome(self, done: NcuRun) -> tuple[Report, ...]:
         """Return what was recorded, with what went wrong meanwhile."""
-        self.result.stopped_by = ended.stopped_by
-        if ended.stopped_by is not None:
-            self._remark(_STOPPED[ended.stopped_by])
-        told = tuple(failure.what for failure in failures if failure.cause != "no-kernels")
+        by = done.ended.stopped_by
+        if by is not None:
+            self._remark(STOPPED[by])
+        told = tuple(failure.what for failure in done.failures if failure.cause != "no-kernels")
         for text in told:
             self._remark(text)
-        codes = [failure.code for failure in failures if failure.code is not None]
+        codes = [failure.code for failure in done.failures if failure.code is not None]
         self.result.program_code = codes[0] if codes else self.result.program_code
-        samples = self._monitor.summary()
-        if was_throttled(samples):
-            self._remark("the GPU was throttled: times are those of lowered clocks")
-            told = (*told, self.result.remarks[-1])
-        return replace(report, command=command.shell(), warnings=(*report.warnings, *told), samples=samples)
+        samples = self.execution.samples()
+        told = (*told, *self._told_of(samples))
+        shell = self.execution.commands[-1]
+        return tuple(
+            replace(one, command=shell, warnings=(*one.warnings, *told), samples=samples)
+            for one in done.reports.values()
+        )
 
-    def _recorded(self, output: Path) -> Report | None:
-        """Return the report if ncu wrote one that can be read and holds a launch; else remove what is left of it."""
-        if not output.exists():
-            return None
-        try:
-            report = self._read(output)
-        except DamagedInput:
-            output.unlink()
-            return None
-        return report if any(True for _ in report) else None
-
-    def _error(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> GpuprofError:
-        self.result.stopped_by = ended.stopped_by
-        log = str(command.log) if _text(command.log) else None
-        if ended.stopped_by is not None:
-            kind = Interrupted if ended.stopped_by == "interrupt" else ProgramFailed
-            return kind(_STOPPED[ended.stopped_by], "nothing was recorded of this run")
-        told = failures or self._refusal(command)
-        first = told[0] if told else unknown_failure(_text(command.log) + ended.tail, ended.code)
-        return first.error(log)
-
-    def _refusal(self, command: NcuCommand) -> tuple[Failure, ...]:
-        """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
-        asked = replace(command, program=("true",), output=command.output.with_suffix(".tmp.ncu-rep"))
-        try:
-            done = subprocess.run(
-                asked.argv(), env=self._environ, capture_output=True, timeout=_PATIENCE_S, check=False,
-                stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired):
+    def _told_of(self, samples: tuple[GpuSamples, ...]) -> tuple[str, ...]:
+        """Say so if the clocks of a GPU were lowered meanwhile."""
+        if not was_throttled(samples):
             return ()
-        finally:
-            asked.output.unlink(missing_ok=True)
-        found = failures_in((done.stdout + done.stderr).decode(errors="replace"))
-        return tuple(failure for failure in found if failure.cause == "options")
+        self._remark("the GPU was throttled: times are those of lowered clocks")
+        return (self.result.remarks[-1],)
 
     def _remark(self, text: str) -> None:
         self.result.remarks.append(text)
         self._tell(text)
 
 
-_REMEDY_WORDS = {
-    "application-replay": "with application replay, which runs the program once a pass",
-    "without-metrics": "without them; they are marked as missing",
-    "whole-graphs": "with whole graphs as one launch",
-}
-_STOPPED = {
-    "timeout": "the time allowed by --timeout was up: the program was ended",
-    "interrupt": "interrupted: the program was ended",
-}
+_TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", NCU: "ncu"}
 
 
-def with_remedy(command: NcuCommand, failure: Failure) -> NcuCommand:
-    """Return the command with what a failure allows to be changed."""
-    if failure.remedy == "application-replay":
-        return replace(command, replay_mode="application")
-    if failure.remedy == "whole-graphs":
-        return replace(command, graphs="graph", replay_mode="kernel", source=False)
-    refused = set(failure.metrics)
-    return replace(command, metrics=tuple(name for name in command.metrics if name not in refused))
+def _as_survey(recorded: list[Report | Trace]) -> Survey:
+    traces = tuple(one for one in recorded if isinstance(one, Trace))
+    return Survey(traces or tuple(one for one in recorded if isinstance(one, Report)))
 
 
-def _remedy(failures: tuple[Failure, ...], tried: set[str]) -> Failure | None:
-    return next((one for one in failures if one.remedy is not None and one.cause not in tried), None)
-
-
-def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program under ncu: without another tool's injection, which ncu refuses."""
-    return {name: value for name, value in environ.items() if name not in _INJECTIONS}
-
-
-_INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _stdin_offset() -> int | None:
-    """Return where standard input stands; None where it cannot be read twice."""
-    try:
-        return os.lseek(0, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(0).st_mode) else None
-    except OSError:
-        return None
-
-
-def _stdin_is_pipe() -> bool:
-    try:
-        return stat.S_ISFIFO(os.fstat(0).st_mode)
-    except OSError:
-        return False
+def _code_text(code: int) -> str:
+    """Write how a program ended: "code 3", "signal 9"."""
+    return f"code {code}" if code > 0 else f"signal {-code}"

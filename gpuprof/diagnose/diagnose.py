@@ -23,7 +23,7 @@ def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, and one ranking over all."""
     session, pauses = analysis.session, pauses_of(analysis.session)
     kernels = tuple(
-        _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), session.timeline is not None))
+        _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), session.only_times))
         for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True)
     )
     return replace(session, kernels=kernels, ranking=ranking(kernels))

@@ -61,6 +61,7 @@ def analyse(
         durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
         entry = group[middle(durations)]
         found = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
+        found = found._replace(profile=replace(found.profile, rank=reports[entry.source].rank))
         launches.append(_for_group(found, durations) if len(group) > 1 else found)
         recorded.append(Recorded(entry.launch, entry.hardware, found.at_clock))
         ids.append(entry.number)

@@ -276,6 +276,7 @@ class Report:
     names: frozenset[str] | None = None
     warnings: tuple[str, ...] = ()
     samples: tuple[GpuSamples, ...] = ()
+    rank: int | None = None
 
     def __iter__(self) -> Iterator[Launch]:
         return iter(self.launches)

@@ -18,6 +18,9 @@ SEVERITIES = ("high", "medium", "low", "info")
 CONFIDENCES = ("measured", "inferred", "guess")
 
 
+SURVEY_MARK = " survey"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A file that the session was made from."""
@@ -34,6 +37,11 @@ class Source:
     created_s: int | None = None
     warnings: tuple[str, ...] = ()
     samples: tuple[GpuSamples, ...] = ()
+
+    @property
+    def is_survey(self) -> bool:
+        """Tell whether it only timed the kernels that another source counts: its kind ends with that word."""
+        return self.kind.endswith(SURVEY_MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,9 +399,92 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class PathFlop:
+    """FLOP that the shapes of operators' inputs ask for, by the path of their data type; FP32 can also run as TF32.
+
+    `calls` are those of the operators. `path` is "other" for a data type that none is named for, such as complex ones.
+    """
+
+    path: str
+    flop: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """Calls of an operator whose FLOP are not known, or launches of kernels that multiply matrices outside of those
+    that are counted. `time_s` is that of their kernels."""
+
+    name: str
+    count: int
+    time_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """Model FLOP utilisation: FLOP of a path over time as a fraction of a ceiling of all GPUs that take part."""
+
+    path: str
+    fraction: float
+    ceiling_id: str
+    ceiling_path: str
+    ceiling_flop_per_s: float
+    clock_hz: float | None
+    origin: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepFlop:
+    """The step of median time of the `count` that a loop has: its time, its FLOP and what of the ceilings that is.
+
+    `time_s` is the step's time, or that of the GPU for what it launched where that is longer. `min_flop` and `max_flop`
+    are those of a step. The fractions of several paths add up, one ceiling of each.
+    """
+
+    count: int
+    time_s: float
+    flop: tuple[PathFlop, ...]
+    flop_per_s: float
+    min_flop: float
+    max_flop: float
+    gpus: int
+    utilisation: tuple[Utilisation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFlop:
+    """What the operators of a source ask of its GPUs. `total` is that of the whole trace, None where it is not known.
+
+    Where operators are uncounted, all FLOP are at least what is said; `uncounted_share` is that of the kernels' time.
+    """
+
+    source: int
+    total: tuple[PathFlop, ...] | None
+    step: StepFlop | None
+    uncounted: tuple[Uncounted, ...]
+    uncounted_share: float | None
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFlop:
+    """FLOP of a path that counters saw in all launches of the kernels they were collected for.
+
+    `time_share` is the share of the time of all kernels that those take.
+    """
+
+    path: str
+    flop: float
+    time_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """What traces tell beyond the time of each kernel. `waits` come longest first. `rank` is that of the only source,
-    `source_ranks` are those of all of them.
+    `source_ranks` are those of all of them. `model_flop` has those sources whose operators multiply matrices;
+    `measured_flop` is there where counters were collected too.
     """
 
     devices: tuple[DeviceTimeline, ...]
@@ -403,6 +494,8 @@ class Timeline:
     ranks: int | None
     peak_memory_bytes: int | None
     source_ranks: tuple[int | None, ...]
+    model_flop: tuple[ModelFlop, ...] = ()
+    measured_flop: tuple[MeasuredFlop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +511,11 @@ class Session:
     timeline: Timeline | None = None
     ranking: tuple[Ranked, ...] = ()
     run: Run | None = None
+
+    @property
+    def only_times(self) -> bool:
+        """Tell whether it is of a timeline alone, without counters of any kernel."""
+        return self.timeline is not None and not any(source.is_survey for source in self.sources)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row a kernel, the columns of `gpuprof.model.table.rows`."""

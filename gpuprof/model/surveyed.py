@@ -2,54 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
+from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.model_flop import measured_flop
 from gpuprof.model.report import GpuSamples, Missing
-from gpuprof.model.session import KernelProfile, Source
+from gpuprof.model.session import SURVEY_MARK, Device, KernelProfile, Source, Timeline
+from gpuprof.model.torch_ranges import launched_by
 
 SURVEY = "survey"
-_MARK = " survey"
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
 _OUTSIDE = "it was surveyed but not profiled"
 
 
-def joined(analysis: Analysis, survey: int) -> Analysis:
-    """Return the kernels of the survey, the source of that number, each with the counters of its profile.
+def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
+    """Return the kernels of a survey, each with the counters of its profile.
 
-    Durations, launches and shares are those of the survey, which the profiler disturbed little. A kernel that was not
-    profiled keeps its time. A profiled launch that the survey does not have is left out: it is no part of that run.
+    Durations, launches, shares and the timeline are those of the survey, which the profiler disturbed little. A kernel
+    that was not profiled keeps its time. A profiled launch that the survey does not have is left out: it is no part of
+    that run.
     """
-    pairs = list(zip(analysis.session.kernels, analysis.recorded, strict=True))
-    profiled = [pair for pair in pairs if pair[0].source != survey]
-    surveyed = [pair for pair in pairs if pair[0].source == survey]
-    devices = [{kernel.device for kernel, _ in some} for some in (surveyed, profiled)]
-    if all(len(used) == 1 for used in devices):
-        # Two tools describe one GPU in different words; the ceilings are those of the profile.
-        (device,) = devices[1]
-        surveyed = [(replace(kernel, device=device), own) for kernel, own in surveyed]
-    by_kind = {**_by(profiled, _shape), **_by(profiled, _shape_and_ranges)}
-    first = min((kernel.id for kernel, _ in surveyed), default=0)
-    throttled = was_throttled(analysis.session.sources[survey].samples)
-    total = sum(kernel.time_total_s or 0.0 for kernel, _ in surveyed)
+    before = len(profiled.session.sources)
+    devices, numbers = _devices_together(profiled.session.devices, surveyed.session.devices)
+    by_kind = _by_kind(profiled)
+    throttled = [was_throttled(source.samples) for source in surveyed.session.sources]
     kernels, recorded = [], []
-    for kernel, own in surveyed:
-        found = by_kind.get(_shape_and_ranges(kernel)) or by_kind.get(_shape(kernel))
-        share = kernel.time_total_s / total if kernel.time_total_s is not None and total else None
-        timed = replace(kernel, id=kernel.id - first, time_share=share, throttled=throttled)
+    for kernel, own in zip(surveyed.session.kernels, surveyed.recorded, strict=True):
+        timed = replace(
+            kernel,
+            source=kernel.source + before,
+            device=numbers[kernel.device],
+            throttled=throttled[kernel.source],
+        )
+        found = next((by_kind[kind] for kind in _kinds(timed, own) if kind in by_kind), None)
         kernels.append(_with_counters(timed, found[0]) if found is not None else _outside(timed))
         recorded.append(found[1] if found is not None else own)
-    sources = list(analysis.session.sources)
-    sources[survey] = replace(sources[survey], kind=sources[survey].kind + _MARK)
-    session = replace(analysis.session, sources=tuple(sources), kernels=tuple(kernels))
+    timeline = _moved(surveyed.session.timeline, before, numbers)
+    if timeline is not None:
+        timeline = replace(timeline, measured_flop=measured_flop(kernels))
+    session = replace(
+        profiled.session,
+        sources=(*profiled.session.sources, *map(_as_survey, surveyed.session.sources)),
+        devices=devices,
+        kernels=tuple(kernels),
+        timeline=timeline,
+    )
     return Analysis(session, tuple(recorded))
 
 
-def is_survey(source: Source) -> bool:
-    """Tell whether a source only timed the kernels of another one: its kind ends with that word."""
-    return source.kind.endswith(_MARK)
+def _devices_together(
+    profiled: Sequence[Device], surveyed: Sequence[Device]
+) -> tuple[tuple[Device, ...], dict[int, int]]:
+    """Return the GPUs of both, and the number of each one of the survey: two tools describe one in different words."""
+    devices, numbers = list(profiled), {}
+    for device in surveyed:
+        same = [one for one in profiled if _could_be(one, device)]
+        if len(same) != 1 and len(profiled) == len(surveyed) == 1:
+            same = list(profiled)
+        if len(same) != 1:
+            same = [replace(device, id=len(devices))]
+            devices += same
+        numbers[device.id] = same[0].id
+    return tuple(devices), numbers
+
+
+def _could_be(one: Device, other: Device) -> bool:
+    return one.spec == other.spec and one.compute_capability == other.compute_capability and one.name == other.name
+
+
+def _moved(timeline: Timeline | None, sources: int, numbers: Mapping[int, int]) -> Timeline | None:
+    """Return a timeline whose files come after so many others, with its GPUs numbered anew."""
+    if timeline is None:
+        return None
+    return replace(
+        timeline,
+        devices=tuple(
+            replace(one, source=one.source + sources, device=numbers[one.device]) for one in timeline.devices
+        ),
+        steps=tuple(replace(one, source=one.source + sources) for one in timeline.steps),
+        waits=tuple(replace(one, source=one.source + sources) for one in timeline.waits),
+        model_flop=tuple(replace(one, source=one.source + sources) for one in timeline.model_flop),
+        source_ranks=(*[None] * sources, *timeline.source_ranks),
+    )
+
+
+def _as_survey(source: Source) -> Source:
+    return replace(source, kind=source.kind + SURVEY_MARK)
 
 
 def was_throttled(samples: Sequence[GpuSamples]) -> bool | None:
@@ -60,23 +101,25 @@ def was_throttled(samples: Sequence[GpuSamples]) -> bool | None:
     return any(reason.share >= THROTTLED for reasons in known for reason in reasons)
 
 
-def _by(
-    pairs: Iterable[tuple[KernelProfile, Recorded]], kind: Callable[[KernelProfile], Hashable]
-) -> dict[Hashable, tuple[KernelProfile, Recorded]]:
-    return {kind(pair[0]): pair for pair in pairs}
+def _by_kind(profiled: Analysis) -> dict[Hashable, tuple[KernelProfile, Recorded]]:
+    """Find profiled kernels by what a survey may know of them, the last of a kind for all."""
+    pairs = zip(profiled.session.kernels, profiled.recorded, strict=True)
+    return {kind: pair for pair in pairs for kind in _kinds(*pair)}
 
 
-def _shape(kernel: KernelProfile) -> Hashable:
-    return kernel.device, kernel.demangled, kernel.grid, kernel.block
-
-
-def _shape_and_ranges(kernel: KernelProfile) -> Hashable:
-    return _shape(kernel), kernel.ranges
+def _kinds(kernel: KernelProfile, own: Recorded) -> Iterator[Hashable]:
+    """Yield what tells a kernel, from the closest to the least: by rank, by name and symbol, by launcher and shape."""
+    names = [kernel_key(kernel.demangled), *([own.launch.mangled] if own.launch.mangled is not None else [])]
+    places = (kernel.ranges, launched_by(kernel.ranges), None)
+    for rank in dict.fromkeys((kernel.rank, None)):
+        for name in names:
+            for place in places:
+                yield rank, kernel.device, name, kernel.grid, kernel.block, place
 
 
 def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelProfile:
     """Give a kernel of the survey what was counted of it; its times stay those of the survey."""
-    if profiled.ranges != surveyed.ranges:
+    if _place(profiled) != _place(surveyed):
         where = " / ".join(profiled.ranges) or "no range"
         other = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
         profiled = replace(profiled, missing=(*profiled.missing, other))
@@ -105,6 +148,11 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         time_share=surveyed.time_share,
         throttled=surveyed.throttled,
     )
+
+
+def _place(kernel: KernelProfile) -> Hashable:
+    """Return where a kernel was launched, in words that all tools share."""
+    return launched_by(kernel.ranges) or kernel.ranges
 
 
 def _outside(kernel: KernelProfile) -> KernelProfile:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
-from gpuprof.model.groups import percentile, spread
+from gpuprof.model.groups import percentile
+from gpuprof.model.intervals import Interval, common, length, merged
+from gpuprof.model.model_flop import model_flop, rated_ceilings
 from gpuprof.model.report import DictMetrics, Launch, Metric, Missing, Report
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Gaps, KernelProfile, StepTimes, Timeline, Wait
+from gpuprof.model.session import (
+    Ceiling,
+    Communication,
+    Copies,
+    DeviceTimeline,
+    Gaps,
+    KernelProfile,
+    ModelFlop,
+    Timeline,
+    Wait,
+)
+from gpuprof.model.steps import loop_of, step_times
 from gpuprof.model.trace import (
     COPY,
     KERNEL,
     MEMORY_SET,
-    PROFILER_STEP,
     SET,
     Activity,
     Collective,
-    Step,
     Trace,
     is_communication,
 )
@@ -29,8 +40,6 @@ SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
 _ROUNDING_S = 0.5e-9
 """Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
-
-Interval = tuple[float, float]
 
 
 class _Pause(NamedTuple):
@@ -51,17 +60,22 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
     kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
-    timeline = _timeline(traces, numbers, kernels)
+    gpus = {one.device: recorded.hardware.gpu for one, recorded in zip(kernels, analysis.recorded, strict=True)}
+    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
+    timeline = _timeline(traces, numbers, kernels, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
 
 
 def _timeline(
-    traces: Sequence[Trace], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
+    traces: Sequence[Trace],
+    numbers: dict[tuple[int, int], int],
+    kernels: Sequence[KernelProfile],
+    ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
     return Timeline(
         devices=tuple(_devices(traces, numbers)),
-        steps=tuple(_steps(traces)),
+        steps=tuple(step_times(traces)),
         waits=tuple(sorted(_waits(traces, numbers, kernels), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
         ranks=max((trace.ranks for trace in traces if trace.ranks is not None), default=None),
@@ -69,6 +83,7 @@ def _timeline(
             (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
         ),
         source_ranks=tuple(trace.rank for trace in traces),
+        model_flop=tuple(_model_flop(traces, numbers, ceilings)),
     )
 
 
@@ -86,6 +101,7 @@ def as_report(trace: Trace) -> Report:
         command=trace.command,
         driver=trace.driver,
         created_s=round(trace.created_s) if trace.created_s is not None else None,
+        rank=trace.rank,
         warnings=trace.warnings,
     )
 
@@ -145,8 +161,8 @@ def _device(source: int, ordinal: int, device: int, ones: Sequence[Activity]) ->
         ordinal=ordinal,
         device=device,
         span_s=busy[-1][1] - busy[0][0],
-        busy_s=_length(busy),
-        kernel_s=_length(merged(map(_interval, kernels))),
+        busy_s=length(busy),
+        kernel_s=length(merged(map(_interval, kernels))),
         gaps=_gaps(list(_pauses(ones))),
         copies=tuple(_copies(ones)),
         communication=_communication(kernels),
@@ -156,33 +172,6 @@ def _device(source: int, ordinal: int, device: int, ones: Sequence[Activity]) ->
 
 def _interval(one: Activity) -> Interval:
     return one.start_s, one.start_s + (one.duration_s or 0.0)
-
-
-def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union of intervals as intervals that do not touch, in order."""
-    union: list[Interval] = []
-    for start, end in sorted(intervals):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(union[-1][1], end))
-        else:
-            union.append((start, end))
-    return union
-
-
-def common(first: Sequence[Interval], second: Sequence[Interval]) -> float:
-    """Return the length of what two unions of intervals have in common."""
-    total, i, j = 0.0, 0, 0
-    while i < len(first) and j < len(second):
-        total += max(0.0, min(first[i][1], second[j][1]) - max(first[i][0], second[j][0]))
-        if first[i][1] < second[j][1]:
-            i += 1
-        else:
-            j += 1
-    return total
-
-
-def _length(union: Iterable[Interval]) -> float:
-    return sum(end - start for start, end in union)
 
 
 def _pauses(ones: Sequence[Activity]) -> Iterator[_Pause]:
@@ -255,8 +244,8 @@ def _communication(kernels: Sequence[Activity]) -> Communication | None:
     others = merged(_interval(one) for one in kernels if not is_communication(one.name))
     return Communication(
         launches=len(talking),
-        time_s=_length(union),
-        exposed_s=_length(union) - common(union, others),
+        time_s=length(union),
+        exposed_s=length(union) - common(union, others),
         bus_bytes_per_s=_bus_rate(talking),
     )
 
@@ -287,33 +276,14 @@ def _bus_bytes(done: Collective) -> float | None:
     return float(done.bytes)
 
 
-def _steps(traces: Sequence[Trace]) -> Iterator[StepTimes]:
+def _model_flop(
+    traces: Sequence[Trace], numbers: Mapping[tuple[int, int], int], ceilings: Mapping[int, Sequence[Ceiling]]
+) -> Iterator[ModelFlop]:
     for source, trace in enumerate(traces):
-        named: dict[str, list[Step]] = {}
-        for step in trace.steps:
-            named.setdefault(step.name, []).append(step)
-        loop = _loop(named)
-        for name, steps in named.items():
-            times = spread([step.duration_s for step in steps])
-            if times is not None:
-                threads = len({step.thread for step in steps})
-                yield StepTimes(source, name, len(steps), threads, times, _rate(steps), loop=name == loop)
-
-
-def _loop(named: Mapping[str, Sequence[Step]]) -> str | None:
-    """Return the step that work is counted by: the profiler's own, else the one with the longest time in all."""
-    if PROFILER_STEP in named:
-        return PROFILER_STEP
-    return max(named, key=lambda name: sum(step.duration_s for step in named[name]), default=None)
-
-
-def _rate(steps: Iterable[Step]) -> float | None:
-    """Return the steps that a thread starts in a second: (n − 1) ÷ from its first start to its last, over threads."""
-    starts: dict[object, list[float]] = {}
-    for step in steps:
-        starts.setdefault(step.thread, []).append(step.start_s)
-    rates = [(len(at) - 1) / (max(at) - min(at)) for at in starts.values() if max(at) > min(at)]
-    return sum(rates) / len(rates) if rates else None
+        of_gpus = [ceilings.get(numbers[source, index], ()) for index in range(len(trace.devices))]
+        found = model_flop(source, trace, loop_of(trace), of_gpus)
+        if found is not None:
+            yield found
 
 
 def _waits(

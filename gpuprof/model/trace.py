@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from gpuprof.model.report import Dim3, RecordedDevice
 
-TRACE_KINDS = ("torch-trace", "nsys-sqlite")
+TORCH_TRACE = "torch-trace"
+TRACE_KINDS = (TORCH_TRACE, "nsys-sqlite")
 KERNEL, COPY, SET = "kernel", "copy", "set"
 """What a GPU does: runs a kernel, copies memory, sets memory."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
@@ -18,6 +19,8 @@ MEMORY_SET = "memory set"
 """What settings of memory are called beside the directions of copies."""
 PROFILER_STEP = "ProfilerStep"
 """What PyTorch's profiler calls the steps that a program tells it of."""
+OPTIMIZER_STEP = "optimizer step"
+"""What is called a step from the end of one call of an optimizer to the end of the next."""
 
 
 _COMMUNICATION = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem", re.IGNORECASE)
@@ -32,12 +35,31 @@ class Collective(NamedTuple):
     ranks: int | None
 
 
+Shape = tuple[int, ...]
+
+
+class Product(NamedTuple):
+    """A call of one of PyTorch's operators that multiply matrices, convolutions and attention included.
+
+    `start_s` as of an activity. `shapes` are those of its inputs in their order, None for an input that is no tensor,
+    and None in all where the trace has no shapes. `dtypes` and `settings` are the data types and the values of the
+    inputs as the trace writes them, "" where it has none; there are no `settings` before PyTorch 2.1.
+    """
+
+    name: str
+    start_s: float
+    shapes: tuple[Shape | None, ...] | None
+    dtypes: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
 class Activity(NamedTuple):
     """One thing that a GPU did. Times in seconds since the start of the trace; a time that was not recorded is None.
 
     `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
     first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded.
-    `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic.
+    `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when
+    the program launched it. `product` is the place in the trace's products of the one that launched it.
     """
 
     kind: str
@@ -56,10 +78,13 @@ class Activity(NamedTuple):
     mangled: str | None = None
     process: int | None = None
     collective: Collective | None = None
+    launched_s: float | None = None
+    product: int | None = None
 
 
 class Step(NamedTuple):
-    """A step of the program (a profiler's step), or an NVTX range that comes again. Times as of an activity."""
+    """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
+    comes again. Times as of an activity."""
 
     name: str
     start_s: float
@@ -69,7 +94,8 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One file as read. `activities` and `steps` come in the order of their start. `kind` is one of TRACE_KINDS."""
+    """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
+    that launched something on a GPU. `kind` is one of TRACE_KINDS."""
 
     file: str
     sha256: str
@@ -86,6 +112,7 @@ class Trace:
     created_s: float | None = None
     command: str | None = None
     warnings: tuple[str, ...] = ()
+    products: tuple[Product, ...] = ()
 
 
 def is_communication(name: str) -> bool:

@@ -35,7 +35,7 @@ def table_parts(
     if not kernels:
         return
     yield _kernel_table(session, kernels, console)
-    if session.timeline is None and any(map(_lacks_counters, kernels)):
+    if not session.only_times and any(map(_lacks_counters, kernels)):
         yield Text("n/c: not collected; the report lacks the counters", style="dim")
     if any(words.roof_text(kernel) == words.NO_ROOF for kernel in kernels):
         yield Text("no roof: work and traffic are known, the GPU's peak rates are not; see --spec", style="dim")
@@ -68,7 +68,7 @@ def _kernel_table(session: Session, kernels: list[KernelProfile], console: Conso
     many = any(kernel.launches > 1 for kernel in kernels)
     if many:
         table.add_column("launches" if wide else "n", justify="right", no_wrap=True)
-    timed = session.timeline is not None
+    timed = session.only_times
     for name in ("time", "share", *(_OF_TIMES if timed else _OF_COUNTERS)):
         table.add_column(name if wide else _NARROW_HEADS.get(name, name), justify="right", no_wrap=True)
     if wide and not timed:

@@ -171,7 +171,7 @@ def diagnosis_sentence(session: Session) -> str:
         return ""
     first = next(iter(fix_first(session, 1)), None)
     if first is None:
-        if session.timeline is not None:
+        if session.only_times:
             return "The GPU is hardly ever idle; why a kernel takes its time needs counters: gpuprof run -- PROGRAM."
         if not all(kernel.throughput for kernel in session.kernels):
             return "Too little was collected to say why: profile with ncu --set full."

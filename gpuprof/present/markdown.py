@@ -42,7 +42,7 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         yield f"- {escape(label)}: {escape(text)}"
     if session.timeline is not None:
         yield ""
-    timed = session.timeline is not None
+    timed = session.only_times
     yield f"| kernel | launches | time | share | {_TIMES if timed else _COUNTERS} | first finding |"
     yield f"|---|--:|--:|--:|{'--:|--:|--:' if timed else '--:|--:|--:|---'}|---|"
     shown = kernels[:top] if top else kernels

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuprof.collect.counter_sets import forecast_passes
 from gpuprof.present import words
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
 if TYPE_CHECKING:
     from gpuprof.collect.plan import Plan, Planned
+    from gpuprof.hardware.specs import ArchSpec
 
 _NAME_SHOWN = 60
 _KERNELS_SHOWN = 20
@@ -38,6 +40,15 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         names = ", ".join(_name(kernel) for kernel in plan.peers[:3])
         more = f" and {len(plan.peers) - 3} more" if len(plan.peers) > 3 else ""
         yield f"left out, because they wait for another rank (--peers takes them): {names}{more}"
+
+
+def forecast_line(plan: Plan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
+    """Write what profiling will cost: passes a launch, and at least how long; `survey_s` is the first run's time."""
+    low, high = forecast_passes(arch, counters)
+    replays = f"{low} to {high} passes a launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
+    source = "by what the passes of other reports held; ncu says how many it takes from the first launch on"
+    longer = f"; the program runs again, which took {format_si(survey_s, 's')}" if survey_s is not None else ""
+    return f"forecast: {replays}, {source}{longer}"
 
 
 def _kernel_line(kernel: Planned, plan: Plan) -> str:

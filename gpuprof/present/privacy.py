@@ -9,7 +9,18 @@ from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprof.model.session import Ceiling, CodeLine, Excerpt, KernelProfile, Location, Session, Source, StepTimes
+from gpuprof.model.session import (
+    Ceiling,
+    CodeLine,
+    Excerpt,
+    KernelProfile,
+    Location,
+    Session,
+    Source,
+    StepTimes,
+    Uncounted,
+    Utilisation,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -57,6 +68,8 @@ _OWNED: Mapping[type, frozenset[str]] = {
     CodeLine: frozenset({"text"}),
     Location: frozenset({"file"}),
     StepTimes: frozenset({"name"}),
+    Uncounted: frozenset({"name"}),
+    Utilisation: frozenset({"source"}),
 }
 """The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
 _SHORTEST_OWNER = 3

@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.surveyed import is_survey
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
@@ -19,16 +18,24 @@ _WORD = re.compile(r"[^-_. /\\]*[-_. /\\]+|[^-_. /\\]+")
 
 
 def in_source(session: Session, kernel: KernelProfile) -> str:
-    """Write behind a kernel's name which file it came from: " in Baseline"; empty for a session of one file."""
+    """Write behind a kernel's name where it came from: " in Baseline", " on rank 3"; empty for one file."""
     name = source_name(session, kernel)
-    return f" in {name}" if name else ""
+    if not name:
+        return ""
+    return f" {'on' if name == _rank_text(kernel) else 'in'} {name}"
 
 
 def source_name(session: Session, kernel: KernelProfile) -> str:
-    """Return the short name of the file that a kernel came from; empty for a session of one file."""
-    if sum(not is_survey(source) for source in session.sources) < 2:
+    """Return the rank that a kernel ran on, else the short name of its file; empty for a session of one file."""
+    if sum(not source.is_survey for source in session.sources) < 2:
         return ""
+    if kernel.rank is not None:
+        return _rank_text(kernel)
     return short_names(tuple(source.file for source in session.sources))[kernel.source]
+
+
+def _rank_text(kernel: KernelProfile) -> str:
+    return f"rank {kernel.rank}" if kernel.rank is not None else ""
 
 
 @lru_cache(maxsize=16)

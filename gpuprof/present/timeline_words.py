@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.model.session import Copies, DeviceTimeline, Session, StepTimes
 from gpuprof.present import words
+from gpuprof.present.flop_words import measured_text, model_facts
 from gpuprof.present.source_names import short_names
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
@@ -46,6 +47,12 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
             )
     for step in timeline.steps:
         yield "steps", f"{_of_source(session, step.source)}{_step_text(step, rates)}"
+    for asked in timeline.model_flop:
+        loop = next((step for step in timeline.steps if step.loop and step.source == asked.source), None)
+        of = _of_source(session, asked.source)
+        yield from ((name, f"{of}{text}") for name, text in model_facts(asked, loop))
+    if timeline.measured_flop:
+        yield "FLOP on GPU", measured_text(timeline.measured_flop)
     if timeline.rank is not None:
         yield "rank", f"{timeline.rank}{f' of {timeline.ranks}' if timeline.ranks is not None else ''}"
     if timeline.peak_memory_bytes is not None:

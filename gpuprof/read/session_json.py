@@ -102,6 +102,7 @@ def _check_references(session: Session, file: str) -> None:
 def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
     """Refuse a timeline of files that are not there."""
     named = {one.source for one in timeline.devices} | {one.source for one in timeline.steps}
+    named |= {one.source for one in timeline.model_flop}
     for source in named | {one.source for one in timeline.waits}:
         if not 0 <= source < sources:
             raise DamagedInput(f"{file} is damaged: its timeline names source {source}, which is not there")

@@ -19,6 +19,8 @@ _LATEST_US = 10**18
 """No time of a trace comes near it: it is 30 000 years, in microseconds."""
 _LARGEST_COUNT = 2**63
 _LARGEST_DIM = 2**31
+_MOST_DIMS = 64
+"""PyTorch's own limit to the dimensions of a tensor."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is whole only when the profiler has ended and export_chrome_trace has returned"
 
@@ -86,6 +88,13 @@ def dims(value: object) -> tuple[int, int, int] | None:
         return None
     x, y, z = (size if isinstance(size, int) and 1 <= size < _LARGEST_DIM else None for size in value)
     return None if x is None or y is None or z is None else (x, y, z)
+
+
+def shape(value: object) -> tuple[int, ...] | None:
+    """Return the sizes of a tensor, none for a scalar; None for what is no tensor."""
+    if not isinstance(value, list) or len(value) > _MOST_DIMS:
+        return None
+    return tuple(value) if all(count(size) is not None for size in value) else None
 
 
 def words(value: object) -> str | None:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from gpuprof.errors import InputError
 from gpuprof.model.report import RecordedDevice
-from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, Step, Trace
+from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, TORCH_TRACE, Activity, Collective, Product, Trace
 from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
 from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words
-from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes
+from gpuprof.read.torch_program import MODULE, products, steps, that_launched
+from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
 
-KIND = "torch-trace"
-_CALL, _OPERATOR, _ANNOTATION = "call", "operator", "annotation"
+_CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
 _ROLES = {
     **dict.fromkeys(("kernel", "Kernel"), KERNEL),
     **dict.fromkeys(("gpu_memcpy", "Memcpy"), COPY),
@@ -24,6 +24,7 @@ _ROLES = {
     **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), _CALL),
     **dict.fromkeys(("cpu_op", "Operator"), _OPERATOR),
     "user_annotation": _ANNOTATION,
+    "python_function": _PYTHON,
 }
 """What events are, by their category: today's names and those of 2021."""
 _FLOWS = ("ac2g", "async")
@@ -57,6 +58,7 @@ class _Events:
     operators: list[_Event] = field(default_factory=list)
     annotations: list[_Event] = field(default_factory=list)
     steps: list[_Event] = field(default_factory=list)
+    modules: list[_Event] = field(default_factory=list)
     flows: list[dict[str, Any]] = field(default_factory=list)
     origin: int | None = None
     untimed: int = 0
@@ -75,24 +77,38 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
     properties = _properties(trace.get("deviceProperties"))
     _refuse_others(events, [properties.get(number, {}) for number in used], name)
     origin = events.origin if events.origin is not None else 0
-    activities = sorted(_activities(events, used, origin), key=lambda one: one.start_s)
+    places = _places(events)
+    operators = open_at_places(events.operators, places)
+    calls = that_launched(products(events.operators), operators.values())
+    activities = sorted(_activities(events, used, origin, places, operators, calls), key=lambda one: one.start_s)
     distributed = trace.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     return Trace(
         file=name,
         sha256=sha256,
-        kind=KIND,
+        kind=TORCH_TRACE,
         tool="torch.profiler",
         tool_version=None,
         devices=tuple(_device(properties.get(number, {})) for number in used),
         activities=tuple(activities),
-        steps=tuple(_steps(events.steps, origin)),
+        steps=tuple(steps(events.steps, events.annotations, events.modules, origin)),
         rank=count(distributed.get("rank")),
         ranks=count(distributed.get("world_size")),
         peak_memory_bytes=events.peak_memory_bytes,
         created_s=since_epoch((count(trace.get("baseTimeNanoseconds")) or 0) + origin),
         warnings=left_out(events.untimed),
+        products=_products(calls, origin),
     )
+
+
+def recorded_products(recorded: Iterable[object]) -> tuple[Product, ...]:
+    """Return the calls that multiply matrices among the events of a trace, also those on the CPU."""
+    events = _sorted_out(recorded)
+    return _products(products(events.operators), events.origin or 0)
+
+
+def _products(calls: Iterable[_Event], origin: int) -> tuple[Product, ...]:
+    return tuple(product(one.name, (one.start - origin) / 1e9, one.args) for one in calls)
 
 
 def _sorted_out(recorded: Iterable[object]) -> _Events:
@@ -121,7 +137,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         return
     if events.origin is None or start < events.origin:
         events.origin = start
-    if role is None:
+    if role is None or (role == _PYTHON and not str(event.get("name")).startswith(MODULE)):
         return
     lasted = duration if duration is not None and duration > 0 else None
     name, args, process = words(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
@@ -134,6 +150,8 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(one)
+    elif role == _PYTHON:
+        events.modules.append(one)
     else:
         (events.operators if role == _OPERATOR else events.gpu).append(one)
 
@@ -201,11 +219,17 @@ def _device(properties: Mapping[str, Any]) -> RecordedDevice:
     )
 
 
-def _activities(events: _Events, used: list[int], origin: int) -> Iterator[Activity]:
-    """Yield what the GPUs did, each with what was open where it was launched."""
+def _activities(
+    events: _Events,
+    used: list[int],
+    origin: int,
+    places: Sequence[Place | None],
+    operators: Mapping[Place, Sequence[_Event]],
+    calls: Iterable[_Event],
+) -> Iterator[Activity]:
+    """Yield what the GPUs did, each with what was open where it was launched: operators, and one of the `calls`."""
     index = {number: position for position, number in enumerate(used)}
-    places = _places(events)
-    operators = open_at_places(events.operators, places)
+    numbers = {id(call): number for number, call in enumerate(calls)}
     annotations = open_at_places(events.annotations, places)
     for event, place in zip(events.gpu, places, strict=True):
         launchers = operators.get(place, ()) if place is not None else ()
@@ -226,6 +250,8 @@ def _activities(events: _Events, used: list[int], origin: int) -> Iterator[Activ
             operator=operator_with_shapes(launchers[-1].name, launchers[-1].args) if launchers else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
+            launched_s=(place.at - origin) / 1e9 if place is not None else None,
+            product=next((numbers[id(one)] for one in launchers if id(one) in numbers), None),
         )
 
 
@@ -286,9 +312,3 @@ class _OtherLinks:
         external = count(event.args.get("External id", event.args.get("external id")))
         # Some traces write the correlation there; it is no operator's id.
         return self._operators.get(external) if external is not None and external != correlation else None
-
-
-def _steps(recorded: Iterable[_Event], origin: int) -> Iterator[Step]:
-    for step in sorted(recorded, key=lambda one: one.start):
-        if step.duration is not None:
-            yield Step(PROFILER_STEP, (step.start - origin) / 1e9, step.duration / 1e9, step.thread)

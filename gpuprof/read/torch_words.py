@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuprof.model.torch_ranges import operator_text
-from gpuprof.model.trace import DIRECTIONS, Collective
-from gpuprof.read.torch_json import count
+from gpuprof.model.trace import DIRECTIONS, Collective, Product
+from gpuprof.read.torch_json import count, shape
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _PEER_TO_PEER, _HOST_TO_HOST = DIRECTIONS
@@ -34,8 +34,28 @@ COLLECTIVE_NAME = "Collective name"
 
 def operator_with_shapes(name: str, args: Mapping[str, Any]) -> str:
     """Return "aten::addmm [512, 1024]×[1024, 1024]": an operator with the shapes of its tensors, where recorded."""
+    return operator_text(name, list(_shapes(_inputs(args) or [])))
+
+
+def product(name: str, start_s: float, args: Mapping[str, Any]) -> Product:
+    """Return a call of an operator that multiplies matrices, with what the trace says of its inputs."""
+    dims = _inputs(args)
+    return Product(
+        name,
+        start_s,
+        shapes=tuple(map(shape, dims)) if dims is not None else None,
+        dtypes=_texts(args.get("Input type")),
+        settings=_texts(args.get("Concrete Inputs")),
+    )
+
+
+def _inputs(args: Mapping[str, Any]) -> list[Any] | None:
     recorded = args.get("Input Dims", args.get("Input dims"))
-    return operator_text(name, list(_shapes(recorded if isinstance(recorded, list) else [])))
+    return recorded if isinstance(recorded, list) else None
+
+
+def _texts(recorded: object) -> tuple[str, ...]:
+    return tuple(one if isinstance(one, str) else "" for one in recorded) if isinstance(recorded, list) else ()
 
 
 def _shapes(inputs: list[Any]) -> Iterator[str]:

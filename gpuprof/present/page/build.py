@@ -79,9 +79,7 @@ def build_page(whole: Session, choice: Choice) -> Page:
         header=tuple(header_facts(session)),
         priorities=priority_lines(session),
         # A timeline has no counters to place a kernel by.
-        charts=()
-        if session.timeline is not None
-        else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
+        charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
         rows=tuple(kernel_row(kernel, with_section, source_name(session, kernel)) for kernel in shown),
         rows_left_out=_left_out(kernels, in_table, "The table stops here"),

@@ -23,6 +23,8 @@ _TERMS = (
          "level times the FLOP per byte, up to the peak of the arithmetic units."),
     Term("roof", "The line that a kernel's point lies under. Rated is the datasheet's, at clock is what this GPU can "
          "do at the clock the kernel ran at, measured is what micro-kernels reached on it."),
+    Term("MFU", "Model FLOP utilisation: the FLOP that the shapes of PyTorch's operators ask for in a step, divided by "
+         "the time of the step, as a fraction of a peak.", r"MFU|model FLOP"),
     Term("ridge", "The FLOP per byte at which the roofline turns from its memory side to its compute side."),
     Term("intensity", "FLOP per byte moved at one memory level."),
     Term("speed of light", "The fraction of a unit's peak that Nsight Compute measured, over the whole time of the "

@@ -21,7 +21,7 @@ def header_facts(session: Session) -> Iterator[Fact]:
         yield Fact("GPU", printable(words.device_text(device)))
     for text in dict.fromkeys(words.source_text(source) for source in session.sources):
         yield Fact("Recorded with", printable(text))
-    if not session.kernels or session.timeline is not None:
+    if not session.kernels or session.only_times:
         return
     yield Fact("SM clock", _clock_text(session.kernels))
     collected, lacking = _collected(session.kernels)
@@ -51,7 +51,7 @@ def run_facts(session: Session) -> Iterator[Fact]:
     """Yield what holds for all files: GPUs, clocks, throttling, and the gpuprof that wrote the page."""
     for device in session.devices:
         yield Fact("GPU", printable(words.device_text(device)))
-    if session.kernels and session.timeline is None:
+    if session.kernels and not session.only_times:
         yield Fact("SM clock", _clock_text(session.kernels))
         yield Fact("Throttled", _throttling(session.kernels))
     yield Fact("gpuprof", printable(session.gpuprof_version))

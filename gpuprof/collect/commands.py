@@ -1,0 +1,88 @@
+"""The command lines of a request: its survey, by ncu or another tool, and its profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gpuprof.collect.command import Filters, NcuCommand
+from gpuprof.collect.counter_sets import SETS, SHARED, TIME, metrics_of
+from gpuprof.collect.failures import Failure
+from gpuprof.collect.plan import Plan
+from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, Request
+from gpuprof.collect.survey_tools import TORCH, SurveyCommand, find_nsys, nsys_command, torch_command
+from gpuprof.errors import EnvironmentProblem
+from gpuprof.hardware.specs import ArchSpec
+
+ANOTHER_TOOL = "--survey ncu times the kernels with ncu itself"
+
+
+def survey_command(wanted: Request, ncu: Path) -> NcuCommand:
+    """Return the first run under ncu: every launch with its time and nothing else, in one pass, caches left alone."""
+    return _command(
+        wanted,
+        ncu,
+        SURVEY_FILE,
+        SURVEY_LOG,
+        metrics=(TIME, *SHARED),
+        filters=Filters(ranges=wanted.ranges),
+        cache_control="none",
+    )
+
+
+def tool_command(wanted: Request, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
+    """Return the first run under another tool than ncu. Raises EnvironmentProblem if that is not here."""
+    if tool == TORCH:
+        return torch_command(wanted.program, wanted.folder, environ)
+    nsys = find_nsys(environ)
+    if nsys is None:
+        raise EnvironmentProblem("Nsight Systems' nsys was not found on this machine", ANOTHER_TOOL)
+    return nsys_command(nsys, wanted.program, wanted.folder, environ, annotate=wanted.annotate)
+
+
+def profile_command(wanted: Request, ncu: Path, arch: ArchSpec, plan: Plan | None) -> NcuCommand:
+    """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
+    if plan is not None:
+        filters = replace(plan.filters(), ranges=wanted.ranges)
+    else:
+        filters = Filters(wanted.kernel, None, wanted.launch_skip, wanted.launch_count, wanted.ranges)
+    chosen = SETS[wanted.counters]
+    return _command(
+        wanted,
+        ncu,
+        PROFILE_FILE,
+        PROFILE_LOG,
+        metrics=metrics_of(arch, wanted.counters),
+        filters=filters,
+        cache_control=wanted.cache_control,
+        replay_mode=wanted.replay_mode,
+        sections=chosen.sections,
+        stock_set=chosen.stock_set,
+        source=chosen.source,
+        kill=plan is None and wanted.launch_count is not None,
+    )
+
+
+def _command(wanted: Request, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
+    command = NcuCommand(
+        ncu=ncu,
+        program=wanted.program,
+        output=wanted.folder / output,
+        log=wanted.folder / log,
+        metrics=(),
+        clock_control=wanted.clock_control,
+        targets=wanted.targets,
+        graphs=wanted.graphs,
+    )
+    return replace(command, **options)  # type: ignore[arg-type]
+
+
+def with_remedy(command: NcuCommand, failure: Failure) -> NcuCommand:
+    """Return the command with what a failure allows to be changed."""
+    if failure.remedy == "application-replay":
+        return replace(command, replay_mode="application")
+    if failure.remedy == "whole-graphs":
+        return replace(command, graphs="graph", replay_mode="kernel", source=False)
+    refused = set(failure.metrics)
+    return replace(command, metrics=tuple(name for name in command.metrics if name not in refused))

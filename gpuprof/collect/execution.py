@@ -1,0 +1,165 @@
+"""Starts the runs of a program: alone or by ranks, its output shown once, its input read again, the GPUs watched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from gpuprof.collect.annotate import annotated
+from gpuprof.collect.command import NcuCommand, shell_line
+from gpuprof.collect.monitor import Monitor
+from gpuprof.collect.process import Ended, run
+from gpuprof.collect.progress import Progress
+from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
+from gpuprof.collect.request import PROGRAM_LOG, Request
+from gpuprof.collect.survey_tools import TORCH, SurveyCommand
+from gpuprof.model.report import GpuSamples
+
+_STDERR = 2
+_INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
+
+
+class _Started(NamedTuple):
+    """A command as it is executed: words, the same as a line, variables, and a script to be written before."""
+
+    words: list[str]
+    shell: str
+    variables: Mapping[str, str]
+    script: tuple[Path, str] | None
+
+
+class Execution:
+    """The runs of one request. `plain` is the environment without our annotation, `commands` what was executed.
+
+    `stopped_by` says who ended the last run, as Ended does.
+    """
+
+    def __init__(self, request: Request, environ: Mapping[str, str], remark: Callable[[str], None]) -> None:
+        self.plain = clean_environment(environ)
+        self.environ = annotated(self.plain) if request.annotate else self.plain
+        self.commands: list[str] = []
+        self.stopped_by: str | None = None
+        self._request, self._remark = request, remark
+        self._launcher = launcher_of(request.program)
+        self._monitor = Monitor()
+        self._stdin = _stdin_offset()
+
+    def by_ncu(self, command: NcuCommand, stage: str, planned: int | None) -> Ended:
+        """Run a command of ncu, with its progress."""
+        for stale in (*self.files(command.output).values(), *self.files(command.log).values()):
+            stale.unlink()
+        # A line that is rewritten would be in the way of what the program prints and asks in its first run.
+        progress = Progress(stage, self._first(command.log), planned, live=bool(self.commands))
+        ended = self._run(command, self.environ, progress.tick)
+        progress.finish()
+        return ended
+
+    def by_tool(self, command: SurveyCommand) -> Ended:
+        """Run a command of another tool."""
+        command.prepare()
+        return self._run(command, {**self.plain, **command.variables}, lambda: None)
+
+    def samples(self) -> tuple[GpuSamples, ...]:
+        """Return what the GPUs did during the last run."""
+        return self._monitor.summary()
+
+    def files(self, path: Path) -> dict[int | None, Path]:
+        """Return what is there of a file that a run writes, or of those that its ranks write instead, by rank."""
+        if self._launcher is not None:
+            return dict(rank_files(path).items())
+        return {None: path} if path.exists() else {}
+
+    def _first(self, path: Path) -> Path:
+        if self._launcher is None:
+            return path
+        return of_rank(path, "0" if self._request.ranks == ALL else self._request.ranks)
+
+    def _run(self, command: NcuCommand | SurveyCommand, environ: Mapping[str, str], tick: Callable[[], None]) -> Ended:
+        """Run a command. What the program prints is shown once; of the runs after the first it is kept in a log."""
+        kept, again = self._request.folder / PROGRAM_LOG, bool(self.commands)
+        if again:
+            self._rewind_stdin()
+        else:
+            kept.unlink(missing_ok=True)
+        started = self._started(command)
+        if started.script is not None:
+            place, text = started.script
+            place.write_text(text)
+            place.chmod(0o755)
+        self.commands.append(started.shell)
+        with contextlib.ExitStack() as stack:
+            out: IO[bytes] | int | None = _STDERR if self._request.program_to_stderr else None
+            if again:
+                out = stack.enter_context(kept.open("ab"))
+            stack.enter_context(self._monitor.watching())
+            ended = run(
+                started.words,
+                environ={**environ, **started.variables},
+                stdout=out,
+                timeout_s=self._request.timeout_s,
+                quiet=again,
+                tick=tick,
+            )
+        self.stopped_by = ended.stopped_by
+        return ended
+
+    def lines(self, command: NcuCommand | SurveyCommand) -> Iterator[str]:
+        """Yield a command as lines for a shell; those of ranks begin with writing the script that starts each."""
+        started = self._started(command)
+        if started.script is not None:
+            place, text = started.script
+            yield f"{shell_line(['printf', '%s', text])} >{shell_line([str(place)])}"
+            yield shell_line(["chmod", "+x", str(place)])
+        yield started.shell
+
+    def _started(self, command: NcuCommand | SurveyCommand) -> _Started:
+        """Return how a command is started; ranks start by a script of ours."""
+        if self._launcher is None or (isinstance(command, SurveyCommand) and command.tool != TORCH):
+            return _Started(command.argv(), command.shell(), {}, None)
+        place = (self._request.folder / SCRIPT).absolute()
+        words, variables = self._launcher.start(place)
+        settings = [f"{name}={value}" for name, value in variables.items()]
+        shell = shell_line([*(["env", *settings] if settings else []), *words])
+        return _Started(words, shell, variables, (place, self._rank_script(command)))
+
+    def _rank_script(self, command: NcuCommand | SurveyCommand) -> str:
+        """Return the script that runs a rank under ncu, or so that PyTorch records it."""
+        assert self._launcher is not None
+        python, ranks = self._launcher.python, self._request.ranks
+        if isinstance(command, SurveyCommand):
+            return script_text((), ranks, python, command.variables)
+        output, log = (of_rank(path.absolute(), RANK) for path in (command.output, command.log))
+        return script_text(replace(command, program=(), output=output, log=log).argv(), ranks, python, {})
+
+    def _rewind_stdin(self) -> None:
+        """Let the program read a file on standard input again from where it was; a pipe can be read only once."""
+        if self._stdin is not None:
+            with contextlib.suppress(OSError):
+                os.lseek(0, self._stdin, os.SEEK_SET)
+        elif _stdin_is_pipe():
+            self._remark("standard input is a pipe: only the first run of the program could read it")
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a program under ncu: without another tool's injection, which ncu refuses."""
+    return {name: value for name, value in environ.items() if name not in _INJECTIONS}
+
+
+def _stdin_offset() -> int | None:
+    """Return where standard input stands; None where it cannot be read twice."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(0).st_mode) else None
+    except OSError:
+        return None
+
+
+def _stdin_is_pipe() -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,118 @@
+"""A run under ncu to its report: what goes wrong is put right once where a remedy exists, else told as an error."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.collect.command import NcuCommand
+from gpuprof.collect.commands import with_remedy
+from gpuprof.collect.execution import Execution
+from gpuprof.collect.failures import Failure, failures_in, failures_of, unknown_failure
+from gpuprof.collect.process import Ended
+from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed
+from gpuprof.model.report import Report
+
+ReadReport = Callable[[Path], Report]
+STOPPED = {
+    "timeout": "the time allowed by --timeout was up: the program was ended",
+    "interrupt": "interrupted: the program was ended",
+}
+_MOST_REMEDIES = 3
+_PATIENCE_S = 30.0
+_REMEDY_WORDS = {
+    "application-replay": "with application replay, which runs the program once a pass",
+    "without-metrics": "without them; they are marked as missing",
+    "whole-graphs": "with whole graphs as one launch",
+}
+
+
+class NcuRun(NamedTuple):
+    """What a run under ncu has left: its reports by rank (None without ranks), how it ended, what failed meanwhile."""
+
+    reports: Mapping[int | None, Report]
+    ended: Ended
+    failures: tuple[Failure, ...]
+
+
+class NcuRuns:
+    """Runs commands of ncu with an execution; `read` reads what they write, `remark` tells the user of remedies."""
+
+    def __init__(self, execution: Execution, read: ReadReport, remark: Callable[[str], None]) -> None:
+        self._execution, self._read, self._remark = execution, read, remark
+
+    def run(self, stage: str, command: NcuCommand, planned: int | None) -> NcuRun:
+        """Run a command, with the remedies that its failures allow, each once. Raises what remains of the failures."""
+        tried: set[str] = set()
+        while True:
+            ended = self._execution.by_ncu(command, stage, planned)
+            failures = failures_of(self._log_text(command), ended.tail)
+            reports = self._recorded(command.output)
+            if reports:
+                return NcuRun(reports, ended, failures)
+            remedy = _remedy(failures, tried)
+            if remedy is None or ended.stopped_by is not None or len(tried) >= _MOST_REMEDIES:
+                raise self._error(command, ended, failures)
+            tried.add(remedy.cause)
+            command = with_remedy(command, remedy)
+            self._remark(f"{remedy.what}: trying again {_REMEDY_WORDS[remedy.remedy or '']}")
+
+    def _log_text(self, command: NcuCommand) -> str:
+        return "\n".join(map(_text, self._execution.files(command.log).values()))
+
+    def _recorded(self, output: Path) -> dict[int | None, Report]:
+        """Return the reports that ncu wrote, by rank, if they can be read and hold a launch; remove what cannot be."""
+        found = {}
+        for rank, file in self._execution.files(output).items():
+            try:
+                report = self._read(file)
+            except DamagedInput:
+                file.unlink()
+                continue
+            if any(True for _ in report):
+                found[rank] = replace(report, rank=rank)
+        return found
+
+    def _error(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> GpuprofError:
+        if ended.stopped_by is not None:
+            return stopped_error(ended.stopped_by)
+        text = self._log_text(command)
+        log = str(next(iter(self._execution.files(command.log).values()))) if text else None
+        told = failures or self._refusal(command)
+        first = told[0] if told else unknown_failure(text + ended.tail, ended.code)
+        return first.error(log)
+
+    def _refusal(self, command: NcuCommand) -> tuple[Failure, ...]:
+        """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
+        asked = replace(command, program=("true",), output=command.output.with_suffix(".tmp.ncu-rep"))
+        try:
+            done = subprocess.run(
+                asked.argv(), env=self._execution.environ, capture_output=True, timeout=_PATIENCE_S, check=False,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return ()
+        finally:
+            asked.output.unlink(missing_ok=True)
+        found = failures_in((done.stdout + done.stderr).decode(errors="replace"))
+        return tuple(failure for failure in found if failure.cause == "options")
+
+
+def stopped_error(by: str) -> GpuprofError:
+    """Return the error of a run that was ended before anything was recorded."""
+    kind = Interrupted if by == "interrupt" else ProgramFailed
+    return kind(STOPPED[by], "nothing was recorded of this run")
+
+
+def _remedy(failures: tuple[Failure, ...], tried: set[str]) -> Failure | None:
+    return next((one for one in failures if one.remedy is not None and one.cause not in tried), None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

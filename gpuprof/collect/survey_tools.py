@@ -1,0 +1,118 @@
+"""Tools that time every kernel of a program and disturb it less than ncu: PyTorch's own profiler, Nsight Systems."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuprof.collect.annotate import annotation, survey_variables
+from gpuprof.collect.command import shell_line
+from gpuprof.collect.machine import Machine
+from gpuprof.collect.python_programs import has_torch, python_of
+
+AUTO, TORCH, NSYS, NCU = "auto", "torch", "nsys", "ncu"
+TOOLS = (AUTO, TORCH, NSYS, NCU)
+SURVEY_TRACE, SURVEY_EXPORT, SURVEY_NSYS = "survey.pt.trace.json.gz", "survey.sqlite", "survey.nsys-rep"
+_FOLDER = ".survey"
+_TRACES, _NOTES = "torch-*.pt.trace.json.gz", "torch-*.note"
+_NSYS_FOLDERS = (
+    ("usr/local", "cuda*/bin/nsys"),
+    ("opt/nvidia/nsight-systems", "*/bin/nsys"),
+    ("opt/nvidia", "nsight-systems*/bin/nsys"),
+    ("usr/lib/nsight-systems", "bin/nsys"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyCommand:
+    """A run of the program under another tool than ncu. `variables` are set on top of its environment."""
+
+    tool: str
+    words: tuple[str, ...]
+    folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def argv(self) -> list[str]:
+        """Return the words to execute."""
+        return list(self.words)
+
+    def shell(self) -> str:
+        """Return the command as one line that a POSIX shell runs as it is."""
+        return shell_line(["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.words])
+
+    def prepare(self) -> None:
+        """Make the folder into which PyTorch's processes write."""
+        shutil.rmtree(self.folder / _FOLDER, ignore_errors=True)
+        if self.tool == TORCH:
+            (self.folder / _FOLDER).mkdir()
+
+    def collect(self) -> tuple[str, ...]:
+        """Put what PyTorch's processes have written beside the other reports, and return what they noted."""
+        place = self.folder / _FOLDER
+        if not place.is_dir():
+            return ()
+        traces = sorted(place.glob(_TRACES))
+        notes = tuple(dict.fromkeys(note.read_text(errors="replace").strip() for note in sorted(place.glob(_NOTES))))
+        for number, trace in enumerate(traces, 1):
+            trace.replace(self.folder / (SURVEY_TRACE if len(traces) == 1 else f"survey.{number}.pt.trace.json.gz"))
+        shutil.rmtree(place, ignore_errors=True)
+        return notes
+
+
+def results(folder: Path) -> list[Path]:
+    """Return the timelines that a survey has left in a folder, to be read."""
+    exports = [folder / SURVEY_EXPORT] if (folder / SURVEY_EXPORT).exists() else []
+    return [*sorted(folder.glob("survey*.pt.trace.json.gz")), *exports]
+
+
+def torch_command(program: Sequence[str], folder: Path, environ: Mapping[str, str]) -> SurveyCommand:
+    """Return the plain run of a Python program in which PyTorch records itself."""
+    return SurveyCommand(TORCH, tuple(program), folder, survey_variables(environ, (folder / _FOLDER).absolute()))
+
+
+def nsys_command(
+    nsys: str, program: Sequence[str], folder: Path, environ: Mapping[str, str], *, annotate: bool
+) -> SurveyCommand:
+    """Return the run under Nsight Systems: CUDA and NVTX alone, exported to SQLite, graphs by their kernels."""
+    options = (
+        "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--cuda-graph-trace=node", "--export=sqlite",
+        "--stats=false", "--force-overwrite=true", f"--output={folder / 'survey'}",
+    )  # fmt: skip
+    variables = annotation(environ) if annotate else {}
+    return SurveyCommand(NSYS, (nsys, "profile", *options, *program), folder, variables)
+
+
+def tools_for(program: Sequence[str], environ: Mapping[str, str], machine: Machine | None = None) -> tuple[str, ...]:
+    """Return the tools to try on a program, the least disturbing first; without a driver ncu alone, which says so."""
+    machine = machine or Machine()
+    if machine.driver_version() is None:
+        return (NCU,)
+    python = python_of(program, environ.get("PATH"))
+    by_torch = (TORCH,) if python is not None and has_torch(python, environ) else ()
+    by_nsys = (NSYS,) if find_nsys(environ, machine) is not None else ()
+    return (*by_torch, *by_nsys, NCU)
+
+
+def find_nsys(environ: Mapping[str, str], machine: Machine | None = None) -> str | None:
+    """Return Nsight Systems' nsys: on PATH, else the newest in the folders of installers."""
+    on_path = shutil.which("nsys", path=environ.get("PATH", ""))
+    if on_path is not None:
+        return on_path
+    machine = machine or Machine()
+    found = [path for folder, pattern in _NSYS_FOLDERS for path in machine.path(folder).glob(pattern)]
+    usable = [path for path in found if os.access(path, os.X_OK)]
+    return str(max(usable, key=_newest)) if usable else None
+
+
+def _newest(path: Path) -> tuple[int, ...]:
+    """Return the numbers in a path, by which versions are compared: nsight-systems/2024.5.1/bin/nsys."""
+    numbers: list[int] = []
+    for part in path.parts:
+        for word in part.replace("-", ".").split("."):
+            with contextlib.suppress(ValueError):
+                numbers.append(int(word))
+    return tuple(numbers)

@@ -1,0 +1,35 @@
+"""Intervals of time and what they have in common: how long something went on, however often it overlapped itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Interval = tuple[float, float]
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the union of intervals as intervals that do not touch, in order."""
+    union: list[Interval] = []
+    for start, end in sorted(intervals):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((start, end))
+    return union
+
+
+def common(first: Sequence[Interval], second: Sequence[Interval]) -> float:
+    """Return the length of what two unions of intervals have in common."""
+    total, i, j = 0.0, 0, 0
+    while i < len(first) and j < len(second):
+        total += max(0.0, min(first[i][1], second[j][1]) - max(first[i][0], second[j][0]))
+        if first[i][1] < second[j][1]:
+            i += 1
+        else:
+            j += 1
+    return total
+
+
+def length(union: Iterable[Interval]) -> float:
+    """Return the length of a union of intervals."""
+    return sum(end - start for start, end in union)

@@ -1,0 +1,235 @@
+"""Model FLOP of a trace, in all and in a step, and model FLOP utilisation (MFU): what of the GPUs' ceilings that is.
+
+Also the FLOP that counters saw, to stand beside them. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from gpuprof.hardware.specs import PATHS, GpuSpec
+from gpuprof.model.ceilings import rated_compute
+from gpuprof.model.groups import middle
+from gpuprof.model.intervals import length, merged
+from gpuprof.model.labels import short_name
+from gpuprof.model.report import Missing
+from gpuprof.model.session import (
+    Ceiling,
+    KernelProfile,
+    MeasuredFlop,
+    ModelFlop,
+    PathFlop,
+    StepFlop,
+    Uncounted,
+    Utilisation,
+)
+from gpuprof.model.torch_flop import ProductFlop, product_flop
+from gpuprof.model.trace import KERNEL, TORCH_TRACE, Activity, Step, Trace
+
+MOST_UNCOUNTED = 0.1
+"""The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
+CEILINGS = {"fp32": ("fp32", "tensor.tf32"), "fp64": ("fp64", "tensor.fp64")}
+"""The ceilings of those data types that can run on more than one path; the others have that of their own path."""
+_MULTIPLIES = re.compile(
+    r"gemm(?!v)|xmma|cutlass|nvjet|scudnn|winograd|convolve|conv[123]d|conv_depthwise|[dw]grad_(?:alg|engine)|"
+    r"flash_?(?:fwd|bwd|attn|attention)|fmha|attention_kernel|attn_(?:fwd|bwd)|triton_(?:tem|mm)",
+    re.IGNORECASE,
+)
+"""Kernels that multiply matrices, by the words of cuBLAS, cuDNN, CUTLASS, Triton and libraries of attention."""
+_OUTSIDE = "PyTorch counts no FLOP of what launched the kernels"
+_COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
+_MARK_STEPS = "call step() of the profiler once in each pass of the loop"
+
+Counted = Sequence[ProductFlop | Missing]
+
+
+def model_flop(
+    source: int, trace: Trace, loop: Sequence[Step], ceilings: Sequence[Sequence[Ceiling]]
+) -> ModelFlop | None:
+    """Return the model FLOP of a PyTorch trace and of a step of its loop; None where nothing multiplies matrices.
+
+    `ceilings` are those of the trace's devices, in their order.
+    """
+    if trace.kind != TORCH_TRACE:
+        return None
+    counted = [product_flop(product) for product in trace.products]
+    uncounted = _uncounted(trace, counted)
+    if not counted and not uncounted:
+        return None
+    known = [one for one in counted if isinstance(one, ProductFlop)]
+    share = _share(uncounted, trace)
+    steps = _with_flop(loop, trace, counted)
+    gap = _gap(counted, loop, steps)
+    step = _step_flop(steps, trace, ceilings) if gap is None else None
+    if step is not None and share is not None and share >= MOST_UNCOUNTED:
+        step = replace(step, utilisation=())
+        gap = Missing("MFU", "too much of the kernels' time is of what is not counted", _COUNT_ON_GPU)
+    elif step is not None and not step.utilisation:
+        gap = Missing("MFU", "no spec rates the GPU for these data types", "give one with --spec FILE")
+    return ModelFlop(source, by_path(known) if known else None, step, uncounted, share, (gap,) if gap else ())
+
+
+def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:
+    """Return the sums of the paths, the largest first."""
+    of_path: defaultdict[str, list[float]] = defaultdict(list)
+    for one in flop:
+        of_path[one.path].append(one.flop)
+    sums = [PathFlop(path, sum(ones), len(ones)) for path, ones in of_path.items()]
+    return tuple(sorted(sums, key=lambda one: -one.flop))
+
+
+def rated_ceilings(device: int, gpu: GpuSpec | None) -> tuple[Ceiling, ...]:
+    """Return what the datasheet of a GPU promises of each path of work."""
+    limits = [(path, rated_compute(path, None, gpu)) for path in PATHS]
+    return tuple(
+        Ceiling(device, f"rated/{path}", "compute", path, None, limit.value, limit.clock_hz, "rated", limit.source)
+        for path, limit in limits
+        if limit is not None
+    )
+
+
+def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceiling]) -> tuple[Utilisation, ...]:
+    """Return FLOP ÷ time ÷ ceiling for each path and each ceiling that its data type fits."""
+    return tuple(
+        Utilisation(
+            path=one.path,
+            fraction=one.flop / time_s / ceiling.value,
+            ceiling_id=ceiling.id,
+            ceiling_path=target,
+            ceiling_flop_per_s=ceiling.value,
+            clock_hz=ceiling.clock_hz,
+            origin=ceiling.origin,
+            source=ceiling.source,
+        )
+        for one in flop
+        for target in CEILINGS.get(one.path, (one.path,))
+        for ceiling in ceilings
+        if ceiling.path == target
+    )
+
+
+def measured_flop(kernels: Sequence[KernelProfile]) -> tuple[MeasuredFlop, ...]:
+    """Return the floating-point operations that counters saw in all launches of these kernels, by path.
+
+    Each is the sum of a launch's work × launches over the kernels that it was counted for, whose share of the time of
+    all kernels stands beside it; the others may have done more.
+    """
+    total_s = sum(kernel.time_total_s or 0.0 for kernel in kernels)
+    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for kernel in kernels:
+        for work in kernel.work:
+            if work.flop is not None and "int" not in work.path:
+                found[work.path].append((work.flop * kernel.launches, kernel.time_total_s or 0.0))
+    return tuple(
+        MeasuredFlop(path, sum(flop for flop, _ in ones), sum(time for _, time in ones) / total_s if total_s else None)
+        for path in PATHS
+        if (ones := found.get(path))
+    )
+
+
+def _uncounted(trace: Trace, counted: Counted) -> tuple[Uncounted, ...]:
+    """Return what is not counted, by name and reason, those that take most time first."""
+    names = Counter((one.what, one.why) for one in counted if isinstance(one, Missing))
+    times: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for activity in trace.activities:
+        gap = counted[activity.product] if activity.product is not None else None
+        if isinstance(gap, Missing):
+            times[gap.what, gap.why].append(activity.duration_s or 0.0)
+        elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
+            names[_launcher(activity), _OUTSIDE] += 1
+            times[_launcher(activity), _OUTSIDE].append(activity.duration_s or 0.0)
+    found = [Uncounted(name, number, sum(times[name, why]), why) for (name, why), number in names.items()]
+    return tuple(sorted(found, key=lambda one: -one.time_s))
+
+
+@lru_cache(maxsize=4096)
+def _multiplies(kernel: str) -> bool:
+    return _MULTIPLIES.search(kernel) is not None
+
+
+def _launcher(kernel: Activity) -> str:
+    """Return the operator that launched a kernel, without shapes, or else the kernel's own name."""
+    return (kernel.operator or "").partition(" ")[0] or short_name(kernel.name)
+
+
+def _share(uncounted: Iterable[Uncounted], trace: Trace) -> float | None:
+    total_s = sum(one.duration_s or 0.0 for one in trace.activities if one.kind == KERNEL)
+    return sum(one.time_s for one in uncounted) / total_s if total_s else None
+
+
+def _with_flop(loop: Sequence[Step], trace: Trace, counted: Counted) -> list[tuple[Step, list[ProductFlop]]]:
+    """Return those steps of a loop in which counted operators began, with what they ask for."""
+    ordered = sorted(loop, key=lambda step: step.start_s)
+    flop: list[list[ProductFlop]] = [[] for _ in ordered]
+    for product, one in zip(trace.products, counted, strict=True):
+        at = _step_at(ordered, product.start_s)
+        if at is not None and isinstance(one, ProductFlop):
+            flop[at].append(one)
+    return [(step, ones) for step, ones in zip(ordered, flop, strict=True) if ones]
+
+
+def _step_at(ordered: Sequence[Step], moment_s: float) -> int | None:
+    """Return the place of the step that a moment is in; a step ends before the moment at which the next one begins."""
+    at = bisect_right(ordered, moment_s, key=lambda step: step.start_s) - 1
+    return at if at >= 0 and moment_s < ordered[at].start_s + ordered[at].duration_s else None
+
+
+def _gap(counted: Counted, loop: Sequence[Step], steps: Sequence[object]) -> Missing | None:
+    """Return why the FLOP of a step are not known, if they are not."""
+    reasons = Counter((one.why, one.how) for one in counted if isinstance(one, Missing))
+    if len(counted) == reasons.total():
+        ((why, how), _) = reasons.most_common(1)[0] if reasons else ((_OUTSIDE, _COUNT_ON_GPU), 0)
+        return Missing("model FLOP", why, how)
+    if not loop:
+        return Missing("model FLOP of a step", "the trace has no steps", _MARK_STEPS)
+    if len({step.thread for step in loop}) > 1:
+        return Missing("model FLOP of a step", "the steps of several threads overlap", _MARK_STEPS)
+    if not steps:
+        return Missing("model FLOP of a step", "no counted operator ran in a step", _MARK_STEPS)
+    return None
+
+
+def _step_flop(
+    steps: Sequence[tuple[Step, list[ProductFlop]]], trace: Trace, ceilings: Sequence[Sequence[Ceiling]]
+) -> StepFlop:
+    """Let the step of median time speak for all."""
+    busy_s = _busy([step for step, _ in steps], trace.activities)
+    times = [max(step.duration_s, busy) for (step, _), busy in zip(steps, busy_s, strict=True)]
+    at = middle(times)
+    flop, every = by_path(steps[at][1]), [sum(one.flop for one in ones) for _, ones in steps]
+    used = sorted({one.device for one in trace.activities if one.kind == KERNEL})
+    return StepFlop(
+        count=len(steps),
+        time_s=times[at],
+        flop=flop,
+        flop_per_s=every[at] / times[at],
+        min_flop=min(every),
+        max_flop=max(every),
+        gpus=len(used),
+        utilisation=utilisation(flop, times[at], _together([ceilings[device] for device in used])),
+    )
+
+
+def _busy(steps: Sequence[Step], activities: Iterable[Activity]) -> list[float]:
+    """Return how long the busiest GPU took for what each step launched.
+
+    Launching can run ahead of the GPU: then the program's step is shorter than the GPU's.
+    """
+    work: list[defaultdict[int, list[tuple[float, float]]]] = [defaultdict(list) for _ in steps]
+    for one in activities:
+        at = _step_at(steps, one.launched_s) if one.launched_s is not None else None
+        if at is not None:
+            work[at][one.device].append((one.start_s, one.start_s + (one.duration_s or 0.0)))
+    return [max((length(merged(ones)) for ones in gpus.values()), default=0.0) for gpus in work]
+
+
+def _together(ceilings: Sequence[Sequence[Ceiling]]) -> list[Ceiling]:
+    """Return the ceilings that all of these GPUs have, added up."""
+    every = [{one.id: one for one in ones} for ones in ceilings]
+    shared = [one for one in (ceilings[0] if ceilings else ()) if all(one.id in others for others in every)]
+    return [replace(one, value=sum(others[one.id].value for others in every)) for one in shared]

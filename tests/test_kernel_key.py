@@ -1,0 +1,108 @@
+"""One kernel under the names that different tools give it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuprof.collect.name_filter import as_ncu_may_write, by_name, by_symbol
+from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.report import Report
+from gpuprof.model.trace import KERNEL, Trace
+from gpuprof.read.files import read_file
+
+PAIRS = (
+    ("mathKernel1(float*)", "mathKernel1(float *)"),
+    ("kernel_C(double*, double const*, int)", "kernel_C(double *, const double *, int)"),
+    ("void gmem<32>(int, float const*, float*)", "void gmem<(int)32>(int, const float *, float *)"),
+    ("void f<true, 4ul, false>(int)", "void f<(bool)1, (unsigned long)4, (bool)0>(T1)"),
+    ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
+    (
+        "void k<run(Config)::{lambda(Member const&)#5}, P<Q> >()",
+        "void k<run(Config)::[lambda(const Member &) (instance 5)], P<Q>>()",
+    ),
+    (
+        "void at::native::(anonymous namespace)::g<float, at::normal<c10::Half, 4ul>(double)::{lambda()#2}>(long)",
+        "void at::native::<unnamed>::g<float, void at::normal<c10::Half, (unsigned long)4>(T1)::"
+        "[lambda() (instance 2)]>(T2)",
+    ),
+)
+"""A name as C++ libraries write it, and as NVIDIA's tools do."""
+
+
+@pytest.mark.parametrize(("library", "nvidia"), PAIRS)
+def test_a_kernel_has_one_key_under_both_names_and_its_expression_finds_it(library: str, nvidia: str) -> None:
+    assert kernel_key(library) == kernel_key(nvidia)
+    assert re.search(by_name([library]).expression, nvidia)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("f(float*)", "f(double*)"),
+        ("void f<1>(T1)", "void f<2>(T1)"),
+        ("void f<a::{lambda()#1}>()", "void f<a::{lambda()#2}>()"),
+        ("a::f()", "b::f()"),
+        ("void f<float, 1>()", "void f<1, float>()"),
+    ],
+)
+def test_different_kernels_have_different_keys(one: str, other: str) -> None:
+    assert kernel_key(one) != kernel_key(other)
+
+
+def library_name(mangled: str) -> str:
+    """Demangle as PyTorch does; the name stays where the library gives up."""
+    try:
+        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except OSError:
+        pytest.skip("no libstdc++ is installed here")
+    demangle.restype, status = ctypes.c_char_p, ctypes.c_int()
+    name = demangle(mangled.encode(), None, None, ctypes.byref(status))
+    return name.decode() if isinstance(name, bytes) else mangled
+
+
+def test_real_kernels_are_found_by_the_names_that_pytorch_would_write(reports: Path) -> None:
+    names: dict[str, str] = {}
+    for file in sorted(reports.glob("*.ncu-rep")):
+        report = read_file(str(file))
+        if isinstance(report, Report):
+            names |= {launch.mangled: launch.demangled for launch in report if launch.mangled is not None}
+    assert len(names) > 30
+    for mangled, nvidia in names.items():
+        library = library_name(mangled)
+        found = [other for other in names.values() if re.fullmatch(as_ncu_may_write(library), other)]
+        assert nvidia in found
+        if not library.startswith("_Z"):
+            assert kernel_key(library) == kernel_key(nvidia)
+            assert len({kernel_key(name) for name in found}) == 1
+    assert len(set(map(kernel_key, names.values()))) == len(set(names.values()))
+
+
+def test_kernels_of_real_pytorch_traces_keep_apart(reports: Path) -> None:
+    for file in sorted((reports / "traces").glob("*v100.pt.trace.json.gz")):
+        trace = read_file(str(file))
+        assert isinstance(trace, Trace)
+        names = {one.name for one in trace.activities if one.kind == KERNEL}
+        assert len(set(map(kernel_key, names))) == len(names) > 50
+
+
+def test_an_expression_has_no_colon_and_matches_nothing_else() -> None:
+    made = by_name(["void at::native::f<4, a::B<float> >(int)", "triton_poi_0"])
+    assert made.base == "demangled"
+    assert ":" not in made.expression
+    assert re.search(made.expression, "triton_poi_0")
+    for other in ("void at::native::f<(int)5, a::B<float>>(int)", "triton_poi_01", "xtriton_poi_0", "f"):
+        assert not re.search(made.expression, other)
+    assert re.search(by_symbol(["_ZN1$aE.x"]).expression, "_ZN1$aE.x")
+
+
+def test_many_long_names_still_fit_an_argument() -> None:
+    names = [f"void space::kernel_{number:05}<(A::b<{number}, {'x' * 300}>)>(int)" for number in range(2000)]
+    for made in (by_name(names), by_symbol(f"_Z{number:05}{'y' * 300}" for number in range(2000))):
+        assert len(made.expression) < 128 * 1024
+        pattern = re.compile(made.expression)
+        assert pattern
+    assert all(pattern.search(f"_Z{number:05}{'y' * 300}") for number in (0, 1999))

@@ -1,0 +1,197 @@
+"""Programs of several ranks: which of them are profiled, and what becomes of their reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.collect.ranks import ALL, RANK, launcher_of, of_rank, rank_files, script_text
+from tests.test_run import BASELINE, CHANGED, Bench, bench
+
+assert bench  # a fixture
+
+MPIRUN = """#!/bin/sh
+shift 2
+for rank in 0 1; do OMPI_COMM_WORLD_RANK=$rank "$@" || exit $?; done
+"""
+"""Stands in for mpirun: runs two ranks, one after the other."""
+TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        ("mpirun -n 4 true --x", "true --x"),
+        ("mpirun -np 4 --map-by ppr:2:node -x PATH --mca btl self true", "true"),
+        ("mpirun --bind-to none -n 2 -- env A=1 true", "env A=1 true"),
+        ("mpiexec.hydra -genv OMP_NUM_THREADS 4 -ppn 2 sh -c true", "sh -c true"),
+        ("srun --ntasks=4 -p gpu -t 10:00 --gres gpu:1 sh run.sh", "sh run.sh"),
+        ("/opt/openmpi/bin/mpirun --oversubscribe -n 1 sh x", "sh x"),
+        ("mpirun --unknown-option value true", "true"),
+    ],
+)
+def test_the_own_command_of_mpi_ranks_is_found(line: str, own: str) -> None:
+    launcher = launcher_of(shlex.split(line))
+    assert launcher is not None and launcher.at is not None
+    assert shlex.join(launcher.words[launcher.at :]) == own
+    words, variables = launcher.start(Path("/tmp/rank.sh"))
+    assert shlex.join(words) == line.removesuffix(own) + f"/tmp/rank.sh {own}" and variables == {}
+
+
+@pytest.mark.parametrize(
+    "line", ["python train.py", "true", "mpirun --version", "python -m train", "./mpirun_test", "mpirun-wrapper"]
+)
+def test_other_programs_have_no_ranks_to_start(line: str) -> None:
+    found = launcher_of(shlex.split(line))
+    assert found is None
+
+
+def test_torchrun_is_told_by_a_variable_what_to_start() -> None:
+    launcher = launcher_of(["python3", "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"])
+    assert launcher is not None and launcher.python == "python3"
+    words, variables = launcher.start(Path("/tmp/rank.sh"))
+    assert words == list(launcher.words) and variables == {"PYTHON_EXEC": "/tmp/rank.sh"}
+
+
+def run_as(rank: str, script: Path, *words: str) -> str:
+    """Run a script as a rank."""
+    environ = {"PATH": os.environ["PATH"], "PMI_RANK": rank}
+    return subprocess.run([str(script), *words], env=environ, capture_output=True, text=True, check=True).stdout
+
+
+def written(folder: Path, text: str) -> Path:
+    """Write a script that can be run."""
+    place = folder / "it's a rank.sh"
+    place.write_text(text)
+    place.chmod(0o755)
+    return place
+
+
+def test_the_script_puts_the_chosen_rank_alone_under_the_profiler(tmp_path: Path) -> None:
+    script = written(tmp_path, script_text(["echo", f"p {RANK}.rep", "--"], "1", None, {"A": "it's $HOME"}))
+    assert run_as("1", script, "echo", "$A", "a  b") == "p 1.rep -- echo $A a  b\n"
+    assert run_as("0", script, "echo", "a  b") == "a  b\n"
+    script = written(tmp_path, script_text([], "1", None, {"A": "it's $HOME"}))
+    assert run_as("1", script, "sh", "-c", "echo $A") == "it's $HOME\n"
+    assert run_as("11", script, "sh", "-c", "echo $A") == "\n"
+    script = written(tmp_path, script_text(["echo", RANK], ALL, "python3", {}))
+    assert [run_as(rank, script, "x") for rank in "07"] == ["0 python3 x\n", "7 python3 x\n"]
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0@"), max_size=30))
+def test_any_word_comes_through_the_script_as_it_is(word: str) -> None:
+    text = script_text(["printf", "%s", word], ALL, None, {})
+    done = subprocess.run(["sh", "-c", text, "x"], capture_output=True, check=True, env={"PATH": os.environ["PATH"]})
+    assert done.stdout.decode() == word
+
+
+def test_files_of_ranks_are_found_in_the_order_of_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "profile.ncu-rep"
+    for rank in ("10", "2", "0", "x"):
+        of_rank(path, rank).touch()
+    (tmp_path / "profile.rank1.log").touch()
+    assert list(rank_files(path)) == [0, 2, 10]
+    assert rank_files(path)[2] == tmp_path / "profile.rank2.ncu-rep"
+
+
+def mpirun_on_path(bench: Bench) -> None:
+    """Put the stand-in for mpirun on PATH."""
+    place = bench.folder / "bin/mpirun"
+    place.parent.mkdir()
+    place.write_text(MPIRUN)
+    place.chmod(0o755)
+    bench.environ["PATH"] = f"{place.parent}:{os.environ['PATH']}"
+
+
+PROGRAM = ("mpirun", "-n", "2", "sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK")
+
+
+def test_one_rank_is_profiled_unless_more_are_asked_for(bench: Bench, reports: Path) -> None:
+    mpirun_on_path(bench)
+    report = str(reports / BASELINE)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
+    done = bench.run("--survey", "ncu", program=PROGRAM)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("rank 0\nrank 1\n")
+    assert len(bench.calls) == 2
+    assert {"survey.rank0.ncu-rep", "profile.rank0.ncu-rep", "rank.sh"} <= set(bench.left())
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert {kernel["rank"] for kernel in session["kernels"]} == {0}
+    assert session["sources"][0]["command"].endswith("rank.sh sh -c 'echo rank $OMPI_COMM_WORLD_RANK'")
+
+
+def test_all_ranks_are_in_one_session_each_with_its_own_counters(bench: Bench, reports: Path) -> None:
+    mpirun_on_path(bench)
+    files = [str(reports / name) for name in (BASELINE, CHANGED)]
+    bench.steps(*({"report": file} for file in files * 2))
+    done = bench.run("--survey", "ncu", "--ranks", "all", "--coverage", "100", program=PROGRAM)
+    assert done.returncode == 0, done.stderr
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert [kernel["rank"] for kernel in session["kernels"]] == [0] * 5 + [1] * 5
+    assert [Path(source["file"]).name for source in session["sources"]] == [
+        "profile.rank0.ncu-rep", "profile.rank1.ncu-rep", "survey.rank0.ncu-rep", "survey.rank1.ncu-rep",
+    ]  # fmt: skip
+    assert {kernel["source"] for kernel in session["kernels"] if kernel["rank"] == 1} == {1}
+    assert "rank 1" in done.stdout and "on rank" in done.stdout
+    again = bench.run("--survey", "ncu", "--ranks", "all", program=PROGRAM)
+    assert again.returncode == 2 and "--force" in again.stderr
+
+
+def test_a_rank_that_leaves_no_report_does_not_take_the_others_with_it(bench: Bench, reports: Path) -> None:
+    mpirun_on_path(bench)
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"report": report, "bytes": 1000}, {"report": report}, {"report": report})
+    done = bench.run("--survey", "ncu", "--ranks", "all", program=PROGRAM)
+    assert done.returncode == 0, done.stderr
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert {kernel["rank"] for kernel in session["kernels"]} == {0}
+
+
+def test_the_dry_run_writes_the_script_before_it_starts_the_ranks(bench: Bench) -> None:
+    mpirun_on_path(bench)
+    done = bench.run("--survey", "ncu", "--dry-run", "--annotate", "off", program=PROGRAM)
+    lines = done.stdout.splitlines()
+    assert [Path(line.split()[0]).name for line in lines] == [
+        "mkdir",
+        "printf",
+        "chmod",
+        "mpirun",
+        "printf",
+        "chmod",
+        "mpirun",
+    ]
+    subprocess.run(["bash", "-c", "\n".join(lines[:3])], cwd=bench.folder, check=True)
+    assert (bench.folder / "out/rank.sh").read_text().startswith("#!/bin/sh\nrank=")
+
+
+@pytest.mark.parametrize("ranks", ["some", "-1", "0,1", ""])
+def test_a_rank_is_a_number_or_all(bench: Bench, ranks: str) -> None:
+    done = bench.run("--ranks", ranks)
+    assert done.returncode == 2 and "--ranks" in done.stderr
+
+
+def test_the_ranks_of_a_real_torchrun_start_by_the_script(bench: Bench, reports: Path) -> None:
+    torchrun = Path(TORCH_PYTHON).with_name("torchrun")
+    if not torchrun.exists():
+        pytest.skip("no torchrun is installed here; GPUPROF_TORCH_PYTHON names a Python that has PyTorch beside it")
+    report = str(reports / BASELINE)
+    bench.steps({"report": report, "program": True}, {"report": report, "program": True})
+    (bench.folder / "train.py").write_text("import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\n")
+    program = (str(torchrun), "--standalone", "--nproc-per-node", "2", "train.py", "--lr", "3")
+    done = bench.run("--survey", "ncu", "--annotate", "off", program=program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("rank ")) == [
+        "rank 0 ['--lr', '3']",
+        "rank 1 ['--lr', '3']",
+    ]
+    assert len(bench.calls) == 2 and {"survey.rank0.ncu-rep", "profile.rank0.ncu-rep"} <= set(bench.left())
+    program_words = bench.calls[0][bench.calls[0].index("--force-overwrite") + 1 :]
+    assert Path(program_words[0]).name.startswith("python") and program_words[1:] == ["-u", "train.py", "--lr", "3"]

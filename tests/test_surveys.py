@@ -1,0 +1,231 @@
+"""The first run of `gpuprof run` by PyTorch's profiler and by Nsight Systems; programs stand in for what they write."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuprof.collect.machine import Machine
+from gpuprof.collect.python_programs import has_torch, python_of
+from gpuprof.collect.survey_tools import find_nsys, tools_for
+from gpuprof.model.report import Report
+from gpuprof.read.files import read_file
+from tests.test_run import Bench, bench, value_after
+
+assert bench  # a fixture
+
+GEMMS = "esmm-research-profile-71fb9e5.ncu-rep"
+TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
+RECORDS = """
+import os, shutil, sys
+folder = os.environ.get("GPUPROF_SURVEY_TO")
+print("first" if folder else "again")
+if folder:
+    for number, name in enumerate(sys.argv[2:]):
+        shutil.copyfile(name, f"{folder}/torch-{number}.pt.trace.json.gz")
+    open(f"{folder}/torch-9.note", "w").write("recording ended early\\n")
+sys.exit(int(sys.argv[1]))
+"""
+"""Stands in for a program in which PyTorch records itself, if it is asked to."""
+NSYS = """#!/bin/sh
+case "$*" in *--version*) exit 0;; esac
+for word in "$@"; do case "$word" in --output=*) cp "$EXPORT" "${word#--output=}.sqlite";; esac; done
+exit 0
+"""
+
+
+def as_pytorch_writes(nvidia: str) -> str:
+    """Write a name of a simple template as C++ libraries demangle it."""
+    return nvidia.replace("(int)", "").replace(" *", "*").replace("const float*", "float const*")
+
+
+def hand_made_trace(report: Path, place: Path) -> Path:
+    """Write a trace with the kernels and times of a real report, launched by an operator in a module each."""
+    events, clock = [], 1000.0
+    found = read_file(str(report))
+    assert isinstance(found, Report)
+    for number, launch in enumerate(found):
+        duration = (launch.metrics.number("gpu__time_duration.sum") or 0) * 1e6
+        call = {"ph": "X", "pid": 1, "tid": 1}
+        events += [
+            {**call, "cat": "user_annotation", "name": f"layer.{number}", "ts": clock, "dur": 9},
+            {**call, "cat": "cpu_op", "name": "aten::mm", "ts": clock + 1, "dur": 7, "args": {}},
+            {**call, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": clock + 2, "dur": 5,
+             "args": {"correlation": number + 1}},
+            {"ph": "X", "cat": "kernel", "name": as_pytorch_writes(launch.demangled), "pid": 0, "tid": 7,
+             "ts": clock + 100, "dur": duration, "args": {"device": 0, "stream": 7, "correlation": number + 1,
+                                       "grid": list(launch.grid or ()), "block": list(launch.block or ())}},
+        ]  # fmt: skip
+        clock += duration + 500
+    device = {"id": 0, "name": found.devices[0].name, "computeMajor": 8, "computeMinor": 6, "numSms": 80}
+    text = json.dumps({"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events})
+    place.write_bytes(gzip.compress(text.encode()))
+    return place
+
+
+def recorded(bench: Bench, *options: str, traces: tuple[Path, ...], code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the stand-in for a program under gpuprof, surveyed by PyTorch."""
+    (bench.folder / "train.py").write_text(RECORDS)
+    program = (sys.executable, "train.py", str(code), *map(str, traces))
+    return bench.run("--survey", "torch", *options, program=program)
+
+
+def test_a_program_is_surveyed_by_pytorch_and_profiled_by_demangled_names(bench: Bench, reports: Path) -> None:
+    report = reports / GEMMS
+    bench.steps({"report": str(report), "program": True})
+    done = recorded(bench, traces=(hand_made_trace(report, bench.folder / "t.json.gz"),))
+    assert done.returncode == 0, done.stderr
+    assert "survey: by PyTorch's own profiler" in done.stderr and "recording ended early" in done.stderr
+    assert done.stdout.startswith("first\n") and "again" not in done.stdout
+    (words,) = bench.calls
+    assert value_after(words, "--kernel-name-base") == "demangled"
+    assert "survey.pt.trace.json.gz" in bench.left() and ".survey" not in bench.left()
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert [source["kind"] for source in session["sources"]] == ["ncu-rep", "torch-trace survey"]
+    assert "GPUPROF_SURVEY_TO" in session["sources"][1]["command"]
+    assert len(session["devices"]) == 1
+    most = max(session["kernels"], key=lambda kernel: kernel["time_share"])
+    assert most["duration_source"] == "survey" and most["throughput"]
+    assert {"launch-gaps", "small-grid", "l1-bandwidth"} <= {one["rule"] for one in _findings(session)}
+    assert most["ranges"][-1] == "aten::mm" and most["ranges"][0].startswith("layer.")
+    (device,) = session["timeline"]["devices"]
+    assert (device["source"], device["device"]) == (1, 0) and device["gaps"]["count"] == 3
+    assert session["timeline"]["source_ranks"] == [None, None]
+    assert {wait["kernel"] for wait in session["timeline"]["waits"]} <= {one["id"] for one in session["kernels"]}
+
+
+def _findings(session: dict[str, Any]) -> list[dict[str, Any]]:
+    return [finding for kernel in session["kernels"] for finding in kernel["findings"]]
+
+
+def test_a_page_of_such_a_session_has_its_charts_and_its_timeline(bench: Bench, reports: Path) -> None:
+    report = reports / GEMMS
+    bench.steps({"report": str(report)})
+    recorded(bench, traces=(hand_made_trace(report, bench.folder / "t.json.gz"),))
+    page = (bench.folder / "out/report.html").read_text()
+    assert "<svg" in page and "Pauses" in page and "roof" in page
+    shown = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "show", "out/session.json"],
+        cwd=bench.folder, env=bench.environ, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Fix first" in shown.stdout and "pauses" in shown.stdout and "nearest limit" in shown.stdout
+
+
+def test_what_pytorch_did_not_see_ncu_surveys_when_no_tool_was_named(bench: Bench, reports: Path) -> None:
+    done = recorded(bench, traces=())
+    assert done.returncode == 3
+    assert "PyTorch's own profiler saw no work of a GPU" in done.stderr and "--survey ncu" in done.stderr
+    done = recorded(bench, "--force", traces=(reports / "traces/cpu-only.pt.trace.json.gz",))
+    assert done.returncode == 3 and not list((bench.folder / "out").glob("survey*"))
+
+
+def test_a_program_that_fails_while_it_is_surveyed_is_not_run_again(bench: Bench, reports: Path) -> None:
+    done = recorded(bench, traces=(), code=7)
+    assert done.returncode == 4 and "the program ended with code 7" in done.stderr
+    trace = hand_made_trace(reports / GEMMS, bench.folder / "t.json.gz")
+    bench.steps({"report": str(reports / GEMMS)})
+    done = recorded(bench, "--force", traces=(trace,), code=7)
+    assert done.returncode == 4 and "Fix first" in done.stdout
+
+
+def test_several_processes_leave_a_timeline_each(bench: Bench, reports: Path) -> None:
+    trace = hand_made_trace(reports / GEMMS, bench.folder / "t.json.gz")
+    bench.steps({"report": str(reports / GEMMS)})
+    done = recorded(bench, traces=(trace, trace))
+    assert done.returncode == 0, done.stderr
+    assert {"survey.1.pt.trace.json.gz", "survey.2.pt.trace.json.gz"} <= set(bench.left())
+    again = recorded(bench, traces=(trace,))
+    assert again.returncode == 2 and "--force" in again.stderr
+
+
+def test_the_dry_run_shows_how_the_survey_is_made(bench: Bench) -> None:
+    done = bench.run("--survey", "torch", "--dry-run", program=(sys.executable, "x.py"))
+    assert done.returncode == 0, done.stderr
+    made, survey, export, profile = done.stdout.splitlines()
+    assert made == "mkdir -p out" and export.startswith("export ") and "--metrics" in profile
+    assert survey.startswith("env GPUPROF_SURVEY_TO=") and survey.endswith(f"{sys.executable} x.py")
+
+
+@pytest.mark.parametrize("named", ["no-such-file", "cupy", ""])
+def test_a_survey_is_a_tool_or_a_file(bench: Bench, named: str) -> None:
+    done = bench.run("--survey", named)
+    assert done.returncode == 2 and "auto, torch, nsys, ncu" in done.stderr
+
+
+def nsys_on_path(bench: Bench, export: Path) -> None:
+    """Put a stand-in for nsys on PATH, which leaves a real export."""
+    place = bench.folder / "bin/nsys"
+    place.parent.mkdir()
+    place.write_text(NSYS)
+    place.chmod(0o755)
+    bench.environ |= {"PATH": f"{place.parent}:{os.environ['PATH']}", "EXPORT": str(export)}
+
+
+def test_a_program_is_surveyed_by_nsight_systems(bench: Bench, reports: Path) -> None:
+    nsys_on_path(bench, reports / "traces/miniweather-gp100.nsys.sqlite")
+    bench.steps({"report": str(reports / GEMMS)})
+    done = bench.run("--survey", "nsys", "--arch", "sm_70")
+    assert done.returncode == 0, done.stderr
+    assert "survey: 2\u202f596 launches (60.3 ms)" in done.stderr
+    assert value_after(bench.calls[0], "--kernel-name-base") == "mangled"
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert "--cuda-graph-trace=node" in session["sources"][1]["command"]
+    assert session["timeline"]["devices"][0]["source"] == 1
+
+
+def test_an_nsys_that_leaves_nothing_is_told(bench: Bench) -> None:
+    nsys_on_path(bench, bench.folder / "nothing")
+    done = bench.run("--survey", "nsys")
+    assert done.returncode == 3 and "Nsight Systems saw no work of a GPU" in done.stderr
+    done = bench.run("--survey", "nsys", "--dry-run")
+    assert "nsys profile --trace=cuda,nvtx" in done.stdout
+
+
+def machine_with_driver(root: Path) -> Machine:
+    """A machine whose kernel says that NVIDIA's driver is there."""
+    place = root / "proc/driver/nvidia/version"
+    place.parent.mkdir(parents=True)
+    place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul\n")
+    return Machine(root)
+
+
+def test_tools_are_tried_from_the_least_disturbing_on(tmp_path: Path) -> None:
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    machine = machine_with_driver(tmp_path / "root")
+    assert tools_for(["true"], environ, Machine(tmp_path / "none")) == ("ncu",)
+    assert tools_for(["true"], environ, machine) == ("ncu",)
+    for version in ("2024.10.1", "2024.9.2"):
+        nsys = tmp_path / f"root/opt/nvidia/nsight-systems/{version}/bin/nsys"
+        nsys.parent.mkdir(parents=True)
+        nsys.write_text(NSYS)
+        nsys.chmod(0o755)
+    assert (find_nsys(environ, machine) or "").endswith("2024.10.1/bin/nsys")
+    assert tools_for(["true"], environ, machine) == ("nsys", "ncu")
+
+
+def test_pytorch_surveys_programs_of_a_python_that_has_it(tmp_path: Path) -> None:
+    if not has_torch(TORCH_PYTHON, os.environ):
+        pytest.skip("no PyTorch is installed here; GPUPROF_TORCH_PYTHON names a Python that has it")
+    machine = machine_with_driver(tmp_path)
+    assert tools_for([TORCH_PYTHON, "x.py"], {"PATH": "/usr/bin:/bin"}, machine) == ("torch", "ncu")
+    assert not has_torch(str(tmp_path / "none"), os.environ)
+
+
+def test_the_python_of_a_script_is_what_its_first_line_names(tmp_path: Path) -> None:
+    script = tmp_path / "tool"
+    script.write_text(f"#!{sys.executable} -u\nprint(1)\n")
+    script.chmod(0o755)
+    assert python_of([str(script)]) == sys.executable
+    assert python_of(["python3", "x.py"]) == "python3"
+    assert python_of(["/opt/env/bin/python3.12", "-m", "x"]) == "/opt/env/bin/python3.12"
+    script.write_text("#!/bin/sh\nexec python x.py\n")
+    assert python_of([str(script)]) is None
+    script.write_bytes(b"\x7fELF\0")
+    assert python_of([str(script)]) is None

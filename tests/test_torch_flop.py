@@ -1,0 +1,274 @@
+"""FLOP of PyTorch's operators: against torch itself, against numbers worked out by hand, and never zero for unknown."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.model.report import Missing
+from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
+from gpuprof.model.trace import Product, Shape, Trace
+from gpuprof.read.torch_json import trace_json
+from gpuprof.read.torch_trace import read_torch_trace, recorded_products
+
+TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
+RECORD = Path(__file__).with_name("torch_flop_programs.py")
+
+
+# --- against torch itself
+
+
+class Recorded(NamedTuple):
+    """What torch's own counter says of a program, by operator, and the profiler's trace of the same program."""
+
+    flop: dict[str, int]
+    events: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    """Small programs, run on the CPU by a real torch under its FLOP counter and under its profiler."""
+    folder = tmp_path_factory.mktemp("torch")
+    if subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{TORCH_PYTHON} has no torch; GPUPROF_TORCH_PYTHON can name another")
+    done = subprocess.run(
+        [TORCH_PYTHON, "-W", "ignore", str(RECORD), str(folder)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {
+        name: Recorded(flop, trace_json((folder / f"{name}.json").read_bytes(), name)["traceEvents"])
+        for name, flop in json.loads(done.stdout).items()
+    }
+
+
+def by_operator(products: tuple[Product, ...]) -> dict[str, float]:
+    """The FLOP of each operator, all of which are known."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for product in products:
+        flop = product_flop(product)
+        assert isinstance(flop, ProductFlop), flop
+        found[product.name.replace("::", ".")] += flop.flop
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mlp", "conv", "conv_transposed", "conv_grouped", "conv_1d_3d", "attention", "lower_types", "fused_attention"],
+)
+def test_the_trace_of_a_program_gives_the_flop_that_torch_counts(programs: dict[str, Recorded], name: str) -> None:
+    program = programs[name]
+    assert sum(program.flop.values()) > 0
+    assert by_operator(recorded_products(program.events)) == program.flop
+
+
+def test_data_types_are_those_that_torch_computes_in(programs: dict[str, Recorded]) -> None:
+    flop: defaultdict[str, float] = defaultdict(float)
+    for product in recorded_products(programs["lower_types"].events):
+        one = product_flop(product)
+        assert isinstance(one, ProductFlop)
+        flop[one.path] += one.flop
+    # 2 · 16 · 8 · 4 under autocast, the same in halves and in doubles, and of e4m3 2 · 16 · 32 · 16.
+    assert flop == {"tensor.bf16": 1024, "tensor.fp16": 1024, "fp64": 1024, "tensor.fp8": 16384}
+
+
+def test_what_torch_does_not_count_is_no_product(programs: dict[str, Recorded]) -> None:
+    assert programs["uncounted"].flop == {}
+    assert {"aten::mv", "aten::dot", "aten::layer_norm"} <= {one["name"] for one in programs["uncounted"].events}
+    assert recorded_products(programs["uncounted"].events) == ()
+
+
+def with_gpu(events: list[dict[str, Any]], names: tuple[str, ...]) -> Trace:
+    """The recorded trace with a hand-made kernel of 10 µs for each call of these operators, on an A100."""
+    made: list[dict[str, Any]] = []
+    for number, call in enumerate(event for event in events if event.get("name") in names):
+        at = {"ph": "X", "ts": call["ts"], "args": {"correlation": number, "device": 0, "stream": 7}}
+        made.append({**at, "cat": "cuda_runtime", "name": "launch", "pid": call["pid"], "tid": call["tid"], "dur": 1})
+        made.append({**at, "cat": "kernel", "name": "ampere_sgemm_64x64_nn", "pid": 0, "tid": 7, "dur": 10})
+    gpu = {"id": 0, "name": "NVIDIA A100 80GB PCIe", "computeMajor": 8, "computeMinor": 0, "numSms": 108}
+    data = json.dumps({"deviceProperties": [gpu], "traceEvents": [*events, *made]}, default=float)
+    return read_torch_trace(data.encode(), "t.json", "0" * 64)
+
+
+def test_a_training_without_the_profilers_steps_has_those_of_its_optimizer(programs: dict[str, Recorded]) -> None:
+    trace = with_gpu(programs["training"].events, ("aten::addmm", "aten::mm"))
+    # Four calls of the optimizer end three steps that were recorded whole.
+    assert [step.name for step in trace.steps] == ["optimizer step"] * 3
+    assert sum(by_operator(trace.products).values()) == sum(programs["training"].flop.values())
+    per_step = [
+        sum(one.start_s >= step.start_s and one.start_s < step.start_s + step.duration_s for one in trace.products)
+        for step in trace.steps
+    ]
+    # Two layers: two products forward, and backward one for the input of the second and two for weights.
+    assert per_step == [5, 5, 5]
+
+
+def test_a_program_without_an_optimizer_has_the_calls_of_its_outermost_module(programs: dict[str, Recorded]) -> None:
+    trace = with_gpu(programs["inference"].events, ("aten::addmm",))
+    assert [step.name for step in trace.steps] == ["call of Sequential_0"] * 2
+
+
+def test_products_that_launched_nothing_ran_on_the_cpu(programs: dict[str, Recorded]) -> None:
+    trace = with_gpu(programs["training"].events, ("aten::addmm",))
+    assert {one.name for one in trace.products} == {"aten::addmm"}
+    assert [one.product for one in trace.activities] == list(range(8))
+
+
+# --- worked out by hand
+
+
+def flop_of(name: str, *shapes: Shape | None, settings: tuple[str, ...] = (), dtype: str = "float") -> float:
+    """The FLOP of an operator that must be known."""
+    found = product_flop(Product(f"aten::{name}", 0.0, shapes, (dtype,) * len(shapes), settings))
+    assert isinstance(found, ProductFlop)
+    return found.flop
+
+
+def convolution(
+    *, stride: str, padding: str = "[0, 0]", dilation: str = "[1, 1]", transposed: str = "False"
+) -> tuple[str, ...]:
+    """The settings of a convolution as a trace writes them."""
+    return ("", "", "", stride, padding, dilation, transposed, "[0, 0]", "1")
+
+
+def test_matrices_take_a_multiplication_and_an_addition_for_each_of_their_products() -> None:
+    # 2 · 3 · 5 · 7.
+    assert flop_of("mm", (3, 5), (5, 7)) == 210
+    assert flop_of("addmm", (7,), (3, 5), (5, 7)) == 210
+    assert flop_of("bmm", (2, 3, 5), (2, 5, 7)) == 420
+    assert flop_of("baddbmm", (2, 3, 7), (2, 3, 5), (2, 5, 7)) == 420
+    assert flop_of("_scaled_mm", (3, 5), (5, 7), (), ()) == 210
+    assert flop_of("mm", (3, 0), (0, 7)) == 0
+
+
+def test_the_first_layer_of_resnet_50_takes_its_published_flop() -> None:
+    # 112 · 112 places · 64 · 3 · 7 · 7 weights: 118 million multiplications and as many additions for an image.
+    settings = convolution(stride="[2, 2]", padding="[3, 3]")
+    assert flop_of("convolution", (1, 3, 224, 224), (64, 3, 7, 7), settings=settings) == 2 * 118_013_952
+    # cuDNN's own operator has padding before stride, and is never transposed.
+    own = ("", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False", "True")
+    assert flop_of("cudnn_convolution", (1, 3, 224, 224), (64, 3, 7, 7), settings=own) == 2 * 118_013_952
+
+
+def test_gradients_that_are_not_wanted_take_no_flop() -> None:
+    shapes = ((2, 8, 14, 14), (2, 3, 16, 16), (8, 3, 3, 3))
+    wanted = ("", "", "", "[8]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1")
+    # 2 · 2 images · 196 places · 216 weights.
+    forward = flop_of("convolution", *shapes[1:], settings=convolution(stride="[1, 1]"))
+    assert forward == 169_344
+    for mask, times in (("[True, True, True]", 2), ("[False, True, False]", 1), ("[False, False, True]", 0)):
+        assert flop_of("convolution_backward", *shapes, settings=(*wanted, mask)) == times * forward
+
+
+def test_attention_takes_two_products_forward_and_five_backward() -> None:
+    # Scores: 2 · 3 · 10 · 20 = 1200 in 2 sequences of 3 heads; 1200 · 2 · (8 + 8) forward, 1200 · 2 · 5 · 8 backward.
+    query, key = (2, 3, 10, 8), (2, 3, 20, 8)
+    for kind in ("flash", "efficient", "cudnn"):
+        name = f"_scaled_dot_product_{kind}_attention"
+        assert flop_of(name, query, key, key) == 38_400
+        assert flop_of(f"{name}_backward", query, query, key, key) == 96_000
+    # Values of twice the length: 1200 · 2 · (8 + 16) forward, 1200 · 2 · (3 · 8 + 2 · 16) backward.
+    name, value = "_scaled_dot_product_efficient_attention", (2, 3, 20, 16)
+    assert flop_of(name, query, key, value) == 57_600
+    assert flop_of(f"{name}_backward", (2, 3, 10, 16), query, key, value) == 134_400
+    # Below it heads come after the sequence; one head of keys can serve several of queries.
+    turned = ((2, 10, 3, 8), (2, 20, 1, 8), (2, 20, 1, 8))
+    assert flop_of("_flash_attention_forward", *turned, (), ()) == 38_400
+    assert flop_of("_efficient_attention_backward", turned[0], *turned, (), turned[0], (), ()) == 96_000
+
+
+def test_fp4_elements_come_in_pairs() -> None:
+    assert flop_of("_scaled_mm", (16, 16), (16, 16), dtype="c10::Float4_e2m1fn_x2") == 2 * flop_of(
+        "mm", (16, 16), (16, 16)
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "path"),
+    [
+        ("float", "fp32"), ("double", "fp64"), ("c10::Half", "tensor.fp16"), ("c10::BFloat16", "tensor.bf16"),
+        ("c10::Float8_e4m3fn", "tensor.fp8"), ("c10::Float8_e5m2", "tensor.fp8"), ("signed char", "tensor.int8"),
+        ("c10::complex<float>", "other"), ("", "other"),
+    ],
+)  # fmt: skip
+def test_a_data_type_asks_for_a_path_of_work(dtype: str, path: str) -> None:
+    assert path_of(dtype) == path
+
+
+# --- unknown
+
+
+@pytest.mark.parametrize(
+    ("product", "why"),
+    [
+        (Product("aten::mm", 0.0, None), "no shapes"),
+        (Product("aten::mm", 0.0, ((3, 5), (6, 7))), "shapes that fit together"),
+        (Product("aten::bmm", 0.0, ((2, 3, 5), (3, 5, 7))), "shapes that fit together"),
+        (Product("aten::mm", 0.0, ((3, 5),)), "shapes that fit together"),
+        (Product("aten::mm", 0.0, ((2**60, 2**60), (2**60, 2**60))), "shapes that fit together"),
+        (Product("aten::convolution", 0.0, ((1, 3, 8, 8), (4, 3, 3, 3))), "stride, padding and dilation"),
+        (
+            Product("aten::convolution_backward", 0.0, ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
+            "the choice of gradients",
+        ),
+        # Sequences of lengths of their own: where they end is in a tensor.
+        (
+            Product("aten::_flash_attention_forward", 0.0, ((30, 4, 8), (30, 4, 8), (30, 4, 8), (5,), (5,))),
+            "the lengths of sequences",
+        ),
+        (
+            Product("aten::_efficient_attention_forward", 0.0, (*[(1, 30, 4, 8)] * 3, (), (5,))),
+            "the lengths of sequences",
+        ),
+    ],
+)
+def test_flop_that_the_trace_does_not_tell_are_missing_with_a_reason(product: Product, why: str) -> None:
+    found = product_flop(product)
+    assert isinstance(found, Missing)
+    assert found.what == product.name and why in found.why and found.how
+
+
+SIZES = st.integers(0, 40)
+SHAPES = st.none() | st.lists(SIZES, max_size=5).map(tuple)
+SETTINGS = st.sampled_from(["", "False", "True", "[1, 1]", "[0, 0]", "[2]", "[]", "[True, False, True]", "x", "-1"])
+
+
+@given(
+    st.sampled_from(sorted(PRODUCTS)),
+    st.none() | st.lists(SHAPES, max_size=12).map(tuple),
+    st.lists(st.sampled_from(["float", "c10::Half", "", "x"]), max_size=3).map(tuple),
+    st.lists(SETTINGS, max_size=12).map(tuple),
+)
+def test_any_inputs_have_flop_that_are_not_negative_or_a_reason(
+    name: str, shapes: tuple[Shape | None, ...] | None, dtypes: tuple[str, ...], settings: tuple[str, ...]
+) -> None:
+    found = product_flop(Product(name, 0.0, shapes, dtypes, settings))
+    assert isinstance(found, Missing) or found.flop >= 0
+
+
+@given(
+    size=st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    window=st.integers(1, 4),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    dilation=st.integers(1, 3),
+)
+def test_a_convolution_takes_its_weights_once_at_each_place_of_its_window(
+    size: list[int], window: int, stride: int, padding: int, dilation: int
+) -> None:
+    reach = dilation * (window - 1)
+    places = [len(range(0, n + 2 * padding - reach, stride)) for n in size]
+    settings = convolution(stride=f"[{stride}]", padding=f"[{padding}]", dilation=f"[{dilation}]")
+    weights = (5, 3, *[window] * len(size))
+    found = flop_of("convolution", (2, 3, *size), weights, settings=settings)
+    assert found == 2 * 2 * prod(places) * prod(weights)
