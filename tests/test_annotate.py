@@ -13,11 +13,15 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.collect.annotate import INJECTED, annotated
+from gpuprof.collect.annotate import INJECTED, annotated, surveyed
 from gpuprof.model.labels import MAX_LAUNCH_WIDTH, label_kernels
 from gpuprof.model.torch_ranges import launched_by, readable_range
 
-PLAIN = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GPUPROF_ANNOTATE")}
+PLAIN = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PYTHONPATH", "GPUPROF_ANNOTATE", "GPUPROF_SURVEY_TO")
+}
 TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
 
 SEEN = """
@@ -140,6 +144,19 @@ def test_a_torch_that_is_not_there_or_fails_does_so_as_without_us(tmp_path: Path
     assert same_with_and_without(["-c", failing], tmp_path) == "no libcudart\n"
 
 
+def test_a_survey_names_its_folder_in_full_keeps_pythonpath_and_goes_before_annotation(tmp_path: Path) -> None:
+    environ = surveyed({"PYTHONPATH": "/mine", "HOME": "/root"}, Path("traces"))
+    assert environ == {
+        "GPUPROF_SURVEY_TO": str(Path.cwd() / "traces"),
+        "PYTHONPATH": f"{INJECTED}{os.pathsep}/mine",
+        "HOME": "/root",
+    }
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    done = run(["-c", "import torch; print(torch.__name__)"], tmp_path, surveyed(annotated(PLAIN), tmp_path))
+    assert done.stdout == "loading\ntorch\n"
+    assert done.stderr.startswith("gpuprof: nothing is surveyed: ") and done.stderr.count("\n") == 1
+
+
 def test_nothing_is_marked_without_the_variable(tmp_path: Path) -> None:
     code = "import sys; print([str(one) for one in sys.meta_path])"
     watched = run(["-c", code], tmp_path, annotated(PLAIN)).stdout
@@ -238,6 +255,11 @@ def test_modules_are_marked_with_their_path(torch: Torch) -> None:
     names = torch.names(f"{NET}\nwith torch.no_grad():\n    print(net(x)['out'].sum())")
     assert names == ["Net", *(f"layers.{number}{part}" for number in range(2) for part in BLOCK)]
     assert torch.ranges()[4] == ("Net", "layers.0", "layers.0.mlp", "layers.0.mlp.up")
+
+
+def test_annotation_loads_nothing_of_the_survey(torch: Torch) -> None:
+    done = torch.run("import sys, torch\nprint(sorted(name for name in sys.modules if name.startswith('_gpuprof')))")
+    assert done.stdout == "['_gpuprof_torch_compiling', '_gpuprof_torch_ranges']\n"
 
 
 def test_backward_nodes_are_marked_with_the_module_that_made_them(torch: Torch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuprof.collect.machine import Machine
-from gpuprof.collect.python_programs import has_torch, python_of
+from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.survey_tools import find_nsys, tools_for
 from gpuprof.model.report import Report
 from gpuprof.read.files import read_file
@@ -156,7 +156,7 @@ def test_the_dry_run_shows_how_the_survey_is_made(bench: Bench) -> None:
 @pytest.mark.parametrize("named", ["no-such-file", "cupy", ""])
 def test_a_survey_is_a_tool_or_a_file(bench: Bench, named: str) -> None:
     done = bench.run("--survey", named)
-    assert done.returncode == 2 and "auto, torch, nsys, ncu" in done.stderr
+    assert done.returncode == 2 and "auto, torch, nsys, cupti, ncu" in done.stderr
 
 
 def nsys_on_path(bench: Bench, export: Path) -> None:
@@ -188,6 +188,17 @@ def test_an_nsys_that_leaves_nothing_is_told(bench: Bench) -> None:
     assert "nsys profile --trace=cuda,nvtx" in done.stdout
 
 
+def test_what_nsys_cannot_convert_is_said_and_not_left(bench: Bench) -> None:
+    nsys_on_path(bench, bench.folder / "nothing")
+    place = bench.folder / "bin/nsys"
+    place.write_text(
+        place.read_text().replace('cp "$EXPORT" "${word#--output=}.sqlite"', 'touch "${word#--output=}.qdstrm"')
+    )
+    done = bench.run("--survey", "nsys")
+    assert done.returncode == 3 and "nsys could not convert what it recorded" in done.stderr
+    assert not (bench.folder / "out").exists()
+
+
 def machine_with_driver(root: Path) -> Machine:
     """A machine whose kernel says that NVIDIA's driver is there."""
     place = root / "proc/driver/nvidia/version"
@@ -211,11 +222,11 @@ def test_tools_are_tried_from_the_least_disturbing_on(tmp_path: Path) -> None:
 
 
 def test_pytorch_surveys_programs_of_a_python_that_has_it(tmp_path: Path) -> None:
-    if not has_torch(TORCH_PYTHON, os.environ):
+    if "torch" not in packages_of(TORCH_PYTHON, ["torch"], os.environ):
         pytest.skip("no PyTorch is installed here; GPUPROF_TORCH_PYTHON names a Python that has it")
     machine = machine_with_driver(tmp_path)
     assert tools_for([TORCH_PYTHON, "x.py"], {"PATH": "/usr/bin:/bin"}, machine) == ("torch", "ncu")
-    assert not has_torch(str(tmp_path / "none"), os.environ)
+    assert not packages_of(str(tmp_path / "none"), ["torch"], os.environ)
 
 
 def test_the_python_of_a_script_is_what_its_first_line_names(tmp_path: Path) -> None:

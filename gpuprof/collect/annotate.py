@@ -1,4 +1,4 @@
-"""Gets PyTorch programs to name what they launch: the environment in which every Python loads our ranges for torch."""
+"""Gets PyTorch programs to name or record what they launch: the environment in which every Python loads our part."""
 
 from __future__ import annotations
 
@@ -22,6 +22,18 @@ def annotation(environ: Mapping[str, str]) -> dict[str, str]:
     return {"GPUPROF_ANNOTATE": "1", "PYTHONPATH": os.pathsep.join(entries)}
 
 
+def surveyed(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the environment for a program whose work with torch is to be recorded by torch's own profiler.
+
+    Each process that uses CUDA leaves `torch-<pid>.pt.trace.json.gz` in the folder, which must be there. Where that is
+    not all of its work, or there is none after a failure, `torch-<pid>.note` says so in one line.
+    """
+    return {**environ, **survey_variables(environ, folder)}
+
+
 def survey_variables(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return the variables under which every Python records the work of torch into a folder."""
-    return {"GPUPROF_SURVEY_TO": str(folder), "PYTHONPATH": annotation(environ)["PYTHONPATH"]}
+    """Return the variables that `surveyed` adds or changes.
+
+    A recording ends after 120 s or 500 000 operators; GPUPROF_SURVEY_SECONDS and GPUPROF_SURVEY_OPERATORS change that.
+    """
+    return {"GPUPROF_SURVEY_TO": str(folder.absolute()), "PYTHONPATH": annotation(environ)["PYTHONPATH"]}

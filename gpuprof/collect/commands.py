@@ -11,7 +11,7 @@ from gpuprof.collect.counter_sets import SETS, SHARED, TIME, metrics_of
 from gpuprof.collect.failures import Failure
 from gpuprof.collect.plan import Plan
 from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, Request
-from gpuprof.collect.survey_tools import TORCH, SurveyCommand, find_nsys, nsys_command, torch_command
+from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.specs import ArchSpec
 
@@ -33,8 +33,8 @@ def survey_command(wanted: Request, ncu: Path) -> NcuCommand:
 
 def tool_command(wanted: Request, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the first run under another tool than ncu. Raises EnvironmentProblem if that is not here."""
-    if tool == TORCH:
-        return torch_command(wanted.program, wanted.folder, environ)
+    if tool in INJECTED:
+        return injected_command(tool, wanted.program, wanted.folder, environ)
     nsys = find_nsys(environ)
     if nsys is None:
         raise EnvironmentProblem("Nsight Systems' nsys was not found on this machine", ANOTHER_TOOL)

@@ -17,7 +17,7 @@ from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import Progress
 from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
 from gpuprof.collect.request import PROGRAM_LOG, Request
-from gpuprof.collect.survey_tools import TORCH, SurveyCommand
+from gpuprof.collect.survey_tools import INJECTED, SurveyCommand
 from gpuprof.model.report import GpuSamples
 
 _STDERR = 2
@@ -119,7 +119,7 @@ class Execution:
 
     def _started(self, command: NcuCommand | SurveyCommand) -> _Started:
         """Return how a command is started; ranks start by a script of ours."""
-        if self._launcher is None or (isinstance(command, SurveyCommand) and command.tool != TORCH):
+        if self._launcher is None or (isinstance(command, SurveyCommand) and command.tool not in INJECTED):
             return _Started(command.argv(), command.shell(), {}, None)
         place = (self._request.folder / SCRIPT).absolute()
         words, variables = self._launcher.start(place)

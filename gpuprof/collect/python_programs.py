@@ -1,4 +1,4 @@
-"""Whether a program is run by Python, by which, and whether that one has PyTorch."""
+"""Whether a program is run by Python, by which, and which packages that one has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _LINE_BYTES = 512
 _PATIENCE_S = 20.0
-_FIND = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+_FIND = "import importlib.util as u, sys; print(*(n for n in sys.argv[1:] if u.find_spec(n) is not None))"
 
 
 def python_of(program: Sequence[str], path: str | None = None) -> str | None:
@@ -27,16 +27,16 @@ def python_of(program: Sequence[str], path: str | None = None) -> str | None:
     return shutil.which(named, path=path) if named is not None else None
 
 
-def has_torch(python: str, environ: Mapping[str, str]) -> bool:
-    """Tell whether a Python finds PyTorch, without loading it."""
+def packages_of(python: str, names: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
+    """Return which packages of these a Python finds, without loading them; none if it does not answer."""
     try:
         done = subprocess.run(
-            [python, "-c", _FIND], env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False,
+            [python, "-c", _FIND, *names], env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+        return frozenset()
+    return frozenset(done.stdout.decode(errors="replace").split()) if done.returncode == 0 else frozenset()
 
 
 def _first_line(script: Path) -> list[str]:

@@ -15,7 +15,7 @@ from gpuprof.collect.plan import Plan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import Request, survey_files
 from gpuprof.collect.survey import Survey, seen_in
-from gpuprof.collect.survey_tools import AUTO, NCU, NSYS, TORCH, results, tools_for
+from gpuprof.collect.survey_tools import AUTO, CUPTI, INJECTED, NCU, NSYS, TORCH, results, tools_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import GpuSamples, Report
@@ -132,7 +132,7 @@ class Collector:
             if not recorded:
                 raise stopped_error(ended.stopped_by)
             self._remark(STOPPED[ended.stopped_by])
-        elif ended.code and (tool == TORCH or recorded):
+        elif ended.code and (tool in INJECTED or recorded):
             self.result.program_code = ended.code
             if not recorded:
                 raise ProgramFailed(f"the program ended with {_code_text(ended.code)}", "its own output says why")
@@ -205,7 +205,7 @@ class Collector:
         self._tell(text)
 
 
-_TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", NCU: "ncu"}
+_TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", CUPTI: "CUPTI", NCU: "ncu"}
 
 
 def _as_survey(recorded: list[Report | Trace]) -> Survey:

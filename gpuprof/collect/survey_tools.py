@@ -1,4 +1,4 @@
-"""Tools that time every kernel of a program and disturb it less than ncu: PyTorch's own profiler, Nsight Systems."""
+"""Tools that time every kernel and disturb a program less than ncu: PyTorch's own profiler, Nsight Systems, CUPTI."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from pathlib import Path
 from gpuprof.collect.annotate import annotation, survey_variables
 from gpuprof.collect.command import shell_line
 from gpuprof.collect.machine import Machine
-from gpuprof.collect.python_programs import has_torch, python_of
+from gpuprof.collect.python_programs import packages_of, python_of
 
-AUTO, TORCH, NSYS, NCU = "auto", "torch", "nsys", "ncu"
-TOOLS = (AUTO, TORCH, NSYS, NCU)
+AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
+TOOLS = (AUTO, TORCH, NSYS, CUPTI, NCU)
+INJECTED = (TORCH, CUPTI)
+"""Those that record in the program's own Python."""
 SURVEY_TRACE, SURVEY_EXPORT, SURVEY_NSYS = "survey.pt.trace.json.gz", "survey.sqlite", "survey.nsys-rep"
+_NSYS_UNREAD = "survey.qdstrm"
 _FOLDER = ".survey"
-_TRACES, _NOTES = "torch-*.pt.trace.json.gz", "torch-*.note"
+_TRACES, _NOTES = "*.pt.trace.json.gz", "*.note"
 _NSYS_FOLDERS = (
     ("usr/local", "cuda*/bin/nsys"),
     ("opt/nvidia/nsight-systems", "*/bin/nsys"),
@@ -45,14 +48,17 @@ class SurveyCommand:
         return shell_line(["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.words])
 
     def prepare(self) -> None:
-        """Make the folder into which PyTorch's processes write."""
+        """Make the folder into which the program's processes write."""
         shutil.rmtree(self.folder / _FOLDER, ignore_errors=True)
-        if self.tool == TORCH:
+        if self.tool in INJECTED:
             (self.folder / _FOLDER).mkdir()
 
     def collect(self) -> tuple[str, ...]:
-        """Put what PyTorch's processes have written beside the other reports, and return what they noted."""
-        place = self.folder / _FOLDER
+        """Put what the program's processes have written beside the other reports, and return what they noted."""
+        place, unread = self.folder / _FOLDER, self.folder / _NSYS_UNREAD
+        if self.tool == NSYS and unread.exists():
+            unread.unlink()
+            return ("nsys could not convert what it recorded: its importer, of the host package, is missing or fails",)
         if not place.is_dir():
             return ()
         traces = sorted(place.glob(_TRACES))
@@ -69,9 +75,10 @@ def results(folder: Path) -> list[Path]:
     return [*sorted(folder.glob("survey*.pt.trace.json.gz")), *exports]
 
 
-def torch_command(program: Sequence[str], folder: Path, environ: Mapping[str, str]) -> SurveyCommand:
-    """Return the plain run of a Python program in which PyTorch records itself."""
-    return SurveyCommand(TORCH, tuple(program), folder, survey_variables(environ, (folder / _FOLDER).absolute()))
+def injected_command(tool: str, program: Sequence[str], folder: Path, environ: Mapping[str, str]) -> SurveyCommand:
+    """Return the plain run of a Python program in which PyTorch, or cupti-python, records what the GPUs do."""
+    variables = survey_variables(environ, (folder / _FOLDER).absolute())
+    return SurveyCommand(tool, tuple(program), folder, {**variables, "GPUPROF_SURVEY_BY": tool})
 
 
 def nsys_command(
@@ -92,9 +99,15 @@ def tools_for(program: Sequence[str], environ: Mapping[str, str], machine: Machi
     if machine.driver_version() is None:
         return (NCU,)
     python = python_of(program, environ.get("PATH"))
-    by_torch = (TORCH,) if python is not None and has_torch(python, environ) else ()
-    by_nsys = (NSYS,) if find_nsys(environ, machine) is not None else ()
-    return (*by_torch, *by_nsys, NCU)
+    packages = packages_of(python, ("torch", "cupti"), environ) if python is not None else frozenset()
+    usable = {
+        TORCH: "torch" in packages,
+        NSYS: find_nsys(environ, machine) is not None,
+        # Only one in a process may subscribe to CUPTI, and PyTorch's profiler would.
+        CUPTI: packages == {"cupti"},
+        NCU: True,
+    }
+    return tuple(tool for tool, is_usable in usable.items() if is_usable)
 
 
 def find_nsys(environ: Mapping[str, str], machine: Machine | None = None) -> str | None:

@@ -8,8 +8,6 @@ forked child nothing of its parent's. What goes wrong in here never reaches the 
 from __future__ import annotations
 
 import atexit
-import gzip
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -103,6 +101,9 @@ class _Recording:
             _tell(error)
 
     def _write(self) -> None:
+        import gzip
+        import json
+
         place = f"{self.folder}/cupti-{self.process}"
         first = min(self.starts)  # microseconds from here are exact to the nanosecond
         for event, start in zip(self.events, self.starts):  # noqa: B905 - Python 3.8 has no strict

@@ -1,5 +1,7 @@
-"""Runs in the program's own Python, before the program: waits for torch, and then has its work marked with NVTX ranges.
+"""Runs in the program's own Python, before the program: waits for torch, and then has its work marked or recorded.
 
+`GPUPROF_ANNOTATE=1` has it marked with NVTX ranges; `GPUPROF_SURVEY_TO`, a folder, recorded by torch's own profiler, or
+with `GPUPROF_SURVEY_BY=cupti` by cupti-python.
 gpuprof puts this folder first on PYTHONPATH, so that every Python that the program starts comes by here. Only the
 standard library is used, of Python 3.8 or newer, and until torch comes no module that Python itself has not loaded.
 What the program sees stays as it was: the folder leaves sys.path, the sitecustomize that this one hides is run, and
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would be loaded for the program
 _WAITING_FOR = "torch"
+_SURVEYED = bool(os.environ.get("GPUPROF_SURVEY_TO"))
 
 
 class _TorchWatcher:
@@ -59,24 +62,44 @@ def _annotate_after_load(loader: "Any") -> None:
 
 
 def _annotate() -> None:
-    """Load what marks the work of torch, from beside this file, and start it. Failures are told, never raised."""
+    """Load what marks or records the work of torch, and start it. Failures are told, never raised."""
     try:
-        from importlib import util
+        _load("torch_compiling")
+        ranges = _load("torch_ranges")
+        if _SURVEYED:
+            _load("torch_recording")
+            ranges.install(_load("torch_survey"))
+        else:
+            ranges.install()
+    except Exception as error:
+        _give_up(error)
 
-        name = "_gpuprof_torch_ranges"
-        spec = util.spec_from_file_location(name, os.path.join(_FOLDER, "torch_ranges.py"))  # noqa: PTH118
-        assert spec is not None and spec.loader is not None
-        ranges = util.module_from_spec(spec)
-        sys.modules[name] = ranges  # where torch.compile looks up the globals of a function
-        spec.loader.exec_module(ranges)
-        ranges.install()
+
+def _load(name: str) -> "Any":
+    """Load a module from beside this file. Its name among the modules is where torch.compile looks up globals."""
+    from importlib import util
+
+    full_name = f"_gpuprof_{name}"
+    spec = util.spec_from_file_location(full_name, os.path.join(_FOLDER, f"{name}.py"))  # noqa: PTH118
+    assert spec is not None and spec.loader is not None
+    module = util.module_from_spec(spec)
+    sys.modules[full_name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _record_by_cupti() -> None:
+    """Have cupti-python record the whole process, from here on."""
+    try:
+        _load("cupti_survey").install(os.environ["GPUPROF_SURVEY_TO"])
     except Exception as error:
         _give_up(error)
 
 
 def _give_up(error: Exception) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(f"gpuprof: kernels get no module names: {type(error).__name__}: {error}\n")
+        what = "nothing is surveyed" if _SURVEYED else "kernels get no module names"
+        sys.stderr.write(f"gpuprof: {what}: {type(error).__name__}: {error}\n")
 
 
 def _leave_sys_path() -> None:
@@ -98,6 +121,8 @@ def _import_hidden() -> None:
 
 
 _leave_sys_path()
-if os.environ.get("GPUPROF_ANNOTATE") == "1" and _WAITING_FOR not in sys.modules:
+if _SURVEYED and os.environ.get("GPUPROF_SURVEY_BY") == "cupti":
+    _record_by_cupti()
+elif (_SURVEYED or os.environ.get("GPUPROF_ANNOTATE") == "1") and _WAITING_FOR not in sys.modules:
     sys.meta_path.insert(0, _TorchWatcher)
 _import_hidden()

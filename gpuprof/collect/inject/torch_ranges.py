@@ -1,5 +1,7 @@
 """Marks what torch does with NVTX ranges, in the program's own Python: the path of the module, and the operator.
 
+In a survey by torch's profiler the same ranges of modules are annotations of its recording, and operators are its own.
+
 **Modules, forward.** `torch.nn.Module.__call__` is wrapped. The hooks on all modules that torch offers would do, but
 torch.export in its strict mode fails while there are any, and torch.compile warns of them; neither looks at `__call__`.
 The path of a module is that inside the outermost module that was called: `layers.3.mlp.up_proj`; the outermost has its
@@ -37,6 +39,10 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from gpuprof.collect.inject import torch_compiling as compiling
+else:
+    compiling = sys.modules["_gpuprof_torch_compiling"]
+
 _RECORD_TO = "GPUPROF_RANGES_TO"
 """Names a file to which ranges are written instead, a line each: process, thread, + or -, name. For tests."""
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
@@ -58,11 +64,16 @@ class _Thread(threading.local):
 
 
 class _State:
-    """What this process has installed: how ranges are written, how modules were called before, what is observed."""
+    """What this process has installed: how ranges are written, how modules were called before, what is observed.
+
+    `begin` and `rest` are called where an outermost module of a thread is called, and where it has returned.
+    """
 
     def __init__(self) -> None:
         self.push: Callable[[str], object] = str
         self.pop: Callable[[], object] = str
+        self.begin: Callable[[], object] = str
+        self.rest: Callable[[], object] = str
         self.call: Any = None
         self.observe = False
         self.stopped = False
@@ -71,18 +82,20 @@ class _State:
 _state = _State()
 _thread = _Thread()
 _names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _next_number = getattr(torch.autograd, "_get_sequence_nr", None)
 
 
-def install() -> None:
-    """Start to mark, if there is something to mark with."""
-    writer = _writer()
+def install(survey: Any = None) -> None:
+    """Start to mark, if there is something to mark with. A survey is told where outermost modules begin and end."""
+    writer = _writer() if survey is None else survey.writer()
     if writer is None:
         return
     _state.push, _state.pop = writer
+    _state.begin, _state.rest = (survey.begin, survey.rest) if survey else (_observe, _end_observing_thread)
     _wrap_calls()
-    if torch.version.cuda is not None:
+    if survey is not None:
+        survey.install(on_end=_end_marking)
+    elif torch.version.cuda is not None:
         _state.observe = True
         torch.cuda._lazy_call(_observe_main_thread)
         _give_way_to_profilers()
@@ -98,7 +111,7 @@ def _wrap_calls() -> None:
 
     @functools.wraps(call)
     def call_in_range(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _state.stopped or _is_compiling() or not _enter(self):
+        if _state.stopped or compiling.is_compiling() or not _enter(self):
             return call(self, *args, **kwargs)
         output = None
         try:
@@ -108,17 +121,16 @@ def _wrap_calls() -> None:
             _leave(output)
 
     torch.nn.Module.__call__ = call_in_range
-    skip_code = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "skip_code", None)
-    if skip_code is not None:
-        skip_code(call_in_range.__code__)  # type: ignore[attr-defined]
+    compiling.pass_over(call_in_range)
+    compiling.pass_over(_enter, _leave, inside=True)
 
 
 def _enter(module: Any) -> bool:
     """Open the range of a module's call and tell whether that went well."""
     try:
         calls = _thread.calls
-        if not calls and _state.observe:
-            _observe(in_use=torch.cuda.is_initialized())
+        if not calls:
+            _state.begin()
         name = _names.get(module)
         if name is None:
             name = _named(module, calls[-1][1] if calls else None)
@@ -145,8 +157,7 @@ def _leave(output: object) -> None:
             spans, _thread.spans = _thread.spans, []
             if spans:
                 _mark_backward(output, spans)
-            if threading.current_thread() is not threading.main_thread():
-                _end_observing()  # torch complains of a thread that ends while it is observed
+            _state.rest()
     except Exception as error:
         _stop(error)
 
@@ -194,7 +205,7 @@ def _mark_node(node: Any, name: str) -> None:
     text = f"{name} (backward)"
 
     def open_range(*_: object) -> None:
-        if _is_compiling() or _state.stopped:
+        if compiling.is_compiling() or _state.stopped:
             return
         try:
             _state.push(text)
@@ -207,7 +218,7 @@ def _mark_node(node: Any, name: str) -> None:
 
 
 def _close_backward_range(*_: object) -> None:
-    if _is_compiling() or not _thread.backward:
+    if compiling.is_compiling() or not _thread.backward:
         return
     try:
         _thread.backward -= 1
@@ -244,9 +255,9 @@ def _observe_main_thread() -> None:
             _stop(error)
 
 
-def _observe(*, in_use: bool) -> None:
+def _observe(*, in_use: bool = False) -> None:
     """Have this thread's operators marked, unless they are, another profiler is at work, or CUDA is not in use yet."""
-    if _thread.observed or not _state.observe or not in_use:
+    if _thread.observed or not _state.observe or not (in_use or torch.cuda.is_initialized()):
         return
     if torch.autograd._profiler_enabled():
         return  # also in autograd's threads, which take over what was on where backward was called
@@ -263,6 +274,12 @@ def _end_observing() -> None:
     if _thread.observed:
         _thread.observed = False
         torch.autograd._disable_profiler()
+
+
+def _end_observing_thread() -> None:
+    """End what was started in another than the main thread: torch complains of one that ends while it is observed."""
+    if threading.current_thread() is not threading.main_thread():
+        _end_observing()
 
 
 def _give_way_to_profilers() -> None:
@@ -312,6 +329,11 @@ def _recorder(path: str) -> tuple[Callable[[str], object], Callable[[], object]]
         os.close(file)
 
     return lambda name: write("+", name), lambda: write("-")
+
+
+def _end_marking() -> None:
+    """Open no more ranges; what is open will be closed."""
+    _state.stopped = True
 
 
 def _stop(error: Exception) -> None:
