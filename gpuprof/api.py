@@ -13,7 +13,7 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import analyse, spec_session
-from gpuprof.model.ceilings import Hardware
+from gpuprof.model.ceilings import Hardware, MeasuredLimits
 from gpuprof.model.report import RecordedDevice, Report
 from gpuprof.model.session import Session
 from gpuprof.model.timeline import analyse_traces
@@ -94,4 +94,14 @@ class HardwareFinder:
             )
         if gpu is not None and device.compute_capability is None:
             device = replace(device, compute_capability=gpu.arch.removeprefix("sm_"))
-        return Hardware.of(arch if arch is not None else self._library.generic_arch(), gpu, device)
+        measured = self._measured(device)
+        return Hardware.of(arch if arch is not None else self._library.generic_arch(), gpu, device, measured)
+
+    def _measured(self, device: RecordedDevice) -> MeasuredLimits | None:
+        """Return what `characterize` has measured on a GPU of this kind, from FOLDER/measured of the spec folders."""
+        if not any((folder / "measured").is_dir() for folder in self._library.folders):
+            return None
+        from gpuprof.characterize.ceilings import MeasuredCeilings, find_measured
+
+        found = find_measured(self._library.folders, device)
+        return MeasuredCeilings(found) if found is not None else None

@@ -73,8 +73,8 @@ class LoadedSession(Session):
 
         if level not in ("dram", "l2", "l1"):
             raise InputError(f"{level!r} is no memory level", "there are: dram, l2, l1")
-        if ceiling not in ("at-clock", "rated"):
-            raise InputError(f"{ceiling!r} is no ceiling", "there are: at-clock, rated")
+        if ceiling not in ("at-clock", "rated", "measured"):
+            raise InputError(f"{ceiling!r} is no ceiling", "there are: at-clock, rated, measured")
         if kernel is None:
             figure = overview(self, device, level, ceiling)
         else:

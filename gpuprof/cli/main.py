@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "Print a report, CSV export or session: kernels, rooflines, occupancy, stalls.",
     "roofline": "Draw rooflines of a report as SVG, PNG and HTML.",
     "report": "Write one self-contained HTML page.",
+    "characterize": "Measure a GPU with micro-kernels; check the kernels without one.",
     "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
     "demo": "Write the page of a report, or of a GPU's ceilings.",

@@ -59,7 +59,7 @@ _PROGRAM = "gpuprof.program"
 )
 @click.option(
     "--ceiling",
-    type=click.Choice(["at-clock", "rated"]),
+    type=click.Choice(["at-clock", "rated", "measured"]),
     default="at-clock",
     show_default=True,
     help="What percentages refer to.",

@@ -217,7 +217,7 @@ def _session_ceilings(launches: Sequence[LaunchProfile], devices: int) -> Iterat
     for device in range(devices):
         mine = [launch for launch in launches if launch.profile.device == device]
         mine.sort(key=lambda launch: launch.profile.time_total_s or 0.0, reverse=True)
-        for origin in ("rated", "at-clock"):
+        for origin in ("rated", "at-clock", "measured"):
             for target in (*PATHS, *LEVELS):
                 limit = _first_limit(mine, origin, target)
                 if limit is not None:
@@ -226,7 +226,7 @@ def _session_ceilings(launches: Sequence[LaunchProfile], devices: int) -> Iterat
 
 def _first_limit(launches: Sequence[LaunchProfile], origin: str, target: str) -> Limit | None:
     for launch in launches:
-        limit = (launch.rated if origin == "rated" else launch.at_clock).get(target)
+        limit = {"rated": launch.rated, "at-clock": launch.at_clock, "measured": launch.measured}[origin].get(target)
         if limit is not None:
             return limit
     return None

@@ -1,14 +1,15 @@
-"""The limits that percentages refer to: rated by the datasheet, and at the clock that a kernel ran at.
+"""The limits that percentages refer to: rated by the datasheet, at the clock that a kernel ran at, and measured.
 
 `rated` = the datasheet's number. `at-clock` = rate per SM and clock × SMs × clock, the rate from the report's own
-`peak_sustained` where it has it, else from the architecture's spec.
+`peak_sustained` where it has it, else from the architecture's spec. `measured` = what micro-kernels reached on a GPU of
+this kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.quantities import Clocks, Counted, evaluate
@@ -16,6 +17,24 @@ from gpuprof.model.report import MetricTable, RecordedDevice
 
 _SECTOR_BYTES = 32
 _L2_PEAK = "lts__t_sectors_srcunit_tex.avg.peak_sustained"
+
+
+class Limit(NamedTuple):
+    """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from."""
+
+    value: float
+    clock_hz: float | None
+    source: str
+
+
+class MeasuredLimits(Protocol):
+    """What was measured on a GPU of the kind: bytes/s of a memory level, FLOP/s (OP/s for integers) of a path."""
+
+    def bandwidth(self, level: str) -> Limit | None:
+        """Return the bandwidth of a level; None if it was not measured."""
+
+    def compute(self, path: str, split: Mapping[ComputeKey, float] | None = None) -> Limit | None:
+        """Return the rate of a path, for the accumulator and instruction that do most of the work in `split`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +45,14 @@ class Hardware:
     gpu: GpuSpec | None
     device: RecordedDevice
     rates: Mapping[ComputeKey, Fact]
+    measured: MeasuredLimits | None = None
 
     @classmethod
-    def of(cls, arch: ArchSpec, gpu: GpuSpec | None, device: RecordedDevice) -> Hardware:
-        """Combine an architecture with its product's exceptions."""
-        return cls(arch, gpu, device, compute_rates(arch, gpu))
+    def of(
+        cls, arch: ArchSpec, gpu: GpuSpec | None, device: RecordedDevice, measured: MeasuredLimits | None = None
+    ) -> Hardware:
+        """Combine an architecture with its product's exceptions, and with what was measured on it."""
+        return cls(arch, gpu, device, compute_rates(arch, gpu), measured)
 
     def sm_count(self) -> int | None:
         """Return the number of SMs: as recorded, else as the product has."""
@@ -38,14 +60,6 @@ class Hardware:
             return self.device.sm_count
         specified = self.gpu.number("sm_count") if self.gpu is not None else None
         return round(specified) if specified is not None else None
-
-
-class Limit(NamedTuple):
-    """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from."""
-
-    value: float
-    clock_hz: float | None
-    source: str
 
 
 def compute_at_clock(

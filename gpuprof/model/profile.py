@@ -56,6 +56,7 @@ class LaunchProfile(NamedTuple):
     profile: KernelProfile
     at_clock: Mapping[str, Limit]
     rated: Mapping[str, Limit]
+    measured: Mapping[str, Limit]
 
 
 def profile_launch(
@@ -98,6 +99,7 @@ class _LaunchAnalysis:
     split: Split | None = None
     at_clock: dict[str, Limit] = field(default_factory=dict)
     rated: dict[str, Limit] = field(default_factory=dict)
+    measured: dict[str, Limit] = field(default_factory=dict)
 
     def result(self, source: int, device: int) -> LaunchProfile:
         """Run the steps in the order in which they need each other."""
@@ -142,7 +144,7 @@ class _LaunchAnalysis:
             pipes=tuple(self._pipes()),
             missing=_grouped(self.missing),
         )
-        return LaunchProfile(profile, self.at_clock, self.rated)
+        return LaunchProfile(profile, self.at_clock, self.rated, self.measured)
 
     def _read_clocks(self) -> Clocks:
         duration = self._quantity("duration", Clocks())
@@ -235,6 +237,9 @@ class _LaunchAnalysis:
         rated = rated_compute(path, split, self.hardware.gpu)
         if rated is not None:
             self.rated[path] = rated
+        measured = self.hardware.measured.compute(path, split) if self.hardware.measured is not None else None
+        if measured is not None:
+            self.measured[path] = measured
 
     def _no_peak(self, path: str, split: Split) -> Missing:
         kinds = ", ".join(str(key) for key in split) or path
@@ -254,6 +259,9 @@ class _LaunchAnalysis:
             rated = rated_bandwidth(level, self.hardware.gpu)
             if rated is not None:
                 self.rated[level] = rated
+            measured = self.hardware.measured.bandwidth(level) if self.hardware.measured is not None else None
+            if measured is not None:
+                self.measured[level] = measured
             if amount is not None:
                 hits = self._quantity(f"hit-rate.{level}", self.clocks, quiet=True)
                 yield Traffic(
@@ -266,10 +274,10 @@ class _LaunchAnalysis:
                 )
 
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:
-        """Place every path at every level under the at-clock roof, and under the rated one where there is one."""
+        """Place every path at every level under the at-clock roof, and under the rated and the measured one if any."""
         for done in work:
             for moved in traffic:
-                for origin, limits in (("at-clock", self.at_clock), ("rated", self.rated)):
+                for origin, limits in self._roofs():
                     compute, bandwidth = limits.get(done.path), limits.get(moved.level)
                     if compute is None or bandwidth is None:
                         continue
@@ -277,6 +285,9 @@ class _LaunchAnalysis:
                     point = roofline_point(done, moved, roof)
                     if point is not None:
                         yield point
+
+    def _roofs(self) -> tuple[tuple[str, Mapping[str, Limit]], ...]:
+        return ("at-clock", self.at_clock), ("rated", self.rated), ("measured", self.measured)
 
     def _throughput(self) -> Iterator[Throughput]:
         for unit in THROUGHPUT_UNITS:

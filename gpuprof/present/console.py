@@ -57,7 +57,7 @@ def print_session(
     With `depth` every kernel of the table is shown in depth. The kernels come in the order in which they are shown.
     `rates` are what the user knows of a step of a timeline.
     """
-    _print(console, _blocks(console, session, kernels, top, rates, depth=depth))
+    print_blocks(console, _blocks(console, session, kernels, top, rates, depth=depth))
 
 
 def print_tree(console: Console, session: Session, tree: Node) -> None:
@@ -65,10 +65,11 @@ def print_tree(console: Console, session: Session, tree: Node) -> None:
     from rich.text import Text
 
     sheet = Sheet.of(console)
-    _print(console, (*tree_lines(tree, sheet), Text(""), *_provenance(session, sheet)))
+    print_blocks(console, (*tree_lines(tree, sheet), Text(""), *_provenance(session, sheet)))
 
 
-def _print(console: Console, blocks: Iterable[RenderableType]) -> None:
+def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
+    """Print blocks: one by one on a terminal, at once elsewhere."""
     if console.is_terminal:
         for block in blocks:
             console.print(block)

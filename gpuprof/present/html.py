@@ -42,13 +42,13 @@ def render_html(
     shown = session if keep_paths else without_private(session)
     wanted = frozenset(kernels) if kernels is not None else None
     page = build_page(shown, Choice(title, top, wanted, level, ceiling))
-    environment = _environment()
-    script = _source(environment, _SCRIPT)
+    environment = page_environment()
+    script = page_source(environment, _SCRIPT)
     return environment.get_template("report.html").render(
         page=page,
-        policy=_policy(script),
+        policy=page_policy(script),
         script=Markup(script),  # noqa: S704  (our own file)
-        style=Markup(_colour_variables() + _source(environment, _STYLE)),  # noqa: S704  (our own file)
+        style=Markup(colour_variables() + page_source(environment, _STYLE)),  # noqa: S704  (our own file)
         svg=Markup,
         data_id=DATA_ID,
         data_type=DATA_TYPE,
@@ -56,7 +56,8 @@ def render_html(
     )
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Return the templates of pages: every value is escaped, and none may be missing."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -78,12 +79,13 @@ def _shown(value: object) -> object:
     return _UNIT.sub("\u00a0", text) if " " in text else text
 
 
-def _source(environment: Environment, name: str) -> str:
+def page_source(environment: Environment, name: str) -> str:
+    """Return the text of a file beside the templates."""
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
 
 
-def _policy(script: str) -> str:
+def page_policy(script: str) -> str:
     """Return the content security policy: no request at all, and no script but ours."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -92,7 +94,7 @@ def _policy(script: str) -> str:
     )
 
 
-def _colour_variables() -> str:
+def colour_variables() -> str:
     """Return the figures' colours as CSS variables, dark ones where the reader's system is dark."""
     from gpuprof.present.plot import page_colours
 

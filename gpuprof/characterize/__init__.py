@@ -1,0 +1,1 @@
+"""Measures a GPU with micro-kernels: compile, gate by their SASS, time, reduce."""

@@ -1,0 +1,63 @@
+"""The program that runs under ncu for `--verify-counters`: one configuration of a probe, launched as often as asked.
+
+`python -m gpuprof.characterize.counted_run FAMILY/NAME CONFIGURATION ITERATIONS…`, the configuration as the sample file
+has it, in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpuprof.characterize.configurations import Configuration, chosen
+from gpuprof.characterize.launcher import Launcher
+from gpuprof.characterize.step import Bench, Step
+from gpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.gpu import Gpu
+    from gpuprof.characterize.probe import Probe
+
+
+def main(words: Sequence[str]) -> None:
+    """Launch what the command line says."""
+    from gpuprof.characterize.device import open_gpu
+    from gpuprof.characterize.library import load_probes, probe_folder, select
+
+    name, text, *counts = words
+    (probe,) = select(load_probes(probe_folder()), [name])
+    launch(open_gpu(), probe, json.loads(text), [int(count) for count in counts])
+
+
+def launch(gpu: Gpu, probe: Probe, words: Mapping[str, str | int | float | bool], counts: Sequence[int]) -> None:
+    """Compile the probe for this GPU and launch one configuration of it. Raises UsageError if it has no such one."""
+    from gpuprof.characterize.kernel_steps import step_points, variant_of
+    from gpuprof.characterize.probe import target_of
+    from gpuprof.characterize.run import compile_probes
+
+    target = target_of(gpu.properties.compute_capability) or ""
+    checked = compile_probes([probe], target, lambda _done, _total: None)
+    bench = Bench.without_samples(gpu, target, checked)
+    step = Step(probe, str(words["regime"]), str(words["data"]), 0.0)
+    every = [one for point in step_points(bench, step) for one in point.configurations]
+    one = next((one for one in every if _is(one, words)), None)
+    if one is None:
+        raise UsageError(f"{probe.id} has no configuration {json.dumps(dict(words))}")
+    ready = Launcher(gpu).ready(variant_of(bench, probe, one), one)
+    ready.one_wave()
+    for count in counts:
+        ready.run(count)
+
+
+def _is(one: Configuration, words: Mapping[str, str | int | float | bool]) -> bool:
+    """Tell whether a configuration is the one that samples name, but for the allocation and the code's hash."""
+    ignored = {"cubin", "allocation"}
+    return {name: value for name, value in one.words().items() if name not in ignored} == {
+        name: value for name, value in chosen(words).items() if name not in ignored
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

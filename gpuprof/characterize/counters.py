@@ -1,0 +1,137 @@
+"""Whether the counters of ncu agree with the work and bytes that probes claim: two launches of each under ncu.
+
+The launches have N and 4N iterations; the difference of their counts is that of 3N iterations, without what a kernel
+does before its loop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprof.characterize.configurations import iteration_work
+from gpuprof.characterize.events import Remark
+from gpuprof.characterize.judging import Counted, assignment_of
+from gpuprof.characterize.reduction import MULTIPLES
+from gpuprof.characterize.samples import Series
+from gpuprof.characterize.step import Bench, Step
+from gpuprof.characterize.store import FINAL
+from gpuprof.collect.command import Filters, NcuCommand
+from gpuprof.errors import GpuprofError
+from gpuprof.hardware.specs import ArchSpec, Chain
+from gpuprof.model.quantities import Clocks, evaluate
+from gpuprof.model.quantities import Counted as Evaluated
+from gpuprof.model.report import Launch, Report
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.probe import Probe
+
+_TOTALS = ("total",)
+"""Only counters that are sums of events can be subtracted from each other."""
+_WORK = ("flop", "op")
+_ITERATIONS = 64
+
+
+def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec) -> dict[str, Counted]:
+    """Run the best configuration of each slope probe under ncu; tell what could not be counted."""
+    from gpuprof.collect.installation import choose_ncu
+
+    found: dict[str, Counted] = {}
+    try:
+        ncu = choose_ncu(os.environ).path
+        for probe, series in _finals(bench, steps):
+            claims = claimed(probe, bench.target, series, 3 * _ITERATIONS)
+            if claims and all(name in arch.counters for name in claims):
+                found[probe.id] = Counted(claims, _count(ncu, probe, series, arch, claims))
+    except GpuprofError as error:
+        bench.tell(Remark(None, f"the counters were not verified: {error.message}"))
+    return found
+
+
+def _finals(bench: Bench, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
+    """Yield each slope probe of the run with the first configuration that was measured to the end."""
+    for probe in dict.fromkeys(step.probe.id for step in steps if step.probe.method == "slope"):
+        series = next((one for one in bench.store.all() if one.probe == probe and one.round == FINAL), None)
+        if series is not None:
+            yield next(step.probe for step in steps if step.probe.id == probe), series
+
+
+def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[str, float]:
+    """Return what so many iterations do by the probe's account, named as the spec's counters: `traffic.dram`."""
+    kernel, limit = probe.kernel, probe.limit(target, assignment_of(probe, series))
+    if kernel is None or limit is None:
+        return {}
+    words = {name: str(value) for name, value in series.configuration.items()}
+    grid, block = int(words.get("ran", words["grid"])), int(words["block"])
+    if limit.bandwidth is not None:
+        amount = iteration_work(kernel, "byte", words, grid, block)
+        return {f"traffic.{limit.bandwidth}": amount * iterations} if amount else {}
+    if limit.compute is not None:
+        amounts = (iteration_work(kernel, what, words, grid, block) for what in _WORK)
+        done = next((amount for amount in amounts if amount), None)
+        return {f"work.{limit.compute.path}": done * iterations} if done else {}
+    return {}
+
+
+def counted(few: Launch, many: Launch, arch: ArchSpec, names: Sequence[str]) -> dict[str, float]:
+    """Return what the launch with more iterations did beyond the other; what was not counted is left out."""
+    found = {}
+    for name in names:
+        chain = _sums(arch.counters[name])
+        values = [evaluate(chain, name, launch.metrics, Clocks()) for launch in (few, many)] if chain else []
+        numbers = [value.value for value in values if isinstance(value, Evaluated)]
+        if len(numbers) == 2:
+            found[name] = numbers[1] - numbers[0]
+    return found
+
+
+def _sums(chain: Chain) -> Chain:
+    return tuple(link for link in chain if link.how in _TOTALS)
+
+
+def metrics_for(arch: ArchSpec, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics that the first sum of each quantity needs."""
+    links = [chain[0] for name in names if (chain := _sums(arch.counters[name]))]
+    return tuple(dict.fromkeys(metric for link in links for metric, _ in link.terms))
+
+
+def command(ncu: Path, probe: Probe, series: Series, metrics: Sequence[str], folder: Path) -> NcuCommand:
+    """Return ncu's command line for the two launches of one configuration. The clocks are left as they are."""
+    kernel = probe.kernel
+    words = json.dumps(dict(series.configuration), separators=(",", ":"))
+    counts = [str(multiple * _ITERATIONS) for multiple in (MULTIPLES[0], MULTIPLES[-1])]
+    return NcuCommand(
+        ncu=ncu,
+        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", probe.id, words, *counts),
+        output=folder / "counters.ncu-rep",
+        log=folder / "counters.log",
+        metrics=tuple(metrics),
+        filters=Filters(kernel=f"^{kernel.entry}$" if kernel is not None else None, name_base="function"),
+        cache_control="none",
+        targets="application-only",
+    )
+
+
+def _count(ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float]) -> dict[str, float]:
+    """Run one configuration under ncu and return what it counted."""
+    with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
+        asked = command(ncu, probe, series, metrics_for(arch, tuple(claims)), Path(folder))
+        launches = list(_profiled(asked, Path(folder)))
+        return counted(launches[-2], launches[-1], arch, tuple(claims)) if len(launches) >= 2 else {}
+
+
+def _profiled(asked: NcuCommand, folder: Path) -> Report:
+    """Run a command of ncu as `gpuprof run` does, and read its report."""
+    from gpuprof.collect.execution import Execution
+    from gpuprof.collect.ncu_runs import NcuRuns
+    from gpuprof.collect.request import Request
+    from gpuprof.read.ncu_rep import read_ncu_rep
+
+    request = Request(program=asked.program, folder=folder, annotate=False, program_to_stderr=True)
+    runs = NcuRuns(Execution(request, os.environ, lambda _: None), read_ncu_rep, lambda _: None)
+    return next(iter(runs.run("counters", asked, 2).reports.values()))

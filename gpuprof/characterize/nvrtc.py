@@ -1,0 +1,130 @@
+"""The border to NVRTC: finds its libraries, old and new, and calls them through ctypes.
+
+One process may need two of them: NVRTC 13 compiles for sm_75 and newer, sm_70 needs NVRTC 12. The binding packages
+load one library for the whole process, so the few functions needed are called directly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.errors import EnvironmentProblem
+
+INSTALL_HINT = "type: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
+OLD_INSTALL_HINT = "python -m pip install nvidia-cuda-nvrtc-cu12"
+
+_WHEEL_FOLDERS = ("nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/bin")
+_TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin")
+_LIBRARIES = ("libnvrtc.so.1[0-9]", "nvrtc64_1[0-9]0_0.dll")
+_OK, _COMPILATION_FAILED = 0, 6
+
+
+class Outcome(NamedTuple):
+    """What NVRTC made of a source: a cubin, or None; and its log."""
+
+    cubin: bytes | None
+    log: str
+
+
+class Nvrtc:
+    """One NVRTC library."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self.path = path
+        self.version = self._version()
+        self.architectures = self._architectures()
+
+    def compile(self, source: str, name: str, options: Sequence[str]) -> Outcome:
+        """Compile one translation unit. Raises EnvironmentProblem where NVRTC itself fails, such as for an option."""
+        program = ctypes.c_void_p()
+        created = self._library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
+        self._require(created, "nvrtcCreateProgram")
+        try:
+            texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+            code = self._library.nvrtcCompileProgram(program, len(options), texts)
+            log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+            if code not in {_OK, _COMPILATION_FAILED}:
+                raise EnvironmentProblem(f"{self}: {self._message(code)}: {log.strip()}")
+            return Outcome(self._bytes(program, "CUBIN") if code == _OK else None, log)
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._require(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), what)
+        buffer = ctypes.create_string_buffer(size.value)
+        self._require(getattr(self._library, f"nvrtcGet{what}")(program, buffer), what)
+        return buffer.raw
+
+    def _version(self) -> tuple[int, int]:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._require(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
+        return major.value, minor.value
+
+    def _architectures(self) -> frozenset[int]:
+        count = ctypes.c_int()
+        self._require(self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)), "nvrtcGetNumSupportedArchs")
+        numbers = (ctypes.c_int * count.value)()
+        self._require(self._library.nvrtcGetSupportedArchs(numbers), "nvrtcGetSupportedArchs")
+        return frozenset(numbers)
+
+    def _require(self, code: int, what: str) -> None:
+        if code != _OK:
+            raise EnvironmentProblem(f"{self.path}: {what}: {self._message(code)}", INSTALL_HINT)
+
+    def _message(self, code: int) -> str:
+        function = self._library.nvrtcGetErrorString
+        function.restype = ctypes.c_char_p
+        return bytes(function(code) or b"unknown error").decode("ascii", "replace")
+
+    def __str__(self) -> str:
+        return f"NVRTC {self.version[0]}.{self.version[1]}"
+
+
+@lru_cache(maxsize=1)
+def find_nvrtc() -> tuple[Nvrtc, ...]:
+    """Return one NVRTC per major version, newest first. Raises EnvironmentProblem where there is none."""
+    found: dict[tuple[int, int], Nvrtc] = {}
+    for path in _candidates(os.environ):
+        try:
+            nvrtc = Nvrtc(path)
+        except (OSError, AttributeError, EnvironmentProblem):
+            continue
+        if all(version[0] != nvrtc.version[0] for version in found):
+            found[nvrtc.version] = nvrtc
+    if not found:
+        raise EnvironmentProblem("NVRTC, the CUDA run-time compiler, was not found", INSTALL_HINT)
+    return tuple(found[version] for version in sorted(found, reverse=True))
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
+    for folder in library_folders(environ, _WHEEL_FOLDERS, _TOOLKIT_FOLDERS):
+        for pattern in _LIBRARIES:
+            yield from sorted(folder.glob(pattern), reverse=True)
+
+
+def library_folders(environ: Mapping[str, str], in_wheels: Sequence[str], in_toolkit: Sequence[str]) -> Iterator[Path]:
+    """Yield the folders of wheels, then those of the CUDA toolkit: CUDA_HOME, CUDA_PATH, the usual place."""
+    for packages in _package_folders():
+        yield from (packages / part for part in in_wheels)
+    roots = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
+    for root in (*roots, "/usr/local/cuda"):
+        yield from (Path(root) / part for part in in_toolkit)
+
+
+def _package_folders() -> Iterator[Path]:
+    """Yield the folders that wheels are installed into, this environment's first."""
+    seen = set()
+    for name in (sysconfig.get_path("platlib"), sysconfig.get_path("purelib"), *sys.path, site.getusersitepackages()):
+        if name and name not in seen and Path(name).name in {"site-packages", "dist-packages"}:
+            seen.add(name)
+            yield Path(name)

@@ -1,0 +1,230 @@
+"""`characterize` from the GPU to the measured file: environment, plan, compiled kernels, samples, results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpuprof.characterize.check import Checked, check, variants
+from gpuprof.characterize.counters import verify_counters
+from gpuprof.characterize.effort import EFFORTS
+from gpuprof.characterize.environment import (
+    Place,
+    conditions,
+    device,
+    file_name,
+    header,
+    link_of,
+    memory_clock,
+    notes,
+    others,
+    place_of,
+    refuse_busy,
+)
+from gpuprof.characterize.events import Compiling, Finished, Planned, Remark, Tell, silence
+from gpuprof.characterize.gpu import Gpu, Others
+from gpuprof.characterize.judging import Counted, Judging
+from gpuprof.characterize.measured import Measured
+from gpuprof.characterize.measured_text import measured_text
+from gpuprof.characterize.probe import Probe
+from gpuprof.characterize.results import results_of
+from gpuprof.characterize.runner import Outcome, run
+from gpuprof.characterize.samples import Header, SampleFile
+from gpuprof.characterize.schedule import Plan, plan
+from gpuprof.characterize.step import Bench, Step
+from gpuprof.characterize.store import Store
+from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.hardware.library import SpecLibrary, user_spec_dir
+
+SAMPLES_SUFFIX = ".samples.jsonl"
+MEASURED_SUFFIX = ".measured.yaml"
+_COMPILE_SHARE = 0.3
+"""Compiling takes at most so much of the time that is meant for measuring."""
+
+Compile = Callable[[Sequence[Probe], str, Callable[[int, int], None]], dict[str, tuple[Checked, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asked for. `output` None: the user's spec folder, where profiles of this GPU find it."""
+
+    mode: str = "default"
+    named: bool = False
+    output: Path | None = None
+    resume: bool = False
+    force: bool = False
+    counters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run has left: the measured values and where they are, the outcome with what each value should be."""
+
+    measured: Measured
+    path: Path
+    samples: Path
+    outcome: Outcome
+
+
+def characterize(
+    gpu: Gpu,
+    probes: Sequence[Probe],
+    wanted: Wanted,
+    *,
+    library: SpecLibrary | None = None,
+    tell: Tell = silence,
+    stop: Callable[[], bool] = lambda: False,
+    compile_all: Compile | None = None,
+) -> Run:
+    """Measure a GPU and write what was found, also when the run is cut short.
+
+    Raises EnvironmentProblem for a GPU that is busy or unknown, UsageError for a file that is there already, and
+    GpuprofError where nothing can be written.
+    """
+    began, properties = gpu.now(), gpu.properties
+    place = place_of(properties, library or SpecLibrary())
+    found = _neighbours(gpu, wanted, tell)
+    path = wanted.output or default_path(file_name(properties, place.product))
+    samples, date = samples_path(path), _now()
+    effort = EFFORTS[wanted.mode]
+    steps = plan(probes, place.target, wanted.mode, effort, named=wanted.named)
+    store = _store(path, samples, wanted, header(properties, date))
+    for remark in (*notes(properties, found), *store.remarks, *_left_out(steps)):
+        tell(Remark(None, remark))
+    checked = (compile_all or compile_probes)(
+        _with_loads(steps.steps, probes), place.target, lambda done, total: tell(Compiling(done, total))
+    )
+    left = max(effort.total_s - (gpu.now() - began), (1 - _COMPILE_SHARE) * effort.total_s)
+    planned = _within(steps.steps, left)
+    tell(Planned(tuple(step.probe.id for step in planned), sum(step.seconds for step in planned)))
+    bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
+    outcome = run(bench, planned, lambda: _judging(place, bench, {}))
+    if wanted.counters and outcome.cut_short is None:
+        outcome = _recounted(bench, planned, place, outcome)
+    measured = _measured(bench, place, found, outcome, date, path)
+    write_measured(path, measured)
+    tell(Finished(gpu.now() - began, outcome.cut_short is not None))
+    return Run(measured, path, samples, outcome)
+
+
+def default_path(name: str) -> Path:
+    """Return where the measured file of a GPU is looked for when a program is profiled on it."""
+    return user_spec_dir() / "measured" / f"{name}{MEASURED_SUFFIX}"
+
+
+def samples_path(path: Path) -> Path:
+    """Return where the raw samples of a measured file lie: beside it."""
+    return path.with_name(path.name.removesuffix(MEASURED_SUFFIX).removesuffix(".yaml") + SAMPLES_SUFFIX)
+
+
+def compile_probes(
+    probes: Sequence[Probe], target: str, tell: Callable[[int, int], None]
+) -> dict[str, tuple[Checked, ...]]:
+    """Compile and judge every variant of probes for a target."""
+    chosen = [variant for probe in probes for variant in variants(probe, target)]
+    found: dict[str, tuple[Checked, ...]] = {}
+    for one in check(chosen, lambda done: tell(done, len(chosen))):
+        found[one.variant.probe.id] = (*found.get(one.variant.probe.id, ()), one)
+    return found
+
+
+def write_measured(path: Path, measured: Measured) -> None:
+    """Write the measured file, all or nothing. Raises GpuprofError where that fails."""
+    draft = path.with_name(f".{path.name}-{os.getpid()}.tmp")
+    try:
+        draft.write_text(measured_text(measured), encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise GpuprofError(
+            f"cannot write {path}: {error.strerror or error}", "the samples are kept; go on with --resume"
+        ) from error
+
+
+def _neighbours(gpu: Gpu, wanted: Wanted, tell: Tell) -> Others:
+    found = others(gpu)
+    if not wanted.force:
+        refuse_busy(found)
+    elif found.busy:
+        tell(Remark(None, f"others keep the GPU {found.busy:.0%} busy"))
+    return found
+
+
+def _store(path: Path, samples: Path, wanted: Wanted, first: Header) -> Store:
+    """Begin the sample file, or go on with it; make its folder; refuse to overwrite."""
+    try:
+        samples.parent.mkdir(parents=True, exist_ok=True)
+        if wanted.force and not wanted.resume:
+            samples.unlink(missing_ok=True)
+        elif not wanted.resume and path.exists():
+            raise UsageError(f"{path} is there already", "pass --force to measure anew, --resume to go on, or -o FILE")
+        return Store(SampleFile(samples, first, resume=wanted.resume and samples.exists()))
+    except OSError as error:
+        raise GpuprofError(
+            f"cannot write {samples}: {error.strerror or error}", "choose another place with -o"
+        ) from error
+
+
+def _left_out(found: Plan) -> list[str]:
+    if not found.left_out:
+        return []
+    names = ", ".join(probe.id for probe, _ in found.left_out)
+    return [f"not for this GPU: {names}"]
+
+
+def _with_loads(steps: Iterable[Step], probes: Sequence[Probe]) -> list[Probe]:
+    """Return the probes to be compiled: those that are measured, and those whose kernels are loads."""
+    by_id = {probe.id: probe for probe in probes}
+    wanted = dict.fromkeys(step.probe.id for step in steps)
+    loads = dict.fromkeys(by_id[name].load or "" for name in wanted)
+    return [by_id[name] for name in (wanted | loads) if name in by_id]
+
+
+def _within(steps: Sequence[Step], seconds: float) -> tuple[Step, ...]:
+    total = sum(step.seconds for step in steps)
+    share = min(1.0, seconds / total) if total else 1.0
+    return tuple(step._replace(seconds=step.seconds * share) for step in steps)
+
+
+def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judging:
+    return Judging(
+        place.hardware,
+        place.target,
+        bench.checked,
+        memory_clock(bench.telemetry),
+        link_of(bench.telemetry),
+        place.product,
+        bench.gpu.properties.power_limit_w,
+        counters,
+    )
+
+
+def _recounted(bench: Bench, steps: Sequence[Step], place: Place, outcome: Outcome) -> Outcome:
+    """Let ncu count what the probes' kernels do, and judge all results again."""
+    counted = verify_counters(bench, steps, place.hardware.arch)
+    judging = _judging(place, bench, counted)
+    again = {one.name: one for step in steps for one in results_of(step, bench.store.all(), (), judging)}
+    for one in again.values():
+        bench.tell(one)
+    return Outcome(tuple(again.get(one.name, one) for one in outcome.results), None)
+
+
+def _measured(bench: Bench, place: Place, found: Others, outcome: Outcome, date: str, path: Path) -> Measured:
+    properties = bench.gpu.properties
+    return Measured(
+        name=path.name.removesuffix(MEASURED_SUFFIX),
+        device=device(properties),
+        conditions=conditions(properties, bench.telemetry, found, date),
+        values={one.name: one.value for one in outcome.results},
+        curves={one.name: one.curve for one in outcome.results if one.curve is not None},
+        spec=place.product,
+    )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

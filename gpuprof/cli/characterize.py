@@ -1,0 +1,101 @@
+"""`gpuprof characterize`: micro-kernels that measure a GPU; without one, whether their code is what they mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprof.cli.output import write_lines
+from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
+from gpuprof.present.text import printable
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.probe import Probe
+
+
+@click.command("characterize")
+@click.option("--compile-only", is_flag=True, help="Compile and check the kernels; needs no GPU.")
+@click.option(
+    "--arch", "archs", multiple=True, metavar="SM", help="With --compile-only: for this target (sm_90a). Repeatable."
+)
+@click.option("--only", multiple=True, metavar="FAMILY[/NAME]", help="Only these probes. Repeatable.")
+@click.option("--list", "list_only", is_flag=True, help="List the probes.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(compile_only: bool, archs: tuple[str, ...], only: tuple[str, ...], list_only: bool, form: str) -> int:
+    """Measure this GPU with micro-kernels.
+
+    With --compile-only, compile every kernel for every architecture, disassemble it, and check that its loop holds
+    the instructions that the probe means. Ends with 1 where a kernel fails that check.
+    """
+    from gpuprof.characterize.library import load_probes, probe_folder, select
+
+    probes = select(load_probes(probe_folder()), only)
+    if list_only:
+        return _list(probes, form)
+    if not compile_only:
+        if archs:
+            raise UsageError("--arch needs --compile-only", "a GPU is measured for the architecture that it has")
+        raise _nothing_to_measure()
+    return _check(probes, archs, form)
+
+
+def _nothing_to_measure() -> GpuprofError:
+    from gpuprof.collect.machine import gpus_here
+
+    hint = "--compile-only checks the kernels without a GPU"
+    if gpus_here(os.environ):
+        return GpuprofError("this version compiles and checks the kernels, but does not time them", hint)
+    return EnvironmentProblem("there is no NVIDIA GPU to measure on this machine", hint)
+
+
+def _list(probes: Sequence[Probe], form: str) -> int:
+    from gpuprof.present.gate_text import probe_json, probe_lines
+
+    if form == "json":
+        click.echo(json.dumps(probe_json(probes), indent=2))
+    else:
+        write_lines(map(printable, probe_lines(probes)))
+    return 0
+
+
+def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
+    from gpuprof.characterize.table import gate_table
+    from gpuprof.present.gate_text import gate_json, gate_lines
+
+    rows = gate_table(probes, _targets(archs), tell=_progress())
+    if form == "json":
+        click.echo(json.dumps(gate_json(rows), indent=2))
+    else:
+        write_lines(map(printable, gate_lines(rows)))
+    failed = sum(row.judgement.gate == "fail" for row in rows)
+    click.echo(
+        f"{len(rows)} kernels and targets, {failed} failed" if failed else f"{len(rows)} kernels and targets", err=True
+    )
+    return 1 if failed else 0
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    """Return what keeps one line of stderr up to date, where somebody watches."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(done: int, total: int) -> None:
+        text = f"\r{done} of {total} kernels compiled" if done < total else "\r\x1b[K"
+        click.echo(text, nl=False, err=True)
+
+    return tell
+
+
+def _targets(archs: tuple[str, ...]) -> tuple[str, ...]:
+    from gpuprof.characterize.probe import TARGETS, target_named
+
+    named = [target_named(arch) for arch in archs]
+    for arch, target in zip(archs, named, strict=True):
+        if target is None:
+            raise UsageError(f"--arch {arch} is none of the targets", f"they are {', '.join(TARGETS)}")
+    return tuple(dict.fromkeys(target for target in named if target)) or TARGETS

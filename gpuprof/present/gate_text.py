@@ -1,0 +1,85 @@
+"""The gate's table as text: probes down, targets across, and what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.probe import Probe
+    from gpuprof.characterize.table import Row
+
+_MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-"}
+
+
+def gate_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table, then each cell that needs a word: what failed, what is emulated."""
+    targets = list(dict.fromkeys(row.arch for row in rows))
+    probes = list(dict.fromkeys(row.probe for row in rows))
+    gates = {(row.probe, row.arch): _gate(row) for row in rows}
+    width = max(map(len, (*probes, "probe")))
+    yield f"{'probe':{width}}  " + "  ".join(targets)
+    for probe in probes:
+        cells = (f"{_MARKS[gates[probe, target]]:{len(target)}}" for target in targets)
+        yield f"{probe:{width}}  {'  '.join(cells)}".rstrip()
+    remarks = tuple(_remarks(rows, every=len(targets) == 1))
+    yield from ("", *remarks) if remarks else ()
+
+
+def _remarks(rows: Sequence[Row], *, every: bool) -> Iterator[str]:
+    """Yield what is to be said of cells, equal words once; then the targets whose code nothing here can read."""
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        if row.judgement.gate in {"fail", "emulated"} or (every and row.judgement.gate is not None):
+            said.setdefault((row.probe, _gate(row), row.judgement.why), []).append(row.arch)
+    for (probe, gate, why), archs in said.items():
+        yield f"{probe} {' '.join(archs)}: {gate}: {why}"
+    unread = Counter((row.arch, row.judgement.why) for row in rows if row.judgement.gate is None)
+    for (arch, why), number in unread.items():
+        yield f"{arch}: {number} {'kernel' if number == 1 else 'kernels'} {why}"
+
+
+def _gate(row: Row) -> str:
+    """Return the answer; what could not be looked at counts as unsupported, and its `why` says so."""
+    return row.judgement.gate or "unsupported"
+
+
+def gate_json(rows: Sequence[Row]) -> dict[str, object]:
+    """Return the rows as the documented JSON."""
+    return {
+        "kernels": [
+            {
+                "probe": row.probe,
+                "arch": row.arch,
+                "gate": _gate(row),
+                "why": row.judgement.why,
+                "opcodes": dict(row.judgement.opcodes),
+            }
+            for row in rows
+        ]
+    }
+
+
+def probe_lines(probes: Sequence[Probe]) -> Iterator[str]:
+    """Yield one line per probe: what it measures, and in which unit."""
+    width = max((len(probe.id) for probe in probes), default=0)
+    unit = max((len(probe.unit) for probe in probes), default=0)
+    for probe in probes:
+        yield f"{probe.id:{width}}  {probe.unit:{unit}}  {probe.title}"
+
+
+def probe_json(probes: Sequence[Probe]) -> dict[str, object]:
+    """Return the list of probes for `--list --format json`."""
+    return {
+        "probes": [
+            {
+                "probe": probe.id,
+                "title": probe.title,
+                "quantity": probe.quantity,
+                "unit": probe.unit,
+                "architectures": list(probe.targets),
+            }
+            for probe in probes
+        ]
+    }

@@ -1,0 +1,207 @@
+"""Two measured files side by side in the terminal and as Markdown: what changed first, then every quantity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, get_args
+
+from gpuprof.characterize.measured import Measured, MeasuredValue
+from gpuprof.characterize.side_by_side import SAME, Difference, Row, Word, differences, side_by_side
+from gpuprof.present.console import print_blocks
+from gpuprof.present.console_parts import Sheet
+from gpuprof.present.markdown import escape
+from gpuprof.present.measured_view import family_of, family_title
+from gpuprof.present.measured_words import NOT_KNOWN, amount, value_text
+from gpuprof.present.words import count
+from gpuprof.units import format_percent
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+_STYLES = {"better": "cyan", "worse": "bold red", "unclear": "yellow", "same": ""}
+_HEADS = ("base", "new", "change", "per clock", "")
+_WITHIN = f"{100 * SAME:.0f} %"
+_LEFT = (0, 2, 5)
+_LEAST_NAME = 14
+_PHRASES = {
+    "same": f"the same within {_WITHIN}",
+    "better": "better",
+    "worse": "worse",
+    "unclear": "unclear",
+    "only base": "only in base",
+    "only new": "only in new",
+    "not comparable": "not comparable",
+}
+_CONDITIONS = {
+    "date": ("measured", ""),
+    "power_limit_w": ("power limit", "W"),
+    "default_power_limit_w": ("default power limit", "W"),
+    "max_sm_clock_hz": ("highest SM clock", "Hz"),
+    "memory_clock_hz": ("memory clock", "Hz"),
+    "max_memory_clock_hz": ("highest memory clock", "Hz"),
+    "pcie_generation": ("PCIe generation", ""),
+    "pcie_width": ("PCIe width", ""),
+    "max_pcie_generation": ("highest PCIe generation", ""),
+    "max_pcie_width": ("highest PCIe width", ""),
+    "cuda": ("CUDA", ""),
+    "ecc": ("ECC", ""),
+    "mig": ("MIG", ""),
+}
+
+
+def print_comparison(console: Console, base: Measured, new: Measured) -> None:
+    """Print what differs, and every quantity of both files."""
+    print_blocks(console, _blocks(base, new, Sheet.of(console)))
+
+
+def comparison_markdown(base: Measured, new: Measured) -> Iterator[str]:
+    """Yield the comparison as Markdown, line by line."""
+    rows = side_by_side(base, new)
+    yield f"**{escape(comparison_sentence(base, new, rows))}**"
+    yield ""
+    for one in differences(base, new):
+        name, before, after = difference_texts(one)
+        yield f"- {escape(name)}: {escape(before)} → {escape(after)}"
+    yield ""
+    yield "| quantity | base | new | change | per clock | verdict |"
+    yield "|---|--:|--:|--:|--:|---|"
+    for row in rows:
+        yield f"| {' | '.join(map(escape, (row.name, *row_texts(row))))} |"
+
+
+def comparison_sentence(base: Measured, new: Measured, rows: Sequence[Row]) -> str:
+    """Count the verdicts: "b against a, 36 values: 30 the same within 2 %, 6 worse."."""
+    words = Counter(row.word for row in rows)
+    told = [f"{words[word]} {_PHRASES[word]}" for word in get_args(Word) if words[word]]
+    both = f"{_label(new, base)} against {_label(base, new)}"
+    return f"{both}, {count(len(rows), 'value')}{': ' if told else ''}{', '.join(told)}."
+
+
+def _label(one: Measured, other: Measured) -> str:
+    """Return the name of a file; with its date where both have the same."""
+    return one.name if one.name != other.name else f"{one.name} of {one.conditions.date}"
+
+
+def row_texts(row: Row) -> tuple[str, ...]:
+    """Return both values, the change, the change per clock and the verdict."""
+    return _side(row.base), _side(row.new), change_text(row.ratio), change_text(row.per_clock), row.word
+
+
+def change_text(ratio: float | None) -> str:
+    """Write a ratio as a change: 1.031 → "+3.1 %"."""
+    if ratio is None:
+        return ""
+    change = ratio - 1
+    if abs(change) < 0.0005:
+        return "0 %"
+    return f"{'+' if change > 0 else '-'}{100 * abs(change):.1f} %" if abs(change) < 0.1 else _large(change)
+
+
+def _large(change: float) -> str:
+    return f"{'+' if change > 0 else '-'}{format_percent(abs(change))}"
+
+
+def difference_texts(one: Difference) -> tuple[str, str, str]:
+    """Return what differs, and how it is in both, in plain words and with units."""
+    name, unit = _CONDITIONS.get(one.name, (one.name.replace("_", " "), ""))
+    return name, _with_unit(one.base, unit), _with_unit(one.new, unit)
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return amount(float(text), unit) if unit and text != NOT_KNOWN else text
+
+
+def _side(value: MeasuredValue | None) -> str:
+    """Write a value with its verdict where that is not the usual one."""
+    if value is None:
+        return ""
+    text = value_text(value)
+    return f"{text} {value.verdict}" if value.verdict == "rejected" else text
+
+
+def _blocks(base: Measured, new: Measured, sheet: Sheet) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    rows = side_by_side(base, new)
+    yield sheet.paragraph(comparison_sentence(base, new, rows), "bold")
+    for one in differences(base, new):
+        name, before, after = difference_texts(one)
+        yield sheet.paragraph(f"{name}: {before} → {after}", indent=2)
+    widths = _widths([row for row in rows if row.ratio is not None], sheet)
+    for family, members in _by_family(rows):
+        yield Text("")
+        yield from _family(family, members, widths, sheet)
+    yield Text("")
+    yield sheet.paragraph(
+        f"change: new ÷ base - 1; per clock: the same for rates and times in SM clocks; unclear: more than {_WITHIN}, "
+        "but the 95 % intervals overlap",
+        "dim",
+    )
+
+
+def _by_family(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[Row, ...]]]:
+    """Yield the families in the order in which they come, each with all of its rows."""
+    families: dict[str, list[Row]] = {}
+    for row in rows:
+        families.setdefault(family_of(row.name), []).append(row)
+    for family, members in families.items():
+        yield family, tuple(members)
+
+
+def _family(family: str, rows: Sequence[Row], widths: Sequence[int], sheet: Sheet) -> Iterator[RenderableType]:
+    """Yield the rows that can be compared under their heads, then the names of the others."""
+    from rich.text import Text
+
+    title = sheet.legible(family_title(family))
+    compared = [row for row in rows if row.ratio is not None]
+    if compared:
+        head = _line(("", *_HEADS), widths, sheet)
+        head.stylize("dim")
+        yield Text.assemble((title, "bold cyan"), head[len(title) :]) if len(title) < len(head) else head
+    else:
+        yield Text(title, style="bold cyan")
+    for row in compared:
+        yield from _row_lines(row, row.name.removeprefix(f"{family}/"), widths, sheet)
+    for word in ("not comparable", "only base", "only new"):
+        names = [row.name.removeprefix(f"{family}/") for row in rows if row.word == word]
+        if names:
+            yield sheet.paragraph(f"{_PHRASES[word]}: {', '.join(names)}", "dim", indent=2)
+
+
+def _widths(rows: Sequence[Row], sheet: Sheet) -> tuple[int, ...]:
+    """Return the width of each column, the name's first: what is left, or 0 where that is too little."""
+    texts: list[tuple[str, ...]] = [_HEADS, *map(_cells, rows)]
+    widths = [max(len(sheet.legible(text[index])) for text in texts) for index in range(len(_HEADS))]
+    name = sheet.width - 2 - sum(widths) - len(widths)
+    return (name if name >= _LEAST_NAME else 0, *widths)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """Return the texts of a row; the base without its unit where the new value has the same."""
+    base, new, *rest = row_texts(row)
+    number, _, unit = base.partition(" ")
+    return (number if unit == new.partition(" ")[2] else base, new, *rest)
+
+
+def _row_lines(row: Row, name: str, widths: Sequence[int], sheet: Sheet) -> Iterator[Text]:
+    shown = sheet.legible(name)
+    if len(shown) > widths[0]:
+        yield sheet.paragraph(name, indent=2)
+        shown = ""
+    line = _line((shown, *_cells(row)), widths, sheet)
+    line.stylize(_STYLES.get(row.word, ""))
+    yield line
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], sheet: Sheet) -> Text:
+    """Set a line: the name, the new value and the verdict to the left, figures to the right."""
+    from rich.text import Text
+
+    cells = [
+        sheet.legible(text).ljust(width) if index in _LEFT else sheet.legible(text).rjust(width)
+        for index, (text, width) in enumerate(zip(texts, widths, strict=True))
+        if width
+    ]
+    return Text(f"  {' '.join(cells)}".rstrip())

@@ -1,0 +1,180 @@
+"""A measured file in the terminal: is the GPU normal, what is outside and why, every value by family, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gpuprof.present.console import print_blocks
+from gpuprof.present.console_parts import Sheet
+from gpuprof.present.measured_row import (
+    OUTLIER_STYLES,
+    VERDICT_STYLES,
+    WIDE,
+    Columns,
+    columns_for,
+    head_line,
+    mark,
+    plus_minus,
+    row_lines,
+)
+from gpuprof.present.measured_view import (
+    Entry,
+    View,
+    absent_families,
+    cause_sentence,
+    count_sentence,
+    doubts,
+    family_title,
+    normal_sentence,
+    probe_groups,
+    probe_of,
+    unmeasured,
+    variant_of,
+)
+from gpuprof.present.measured_words import (
+    VERDICTS,
+    cause_text,
+    condition_facts,
+    device_text,
+    is_worse,
+    outside_text,
+    regime_text,
+    value_text,
+)
+from gpuprof.present.words import count
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+_OUTLIERS_SHOWN = 10
+_DOUBTS_SHOWN = 5
+_NAMES_SHOWN = 12
+
+
+def print_measured(console: Console, view: View) -> None:
+    """Print the sheet: the answer first, then outliers, values by family, and the conditions."""
+    print_blocks(console, _blocks(view, Sheet.of(console)))
+
+
+def _blocks(view: View, sheet: Sheet) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield sheet.paragraph(normal_sentence(view), "bold")
+    cause = cause_sentence(view)
+    if cause:
+        yield sheet.paragraph(cause)
+    yield sheet.paragraph(count_sentence(view))
+    outliers = view.outliers()
+    if outliers:
+        yield Text("")
+        yield from _outliers(outliers, sheet)
+    measured = [entry for entry in view.entries if entry.value.value is not None]
+    columns = columns_for(measured, sheet)
+    for family, entries in view.families():
+        yield Text("")
+        yield from _family(family, entries, columns, sheet)
+    yield Text("")
+    yield from _legend(view, sheet)
+    yield Text("")
+    yield from _conditions(view, sheet)
+
+
+def _outliers(outliers: Sequence[Entry], sheet: Sheet) -> Iterator[RenderableType]:
+    """Each value outside of its range: where it lies, and the likely cause."""
+    from rich.text import Text
+
+    yield Text("Outside of the published range", style="bold")
+    for entry in outliers[:_OUTLIERS_SHOWN]:
+        worse = is_worse(entry.assessment)
+        head = f"{entry.name}: {value_text(entry.value)}, {outside_text(entry.assessment)}"
+        yield sheet.paragraph(head, OUTLIER_STYLES[worse].removeprefix("bold "), indent=2)
+        source = entry.assessment.expected.source if entry.assessment.expected is not None else ""
+        cause = f"{cause_text(entry.assessment)} " if worse else ""
+        yield sheet.paragraph(f"{cause}Published: {source}", indent=4)
+    if len(outliers) > _OUTLIERS_SHOWN:
+        yield sheet.paragraph(f"… and {len(outliers) - _OUTLIERS_SHOWN} more, marked below", "dim", indent=2)
+
+
+def _family(family: str, entries: Sequence[Entry], columns: Columns, sheet: Sheet) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    measured = [entry for entry in entries if entry.value.value is not None]
+    title = family_title(family)
+    yield head_line(title, columns, sheet) if measured else Text(sheet.legible(title), style="bold cyan")
+    for _, members in probe_groups(measured):
+        if len(members) > 1:
+            yield _probe_line(members[0], sheet)
+        for entry in members:
+            yield from row_lines(entry, _name(entry, alone=len(members) == 1), columns, sheet)
+            yield from _remarks(entry, sheet)
+    for group in unmeasured(entries):
+        names = [entry.short for entry in group.entries[:_NAMES_SHOWN]]
+        more = [f"{len(group.entries) - len(names)} more"] if len(group.entries) > len(names) else []
+        text = f"{group.verdict}: {', '.join([*names, *more])}: {group.why}"
+        yield _hanging(f"{mark(group.entries[0].value.verdict, sheet)} ", text, sheet)
+
+
+def _probe_line(entry: Entry, sheet: Sheet) -> Text:
+    """Return the line above several values of one probe: its name, and what it measures as far as there is room."""
+    from rich.text import Text
+
+    name = sheet.legible(probe_of(entry.name).removeprefix(f"{entry.family}/"))
+    line = Text(f"  {name}")
+    line.append(f"  {sheet.legible(entry.title or '')}".rstrip(), "dim")
+    line.truncate(sheet.width, overflow="ellipsis")
+    return line
+
+
+def _name(entry: Entry, *, alone: bool) -> str:
+    return entry.short if alone else f"  {variant_of(entry.name) or 'default'}"
+
+
+def _remarks(entry: Entry, sheet: Sheet) -> Iterator[Text]:
+    """What a row cannot say: why a value was rejected, what held the clocks back."""
+    value = entry.value
+    if value.verdict == "rejected":
+        yield sheet.paragraph(f"rejected: {'; '.join(value.reasons) or 'no reason was recorded'}", "red", indent=4)
+    if value.throttling:
+        yield sheet.paragraph(regime_text(value), "yellow", indent=4)
+
+
+def _legend(view: View, sheet: Sheet) -> Iterator[Text]:
+    """Say what the marks and columns mean, as far as they occur, and what is not in the file."""
+    present = {entry.value.verdict for entry in view.entries}
+    if sheet.width < WIDE:
+        marks = [f"{mark(word, sheet)} {word}" for word in VERDICT_STYLES if word in present]
+        if marks:
+            yield sheet.paragraph("   ".join(marks), "dim")
+    for word in ("plausible", "rejected"):
+        if word in present:
+            yield sheet.paragraph(f"{word}: {VERDICTS[word]}", "dim")
+    for doubt in doubts(view.entries)[:_DOUBTS_SHOWN]:
+        yield sheet.paragraph(f"not checked of {count(doubt.number, 'value')}: {doubt.why}", "dim", indent=2)
+    yield sheet.paragraph(
+        f"{plus_minus(sheet)}: larger half of the 95 % interval; limit: share of what the clocks that it ran at allow; "
+        "rated: share of the datasheet; normal?: by the published range with a little slack, empty where there is none",
+        "dim",
+    )
+    absent = absent_families(view)
+    if absent:
+        yield sheet.paragraph(f"Not in this file: {', '.join(map(_plain, absent))}", "dim")
+
+
+def _plain(family: str) -> str:
+    return family.replace("-", " ")
+
+
+def _conditions(view: View, sheet: Sheet) -> Iterator[Text]:
+    measured = view.measured
+    yield sheet.field("GPU", device_text(measured.device, measured.spec))
+    for name, text in condition_facts(measured.conditions):
+        yield sheet.field(name, text)
+
+
+def _hanging(label: str, text: str, sheet: Sheet) -> Text:
+    from rich.text import Text
+
+    lines = sheet.wrapped(text, len(label))
+    return Text(label + f"\n{' ' * len(label)}".join(lines), style="dim", overflow="fold")

@@ -1,0 +1,157 @@
+"""A measured file, and two of them side by side, as JSON: keys that hold the unit, `null` for what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
+
+from gpuprof.characterize.measured import Curve, Evidence, Measured, MeasuredValue
+from gpuprof.characterize.normal import Assessment, Published
+from gpuprof.characterize.side_by_side import Difference, Row
+from gpuprof.present.measured_view import Entry, View, family_of, normal_sentence, probe_of
+
+SCHEMA_VERSION = 1
+_ONE_LINE_EACH = ("values", "curves", "rows", "differences")
+
+Document = dict[str, object]
+
+
+def measured_json(view: View) -> Document:
+    """Return a measured file with its assessment. Amounts are in base units; `unit` beside a value is its own."""
+    measured = view.measured
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "measured",
+        "name": measured.name,
+        "spec": measured.spec,
+        "normal": normal_sentence(view),
+        "device": asdict(measured.device),
+        "conditions": asdict(measured.conditions),
+        "values": [_entry(entry) for entry in view.entries],
+        "curves": [_curve(name, curve) for name, curve in measured.curves.items()],
+    }
+
+
+def comparison_json(base: Measured, new: Measured, rows: tuple[Row, ...], found: tuple[Difference, ...]) -> Document:
+    """Return two measured files side by side, as `side_by_side` and `differences` give them."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "measured-comparison",
+        "base": _of(base),
+        "new": _of(new),
+        "differences": [one._asdict() for one in found],
+        "rows": [_row(row) for row in rows],
+    }
+
+
+def json_lines(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield a document, a line for each value, curve, row and difference. Only ASCII, which steers no terminal."""
+    yield "{"
+    *_, last = document
+    for key, content in document.items():
+        comma = "," if key != last else ""
+        if key in _ONE_LINE_EACH and isinstance(content, list) and content:
+            yield f"  {json.dumps(key)}: ["
+            yield from (f"    {_dump(item)}{',' if item is not content[-1] else ''}" for item in content)
+            yield f"  ]{comma}"
+        else:
+            yield f"  {json.dumps(key)}: {_dump(content)}{comma}"
+    yield "}"
+
+
+def _dump(content: object) -> str:
+    return json.dumps(content, allow_nan=False)
+
+
+def _entry(entry: Entry) -> Document:
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "probe": probe_of(entry.name),
+        "title": entry.title,
+        **_value(entry.value),
+        "assessment": _assessment(entry.assessment),
+    }
+
+
+def _value(value: MeasuredValue) -> Document:
+    return {
+        "value": value.value,
+        "unit": value.unit,
+        "low": value.low,
+        "high": value.high,
+        "verdict": value.verdict,
+        "reasons": list(value.reasons),
+        "ceiling": value.ceiling,
+        "regime": value.regime,
+        "throttling": list(value.throttling),
+        "statistic": value.statistic,
+        "samples": value.samples,
+        "method": value.method,
+        "configuration": dict(value.configuration),
+        "evidence": _evidence(value.evidence),
+    }
+
+
+def _evidence(evidence: Evidence) -> Document:
+    return {
+        **{field.name: getattr(evidence, field.name) for field in fields(Evidence)},
+        "opcodes": dict(evidence.opcodes),
+        "counters": dict(evidence.counters),
+    }
+
+
+def _assessment(assessment: Assessment) -> Document:
+    return {
+        "normal": assessment.word,
+        "of_limit": assessment.of_limit,
+        "of_rated": assessment.of_rated,
+        "published": _published(assessment.expected),
+        "causes": list(assessment.causes),
+    }
+
+
+def _published(found: Published | None) -> Document | None:
+    """Return the range, which an assessment holds in the unit of its value."""
+    return {"low": found.low, "high": found.high, "source": found.source} if found is not None else None
+
+
+def _curve(name: str, curve: Curve) -> Document:
+    return {
+        "name": name,
+        "family": family_of(name),
+        "probe": probe_of(name),
+        "x_unit": curve.x_unit,
+        "y_unit": curve.y_unit,
+        "points": [list(point) for point in curve.points],
+    }
+
+
+def _of(measured: Measured) -> Document:
+    return {"name": measured.name, "device": asdict(measured.device), "conditions": asdict(measured.conditions)}
+
+
+def _row(row: Row) -> Document:
+    return {
+        "name": row.name,
+        "family": family_of(row.name),
+        "base": _side(row.base),
+        "new": _side(row.new),
+        "ratio": row.ratio,
+        "ratio_per_clock": row.per_clock,
+        "verdict": row.word,
+    }
+
+
+def _side(value: MeasuredValue | None) -> Document | None:
+    if value is None:
+        return None
+    return {
+        "value": value.value,
+        "unit": value.unit,
+        "low": value.low,
+        "high": value.high,
+        "verdict": value.verdict,
+        "clock_hz": value.evidence.clock_hz,
+    }

@@ -1,0 +1,176 @@
+"""The whole sheet as one value: the answer, outliers, ceilings, families with curves and rows, evidence, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import gpuprof
+from gpuprof.characterize.ceilings import per_second
+from gpuprof.present.measured_page.curves import Figure, figures
+from gpuprof.present.measured_page.evidence import EvidenceRow, evidence_rows
+from gpuprof.present.measured_page.rates import Kind, tensor_rates
+from gpuprof.present.measured_page.rows import Outlier, Row, outliers, value_rows
+from gpuprof.present.measured_view import (
+    Entry,
+    Unmeasured,
+    View,
+    absent_families,
+    cause_sentence,
+    count_sentence,
+    doubts,
+    family_title,
+    normal_sentence,
+    unmeasured,
+)
+from gpuprof.present.measured_words import VERDICTS, condition_facts, device_text, share
+from gpuprof.present.page.parts import Bar, Fact, bar, identifier
+from gpuprof.present.words import LEVEL_NAMES, count, path_name, work_unit
+from gpuprof.units import format_si
+
+_OUTLIERS_SHOWN = 20
+_OPTIONAL = ("half_width", "of_limit", "of_rated", "published", "normal")
+_HEADER = ("GPU", "Measured", "Driver")
+
+
+class Ceiling(NamedTuple):
+    """What a profile of this GPU takes as a measured ceiling: the highest value of a level or path."""
+
+    name: str
+    rate: str
+    of_limit: Bar | None
+    of_rated: str
+    id: str
+    quantity: str
+    verdict: str
+
+
+class Family(NamedTuple):
+    """A family of probes: its figures, its tensor rates if it has any, its values, and what could not be measured.
+
+    `has` names the columns in which any of its values has something.
+    """
+
+    id: str
+    title: str
+    figures: tuple[Figure, ...]
+    rates: tuple[Kind, ...]
+    rows: tuple[Row, ...]
+    has: frozenset[str]
+    unmeasured: tuple[Unmeasured, ...]
+    evidence: tuple[EvidenceRow, ...]
+
+
+class Page(NamedTuple):
+    """Everything that the template writes down."""
+
+    title: str
+    sentence: str
+    cause: str
+    counts: str
+    header: tuple[Fact, ...]
+    conditions: tuple[Fact, ...]
+    outliers: tuple[Outlier, ...]
+    outliers_left_out: int
+    ceilings: tuple[Ceiling, ...]
+    families: tuple[Family, ...]
+    verdicts: tuple[Fact, ...]
+    doubts: tuple[str, ...]
+    absent: tuple[str, ...]
+    version: str
+
+
+def build_page(view: View, title: str | None = None) -> Page:
+    """Return the sheet of a measured file."""
+    ids = {entry.name: identifier(index, entry.name[:60]) for index, entry in enumerate(view.entries)}
+    outside = view.outliers()
+    conditions = _conditions(view)
+    return Page(
+        title=title or f"{view.measured.device.name}, measured",
+        sentence=normal_sentence(view),
+        cause=cause_sentence(view),
+        counts=count_sentence(view),
+        header=tuple(fact for fact in conditions if fact.name in _HEADER),
+        conditions=conditions,
+        outliers=tuple(outliers(outside[:_OUTLIERS_SHOWN], ids)),
+        outliers_left_out=max(0, len(outside) - _OUTLIERS_SHOWN),
+        ceilings=_ceilings(view, ids),
+        families=_families(view, ids),
+        verdicts=_verdicts(view),
+        doubts=tuple(f"{count(doubt.number, 'value')}: {doubt.why}" for doubt in doubts(view.entries)),
+        absent=tuple(family_title(name) for name in absent_families(view)),
+        version=gpuprof.__version__,
+    )
+
+
+def _conditions(view: View) -> tuple[Fact, ...]:
+    facts = [("GPU", device_text(view.measured.device, view.measured.spec)), *condition_facts(view.measured.conditions)]
+    return tuple(Fact(name[:1].upper() + name[1:], text) for name, text in facts)
+
+
+def _verdicts(view: View) -> tuple[Fact, ...]:
+    present = {entry.value.verdict for entry in view.entries}
+    return tuple(Fact(word.replace("_", " "), VERDICTS[word]) for word in VERDICTS if word in present)
+
+
+def _families(view: View, ids: dict[str, str]) -> tuple[Family, ...]:
+    drawn = figures(view.measured, view.titles)
+    of_values = dict(view.families())
+    return tuple(
+        _family(name, of_values.get(name, ()), drawn.get(name, ()), view, ids) for name in {**of_values, **drawn}
+    )
+
+
+def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view: View, ids: dict[str, str]) -> Family:
+    rows = tuple(value_rows(entries, ids))
+    return Family(
+        id=identifier("family", name),
+        title=family_title(name),
+        figures=drawn,
+        rates=tensor_rates(entries, view.measured.device.sm_count),
+        rows=rows,
+        has=frozenset(column for column in _OPTIONAL if any(getattr(row, column) for row in rows)),
+        unmeasured=unmeasured(entries),
+        evidence=tuple(evidence_rows(entries, ids)),
+    )
+
+
+def _ceilings(view: View, ids: dict[str, str]) -> tuple[Ceiling, ...]:
+    """Return the highest believed rate of each level and path, in the order of the file."""
+    best: dict[str, tuple[float, Entry]] = {}
+    for entry in view.entries:
+        rate = per_second(entry.value, view.measured.device.sm_count)
+        name = entry.value.ceiling
+        if name is None or rate is None or not entry.value.usable:
+            continue
+        if name not in best or rate > best[name][0]:
+            best[name] = rate, entry
+    return tuple(_ceiling(name, rate, entry, ids[entry.name]) for name, (rate, entry) in best.items())
+
+
+def _ceiling(name: str, rate: float, entry: Entry, row_id: str) -> Ceiling:
+    said = entry.assessment
+    return Ceiling(
+        name=_ceiling_name(name),
+        rate=format_si(rate, _ceiling_unit(name)),
+        of_limit=bar(said.of_limit) if said.of_limit is not None else None,
+        of_rated=share(said.of_rated),
+        id=row_id,
+        quantity=entry.name,
+        verdict=entry.value.verdict,
+    )
+
+
+def _ceiling_name(name: str) -> str:
+    """Write what a ceiling is of: "tensor.bf16 fp32 wgmma" → "Tensor BF16 into FP32, wgmma"."""
+    path, *rest = name.split(" ")
+    if path in {*LEVEL_NAMES, "shared"}:
+        return LEVEL_NAMES.get(path, "Shared memory")
+    text = path_name(path)
+    into = f" into {rest[0].upper()}" if rest else ""
+    return f"{text[:1].upper()}{text[1:]}{into}{''.join(f', {part}' for part in rest[1:])}"
+
+
+def _ceiling_unit(name: str) -> str:
+    path = name.partition(" ")[0]
+    return "B/s" if path in {*LEVEL_NAMES, "shared"} else work_unit(path)

@@ -1,0 +1,196 @@
+"""The curves of a measured file as figures: which belong together, what was found on them, which law they follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from gpuprof.characterize.fit import Line, conflict_line
+from gpuprof.characterize.measured import LOWER_IS_BETTER, Curve, Measured
+from gpuprof.present.measured_page.plots import Found, Plot, Series, plot
+from gpuprof.present.measured_view import family_of, family_title, probe_of, variant_of
+from gpuprof.present.measured_words import amount
+from gpuprof.units import significant
+
+CONFLICTS = "bank-conflict"
+_SIZE = re.compile(r"-\d+$")
+_BYTES = ("size", "span", "stride")
+"""Axes that a probe names after what it varies; all of them are bytes."""
+_OF_BYTES = re.compile(r" of \d+ bytes\b")
+_MOST_FOUND = 6
+_BEYOND = 1.05
+"""A value that lies further outside of the points is no place on their axis: a slope has the unit of its height."""
+_LISTED = 120
+_STEPS = 48
+_SMALLEST, _LARGEST = 1e-30, 1e30
+
+
+class Figure(NamedTuple):
+    """One figure: its title, the drawing, what is to be said of its laws, and its points as rows of text."""
+
+    title: str
+    name: str
+    plot: Plot
+    notes: tuple[str, ...]
+    heads: tuple[str, str, str]
+    rows: tuple[tuple[str, str, str], ...]
+
+
+class _Group(NamedTuple):
+    """Curves that share a figure: those of one probe, or of probes whose names differ in a size only."""
+
+    stem: str
+    units: tuple[str, str]
+    curves: Mapping[str, Curve]
+
+
+def figures(measured: Measured, titles: Mapping[str, str]) -> dict[str, tuple[Figure, ...]]:
+    """Return the figures of each family."""
+    found: dict[str, list[Figure]] = {}
+    for group in _groups(measured.curves):
+        found.setdefault(family_of(group.stem), []).append(_figure(group, measured, titles))
+    return {family: tuple(drawn) for family, drawn in found.items()}
+
+
+def _groups(curves: Mapping[str, Curve]) -> Iterator[_Group]:
+    members: dict[tuple[str, str, str], dict[str, Curve]] = {}
+    for name, curve in curves.items():
+        x_unit = "B" if curve.x_unit.lower() in _BYTES else curve.x_unit
+        drawn = Curve(x_unit, curve.y_unit, tuple(sorted(filter(_drawable, curve.points))))
+        if drawn.points:
+            key = (_SIZE.sub("", probe_of(name)), drawn.x_unit, drawn.y_unit)
+            members.setdefault(key, {})[name] = drawn
+    for (stem, x_unit, y_unit), group in members.items():
+        yield _Group(stem, (x_unit, y_unit), group)
+
+
+def _drawable(point: tuple[float, float]) -> bool:
+    """Tell whether an axis can hold a point: what is beyond these powers of ten was not measured."""
+    return all(value == 0 or _SMALLEST < abs(value) < _LARGEST for value in point)
+
+
+def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> Figure:
+    conflict = family_of(group.stem) == CONFLICTS
+    columns = () if conflict else _found(group, measured, 0)
+    levels = () if conflict else _found(group, measured, 1)
+    fits = {name: _fitted(curve) for name, curve in group.curves.items()} if conflict else {}
+    series = [_series(name, curve, group, fits.get(name)) for name, curve in group.curves.items()]
+    law = _little(group, columns, levels)
+    series[0] = series[0]._replace(law=law or series[0].law)
+    return Figure(
+        title=_title(group, titles),
+        name=group.stem,
+        plot=plot(series, group.units, columns, levels),
+        notes=tuple(_notes(series, fits, columns, levels, little=bool(law))),
+        heads=("curve", "x", "y"),
+        rows=_rows(series, group.units),
+    )
+
+
+def _title(group: _Group, titles: Mapping[str, str]) -> str:
+    """Return the title of the probes if they have one in common, sizes left out, else their name."""
+    probes = list(dict.fromkeys(map(probe_of, group.curves)))
+    known = {titles.get(probe, "") for probe in probes}
+    if len(known) > 1:
+        known = {_OF_BYTES.sub("", title) for title in known}
+    common = known.pop() if len(known) == 1 else ""
+    return common or f"{family_title(family_of(group.stem))}: {group.stem.partition('/')[2] or group.stem}"
+
+
+def _label(name: str, group: _Group) -> str:
+    """Return what tells a curve from the others of its figure."""
+    if len(group.curves) == 1:
+        return ""
+    several = len({probe_of(other) for other in group.curves}) > 1
+    own = probe_of(name).partition("/")[2] or name
+    return f"{own} {variant_of(name)}".strip() if several else variant_of(name) or own
+
+
+def _found(group: _Group, measured: Measured, axis: int) -> tuple[Found, ...]:
+    """Return the values of these probes that lie on an axis: a capacity, a knee, a peak. Equal ones once."""
+    probes, unit = {probe_of(name) for name in group.curves}, group.units[axis]
+    covered = [point[axis] for curve in group.curves.values() for point in curve.points]
+    texts: dict[str, float] = {}
+    for name, value in measured.values.items():
+        if not unit or probe_of(name) not in probes or value.unit != unit or not value.usable or not value.value:
+            continue
+        if min(covered) <= value.value * _BEYOND and value.value <= max(covered) * _BEYOND:
+            texts.setdefault(amount(value.value, unit), value.value)
+    return tuple(Found(value, text) for text, value in texts.items()) if len(texts) <= _MOST_FOUND else ()
+
+
+def _fitted(curve: Curve) -> Line | None:
+    """Return the line through cycles against the degree of a conflict; None where the points determine none."""
+    try:
+        return conflict_line(curve.points)
+    except ValueError:
+        return None
+
+
+def _series(name: str, curve: Curve, group: _Group, fitted: Line | None) -> Series:
+    """Return a curve; that of a bank conflict with its line."""
+    label = _label(name, group)
+    if family_of(group.stem) != CONFLICTS:
+        return Series(label, curve.points, joined=_in_a_row(curve))
+    text = _fit_text(fitted, group.units)
+    if fitted is None:
+        return Series(label, curve.points, law_text=text)
+    ends = (curve.points[0][0], curve.points[-1][0])
+    law = tuple((x, fitted.intercept + fitted.slope * x) for x in ends)
+    return Series(label, curve.points, law, text, joined=False)
+
+
+def _in_a_row(curve: Curve) -> bool:
+    """Tell whether points follow each other: not where an x has several, and SMs are in no order."""
+    return curve.x_unit != "SM" and all(before < after for (before, _), (after, _) in pairwise(curve.points))
+
+
+def _little(group: _Group, columns: Sequence[Found], levels: Sequence[Found]) -> tuple[tuple[float, float], ...]:
+    """Return min(peak, x ÷ latency) over a whole figure, by its knee and its peak; empty where it has not one of each.
+
+    Latencies and times do not rise to a peak.
+    """
+    xs = [x for curve in group.curves.values() for x, _ in curve.points]
+    low, high = min(xs), max(xs)
+    if len(columns) != 1 or len(levels) != 1 or group.units[1] in LOWER_IS_BETTER or low <= 0:
+        return ()
+    knee, peak = columns[0].value, levels[0].value
+    steps = (low * (high / low) ** (index / _STEPS) for index in range(_STEPS + 1))
+    return tuple((x, min(peak, peak * x / knee)) for x in sorted({*steps, min(max(low, knee), high)}))
+
+
+def _notes(
+    series: Sequence[Series],
+    fits: Mapping[str, Line | None],
+    columns: Sequence[Found],
+    levels: Sequence[Found],
+    *,
+    little: bool,
+) -> Iterator[str]:
+    """Say what the dotted lines are, or why there is none."""
+    fitted = [fit is not None and fit.misfit is None for fit in fits.values()]
+    if len(fitted) == 1:
+        text = series[0].law_text
+        yield f"Dotted: {text}." if fitted[0] else f"{text[:1].upper()}{text[1:]}."
+    elif fitted:
+        yield "Dotted: the straight line that fits the points of each."
+    elif little:
+        yield f"Dotted: Little’s law, min({levels[0].text}, x ÷ latency), with its knee at {columns[0].text}."
+
+
+def _fit_text(fitted: Line | None, units: tuple[str, str]) -> str:
+    """Write the line of a bank conflict: "1.00 cycles per way + 0.500"; or why there is none."""
+    if fitted is None:
+        return "too few points for a line"
+    if fitted.misfit is not None:
+        return fitted.misfit
+    slope = f"{amount(fitted.slope, units[1])} per {units[0].removesuffix('s') or 'step'}"
+    return f"{slope} {'+' if fitted.intercept >= 0 else '-'} {significant(abs(fitted.intercept))}"
+
+
+def _rows(series: Sequence[Series], units: tuple[str, str]) -> tuple[tuple[str, str, str], ...]:
+    """Return the points as text; none where they are too many to read."""
+    rows = tuple((one.label, amount(x, units[0]), amount(y, units[1])) for one in series for x, y in one.points)
+    return rows if len(rows) <= _LISTED else ()

@@ -1,0 +1,24 @@
+"""A measured GPU as one HTML page that needs nothing else: complete without its script, safe for hostile names."""
+
+from __future__ import annotations
+
+from gpuprof.present.html import colour_variables, page_environment, page_policy, page_source
+from gpuprof.present.measured_page.build import build_page
+from gpuprof.present.measured_view import View
+
+_SCRIPT, _STYLES = "report.js", ("report.css", "measured.css")
+
+
+def render_measured_html(view: View, *, title: str | None = None) -> str:
+    """Return the page of a measured file."""
+    from markupsafe import Markup
+
+    templates = page_environment()
+    script = page_source(templates, _SCRIPT)
+    style = colour_variables() + "".join(page_source(templates, name) for name in _STYLES)
+    return templates.get_template("measured.html").render(
+        page=build_page(view, title),
+        policy=page_policy(script),
+        script=Markup(script),  # noqa: S704  (our own file)
+        style=Markup(style),  # noqa: S704  (our own file)
+    )

@@ -1,0 +1,157 @@
+"""The rows of the sheet: a value with interval, verdict, shares, where it lies in its published range, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpuprof.present.measured_view import Entry, probe_groups, variant_of
+from gpuprof.present.measured_words import (
+    cause_text,
+    half_width_text,
+    is_outlier,
+    is_worse,
+    normal_word,
+    outside_text,
+    published_text,
+    regime_text,
+    share,
+    span,
+    value_text,
+    verdict_word,
+)
+from gpuprof.present.page.parts import Bar, bar
+
+_BAND = (1 / 3, 2 / 3)
+_LEAST_BAND = 0.04
+"""A range of one value is drawn as wide as this share of it."""
+
+
+class Strip(NamedTuple):
+    """Where a value lies: percent of a strip whose middle third is the published range. `beyond`: past its end."""
+
+    at: str
+    beyond: str
+    outside: bool
+
+
+class Row(NamedTuple):
+    """One value as texts. `standing` is "worse", "better" or empty.
+
+    `probe` and `title` are given where the values of a probe begin: the probe only if there are several of them.
+    """
+
+    id: str
+    name: str
+    probe: str
+    title: str
+    variant: bool
+    value: str
+    half_width: str
+    interval: str
+    verdict: str
+    rejected: bool
+    of_limit: Bar | None
+    of_rated: str
+    published: str
+    source: str
+    strip: Strip | None
+    normal: str
+    standing: str
+    remarks: tuple[str, ...]
+
+
+class Outlier(NamedTuple):
+    """A value outside of its published range, for the list at the top."""
+
+    id: str
+    name: str
+    value: str
+    where: str
+    cause: str
+    source: str
+    strip: Strip | None
+    standing: str
+
+
+def value_rows(entries: Iterable[Entry], ids: dict[str, str]) -> Iterator[Row]:
+    """Yield a row for each value that was measured; `ids` are those of the rows by the value's name."""
+    for probe, members in probe_groups(entry for entry in entries if entry.value.value is not None):
+        several = len(members) > 1
+        for index, entry in enumerate(members):
+            row = _row(entry, ids[entry.name])
+            if several:
+                row = row._replace(name=variant_of(entry.name) or "default", variant=True)
+            if not index:
+                own = probe.removeprefix(f"{entry.family}/") if several else ""
+                row = row._replace(probe=own, title=entry.title or "")
+            yield row
+
+
+def outliers(entries: Sequence[Entry], ids: dict[str, str]) -> Iterator[Outlier]:
+    """Yield what is to be listed of values outside of their range."""
+    for entry in entries:
+        worse = is_worse(entry.assessment)
+        found = entry.assessment.expected
+        yield Outlier(
+            id=ids[entry.name],
+            name=entry.name,
+            value=value_text(entry.value),
+            where=outside_text(entry.assessment),
+            cause=cause_text(entry.assessment) if worse else "",
+            source=found.source if found is not None else "",
+            strip=_strip(entry),
+            standing="worse" if worse else "better",
+        )
+
+
+def _row(entry: Entry, row_id: str) -> Row:
+    value, said = entry.value, entry.assessment
+    both = value.low is not None and value.high is not None
+    return Row(
+        id=row_id,
+        name=entry.short,
+        probe="",
+        title="",
+        variant=False,
+        value=value_text(value),
+        half_width=half_width_text(value),
+        interval=span(value.low or 0.0, value.high or 0.0, value.unit, " to ") if both else "",
+        verdict=verdict_word(value),
+        rejected=value.verdict == "rejected",
+        of_limit=_of_limit(entry),
+        of_rated=share(said.of_rated),
+        published=published_text(said),
+        source=said.expected.source if said.expected is not None else "",
+        strip=_strip(entry) if value.usable else None,
+        normal=normal_word(said),
+        standing=("worse" if is_worse(said) else "better") if is_outlier(said) else "",
+        remarks=tuple(_remarks(entry)),
+    )
+
+
+def _of_limit(entry: Entry) -> Bar | None:
+    """Return the share of the limit; without the bar's length for what is no result."""
+    found = entry.assessment.of_limit
+    if found is None:
+        return None
+    return bar(found) if entry.value.usable else Bar(share(found), None)
+
+
+def _remarks(entry: Entry) -> Iterator[str]:
+    if entry.value.verdict == "rejected":
+        yield f"rejected: {'; '.join(entry.value.reasons) or 'no reason was recorded'}"
+    if entry.value.throttling:
+        yield regime_text(entry.value)
+
+
+def _strip(entry: Entry) -> Strip | None:
+    """Place a value on a strip that is three times as wide as its range."""
+    found, value = entry.assessment.expected, entry.value.value
+    if found is None or value is None:
+        return None
+    wide = max(found.high - found.low, _LEAST_BAND * abs(found.high)) or 1.0
+    middle = (found.low + found.high) / 2
+    part = 0.5 + (value - middle) / wide * (_BAND[1] - _BAND[0])
+    beyond = "below" if part < 0 else "above" if part > 1 else ""
+    return Strip(f"{100 * min(1.0, max(0.0, part)):.1f}", beyond, is_outlier(entry.assessment))

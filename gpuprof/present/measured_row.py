@@ -1,0 +1,165 @@
+"""The lines of measured values in the terminal: columns that fit a width, for the sheet and for live progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuprof.present.console_parts import Sheet
+from gpuprof.present.measured_view import Entry
+from gpuprof.present.measured_words import (
+    half_width_text,
+    is_outlier,
+    is_worse,
+    normal_word,
+    published_text,
+    share,
+    value_text,
+    verdict_word,
+)
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+WIDE = 100
+"""From here on the sheet has room for the published range and the verdict in words."""
+_SHEET = ("number", "unit", "half_width", "limit", "rated", "normal")
+_WIDE_SHEET = (*_SHEET, "published", "verdict")
+_LIVE = ("number", "unit", "half_width", "published", "normal")
+VERDICT_STYLES = {"verified": "green", "plausible": "yellow", "rejected": "red"}
+OUTLIER_STYLES = {True: "bold red", False: "cyan"}
+"""By whether a value is worse than published."""
+_MARKS = {"verified": ("✓", "+"), "plausible": ("~", "~"), "rejected": ("✗", "x")}
+_NO_MARK = ("–", "-")
+_HEADS = ("", "", "", "limit", "rated", "published", "normal?", "verdict")
+_LEFT = (1, 7)
+"""The columns that are set to the left: units and verdicts."""
+_LEAST_NAME = 14
+_GAP = 1
+_INDENT = 2
+
+
+class Cells(NamedTuple):
+    """The texts of one value; empty where there is nothing to say."""
+
+    number: str
+    unit: str
+    half_width: str
+    limit: str
+    rated: str
+    published: str
+    normal: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How wide each column is; 0: it is left out. `name` is what is left."""
+
+    name: int
+    widths: tuple[int, ...]
+
+
+def mark(verdict: str, sheet: Sheet) -> str:
+    """Return the one character that stands for a verdict."""
+    return _MARKS.get(verdict, _NO_MARK)[0 if sheet.blocks else 1]
+
+
+def plus_minus(sheet: Sheet) -> str:
+    """Return the sign of an interval."""
+    return "±" if sheet.blocks else "+-"
+
+
+def columns_for(entries: Iterable[Entry], sheet: Sheet) -> Columns:
+    """Return columns as wide as these values need; columns that nothing would stand in are left out."""
+    return _columns(
+        [cells_of(entry, sheet) for entry in entries], _WIDE_SHEET if sheet.width >= WIDE else _SHEET, sheet
+    )
+
+
+def live_columns(sheet: Sheet) -> Columns:
+    """Return columns for values that are not known yet."""
+    return _columns([Cells("99.9", "result/clk/SM", "99.9 %", "", "", "99.9–99.9", "normal", "")], _LIVE, sheet)
+
+
+def head_line(title: str, columns: Columns, sheet: Sheet) -> Text:
+    """Return the line above the columns, which begins with a title."""
+    from rich.text import Text
+
+    heads = Cells(*_HEADS)._replace(half_width=plus_minus(sheet))
+    texts = [
+        text.ljust(width) if index in _LEFT else text.rjust(width)
+        for index, (text, width) in enumerate(zip(heads, columns.widths, strict=True))
+        if width
+    ]
+    line = Text(sheet.legible(title).ljust(_INDENT + columns.name + _GAP), style="bold cyan")
+    line.append(" ".join(texts), "not bold dim default")
+    line.rstrip()
+    return line
+
+
+def row_lines(entry: Entry, name: str, columns: Columns, sheet: Sheet) -> Iterator[Text]:
+    """Yield the line of a value; a name that is too long for its column stands above."""
+    from rich.text import Text
+
+    above, beside = _name_lines(sheet.legible(name), columns.name, sheet)
+    for text in above:
+        yield Text(f"{' ' * _INDENT}{text}")
+    line = Text()
+    line.append(f"{mark(entry.value.verdict, sheet)} ", VERDICT_STYLES.get(entry.value.verdict, "dim"))
+    line.append(beside.ljust(columns.name + _GAP))
+    for index, (text, width) in enumerate(zip(cells_of(entry, sheet), columns.widths, strict=True)):
+        if width:
+            padded = text.ljust(width) if index in _LEFT else text.rjust(width)
+            line.append(f"{padded} ", _style(Cells._fields[index], entry))
+    line.rstrip()
+    yield line
+
+
+def cells_of(entry: Entry, sheet: Sheet) -> Cells:
+    """Return the texts of one value."""
+    value, assessment = entry.value, entry.assessment
+    number, _, unit = value_text(value).partition(" ") if value.value is not None else ("", "", "")
+    return Cells(
+        number=number,
+        unit=sheet.legible(unit),
+        half_width=half_width_text(value),
+        limit=share(assessment.of_limit),
+        rated=share(assessment.of_rated),
+        published=sheet.legible(_without_unit(published_text(assessment), unit)),
+        normal=normal_word(assessment),
+        verdict=verdict_word(value),
+    )
+
+
+def _without_unit(published: str, unit: str) -> str:
+    """Return a range without its unit where the value beside it has the same."""
+    return published.removesuffix(f" {unit}") if unit else published
+
+
+def _columns(rows: Sequence[Cells], shown: Sequence[str], sheet: Sheet) -> Columns:
+    widths = []
+    for field, head in zip(Cells._fields, _HEADS, strict=True):
+        widest = max((len(getattr(row, field)) for row in rows), default=0) if field in shown else 0
+        widths.append(max(widest, len(head)) if widest else 0)
+    taken = _INDENT + _GAP + sum(width + _GAP for width in widths if width)
+    name = sheet.width - taken + _GAP
+    return Columns(name if name >= _LEAST_NAME else 0, tuple(widths))
+
+
+def _name_lines(name: str, width: int, sheet: Sheet) -> tuple[list[str], str]:
+    """Return the lines above the figures and the text beside them."""
+    if len(name) <= width:
+        return [], name
+    return sheet.wrapped(name, _INDENT), ""
+
+
+def _style(field: str, entry: Entry) -> str:
+    if field == "verdict":
+        return VERDICT_STYLES.get(entry.value.verdict, "dim")
+    if not entry.value.usable:
+        return "dim"
+    if field == "normal" and is_outlier(entry.assessment):
+        return OUTLIER_STYLES[is_worse(entry.assessment)]
+    return "bold" if field in {"number", "unit"} else ""

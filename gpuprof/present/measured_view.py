@@ -1,0 +1,182 @@
+"""What every view of a measured file is made of: its values with family and title, and the sentences that sum it up."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from gpuprof.characterize.measured import Measured, MeasuredValue
+from gpuprof.characterize.normal import UNEXPLAINED, Assessment
+from gpuprof.characterize.verdict import WORDS
+from gpuprof.present.measured_words import is_outlier, is_worse
+from gpuprof.present.words import count
+
+OTHER = "other"
+_PROBE = re.compile(r"[^/\s]+/[^/\s\[({,:=]+")
+_CAUSES_SHOWN = 3
+
+
+class Entry(NamedTuple):
+    """One measured quantity. `short` is its name within the family; `title` says what its probe measures."""
+
+    name: str
+    family: str
+    short: str
+    title: str | None
+    value: MeasuredValue
+    assessment: Assessment
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A measured file with each value set in context. `titles` has every probe that gpuprof knows, by its id."""
+
+    measured: Measured
+    entries: tuple[Entry, ...]
+    titles: Mapping[str, str] = field(default_factory=dict)
+
+    def families(self) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+        """Yield the families in the order of the file, each with all of its values."""
+        names = list(dict.fromkeys(entry.family for entry in self.entries))
+        ordered = sorted(self.entries, key=lambda entry: names.index(entry.family))
+        for family, entries in groupby(ordered, key=lambda entry: entry.family):
+            yield family, tuple(entries)
+
+    def outliers(self) -> tuple[Entry, ...]:
+        """Return the values outside of their published range, the worse ones first."""
+        found = (entry for entry in self.entries if is_outlier(entry.assessment))
+        return tuple(sorted(found, key=lambda entry: not is_worse(entry.assessment)))
+
+
+def view_of(measured: Measured, assessments: Iterable[Assessment], titles: Mapping[str, str] | None = None) -> View:
+    """Join a measured file with what `assess` says of it. `titles` are those of the probes, by id."""
+    titles, said = titles or {}, {one.name: one for one in assessments}
+    entries = (entry_of(name, value, said[name], titles) for name, value in measured.values.items())
+    return View(measured, tuple(entries), titles)
+
+
+def entry_of(name: str, value: MeasuredValue, assessment: Assessment, titles: Mapping[str, str]) -> Entry:
+    """Return one value in context."""
+    family = family_of(name)
+    short = name.removeprefix(f"{family}/")
+    return Entry(name, family, short, titles.get(probe_of(name)), value, assessment)
+
+
+def probe_of(name: str) -> str:
+    """Return the probe that a quantity or curve is of: "latency/l2-capacity stride=128 B" → "latency/l2-capacity"."""
+    found = _PROBE.match(name)
+    return found[0] if found is not None else name
+
+
+def family_of(name: str) -> str:
+    """Return the family of a quantity: what its name has before the first slash."""
+    family, slash, _ = name.partition("/")
+    return family if slash and family else OTHER
+
+
+def variant_of(name: str) -> str:
+    """Return what tells a quantity or curve from others of its probe: "stride=128 B"; empty where nothing does."""
+    return name[len(probe_of(name)) :].strip(" ,:[](){}")
+
+
+def probe_groups(entries: Iterable[Entry]) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+    """Yield the values of each probe together, as they follow each other."""
+    for probe, found in groupby(entries, key=lambda entry: probe_of(entry.name)):
+        yield probe, tuple(found)
+
+
+def family_title(family: str) -> str:
+    """Write a family as a heading: "bank-conflict" → "Bank conflict"."""
+    text = family.replace("-", " ").replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
+def normal_sentence(view: View) -> str:
+    """Answer "is my GPU normal?" in one sentence."""
+    name = view.measured.device.name
+    judged = [entry.assessment for entry in view.entries if entry.assessment.word in {"normal", "low", "high"}]
+    usable = sum(entry.value.usable for entry in view.entries)
+    if not usable:
+        return f"Nothing of this {name} could be measured."
+    if not judged:
+        return f"Whether this {name} is normal cannot be said: nothing is published to hold {_them(usable)} against."
+    worse = sum(map(is_worse, judged))
+    better = sum(map(is_outlier, judged)) - worse
+    return f"This {name} is {'not ' if worse else ''}normal: {_told(len(judged), worse, better)}."
+
+
+def _told(judged: int, worse: int, better: int) -> str:
+    """Say how many of the values that can be judged lie in their range."""
+    if judged == 1:
+        verb = "falls short of" if worse else "exceeds" if better else "lies in"
+        return f"the one value with a published range {verb} it"
+    ranged = f"{count(judged, 'value')} with a published range"
+    if worse:
+        return f"{worse} of {ranged} {'falls' if worse == 1 else 'fall'} short of it"
+    if better:
+        return f"of {ranged}, {better} {'exceeds' if better == 1 else 'exceed'} it and none falls short"
+    return f"all {ranged} lie in it"
+
+
+def _them(number: int) -> str:
+    return "its one value" if number == 1 else f"its {count(number, 'value')}"
+
+
+def cause_sentence(view: View) -> str:
+    """Name what explains most outliers on the bad side; empty where there are none or nothing explains them."""
+    worse = [entry.assessment for entry in view.entries if is_worse(entry.assessment)]
+    causes = Counter(cause for one in worse for cause in one.causes if cause != UNEXPLAINED)
+    if not causes:
+        return f"{UNEXPLAINED[:1].upper()}{UNEXPLAINED[1:]}." if worse else ""
+    told = [f"{cause} ({number} of {len(worse)})" for cause, number in causes.most_common(_CAUSES_SHOWN)]
+    return f"Likely because {'; '.join(told)}."
+
+
+def count_sentence(view: View) -> str:
+    """Count the values by verdict: "61 values: 58 verified, 2 rejected, 1 unsupported."."""
+    verdicts = Counter(entry.value.verdict for entry in view.entries)
+    parts = [f"{verdicts[word]} {word.replace('_', ' ')}" for word in WORDS if verdicts[word]]
+    return f"{count(len(view.entries), 'value')}: {', '.join(parts)}." if parts else "The file holds no values."
+
+
+def absent_families(view: View) -> tuple[str, ...]:
+    """Return the families that gpuprof could measure and the file has nothing of."""
+    present = {entry.family for entry in view.entries} | {family_of(name) for name in view.measured.curves}
+    return tuple(dict.fromkeys(family_of(name) for name in view.titles if family_of(name) not in present))
+
+
+class Unmeasured(NamedTuple):
+    """Quantities without a value that share the verdict and its reason."""
+
+    verdict: str
+    why: str
+    entries: tuple[Entry, ...]
+
+
+def unmeasured(entries: Iterable[Entry]) -> tuple[Unmeasured, ...]:
+    """Group the quantities that could not be measured by verdict and reason."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        if entry.value.value is None:
+            key = entry.value.verdict.replace("_", " "), "; ".join(entry.value.reasons) or "no reason was recorded"
+            groups.setdefault(key, []).append(entry)
+    return tuple(Unmeasured(verdict, why, tuple(found)) for (verdict, why), found in groups.items())
+
+
+class Doubt(NamedTuple):
+    """Why values are plausible and not verified, and how many share it."""
+
+    why: str
+    number: int
+
+
+def doubts(entries: Iterable[Entry]) -> tuple[Doubt, ...]:
+    """Return what could not be checked of the plausible values, the most frequent reason first."""
+    reasons = Counter(
+        reason for entry in entries if entry.value.verdict == "plausible" for reason in entry.value.reasons
+    )
+    return tuple(Doubt(reason, number) for reason, number in reasons.most_common())

@@ -1,0 +1,8 @@
+// Cycles from an FP32 addition to the next that needs its result.
+// Mechanism: one warp runs one chain of x = x + a; nothing else is there to issue.
+// Formula: cycles / (UNROLL * iterations).
+// What would make it lie: the jump of the loop, which costs some cycles per 240 links.
+#define ENTRY fadd_latency
+#define OPERATION fadd
+#define VALUE float
+#include "latency.cuh"

@@ -1,0 +1,12 @@
+// TF32 matrix multiplies with FP32 accumulators that one SM completes per clock through mma.sync.m16n8k8.
+// Mechanism: every warp adds up TILES products at a time, DEPTH · REPEAT times an iteration, all in registers
+// (mma-sync.cuh).
+// Formula: 2 · 16 · 8 · 8 FLOP · TILES · DEPTH · REPEAT · warps · iterations / cycles.
+// What would make it lie: too few sums and warps for the latency of 20 to 35 cycles; m16n8k4, which is half of it;
+// operands or clocks that power limits: random data.
+#include "mma-types.cuh"
+
+extern "C" __global__ void __launch_bounds__(512, 1)
+mma_sync_tf32_f32(Clocks *clocks, u32 iterations, const u32 *a, const u32 *b, u32 *d) {
+    multiply<tf32_f32>(clocks, iterations, a, b, d);
+}

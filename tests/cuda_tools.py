@@ -1,0 +1,53 @@
+"""What tests of the micro-kernels share: whether NVRTC and nvdisasm are here, recorded SASS, probes of their own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpuprof.characterize.disassemble import find_disassemblers
+from gpuprof.characterize.library import probe_folder
+from gpuprof.characterize.nvrtc import find_nvrtc
+from gpuprof.characterize.probe import Kernel, Probe
+from gpuprof.characterize.probe_file import read_probe
+from gpuprof.characterize.sass import Instruction, parse_sass
+from gpuprof.errors import EnvironmentProblem
+
+DATA = Path(__file__).parent / "data_kernels"
+RECORDED = sorted(DATA.glob("*.sass"))
+
+
+def why_not() -> str | None:
+    """Say what is missing to compile and look at kernels; None if nothing is."""
+    try:
+        newest = find_nvrtc()[0]
+    except EnvironmentProblem as problem:
+        return f"{problem.message} ({problem.hint})"
+    if newest.version < (13, 0):
+        return f"{newest} does not know the newest targets"
+    if not find_disassemblers() or find_disassemblers()[0].version < (13, 0):
+        return "there is no nvdisasm of CUDA 13 (python -m pip install nvidia-cuda-nvdisasm)"
+    return None
+
+
+needs_cuda_wheels = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+def recorded(name: str) -> tuple[Instruction, ...]:
+    """What nvdisasm said of a kernel; the first line of the file names compiler, disassembler and parameters."""
+    return parse_sass((DATA / f"{name}.sass").read_text(encoding="utf-8"))
+
+
+def twin_named(name: str, folder: Path) -> Probe:
+    """A probe of the tests, copied to where its header is, too."""
+    place = folder / "twins"
+    shutil.copytree(DATA / "twins", place, dirs_exist_ok=True)
+    shutil.copy(probe_folder() / "probe.cuh", folder)
+    return read_probe(place / f"{name}.yaml")
+
+
+def kernel_of(probe: Probe) -> Kernel:
+    assert probe.kernel is not None
+    return probe.kernel

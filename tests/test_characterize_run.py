@@ -1,0 +1,725 @@
+"""Measuring from plan to file on a fake GPU: its peaks come out, its lies are rejected, interruptions cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof.characterize import samples
+from gpuprof.characterize.check import Checked
+from gpuprof.characterize.effort import EFFORTS, Effort
+from gpuprof.characterize.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
+from gpuprof.characterize.gpu import DeviceError, Others
+from gpuprof.characterize.library import load_probes, probe_folder
+from gpuprof.characterize.measured import MeasuredValue, load_measured
+from gpuprof.characterize.probe import Probe
+from gpuprof.characterize.run import Run, Wanted, characterize
+from gpuprof.characterize.samples import SampleFile, Series, read_samples
+from gpuprof.characterize.statistics import StopRule
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.resources import data_dir
+from tests import fake_probes
+from tests.fake_gpu import DRAM_PEAK, PROPERTIES, SM_HZ, Call, FakeGpu, Law, Misbehaviour, compiled
+
+LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
+DRAM = 0.9 * DRAM_PEAK
+FFMA, L2_CYCLES, FAR_CYCLES, IN_FLIGHT_CYCLES = 100.0, 210.0, 480.0, 600.0
+
+
+def by_chains(call: Call) -> float:
+    """FFMA reaches its rate with eight chains in blocks of 256; less of either is slower."""
+    rate = FFMA * (1.0 if call.assignment["CHAINS"] == "8" else 0.7) * (1.0 if call.shape.block == 256 else 0.8)
+    return call.per_sm("flop") / rate
+
+
+def dram_law(call: Call) -> float:
+    deep = call.assignment.get("DEPTH", "4") == "4" and call.shape.grid == 4 * PROPERTIES.sm_count
+    return call.work("byte") / (DRAM if deep else 0.6 * DRAM) * SM_HZ
+
+
+def chase_law(call: Call) -> float:
+    held = call.arguments["bytes chain"] <= PROPERTIES.l2_bytes
+    return 16 * (L2_CYCLES if held else FAR_CYCLES)
+
+
+def little_law(call: Call) -> float:
+    """Bytes in flight over latency, up to the peak."""
+    per_sm = call.per_sm("byte")
+    return max(IN_FLIGHT_CYCLES, per_sm / (DRAM / PROPERTIES.sm_count / SM_HZ))
+
+
+LAWS: dict[str, Law] = {
+    "instruction_ffma_throughput": by_chains,
+    "bandwidth_dram_read": dram_law,
+    "latency_l2": chase_law,
+    "latency_l2_capacity": chase_law,
+    "bandwidth_dram_in_flight": little_law,
+    "bank_conflict_load_4": lambda call: 32 * (call.arguments["ways"] + 1.5),
+    "latency_l2_map": lambda _call: 16 * L2_CYCLES,
+    "occupancy_resident_warps": lambda _call: 64.0,
+}
+
+
+class Heard:
+    """What a run told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Files that nobody keeps need not be safe from power cuts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _file: None)
+        yield
+
+
+def measure(
+    folder: Path,
+    probes: Sequence[Probe],
+    gpu: FakeGpu,
+    *,
+    mode: str = "default",
+    tell: Callable[[Event], None] = silence,
+    stop: Callable[[], bool] = lambda: False,
+    compile_all: Callable[..., dict[str, tuple[Checked, ...]]] = compiled,
+    **wanted: Any,
+) -> Run:
+    asked = Wanted(mode, named=True, output=folder / "fake.measured.yaml", **wanted)
+    return characterize(gpu, probes, asked, library=LIBRARY, tell=tell, stop=stop, compile_all=compile_all)
+
+
+def value_of(probe: Probe, folder: Path, name: str | None = None, **gpu: Any) -> MeasuredValue:
+    """The one value of one probe on a fake with the usual laws."""
+    run = measure(folder, [probe], FakeGpu([probe], LAWS, **gpu))
+    return run.measured.values[name or probe.id]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Heard, FakeGpu]:
+    """One run of every kind of probe."""
+    folder, heard = tmp_path_factory.mktemp("whole"), Heard()
+    probes = fake_probes.every(folder / "probes")
+    gpu = FakeGpu(probes, LAWS)
+    gpu.by_sm["latency_l2_map"] = lambda _call, sm: 1.0 if sm < 4 else 2.0
+    return measure(folder, probes, gpu, mode="full", tell=heard), heard, gpu
+
+
+# What the fake has comes out
+
+
+RECOVERED = {
+    "instruction/ffma-throughput": (FFMA, 0.01),
+    "bandwidth/dram-read": (DRAM, 0.01),
+    "latency/l2": (L2_CYCLES, 0.005),
+    "latency/l2-capacity": (PROPERTIES.l2_bytes, 0.001),
+    "bandwidth/dram-in-flight": (DRAM, 0.01),
+    "bandwidth/dram-in-flight knee": (DRAM / PROPERTIES.sm_count * IN_FLIGHT_CYCLES / SM_HZ, 0.02),
+    "bank-conflict/load-4": (1.0, 0.01),
+    "bank-conflict/load-4 first": (2.5, 0.01),
+    "latency/l2-map": (L2_CYCLES, 0.005),
+    "latency/l2-map far": (2 * L2_CYCLES, 0.005),
+    "occupancy/resident-warps": (16, 0),
+    "launch/null-queued": (2e-6, 0.01),
+    "copies/host-to-device-pinned": (20e9, 0.01),
+    "copies/host-to-device-pinned latency": (4e-6, 0.02),
+    "clocks/idle": (100.0, 0),
+    "clocks/ffma-throughput": (100.0, 0),
+    "clocks/ffma-throughput energy": (100.0 / (FFMA * PROPERTIES.sm_count * SM_HZ), 0.02),
+}
+
+
+@pytest.mark.parametrize("name", RECOVERED)
+def test_run_recovers_what_the_fake_has(whole: tuple[Run, Heard, FakeGpu], name: str) -> None:
+    value, (wanted, tolerance) = whole[0].measured.values[name], RECOVERED[name]
+    assert value.value == pytest.approx(wanted, rel=tolerance, abs=0)
+
+
+VERIFIED = [
+    "instruction/ffma-throughput", "bandwidth/dram-read", "latency/l2", "latency/l2-capacity",
+    "bandwidth/dram-in-flight", "bank-conflict/load-4", "occupancy/resident-warps", "launch/null-queued",
+    "copies/host-to-device-pinned", "clocks/idle",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VERIFIED)
+def test_value_that_passes_every_check_is_verified(whole: tuple[Run, Heard, FakeGpu], name: str) -> None:
+    value = whole[0].measured.values[name]
+    assert (value.verdict, value.reasons) == ("verified", ())
+
+
+def test_best_configuration_wins_and_is_named(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    values = whole[0].measured.values
+    assert values["instruction/ffma-throughput"].configuration["CHAINS"] == "8"
+    assert values["instruction/ffma-throughput"].configuration["block"] == "256"
+    assert values["bandwidth/dram-read"].configuration["blocks_per_sm"] == "4"
+
+
+def test_evidence_names_code_clocks_limit_and_scaling(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    evidence = whole[0].measured.values["instruction/ffma-throughput"].evidence
+    assert evidence.gate == "pass"
+    assert evidence.cubin_sha256 is not None
+    assert len(evidence.cubin_sha256) == 64
+    assert evidence.clock_hz == pytest.approx(SM_HZ, rel=1e-3)
+    assert evidence.nvml_clock_hz == SM_HZ
+    assert evidence.limit == 128
+    assert evidence.scaling_residual is not None
+    assert evidence.scaling_residual < 0.01
+
+
+def test_ceilings_are_those_of_the_probes_limits(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    values = whole[0].measured.values
+    found = {name: value.ceiling for name, value in values.items() if value.ceiling is not None}
+    assert found == {"instruction/ffma-throughput": "fp32", "bandwidth/dram-read": "dram"}
+
+
+def test_measured_file_reads_back_with_its_curves_and_conditions(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    run = whole[0]
+    stored = load_measured(run.path)
+    assert stored.values.keys() == run.measured.values.keys()
+    assert {name: value.verdict for name, value in stored.values.items()} == {
+        name: value.verdict for name, value in run.measured.values.items()
+    }
+    assert {"latency/l2-capacity", "bandwidth/dram-in-flight", "bank-conflict/load-4"} <= stored.curves.keys()
+    assert (stored.conditions.driver, stored.conditions.ecc, stored.conditions.mig) == ("999.1", True, False)
+    assert (stored.conditions.pcie_generation, stored.conditions.pcie_width) == (4, 16)
+    assert stored.conditions.power_limit_w == 400
+    assert stored.device.pci_id == "ffff:0001"
+
+
+def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
+    whole: tuple[Run, Heard, FakeGpu],
+) -> None:
+    stored = read_samples(whole[0].samples.read_bytes(), "fake")
+    looks = [one.configuration for one in stored.series if one.probe == "run"]
+    assert [look["what"] for look in looks] == ["before", "after"]
+    assert all(look["sm_clock_hz"] == SM_HZ for look in looks)
+    kernels = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
+    assert all(len(str(one.configuration["cubin"])) == 12 for one in kernels)
+
+
+def test_each_window_is_longer_than_200_steps_of_the_coarsest_timer(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    stored = read_samples(whole[0].samples.read_bytes(), "fake")
+    timed = [one for one in stored.series if one.probe.partition("/")[0] in {"instruction", "bandwidth", "latency"}]
+    assert timed
+    assert min(sample.time_s for one in timed for sample in one.samples) > 200 * 1.024e-6
+
+
+def test_numbers_of_iterations_are_n_2n_and_4n(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    stored = read_samples(whole[0].samples.read_bytes(), "fake")
+    for one in stored.series:
+        if one.probe == "instruction/ffma-throughput":
+            counts = sorted({sample.iterations for sample in one.samples})
+            assert [count // counts[0] for count in counts] == [1, 2, 4]
+
+
+def test_winner_of_a_sweep_is_measured_again_and_latencies_on_several_allocations(
+    whole: tuple[Run, Heard, FakeGpu],
+) -> None:
+    stored = read_samples(whole[0].samples.read_bytes(), "fake")
+    ffma = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
+    assert sorted(one.round for one in ffma) == [0, 0, 0, 0, 1]
+    walks = [one for one in stored.series if one.probe == "latency/l2"]
+    assert len({one.configuration["allocation"] for one in walks}) >= 3
+
+
+def test_order_is_idle_then_latency_then_short_then_sustained(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    order = [event.probe for event in whole[1].of(Started)]
+    places = [order.index(name) for name in (
+        "clocks/idle", "latency/l2", "instruction/ffma-throughput", "bandwidth/dram-read",
+    )]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_events_tell_the_plan_each_sample_and_each_result_with_its_published_range(
+    whole: tuple[Run, Heard, FakeGpu],
+) -> None:
+    run, heard, _ = whole
+    (planned,) = heard.of(Planned)
+    assert len(planned.steps) == len(heard.of(Started)) == 12
+    assert any(
+        event.probe == "latency/l2" and event.value == pytest.approx(L2_CYCLES, 0.01) for event in heard.of(Taken)
+    )
+    results = {event.name: event for event in heard.of(Result)}
+    assert results.keys() == run.measured.values.keys()
+    expected = results["instruction/ffma-throughput"].expected
+    assert (expected.low, expected.high, expected.of_limit, expected.source) == (0.4, 0.6, True, "chosen here")
+    assert heard.of(Finished) == [heard.events[-1]]
+
+
+def test_memory_is_given_back(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    assert whole[2].memory == {}
+
+
+# What the fake lies about is rejected
+
+
+def test_time_that_is_not_proportional_to_the_iterations_is_rejected(tmp_path: Path) -> None:
+    value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=Misbehaviour(nonlinear=0.05))
+    assert value.verdict == "rejected"
+    assert "iteration" in value.reasons[0]
+
+
+def test_value_above_its_physical_limit_is_rejected(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path)
+    run = measure(
+        tmp_path, [probe], FakeGpu([probe], {"instruction_ffma_throughput": lambda c: c.per_sm("flop") / 130})
+    )
+    value = run.measured.values[probe.id]
+    assert value.verdict == "rejected"
+    assert "1.02 × the limit 128.0 FLOP/clk/SM" in value.reasons[0]
+
+
+def test_value_just_below_its_limit_is_verified(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path)
+    run = measure(
+        tmp_path, [probe], FakeGpu([probe], {"instruction_ffma_throughput": lambda c: c.per_sm("flop") / 127})
+    )
+    assert run.measured.values[probe.id].verdict == "verified"
+
+
+def test_clock_that_nvml_tells_otherwise_is_rejected(tmp_path: Path) -> None:
+    value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=Misbehaviour(nvml_factor=1.1))
+    assert value.verdict == "rejected"
+    assert "1.500 GHz in the kernel and 1.650 GHz by NVML" in value.reasons[0]
+
+
+def test_walk_that_ends_elsewhere_is_rejected(tmp_path: Path) -> None:
+    value = value_of(fake_probes.chase(tmp_path), tmp_path, bad=Misbehaviour(wrong_walk=True))
+    assert value.verdict == "rejected"
+    assert "the kernel's result is wrong: 48 steps led to" in value.reasons[0]
+
+
+def test_blocks_without_a_record_are_no_measurement(tmp_path: Path) -> None:
+    value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=Misbehaviour(lost_blocks=3))
+    assert (value.value, value.verdict) == (None, "unsupported")
+    assert "3 of 16 blocks have left no record" in value.reasons[0]
+
+
+def test_events_shorter_than_the_blocks_own_window_are_no_measurement(tmp_path: Path) -> None:
+    value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=Misbehaviour(events_short=True))
+    assert value.value is None
+    assert "by globaltimer" in value.reasons[0]
+
+
+def test_cubin_that_is_not_the_gates_is_not_run(tmp_path: Path) -> None:
+    def altered(*words: Any) -> dict[str, tuple[Checked, ...]]:
+        found = compiled(*words)
+        return {
+            name: tuple(one._replace(compiled=one.compiled._replace(cubin=b"{}")) for one in ones if one.compiled)
+            for name, ones in found.items()
+        }
+
+    probe = fake_probes.chase(tmp_path)
+    run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), compile_all=altered)
+    assert run.measured.values[probe.id].reasons == ("the cubin of latency_l2 is not the one that the gate has seen",)
+
+
+def test_code_that_failed_its_gate_is_not_timed(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path)
+    gpu = FakeGpu([probe], LAWS)
+    run = measure(tmp_path, [probe], gpu, compile_all=lambda *words: compiled(*words, gate="fail"))
+    assert run.measured.values[probe.id].verdict == "unsupported"
+    assert run.measured.values[probe.id].reasons == ("its code was not timed: made up by the tests",)
+    assert gpu.calls == 0
+
+
+def test_code_that_nobody_looked_at_makes_a_value_only_plausible(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path)
+    run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), compile_all=lambda *words: compiled(*words, gate=None))
+    value = run.measured.values[probe.id]
+    assert value.verdict == "plausible"
+    assert value.reasons == ("no disassembler: the code that ran was not looked at",)
+
+
+def test_copy_that_arrives_altered_has_no_value(tmp_path: Path) -> None:
+    value = value_of(fake_probes.copy(tmp_path), tmp_path, bad=Misbehaviour(copies_wrong=True))
+    assert (value.value, value.reasons) == (None, ("what was copied to device memory is not what was sent",))
+
+
+def test_copy_faster_than_its_link_is_rejected(tmp_path: Path) -> None:
+    probe = fake_probes.copy(tmp_path)
+    gpu = FakeGpu([probe])
+    gpu.rates["pinned", "device"] = 33e9
+    value = measure(tmp_path, [probe], gpu).measured.values[probe.id]
+    assert value.verdict == "rejected"
+    assert "PCIe 4 × 16" in value.reasons[0]
+
+
+def test_residency_that_cudas_calculator_contradicts_is_rejected(tmp_path: Path) -> None:
+    probe = fake_probes.resident(tmp_path)
+
+    class Contradicting(FakeGpu):
+        def blocks_at_once(self, *words: Any) -> int:
+            return super().blocks_at_once(*words) + (1 if self.asked_by_step else 0)
+
+        @property
+        def asked_by_step(self) -> bool:
+            import inspect
+
+            return any(frame.function == "_resident" for frame in inspect.stack()[2:3])
+
+    value = measure(tmp_path, [probe], Contradicting([probe], LAWS)).measured.values[probe.id]
+    assert value.verdict == "rejected"
+    assert "CUDA's calculator" in value.reasons[0]
+
+
+# Throttling and settling
+
+
+def test_throttling_that_passes_is_waited_out(tmp_path: Path) -> None:
+    bad = Misbehaviour(reasons=lambda time: 0x4 if time < 1.5 else 0)
+    value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=bad)
+    assert (value.regime, value.throttling, value.verdict) == ("short", (), "verified")
+
+
+def test_throttling_that_stays_is_measured_as_power_limited_after_a_few_retries(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path)
+    gpu = FakeGpu([probe], LAWS, bad=Misbehaviour(reasons=lambda _time: 0x4))
+    value = measure(tmp_path, [probe], gpu).measured.values[probe.id]
+    assert (value.regime, value.throttling) == ("power_limited", ("power cap",))
+    assert value.value == pytest.approx(FFMA, rel=0.01)
+    assert gpu.clock < 30
+
+
+def test_idle_and_application_clocks_are_no_throttling(tmp_path: Path) -> None:
+    value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=Misbehaviour(reasons=lambda _time: 0x3))
+    assert (value.regime, value.throttling) == ("short", ())
+
+
+def test_sustained_value_is_that_of_the_settled_clock(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path, regimes="sustained")
+    gpu = FakeGpu([probe], LAWS, bad=Misbehaviour(sm_hz=lambda time: SM_HZ * (0.8 if time > 3.0 else 1 - time / 15)))
+    value = measure(tmp_path, [probe], gpu, mode="full").measured.values[probe.id]
+    assert value.evidence.clock_hz == pytest.approx(0.8 * SM_HZ, rel=0.005)
+    assert value.regime == "sustained"
+    assert value.verdict == "verified"
+
+
+def test_clock_that_never_settles_leaves_a_doubt(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path, regimes="sustained")
+    gpu = FakeGpu([probe], LAWS, bad=Misbehaviour(sm_hz=lambda time: SM_HZ * (1 - time / 60)))
+    value = measure(tmp_path, [probe], gpu).measured.values[probe.id]
+    assert "the clock had not settled when it was measured" in value.reasons
+
+
+def test_every_regime_and_kind_of_data_has_a_value_of_its_own(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path, regimes="short, sustained", data="zeros, random")
+    values = measure(tmp_path, [probe], FakeGpu([probe], LAWS)).measured.values
+    assert set(values) == {
+        f"{probe.id} {data} {regime}" for data in ("zeros", "random") for regime in ("short", "sustained")
+    }
+
+
+# Interruptions
+
+
+class Interrupting:
+    """Asks to stop at the n-th question."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def small(folder: Path) -> tuple[Probe, ...]:
+    return (fake_probes.ffma(folder), fake_probes.chase(folder), fake_probes.launch(folder), fake_probes.copy(folder),
+            fake_probes.conflicts(folder), fake_probes.sm_map(folder))  # fmt: skip
+
+
+def keys(file: Path) -> list[object]:
+    return [one.key for one in read_samples(file.read_bytes(), "fake").series if one.probe != "run"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(first=st.integers(0, 1900), second=st.integers(0, 1900))
+def test_run_interrupted_anywhere_and_resumed_is_the_run_that_was_not(
+    tmp_path_factory: pytest.TempPathFactory, first: int, second: int
+) -> None:
+    folder = tmp_path_factory.mktemp("resumed")
+    probes = small(folder / "probes")
+    (folder / "whole").mkdir()
+    whole = measure(folder / "whole", probes, FakeGpu(probes, LAWS, noise=0))
+    measure(folder, probes, FakeGpu(probes, LAWS, noise=0), stop=Interrupting(first))
+    measure(folder, probes, FakeGpu(probes, LAWS, noise=0), stop=Interrupting(second), resume=True)
+    done = keys(folder / "fake.samples.jsonl")
+    gpu = FakeGpu(probes, LAWS, noise=0)
+    resumed = measure(folder, probes, gpu, resume=True)
+    assert keys(resumed.samples)[: len(done)] == done
+    assert len(set(map(str, keys(resumed.samples)))) == len(keys(resumed.samples))
+    assert set(map(str, keys(resumed.samples))) == set(map(str, keys(whole.samples)))
+    assert resumed.outcome.cut_short is None
+    for name, value in whole.measured.values.items():
+        again = resumed.measured.values[name]
+        assert again.verdict == value.verdict, name
+        assert again.value == pytest.approx(value.value, rel=1e-3), name
+
+
+def test_complete_run_resumed_launches_no_kernel_again(tmp_path: Path) -> None:
+    probes = small(tmp_path / "probes")
+    whole = measure(tmp_path, probes, FakeGpu(probes, LAWS))
+    gpu = FakeGpu(probes, LAWS)
+    again = measure(tmp_path, probes, gpu, resume=True)
+    assert gpu.calls == 0
+    assert again.measured.values == whole.measured.values
+
+
+def test_interrupted_run_writes_what_it_has(tmp_path: Path) -> None:
+    probes = small(tmp_path / "probes")
+    heard = Heard()
+    run = measure(tmp_path, probes, FakeGpu(probes, LAWS), stop=Interrupting(400), tell=heard)
+    assert run.outcome.cut_short == "it was interrupted"
+    assert run.measured.values
+    assert load_measured(run.path).values.keys() == run.measured.values.keys()
+    assert heard.of(Finished)[0].interrupted
+
+
+def test_keyboard_interrupt_in_the_middle_of_a_launch_writes_what_there_is(tmp_path: Path) -> None:
+    probes = small(tmp_path / "probes")
+    run = measure(tmp_path, probes, FakeGpu(probes, LAWS, bad=Misbehaviour(raises={300: KeyboardInterrupt()})))
+    assert run.outcome.cut_short == "it was interrupted"
+    assert load_measured(run.path).values
+
+
+def test_half_written_line_is_measured_again(tmp_path: Path) -> None:
+    probes = small(tmp_path / "probes")
+    whole = measure(tmp_path, probes, FakeGpu(probes, LAWS))
+    content = whole.samples.read_bytes()
+    whole.samples.write_bytes(content[: len(content) * 2 // 3])
+    heard = Heard()
+    again = measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True, tell=heard)
+    assert any("half written" in remark.text for remark in heard.of(Remark))
+    assert set(map(str, keys(again.samples))) >= {str(key) for key in keys(whole.samples)}
+
+
+def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:
+    def other(*words: Any) -> dict[str, tuple[Checked, ...]]:
+        import hashlib
+
+        found = compiled(*words)
+        changed = {}
+        for name, ones in found.items():
+            cubins = [(one, (one.compiled.cubin if one.compiled else b"") + b" ") for one in ones]
+            changed[name] = tuple(
+                one._replace(compiled=one.compiled._replace(cubin=cubin, sha256=hashlib.sha256(cubin).hexdigest()))
+                for one, cubin in cubins
+                if one.compiled
+            )
+        return changed
+
+    probe = fake_probes.chase(tmp_path)
+    measure(tmp_path, [probe], FakeGpu([probe], LAWS))
+    gpu = FakeGpu([probe], LAWS)
+    measure(tmp_path, [probe], gpu, resume=True, compile_all=other)
+    assert gpu.calls > 0
+
+
+def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:
+    probe = fake_probes.chase(tmp_path)
+    measure(tmp_path, [probe], FakeGpu([probe], LAWS))
+    other = FakeGpu([probe], LAWS, properties=PROPERTIES._replace(driver="1000.0"))
+    with pytest.raises(InputError, match=r"with driver 999\.1"):
+        measure(tmp_path, [probe], other, resume=True)
+
+
+# A GPU that fails
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 420))
+def test_call_that_is_refused_costs_its_own_point_only(tmp_path_factory: pytest.TempPathFactory, call: int) -> None:
+    folder = tmp_path_factory.mktemp("refused")
+    probes = small(folder / "probes")
+    bad = Misbehaviour(raises={call: DeviceError("the call was refused")})
+    run = measure(folder, probes, FakeGpu(probes, LAWS, bad=bad))
+    assert run.outcome.cut_short is None
+    lost = [value for value in run.measured.values.values() if value.value is None]
+    assert len(lost) <= 1
+    assert all(value.reasons == ("the call was refused",) for value in lost)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 420))
+def test_lost_gpu_ends_the_run_with_what_there_is(tmp_path_factory: pytest.TempPathFactory, call: int) -> None:
+    folder = tmp_path_factory.mktemp("lost")
+    probes = small(folder / "probes")
+    bad = Misbehaviour(raises={call: DeviceError("an illegal address", fatal=True)})
+    gpu = FakeGpu(probes, LAWS, bad=bad)
+    run = measure(folder, probes, gpu)
+    if gpu.calls <= call:
+        return
+    assert run.outcome.cut_short == "the GPU was lost: an illegal address"
+    assert load_measured(run.path).values.keys() == run.measured.values.keys()
+
+
+def test_probe_that_killed_a_run_is_left_out_when_it_is_resumed(tmp_path: Path) -> None:
+    probes = small(tmp_path / "probes")
+
+    def die(entry: str) -> None:
+        if entry == "bank_conflict_load_4":
+            raise DeviceError("an illegal address", fatal=True)
+
+    gpu = FakeGpu(probes, LAWS)
+    gpu.fail_where = die
+    assert measure(tmp_path, probes, gpu).outcome.cut_short is not None
+    healthy = FakeGpu(probes, LAWS)
+    healthy.fail_where = die
+    run = measure(tmp_path, probes, healthy, resume=True)
+    assert run.outcome.cut_short is None
+    assert run.measured.values["bank-conflict/load-4"].reasons == ("it ended an earlier run: an illegal address",)
+    assert run.measured.values["instruction/ffma-throughput"].verdict == "verified"
+
+
+def test_gpu_with_too_little_memory_lacks_only_what_needs_more(tmp_path: Path) -> None:
+    probes = (fake_probes.dram(tmp_path), fake_probes.chase(tmp_path))
+    gpu = FakeGpu(probes, LAWS, properties=PROPERTIES._replace(memory_bytes=64 * 2**20))
+    values = measure(tmp_path, probes, gpu).measured.values
+    assert values["bandwidth/dram-read"].reasons == ("268435456 bytes cannot be allocated",)
+    assert values["latency/l2"].verdict == "verified"
+
+
+def test_shapes_that_do_not_fit_at_once_are_skipped(tmp_path: Path) -> None:
+    probe = fake_probes.in_flight(tmp_path)
+    gpu = FakeGpu([probe], LAWS, properties=PROPERTIES._replace(threads_per_sm=512))
+    run = measure(tmp_path, [probe], gpu)
+    reasons = {reason for value in run.measured.values.values() for reason in value.reasons}
+    assert "8 blocks of 1024 threads do not fit on the SMs at once" in reasons
+
+
+# The library
+
+
+BRIEF = Effort(1e5, StopRule(3, 1.0, 0.05), 1, StopRule(3, 1.0, 0.05), settle_s=0.1, power_s=0.3, allocations=1)
+
+
+@pytest.mark.parametrize("capability", ["7.0", "9.0", "12.0"])
+def test_every_probe_of_the_library_comes_to_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capability: str
+) -> None:
+    monkeypatch.setitem(EFFORTS, "brief", BRIEF)
+    library, heard = load_probes(probe_folder()), Heard()
+    gpu = FakeGpu(library, properties=PROPERTIES._replace(compute_capability=capability), noise=0)
+    run = measure(tmp_path, library, gpu, mode="brief", tell=heard)
+    assert run.outcome.cut_short is None
+    assert load_measured(run.path).values.keys() == run.measured.values.keys()
+    told = {event.name.split(" ")[0] for event in heard.of(Result)}
+    assert told == {event.probe for event in heard.of(Started)}
+    kinds = {value.value is not None for value in run.measured.values.values()}
+    assert kinds == {True, False}
+    for name, value in run.measured.values.items():
+        assert value.verdict == "verified" or value.reasons, name
+
+
+# Files
+
+
+def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path)
+    measure(tmp_path, [probe], FakeGpu([probe]))
+    with pytest.raises(UsageError, match="is there already"):
+        measure(tmp_path, [probe], FakeGpu([probe]))
+    assert measure(tmp_path, [probe], FakeGpu([probe]), force=True).measured.values
+
+
+def test_samples_without_a_measured_file_are_not_overwritten_either(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path)
+    measure(tmp_path, [probe], FakeGpu([probe])).path.unlink()
+    with pytest.raises(InputError, match="is there already"):
+        measure(tmp_path, [probe], FakeGpu([probe]))
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_full_disk_ends_the_run_and_leaves_samples_to_go_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    probes = small(tmp_path / "probes")
+    written = SampleFile.append
+    count = 0
+
+    def append(self: SampleFile, series: Series) -> None:
+        nonlocal count
+        count += 1
+        if count > number:
+            with self.path.open("ab") as file:
+                file.write(samples.series_line(series)[:20])
+            raise OSError(28, "No space left on device")
+        written(self, series)
+
+    monkeypatch.setattr(SampleFile, "append", append)
+    with pytest.raises(GpuprofError, match="No space left on device") as caught:
+        measure(tmp_path, probes, FakeGpu(probes, LAWS))
+    assert "--resume" in (caught.value.hint or "")
+    monkeypatch.undo()
+    assert measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True).outcome.cut_short is None
+
+
+def test_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path / "probes")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GpuprofError, match="cannot write"):
+        measure(tmp_path / "file", [probe], FakeGpu([probe]))
+
+
+def test_measured_file_that_cannot_be_written_leaves_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = fake_probes.launch(tmp_path)
+
+    def refuse(self: Path, target: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(GpuprofError, match="Permission denied") as caught:
+        measure(tmp_path, [probe], FakeGpu([probe]))
+    assert "--resume" in (caught.value.hint or "")
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["fake.samples.jsonl"]
+
+
+# Neighbours
+
+
+def test_gpu_that_others_keep_busy_is_refused_with_the_reason(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path)
+    with pytest.raises(EnvironmentProblem, match="2 other processes keep the GPU 40 % busy") as caught:
+        measure(tmp_path, [probe], FakeGpu([probe], others=Others(2, 0.4)))
+    assert "--force" in (caught.value.hint or "")
+    assert not (tmp_path / "fake.samples.jsonl").exists()
+
+
+def test_busy_gpu_is_measured_with_force_and_the_file_says_who_else_was_there(tmp_path: Path) -> None:
+    probe, heard = fake_probes.launch(tmp_path), Heard()
+    run = measure(tmp_path, [probe], FakeGpu([probe], others=Others(2, 0.4)), force=True, tell=heard)
+    assert run.measured.conditions.other_processes == 2
+    assert any("40%" in remark.text for remark in heard.of(Remark))
+
+
+def test_idle_neighbours_and_mig_are_noted(tmp_path: Path) -> None:
+    probe, heard = fake_probes.launch(tmp_path), Heard()
+    gpu = FakeGpu([probe], properties=PROPERTIES._replace(mig=True, mps=True), others=Others(1, 0.0))
+    measure(tmp_path, [probe], gpu, tell=heard)
+    told = " ".join(remark.text for remark in heard.of(Remark))
+    assert "MIG is on" in told
+    assert "MPS is on" in told
+    assert "1 other processes are on the GPU" in told
+
+
+def test_gpu_that_no_probe_is_made_for_is_refused(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path)
+    with pytest.raises(EnvironmentProblem, match=r"compute capability 6\.1"):
+        measure(tmp_path, [probe], FakeGpu([probe], properties=PROPERTIES._replace(compute_capability="6.1")))

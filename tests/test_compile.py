@@ -1,0 +1,326 @@
+"""From a kernel's source to its instructions: compilers and disassemblers found, cubins made and read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.characterize import compile as compiling
+from gpuprof.characterize import disassemble as disassembling
+from gpuprof.characterize import nvrtc as border
+from gpuprof.characterize.check import Variant, check, variants
+from gpuprof.characterize.compile import Compiled, NotCompiled, compile_kernel, compile_options, compiler_for
+from gpuprof.characterize.cubin import kernel_code
+from gpuprof.characterize.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
+from gpuprof.characterize.nvrtc import find_nvrtc
+from gpuprof.characterize.probe import Kernel, Probe
+from gpuprof.errors import DamagedInput, EnvironmentProblem
+from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
+
+DEFAULT = {"CHAINS": "8", "UNROLL": "16"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the probes of the tests."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(scope="module")
+def probe(folder: Path) -> Probe:
+    """A probe with a kernel called `fused`."""
+    return twin_named("fma", folder)
+
+
+@pytest.fixture(scope="module")
+def cubin(probe: Probe) -> bytes:
+    """That kernel for sm_90a."""
+    return compiled(probe, "sm_90a").cubin
+
+
+def compiled(probe: Probe, target: str) -> Compiled:
+    result = compile_kernel(kernel_of(probe), target, DEFAULT)
+    assert isinstance(result, Compiled)
+    return result
+
+
+def with_text(probe: Probe, text: str, file: Path) -> Kernel:
+    """The probe's kernel with another source."""
+    file.write_text(text, encoding="utf-8")
+    return replace(kernel_of(probe), source=file)
+
+
+def refused(probe: Probe, tmp_path: Path, statement: str, target: str) -> NotCompiled:
+    """Compile a kernel that runs one statement, and return why it cannot be."""
+    text = f'extern "C" __global__ void one(unsigned *p) {{ {statement} }}'
+    result = compile_kernel(with_text(probe, text, tmp_path / "one.cu"), target, {})
+    assert isinstance(result, NotCompiled)
+    return result
+
+
+# Options
+
+
+def test_options_name_the_exact_target_and_the_parameters(probe: Probe, folder: Path) -> None:
+    options = compile_options(kernel_of(probe), "sm_90a", DEFAULT)
+    assert options[:4] == (
+        "--gpu-architecture=sm_90a",
+        "--std=c++17",
+        "--define-macro=CHAINS=8",
+        "--define-macro=UNROLL=16",
+    )
+    assert {Path(option.partition("=")[2]) for option in options[4:]} == {folder, folder / "twins"}
+
+
+def test_recorded_options_name_no_folder(probe: Probe) -> None:
+    options = compile_options(kernel_of(probe), "sm_90a", DEFAULT)
+    assert compiling.recorded(options) == options[:4]
+
+
+# Compiling
+
+
+@needs_cuda_wheels
+def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
+    first, second = compiled(probe, "sm_90a"), compiled(probe, "sm_90a")
+    assert first == second
+    assert first.sha256 == hashlib.sha256(first.cubin).hexdigest()
+    assert first.compiler == str(find_nvrtc()[0])
+    assert compiled(probe, "sm_80").sha256 != first.sha256
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    ("statement", "target", "why"),
+    [
+        ('asm volatile("fma.rn.bf16x2 %0, %0, %0, %0;" : "+r"(*p));', "sm_75", "requires .target sm_80 or higher"),
+        ('asm volatile("wgmma.fence.sync.aligned;");', "sm_100a", "not supported on .target 'sm_100a'"),
+        ('asm volatile("tcgen05.fence::before_thread_sync;");', "sm_120a", "not supported on .target 'sm_120a'"),
+    ],
+)
+def test_what_a_target_does_not_have_is_unsupported(
+    probe: Probe, tmp_path: Path, statement: str, target: str, why: str
+) -> None:
+    result = refused(probe, tmp_path, statement, target)
+    assert result.unsupported
+    assert result.why.endswith(why)
+    assert not result.why.startswith("ptxas application")
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("undeclared = 1;", 'one.cu(1): error: identifier "undeclared" is undefined'),
+        ('asm volatile("fma.rn.f99 %0, %0, %0, %0;" : "+r"(*p));', "Unknown modifier '.f99'"),
+        ("__shared__ char c[99999]; c[*p] = 1; *p = c[p[1]];", "uses too much shared data"),
+    ],
+)
+def test_a_wrong_source_is_not_unsupported(probe: Probe, tmp_path: Path, statement: str, why: str) -> None:
+    result = refused(probe, tmp_path, statement, "sm_75")
+    assert not result.unsupported
+    assert why in result.why
+    assert result.why in result.log
+
+
+@needs_cuda_wheels
+def test_an_old_target_needs_the_old_compiler(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = find_nvrtc()[0]
+    monkeypatch.setattr(compiling, "find_nvrtc", lambda: (newest,))
+    result = compile_kernel(kernel_of(probe), "sm_70", DEFAULT)
+    assert isinstance(result, NotCompiled)
+    assert result.unsupported
+    assert result.why == f"{newest} does not compile for sm_70; type: python -m pip install nvidia-cuda-nvrtc-cu12"
+
+
+@needs_cuda_wheels
+def test_each_target_has_a_compiler_that_knows_it() -> None:
+    for target in ("sm_75", "sm_90a", "sm_121a"):
+        found = compiler_for(target)
+        assert found is not None
+        assert found.version >= (13, 0)
+    assert compiler_for("sm_37") is None
+
+
+@needs_cuda_wheels
+def test_an_option_that_the_compiler_does_not_know_is_a_problem_of_the_environment() -> None:
+    with pytest.raises(EnvironmentProblem, match=r"INVALID_OPTION.*--no-such-option"):
+        find_nvrtc()[0].compile("", "empty.cu", ["--no-such-option"])
+
+
+def test_without_a_compiler_the_error_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(border, "_candidates", lambda environ: iter([tmp_path / "libnvrtc.so.13"]))
+    find_nvrtc.cache_clear()
+    try:
+        with pytest.raises(EnvironmentProblem, match="NVRTC, the CUDA run-time compiler, was not found") as caught:
+            find_nvrtc()
+    finally:
+        find_nvrtc.cache_clear()
+    assert caught.value.hint == "type: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
+
+
+def test_the_toolkit_is_looked_for_where_the_environment_says(tmp_path: Path) -> None:
+    folders = list(border.library_folders({"CUDA_HOME": str(tmp_path)}, ["nvidia/cu13/lib"], ["lib64"]))
+    assert tmp_path / "lib64" in folders
+    assert any(folder.parts[-3:] == ("nvidia", "cu13", "lib") for folder in folders)
+    assert folders.index(tmp_path / "lib64") > 0
+
+
+# Cubins
+
+
+@needs_cuda_wheels
+def test_the_code_of_a_kernel_is_whole_instructions(cubin: bytes) -> None:
+    code = kernel_code(cubin, "fused")
+    assert len(code) % 128 == 0
+    assert len(code) > 16 * 128
+
+
+@needs_cuda_wheels
+def test_a_cubin_without_the_kernel_names_those_that_it_has(cubin: bytes) -> None:
+    with pytest.raises(DamagedInput, match="has no kernel 'other'; it has fused"):
+        kernel_code(cubin, "other")
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_cubin_are_damaged_input(content: bytes) -> None:
+    for start in (b"", b"\x7fELF\x02\x01"):
+        with pytest.raises(DamagedInput):
+            kernel_code(start + content, "kernel")
+
+
+@needs_cuda_wheels
+@given(st.data())
+def test_a_cut_cubin_is_damaged_input(cubin: bytes, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(cubin) - 1))
+    try:
+        code = kernel_code(cubin[:cut], "fused")
+    except DamagedInput:
+        return
+    assert code == kernel_code(cubin, "fused")
+
+
+# Disassembling
+
+
+def program(path: Path, prints: str, code: int = 0) -> Path:
+    """A program that prints a text and ends with a code."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\nexit {code}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def found_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Disassembler, ...]]]:
+    """Let these be all the nvdisasm there are, and return what is found."""
+
+    def found(*paths: Path) -> tuple[Disassembler, ...]:
+        monkeypatch.setattr(disassembling, "_candidates", lambda environ: iter(paths))
+        find_disassemblers.cache_clear()
+        return find_disassemblers()
+
+    yield found
+    find_disassemblers.cache_clear()
+
+
+def test_the_newest_disassembler_reads_all_but_the_oldest_target(
+    tmp_path: Path, found_in: Callable[..., tuple[Disassembler, ...]]
+) -> None:
+    new = program(tmp_path / "new" / "nvdisasm", "Cuda compilation tools, release 13.5, V13.5.37")
+    old = program(tmp_path / "old" / "nvdisasm", "Cuda compilation tools, release 12.4, V12.4.99")
+    broken = program(tmp_path / "broken" / "nvdisasm", "no version")
+    found = found_in(tmp_path / "none", broken, old, new)
+    assert found == (Disassembler(new, (13, 5)), Disassembler(old, (12, 4)))
+    assert disassembler_for("sm_90a") == found[0]
+    assert disassembler_for("sm_70") == found[1]
+    found_in(new)
+    assert disassembler_for("sm_70") is None
+
+
+def test_a_disassembler_that_fails_says_why(tmp_path: Path) -> None:
+    tool = Disassembler(program(tmp_path / "nvdisasm", "", code=1), (13, 5))
+    with pytest.raises(EnvironmentProblem, match=re.escape("nvdisasm 13.5 cannot read code for sm_90a: 1")):
+        disassemble(tool, "sm_90a", [b"\0" * 128])
+    with pytest.raises(EnvironmentProblem, match="did not answer"):
+        disassemble(Disassembler(tmp_path / "none", (13, 5)), "sm_90a", [b"\0" * 128])
+
+
+@needs_cuda_wheels
+def test_kernels_read_together_are_those_read_alone(folder: Path) -> None:
+    tool = find_disassemblers()[0]
+    codes = [
+        kernel_code(item.compiled.cubin, item.variant.kernel.entry)
+        for name in ("fma", "read", "mma")
+        for item in check(list(variants(twin_named(name, folder), "sm_90a", every=False)))
+        if item.compiled is not None
+    ]
+    together = disassemble(tool, "sm_90a", codes)
+    assert together == [disassemble(tool, "sm_90a", [code])[0] for code in codes]
+    assert [len(code) for code in codes] == [16 * len(instructions) for instructions in together]
+
+
+@needs_cuda_wheels
+def test_code_that_nothing_here_can_read_is_compiled_but_not_judged(
+    probe: Probe, tmp_path: Path, found_in: Callable[..., tuple[Disassembler, ...]]
+) -> None:
+    variant = next(variants(probe, "sm_90a"))
+    found_in()
+    (item,) = check([variant])
+    assert item.compiled is not None
+    assert item.judgement[:2] == (None, "compiled, but not looked at: there is no nvdisasm")
+    found_in(program(tmp_path / "nvdisasm", "release 12.4"))
+    (item,) = check([variant])
+    assert item.judgement.gate is None
+    assert "nvdisasm 12.4 prints 0 instructions of" in item.judgement.why
+
+
+@needs_cuda_wheels
+def test_a_kernel_that_does_not_compile_fails_and_one_that_the_target_cannot_is_unsupported(
+    probe: Probe, tmp_path: Path
+) -> None:
+    wrong = with_text(probe, "nonsense", tmp_path / "wrong.cu")
+    cannot = with_text(
+        probe, '__global__ void f() { asm volatile("wgmma.fence.sync.aligned;"); }', tmp_path / "cannot.cu"
+    )
+    found = check([Variant(probe, one, "sm_120a", DEFAULT) for one in (wrong, cannot)])
+    assert [item.judgement.gate for item in found] == ["fail", "unsupported"]
+    assert [item.compiled for item in found] == [None, None]
+
+
+@needs_cuda_wheels
+def test_check_tells_how_many_are_compiled(probe: Probe) -> None:
+    told: list[int] = []
+    check(list(variants(probe, "sm_90a")), told.append)
+    assert told == [1, 2, 3]
+
+
+@needs_cuda_wheels
+def test_runs_of_the_disassembler_do_not_change_the_answer(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = [variant for target in ("sm_80", "sm_120a") for variant in variants(probe, target)]
+    together = check(chosen)
+    monkeypatch.setattr("gpuprof.characterize.check._TOGETHER", 1)
+    assert check(chosen) == together
+    assert [item.variant for item in together] == chosen
+
+
+@needs_cuda_wheels
+def test_the_compiler_of_cuda_12_is_read_by_the_disassembler_of_cuda_13(
+    probe: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = [nvrtc for nvrtc in find_nvrtc() if nvrtc.version < (13, 0)]
+    if not old:
+        pytest.skip("there is no NVRTC of CUDA 12 (python -m pip install nvidia-cuda-nvrtc-cu12)")
+    monkeypatch.setattr(compiling, "find_nvrtc", lambda: tuple(old))
+    for item in check(list(variants(probe, "sm_90a"))):
+        assert item.compiled is not None
+        assert item.compiled.compiler == str(old[0])
+        assert item.judgement.gate == "pass"

@@ -1,0 +1,314 @@
+"""The border to CUDA and NVML, on stand-ins that keep GPU memory on the host. Nothing here runs on a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuprof.characterize import device, device_copies, device_launches
+from gpuprof.characterize.device import CudaGpu, open_gpu
+from gpuprof.characterize.gpu import DeviceError, Memory, OutOfMemory, Shape
+from gpuprof.characterize.nvml import Nvml
+from gpuprof.errors import EnvironmentProblem
+from tests.standin_cuda import CudaError, StandinCuda
+
+CUBIN = b"any bytes"
+SHA = hashlib.sha256(CUBIN).hexdigest()
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> StandinCuda:
+    monkeypatch.setattr(device, "Nvml", lambda _bus: Nvml("0000:01:00.0", FakeNvml()))
+    return StandinCuda(gpus=2)
+
+
+@pytest.fixture
+def gpu(cuda: StandinCuda) -> CudaGpu:
+    return CudaGpu(cuda, cuda, 0)
+
+
+class FakeNvml:
+    """The answers of a driver; what is not here is not supported."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers: dict[str, Any] = {
+            "nvmlDeviceGetHandleByPciBusId": "handle",
+            "nvmlDeviceGetPciInfo": SimpleNamespace(pciDeviceId=0x233510DE, pciSubSystemId=0x18BE10DE),
+            "nvmlSystemGetDriverVersion": b"580.1",
+            "nvmlDeviceGetEccMode": (1, 0),
+            "nvmlDeviceGetMigMode": (0, 1),
+            "nvmlDeviceGetMPSComputeRunningProcesses": [],
+            "nvmlDeviceGetEnforcedPowerLimit": 650_000,
+            "nvmlDeviceGetPowerManagementDefaultLimit": 700_000,
+            "nvmlDeviceGetMaxClockInfo": {1: 1980, 2: 3201},
+            "nvmlDeviceGetClockInfo": {1: 1755, 2: 3201},
+            "nvmlDeviceGetPowerUsage": 123_456,
+            "nvmlDeviceGetTemperature": 41,
+            "nvmlDeviceGetTotalEnergyConsumption": 5_000,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 4,
+            "nvmlDeviceGetCurrPcieLinkGeneration": 5,
+            "nvmlDeviceGetCurrPcieLinkWidth": 16,
+            "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=1), SimpleNamespace(pid=2)],
+            "nvmlDeviceGetGraphicsRunningProcesses": [SimpleNamespace(pid=2)],
+            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=37, memory=2),
+            **answers,
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.answers:
+            raise AttributeError(name)
+        answer = self.answers[name]
+
+        def ask(*words: Any) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer[words[-1]] if isinstance(answer, dict) else answer
+
+        return ask
+
+
+# NVML
+
+
+def test_settings_are_read_in_base_units() -> None:
+    settings = Nvml("bus", FakeNvml()).settings()
+    assert (settings.pci_id, settings.pci_subsystem) == ("10de:2335", "10de:18be")
+    assert (settings.driver, settings.ecc, settings.mig, settings.mps) == ("580.1", True, False, False)
+    assert (settings.power_limit_w, settings.default_power_limit_w) == (650.0, 700.0)
+    assert (settings.max_sm_clock_hz, settings.max_memory_clock_hz) == (1.98e9, 3.201e9)
+    assert (settings.persistence, settings.max_pcie_generation) == (None, None)
+
+
+def test_telemetry_is_read_in_base_units() -> None:
+    seen = Nvml("bus", FakeNvml()).telemetry()
+    assert (seen.sm_clock_hz, seen.memory_clock_hz) == (1.755e9, 3.201e9)
+    assert (seen.power_w, seen.temperature_c, seen.energy_j) == (123.456, 41.0, 5.0)
+    assert (seen.reasons, seen.pcie_generation, seen.pcie_width) == (4, 5, 16)
+
+
+def test_other_processes_are_counted_once_each_and_without_this_one() -> None:
+    import os
+
+    ours = SimpleNamespace(pid=os.getpid())
+    others = Nvml("bus", FakeNvml(nvmlDeviceGetGraphicsRunningProcesses=[ours])).others()
+    assert (others.processes, others.busy) == (2, 0.37)
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("not supported"), None])
+def test_question_that_the_driver_does_not_answer_is_unknown(answer: Any) -> None:
+    nvml = Nvml("bus", FakeNvml(nvmlDeviceGetPowerUsage=answer, nvmlDeviceGetUtilizationRates=answer))
+    assert nvml.telemetry().power_w is None
+    assert nvml.others().busy is None
+
+
+def test_gpu_that_nvml_does_not_know_has_no_answers() -> None:
+    nvml = Nvml("bus", FakeNvml(nvmlDeviceGetHandleByPciBusId=RuntimeError("not found")))
+    assert nvml.telemetry() == type(nvml.telemetry())()
+    assert nvml.others().processes is None
+    assert nvml.settings().driver == "580.1"
+
+
+# Opening
+
+
+def test_without_cupy_one_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", None)
+    with pytest.raises(EnvironmentProblem, match="CuPy, which runs the micro-kernels") as caught:
+        open_gpu()
+    assert re.fullmatch(r"type: python -m pip install cupy-cuda1[23]x", caught.value.hint or "")
+
+
+def test_without_a_driver_it_is_no_gpu(monkeypatch: pytest.MonkeyPatch, cuda: StandinCuda) -> None:
+    cuda.fail["getDeviceCount"] = CudaError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
+    monkeypatch.setattr(device, "_cupy", lambda: (cuda, cuda))
+    with pytest.raises(EnvironmentProblem, match="there is no NVIDIA GPU to measure: cudaErrorInsufficientDriver"):
+        open_gpu()
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_gpu_number_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, cuda: StandinCuda, index: int) -> None:
+    monkeypatch.setattr(device, "_cupy", lambda: (cuda, cuda))
+    with pytest.raises(EnvironmentProblem, match=f"there is no GPU {index}; this process sees 2"):
+        open_gpu(index)
+
+
+def test_properties_are_those_of_the_device(gpu: CudaGpu) -> None:
+    found = gpu.properties
+    assert (found.name, found.compute_capability, found.sm_count, found.l2_bytes) == ("Stand-in", "8.0", 4, 2**20)
+    assert (found.memory_bus_bits, found.shared_per_block, found.cuda, found.peers) == (384, 2**16, "13.1", (1,))
+    assert (found.driver, found.power_limit_w) == ("580.1", 650.0)
+
+
+# Memory
+
+
+def test_pattern_fills_memory_to_its_end(gpu: CudaGpu) -> None:
+    memory = gpu.allocate(1000)
+    gpu.repeat(memory, b"abcdefg")
+    assert gpu.read(memory, 1000) == (b"abcdefg" * 143)[:1000]
+    gpu.zero(memory)
+    assert gpu.read(memory, 1000) == bytes(1000)
+
+
+def test_words_are_scattered_and_nothing_between_them_is_touched(gpu: CudaGpu) -> None:
+    memory = gpu.allocate(96)
+    gpu.repeat(memory, b"\xee")
+    gpu.scatter(memory, 32, np.array([1, 2, 3], dtype=np.uint64))
+    content = np.frombuffer(gpu.read(memory, 96), dtype=np.uint64)
+    assert content[::4].tolist() == [1, 2, 3]
+    assert (content.reshape(3, 4)[:, 1:] == 0xEEEEEEEEEEEEEEEE).all()
+
+
+def test_stride_beyond_what_a_strided_copy_takes_is_an_error(gpu: CudaGpu) -> None:
+    with pytest.raises(DeviceError, match="2147483648 bytes apart"):
+        gpu.scatter(Memory(0, 0), 2**31, np.zeros(2, dtype=np.uint64))
+
+
+# Kernels
+
+
+def test_cubin_is_loaded_only_with_the_hash_that_the_gate_saw(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    with pytest.raises(DeviceError, match="not the one that the gate has seen"):
+        gpu.load(CUBIN + b"!", SHA, "stamps")
+    assert "moduleLoadData" not in cuda.calls
+    assert gpu.load(CUBIN, SHA, "stamps").entry == "stamps"
+
+
+def test_launch_passes_arguments_by_address_and_reads_the_records(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    function, clocks, sink = gpu.load(CUBIN, SHA, "stamps"), gpu.allocate(40 * 6), gpu.allocate(64)
+    arguments: list[np.generic] = [np.uint64(clocks.address), np.uint32(7), np.uint64(sink.address)]
+    cuda.elapsed_ms = 1.25
+    timed = gpu.time(function, Shape(6, 64), arguments, clocks, watched=True)
+    assert timed.seconds == 1.25e-3
+    assert timed.records is not None
+    assert timed.records["end_cycles"].tolist() == [170] * 6
+    assert timed.records["sm"].tolist() == [0, 1, 2, 3, 0, 1]
+    assert timed.telemetry is not None
+    assert (timed.telemetry.sm_clock_hz, timed.telemetry.reasons) == (1.755e9, 4)
+
+
+def test_records_of_an_earlier_launch_are_cleared(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    cuda.kernels["stamps"] = (3, lambda *_: None)
+    function, clocks = gpu.load(CUBIN, SHA, "stamps"), gpu.allocate(40)
+    gpu.repeat(clocks, b"\x01")
+    timed = gpu.time(function, Shape(1, 32), [np.uint64(clocks.address), np.uint32(1), np.uint64(0)], clocks)
+    assert timed.records is not None
+    assert timed.records["end_ns"].tolist() == [0]
+
+
+def test_shared_memory_and_carveout_are_set_before_the_launch(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    function = gpu.load(CUBIN, SHA, "nothing")
+    gpu.time(function, Shape(1, 32, shared_bytes=50_000, carveout=0.5), [], None)
+    assert [entry[1:] for entry in cuda.attributes] == [(8, 50_000), (9, 50)]
+
+
+def test_cooperative_launch_is_one(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    gpu.time(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32, cooperative=True), [], None)
+    assert "launchCooperativeKernel" in cuda.calls
+    assert "launchKernel" not in cuda.calls
+
+
+@pytest.mark.parametrize(("way", "runs"), [("synchronous", 5), ("queued", 5), ("graph", 10)])
+def test_rows_of_launches_run_each_of_them(gpu: CudaGpu, cuda: StandinCuda, way: Any, runs: int) -> None:
+    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], 5, way)
+    assert cuda.calls.count("nothing ran") == runs
+
+
+def test_queued_launches_wait_until_all_are_in_the_queue(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], 3, "queued")
+    assert cuda.calls.index("launchHostFunc") < cuda.calls.index("launchKernel")
+    assert cuda.waiting is None
+
+
+def test_more_launches_than_the_queue_takes_are_refused(gpu: CudaGpu) -> None:
+    with pytest.raises(DeviceError, match="do not fit into the queue"):
+        gpu.launches(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], device_launches.QUEUE + 1, "queued")
+
+
+# Copies
+
+
+PLACES = [("pinned", "device"), ("device", "pinned"), ("pageable", "device"), ("device", "pageable"),
+          ("device", "device"), ("device", "peer"), ("peer", "device")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target"), PLACES)
+@pytest.mark.parametrize("size", [1, 4096, 5 * 2**20])
+def test_copies_arrive_and_memory_is_given_back(
+    gpu: CudaGpu, cuda: StandinCuda, source: Any, target: Any, size: int
+) -> None:
+    before = set(cuda.memory)
+    assert gpu.copies(source, target, size, 2) > 0
+    gpu.end_copies()
+    assert set(cuda.memory) == before
+    assert cuda.device == 0
+
+
+def test_copy_that_loses_a_byte_is_an_error(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    cuda.corrupt = True
+    with pytest.raises(DeviceError, match="what was copied to device memory is not what was sent"):
+        gpu.copies("pinned", "device", 4096, 1)
+
+
+def test_copy_that_does_nothing_is_an_error(gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_copies.Copies, "_by_events", lambda *_: 1e-3)
+    gpu.copies("pinned", "pageable", 64, 1)
+    with pytest.raises(DeviceError, match="not what was sent"):
+        gpu.copies("pinned", "device", 64, 1)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cudaErrorMemoryAllocation: out of memory", OutOfMemory),
+        ("CUDA_ERROR_OUT_OF_MEMORY: out of memory", OutOfMemory),
+        ("cudaErrorInvalidValue: invalid argument", DeviceError),
+    ],
+)
+def test_call_that_is_refused_is_an_error_of_its_kind(
+    gpu: CudaGpu, cuda: StandinCuda, name: str, kind: type[DeviceError]
+) -> None:
+    cuda.fail["malloc"] = CudaError(name)
+    with pytest.raises(DeviceError, match=re.escape(name)) as caught:
+        gpu.allocate(8)
+    assert type(caught.value) is kind
+    assert not caught.value.fatal
+
+
+def test_error_after_which_nothing_works_is_fatal(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    cuda.fail["eventSynchronize"] = CudaError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+    cuda.dead = True
+    with pytest.raises(DeviceError, match="nothing failed: cudaErrorIllegalAddress") as caught:
+        gpu.time(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], None)
+    assert caught.value.fatal
+
+
+def test_every_call_of_the_border_exists_in_cupy() -> None:
+    cuda = pytest.importorskip("cupy.cuda", reason="CuPy is not installed")
+    text = "".join(Path(module.__file__ or "").read_text() for module in (device, device_copies, device_launches))
+    for owner in ("runtime", "driver"):
+        names = set(re.findall(rf"\b_?{owner}\.(\w+)", text))
+        if owner == "runtime":
+            names |= {f"cudaDevAttr{name}" for name in re.findall(r'attribute\("(\w+)"\)', text)}
+        assert names
+        assert [name for name in names if not hasattr(getattr(cuda, owner), name)] == []
+
+
+def test_record_is_the_struct_of_the_kernels() -> None:
+    from gpuprof.characterize.gpu import RECORD, RECORD_BYTES
+
+    assert np.dtype(RECORD).itemsize == RECORD_BYTES == 4 * ctypes.sizeof(ctypes.c_uint64) + 8

@@ -1,0 +1,504 @@
+"""Measured files: written and read back, broken ones refused, ceilings drawn, normal or not, two side by side.
+
+The numbers of the files here are made up to test with; no GPU gave them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof.characterize.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
+from gpuprof.characterize.measured import (
+    OWN_UNITS,
+    Conditions,
+    Curve,
+    Evidence,
+    Measured,
+    MeasuredDevice,
+    MeasuredValue,
+    load_measured,
+    parse_measured,
+    read_quantity,
+)
+from gpuprof.characterize.measured_text import measured_text, quantity_text
+from gpuprof.characterize.normal import Assessment, Published, assess
+from gpuprof.characterize.side_by_side import Difference, differences, side_by_side
+from gpuprof.errors import SpecError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, parse_tree
+from gpuprof.model.report import RecordedDevice
+from gpuprof.resources import data_dir
+
+H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
+CLOCK = 1.98e9
+
+READ = MeasuredValue(
+    value=4.5e12,
+    unit="B/s",
+    verdict="verified",
+    low=4.49e12,
+    high=4.51e12,
+    ceiling="dram",
+    regime="short",
+    statistic="median",
+    samples=33,
+    method="16-byte loads over 8 GiB",
+    configuration={"block": "512", "unroll": "8"},
+    evidence=Evidence(
+        gate="8 LDG.E.128 in the loop",
+        opcodes={"LDG.E.128": 8, "LOP3.LUT": 32},
+        cubin_sha256="0" * 64,
+        scaling_residual=0.0012,
+        clock_hz=CLOCK,
+        nvml_clock_hz=CLOCK,
+        limit=4.8128e12,
+        limit_name="dram",
+        limit_source="memory clock 3200 MHz × 2 × 6016 bit ÷ 8",
+        counters={"dram bytes": 1.001},
+    ),
+)
+L1 = MeasuredValue(33.0, "cycle", "plausible", ("no disassembler",), 32.9, 33.2, evidence=Evidence(clock_hz=CLOCK))
+FP4 = MeasuredValue(None, "FLOP/s", "unsupported", ("sm_90a has no FP4 mma",))
+
+
+def tensor(flops: float, ceiling: str, **changes: object) -> MeasuredValue:
+    value = MeasuredValue(flops, "FLOP/s", "verified", ceiling=ceiling, evidence=Evidence(clock_hz=CLOCK))
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def sheet(**values: MeasuredValue) -> Measured:
+    return Measured(
+        name="h200-sxm",
+        spec="h200-sxm",
+        device=MeasuredDevice("NVIDIA H200", "9.0", 132, "10de:2335", None, 141e9, 6016, 60 * 2**20),
+        conditions=Conditions("2026-01-02T03:04:05Z", "0.1.0", "580.1", "13.0", ecc=True, mig=False, power_limit_w=700),
+        values=values,
+    )
+
+
+FULL = replace(
+    sheet(read=READ, l1=L1, fp4=FP4), curves={"latency/chase": Curve("B", "cycle", ((4096.0, 33.0), (2.0**28, 612.25)))}
+)
+
+
+def read_back(measured: Measured) -> Measured:
+    return parse_measured(parse_tree(measured_text(measured), "here.yaml"))
+
+
+# The file
+
+
+def test_measured_file_reads_back_as_it_was_written() -> None:
+    assert read_back(FULL) == replace(FULL, file="here.yaml")
+
+
+def test_measured_file_reads_like_a_spec() -> None:
+    text = measured_text(FULL)
+    for line in (
+        "kind: measured",
+        "  pci_id: 10de:2335",
+        "  l2_size: 60 MiB",
+        "    value: 4.5 TB/s",
+        "      opcodes: {LDG.E.128: 8, LOP3.LUT: 32}",
+        "    value: 33 cycle",
+    ):
+        assert f"\n{line}\n" in text
+
+
+def test_what_is_not_known_is_not_in_the_file() -> None:
+    assert "null" not in measured_text(FULL)
+    assert "driver" not in measured_text(replace(FULL, conditions=Conditions("2026-01-02", "0.1.0")))
+
+
+@given(
+    st.floats(0, 1e20),
+    st.sampled_from(["B/s", "FLOP/s", "OP/s", "Hz", "W", "s", "FLOP/clk/SM", "result/clk/SM", "%", "", *OWN_UNITS]),
+)
+def test_amounts_survive_the_text_to_six_digits(value: float, unit: str) -> None:
+    found = read_quantity(Node(quantity_text(value, unit), Place("here", 1)), "it")
+    assert found.unit == unit
+    assert found.value == pytest.approx(value, rel=1e-5, abs=1e-15)
+
+
+@given(st.integers(0, 2**50))
+def test_bytes_survive_the_text_exactly(size: int) -> None:
+    assert read_quantity(Node(quantity_text(float(size), "B"), Place("here", 1)), "it").value == size
+
+
+printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=30).filter(
+    lambda text: text.upper() not in {"TODO", "TBD", "FIXME", "?", "XXX"}
+)
+
+
+@given(printable, printable, printable, st.lists(printable, max_size=3).map(tuple))
+@settings(max_examples=150, deadline=None)
+def test_any_text_survives_the_file(device: str, method: str, quantity: str, reasons: tuple[str, ...]) -> None:
+    value = replace(L1, method=method, reasons=reasons, configuration={quantity: device})
+    measured = sheet(**{quantity: value})
+    named = replace(measured, device=replace(measured.device, name=device))
+    assert read_back(named) == replace(named, file="here.yaml")
+
+
+def broken(find: str, put: str) -> str:
+    """Return the error of the file with one line changed."""
+    text = measured_text(FULL)
+    assert find in text
+    with pytest.raises(BrokenSpec) as caught:
+        parse_measured(parse_tree(text.replace(find, put, 1), "here.yaml"))
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "why"),
+    [
+        ("kind: measured", "kind: gpu", "kind must be measured"),
+        ("schema: 1", "schema: 2", "schema must be 1"),
+        ("value: 4.5 TB/s", "value: 4.5", "low is in B/s; expected none"),
+        ("value: 4.5 TB/s", "value: 4.6 TB/s", "read lies outside of its own interval"),
+        ("value: 4.5 TB/s", "value: -4.5 TB/s", "value is negative"),
+        ("value: 4.5 TB/s", "value: nan TB/s", "is not a number with a unit"),
+        ("limit: 4.8128 TB/s", "limit: 4.4 TB/s", "read is verified, but 1.023 × its limit"),
+        ("limit: 4.8128 TB/s", "limit: 4.8128 TFLOP/s", "limit is in FLOP/s; expected B/s"),
+        ("verdict: verified", "verdict: proven", "verdict 'proven' is not one of"),
+        ("verdict: verified", "verdict: unsupported", "read is unsupported and has a value"),
+        ("verdict: unsupported", "verdict: verified", "fp4 is verified and lacks a value"),
+        ("ceiling: dram", "ceiling: warp", "'warp' is not a compute path"),
+        ("ceiling: dram", "ceiling: tensor.fp16 fp32", "is not of the form PATH ACCUMULATOR INSTRUCTION"),
+        ("regime: short", "regime: quiet", "regime 'quiet' is not one of"),
+        ("sm_count: 132", "sm_count: many", "'many' is not a whole number"),
+        ("sm_count: 132", f"sm_count: {'9' * 5000}", "is not a whole number"),
+        ("samples: 33", "samples: ³", "is not a whole number"),
+        ("ecc: true", "ecc: perhaps", "ecc 'perhaps' is not one of true, false"),
+        ("scaling_residual: 0.0012", "scaling_residual: .inf", "is not a number"),
+        ("[4096 33, 268435456 612.25]", "[4096, 33]", "a point is two numbers"),
+        ("  read:", "  read: 5\n  other:", "value read must be a mapping"),
+        ("conditions:", "condition:", "unknown key 'condition' in a measured file"),
+    ],
+)
+def test_broken_file_is_refused_with_its_line(find: str, put: str, why: str) -> None:
+    message = broken(find, put)
+    assert why in message
+    assert re.match(r"here\.yaml:\d+: ", message)
+
+
+@given(st.text(max_size=200) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
+@settings(max_examples=150)
+def test_any_text_is_a_measured_file_or_an_error_with_a_line(text: str) -> None:
+    with pytest.raises(SpecError, match="here"):
+        parse_measured(parse_tree(text, "here"))
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_damaged_file_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
+    text = list(measured_text(FULL))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at] = data.draw(st.sampled_from(["", "9", ":", "\n", "-", "{", "e", "\x00", "é", " "]))
+    try:
+        found = parse_measured(parse_tree("".join(text), "here"))
+    except SpecError:
+        return
+    assert all((value.of_limit or 0) <= 1.006 for value in found.values.values() if value.usable)
+
+
+def test_rejected_value_is_kept_with_its_reason_and_may_exceed_its_limit() -> None:
+    rejected = replace(READ, verdict="rejected", reasons=("too much",), evidence=replace(READ.evidence, limit=1e12))
+    found = read_back(sheet(read=rejected)).values["read"]
+    assert (found.reasons, found.usable) == (("too much",), False)
+
+
+# Ceilings
+
+
+def test_ceiling_of_a_level_is_its_highest_value_that_was_not_rejected() -> None:
+    copy = replace(READ, value=4.2e12, low=None, high=None)
+    wrong = replace(READ, value=9e12, verdict="rejected")
+    limit = MeasuredCeilings(sheet(copy=copy, read=READ, wrong=wrong)).bandwidth("dram")
+    assert limit is not None
+    assert (limit.value, limit.clock_hz) == (4.5e12, CLOCK)
+    assert limit.source == "measured 2026-01-02: read, verified, short"
+
+
+def test_level_that_was_not_measured_has_no_ceiling() -> None:
+    assert MeasuredCeilings(sheet(read=READ)).bandwidth("l2") is None
+    assert MeasuredCeilings(sheet(read=replace(READ, ceiling=None))).bandwidth("dram") is None
+
+
+def test_rate_per_clock_becomes_a_rate_at_the_clock_of_its_measurement() -> None:
+    shared = MeasuredValue(127.0, "B/clk/SM", "verified", ceiling="shared", evidence=Evidence(clock_hz=1e9))
+    assert per_second(shared, 132) == 127.0 * 132 * 1e9
+    assert per_second(replace(shared, unit="B/clk"), 132) == 127.0 * 1e9
+    assert per_second(replace(shared, evidence=Evidence()), 132) is None
+    assert per_second(L1, 132) is None
+
+
+TENSOR = MeasuredCeilings(
+    sheet(
+        wgmma=tensor(950e12, "tensor.bf16 fp32 wgmma"),
+        mma=tensor(620e12, "tensor.bf16 fp32 mma.sync"),
+        half=tensor(990e12, "tensor.fp16 fp16 wgmma"),
+        full=tensor(940e12, "tensor.fp16 fp32 wgmma"),
+    )
+)
+
+
+def compute(path: str, split: dict[ComputeKey, float] | None = None) -> float | None:
+    limit = TENSOR.compute(path, split)
+    return limit.value if limit is not None else None
+
+
+def test_compute_ceiling_is_that_of_the_instruction_family_that_the_kernel_used() -> None:
+    wgmma, mma = (ComputeKey("tensor.bf16", "fp32", family) for family in ("wgmma", "mma.sync"))
+    assert compute("tensor.bf16") == 950e12
+    assert compute("tensor.bf16", {mma: 1e9, wgmma: 1e6}) == 620e12
+    assert compute("tensor.bf16", {ComputeKey("tensor.bf16", "fp32", "tcgen05"): 1e9}) == 950e12
+
+
+def test_compute_ceiling_keeps_accumulators_apart() -> None:
+    assert compute("tensor.fp16") == 940e12
+    assert compute("tensor.fp16", {ComputeKey("tensor.fp16", "fp16", "wgmma"): 1.0}) == 990e12
+    assert compute("tensor.bf16", {ComputeKey("tensor.bf16", "fp16", "wgmma"): 1.0}) is None
+    assert compute("tensor.fp8") is None
+
+
+RECORDED = RecordedDevice(name="NVIDIA H200", pci_id="10de:2335", sm_count=132, memory_bytes=150_109_880_320)
+
+
+def test_measured_file_belongs_to_a_gpu_of_the_same_product() -> None:
+    assert belongs(FULL, RECORDED)
+    assert belongs(FULL, RecordedDevice(name="NVIDIA H200"))
+    assert belongs(FULL, replace(RECORDED, name="a renamed H200"))
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        replace(RECORDED, sm_count=16),  # a MIG slice
+        replace(RECORDED, memory_bytes=80_000_000_000),
+        RecordedDevice(name="NVIDIA H100 80GB HBM3", pci_id="10de:2330", sm_count=132),
+        RecordedDevice(),
+    ],
+)
+def test_measured_file_of_another_gpu_does_not_belong(device: RecordedDevice) -> None:
+    assert not belongs(FULL, device)
+
+
+def test_newest_file_counts() -> None:
+    later = replace(FULL, conditions=replace(FULL.conditions, date="2026-02-01T00:00:00Z"))
+    assert newest([later, FULL], RECORDED) is later
+    assert newest([], RECORDED) is None
+
+
+def test_measured_file_is_found_in_the_nearest_folder_and_others_are_not_parsed(tmp_path: Path) -> None:
+    near, far = tmp_path / "user", tmp_path / "packaged"
+    for folder, name in ((near, "mine"), (far, "shipped")):
+        (folder / "measured").mkdir(parents=True)
+        (folder / "measured" / f"{name}.measured.yaml").write_text(measured_text(replace(FULL, name=name)))
+    (near / "measured" / "other.measured.yaml").write_text("kind: measured\nbroken: [")
+    found = find_measured([tmp_path / "nowhere", near, far], RECORDED)
+    assert found is not None
+    assert found.name == "mine"
+    assert load_measured(near / "measured" / "mine.measured.yaml") == found
+    assert find_measured([near, far], RecordedDevice(name="NVIDIA A40")) is None
+
+
+def test_broken_measured_file_of_this_gpu_is_an_error_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "measured").mkdir()
+    (tmp_path / "measured" / "h200.measured.yaml").write_text("kind: measured\nname: NVIDIA H200\n")
+    with pytest.raises(SpecError, match=r"h200\.measured\.yaml:1: schema is missing"):
+        find_measured([tmp_path], RECORDED)
+
+
+# Is my GPU normal?
+
+
+def one(measured: Measured, published: Published | None = None) -> Assessment:
+    """Assess the only value of a file."""
+    ((name, _),) = measured.values.items()
+    (found,) = assess(measured, {name: published} if published else {}, H200)
+    return found
+
+
+DRAM = Published(0.92, 0.97, "H100 and GH200, RRZE-HPC/gpu-benches", of_limit=True)
+BF16 = Published(700e12, 990e12, "by hand")
+
+
+def slow_tensor(**changes: object) -> MeasuredValue:
+    return tensor(500e12, "tensor.bf16 fp32 wgmma", **changes)
+
+
+def test_value_within_the_published_range_is_normal_and_has_all_ratios() -> None:
+    found = one(sheet(read=READ), DRAM)
+    assert (found.word, found.causes) == ("normal", ())
+    assert found.of_rated == pytest.approx(4.5 / 4.8)
+    assert found.of_limit == pytest.approx(4.5 / 4.8128)
+    assert found.expected is not None
+    assert found.expected.low == pytest.approx(0.92 * 4.8128e12)
+
+
+def test_value_without_a_published_range_is_neither_normal_nor_not() -> None:
+    assert one(sheet(read=READ)).word == "no range"
+    unknown_limit = replace(READ, evidence=Evidence())
+    assert one(sheet(read=unknown_limit), DRAM).word == "no range"
+
+
+def test_value_that_was_not_measured_is_not_judged() -> None:
+    assert one(sheet(fp4=FP4), BF16).word == "not measured"
+    assert one(sheet(read=replace(READ, verdict="rejected")), DRAM).word == "not measured"
+
+
+def test_range_of_single_cards_has_three_percent_of_slack() -> None:
+    published = Published(4.6e12, 4.7e12, "one card")
+    assert one(sheet(read=READ), published).word == "normal"
+    assert one(sheet(read=replace(READ, value=4.4e12)), published).word == "low"
+
+
+def test_latency_above_its_range_is_an_outlier_as_well() -> None:
+    found = one(sheet(l1=replace(L1, value=66.0)), Published(32, 34, "RRZE-HPC/gpu-benches"))
+    assert (found.word, found.causes) == ("high", ("nothing in the recorded conditions explains it",))
+
+
+@pytest.mark.parametrize(
+    ("value", "conditions", "cause"),
+    [
+        (slow_tensor(throttling=("power cap",)), {}, "the clocks were held back to 1.980 GHz: power cap"),
+        (slow_tensor(throttling=("power brake",)), {}, "the clocks were held back to 1.980 GHz: power brake"),
+        (
+            slow_tensor(),
+            {"power_limit_w": 500.0, "default_power_limit_w": 650.0},
+            "the power limit is 500 W, 650 W by default",
+        ),
+        (slow_tensor(), {"power_limit_w": 500.0}, "the power limit is 500 W, 700 W by default"),
+        (slow_tensor(evidence=Evidence(clock_hz=1.2e9)), {}, "the SMs ran at 1.200 GHz of 1.830 GHz"),
+        (slow_tensor(), {"mig": True}, "MIG is on: this is a slice of the GPU"),
+        (slow_tensor(), {"other_processes": 2}, "2 other processes were on the GPU"),
+    ],
+)
+def test_low_compute_rate_is_explained_by_what_was_recorded(
+    value: MeasuredValue, conditions: dict[str, float], cause: str
+) -> None:
+    measured = sheet(bf16=value)
+    changed = replace(measured, conditions=replace(measured.conditions, **conditions))  # type: ignore[arg-type]
+    found = one(changed, BF16)
+    assert (found.word, found.causes) == ("low", (cause,))
+
+
+def test_fewer_sms_than_the_product_has_explain_a_low_rate() -> None:
+    measured = sheet(bf16=slow_tensor())
+    found = one(replace(measured, device=replace(measured.device, sm_count=66)), BF16)
+    assert found.causes == ("66 of the product's 132 SMs are there",)
+
+
+def test_low_memory_clock_explains_a_low_dram_bandwidth_and_not_a_low_compute_rate() -> None:
+    slow = replace(READ, value=2.2e12, low=None, high=None)
+    conditions = replace(sheet().conditions, memory_clock_hz=1.6e9, max_memory_clock_hz=3.2e9)
+    found = one(replace(sheet(read=slow), conditions=conditions), DRAM)
+    assert found.causes == ("the memory ran at 1.600 GHz of 3.200 GHz",)
+    other = one(replace(sheet(bf16=slow_tensor()), conditions=conditions), BF16)
+    assert other.causes == ("nothing in the recorded conditions explains it",)
+
+
+def test_ecc_costs_bandwidth_on_gddr_only() -> None:
+    slow = sheet(read=replace(READ, value=4.0e12, low=None, high=None))
+    assert one(slow, DRAM).causes == ("nothing in the recorded conditions explains it",)
+    gddr = replace(slow, device=replace(slow.device, memory_bus_bits=384))
+    assert one(gddr, DRAM).causes == ("ECC is on, which takes bandwidth from GDDR memory",)
+
+
+def test_narrow_link_explains_a_slow_copy() -> None:
+    copy = MeasuredValue(13e9, "B/s", "verified", evidence=Evidence(limit=15.75e9, limit_name="pcie"))
+    measured = sheet(h2d=copy)
+    conditions = replace(
+        measured.conditions, pcie_generation=3, pcie_width=16, max_pcie_generation=5, max_pcie_width=16
+    )
+    found = one(replace(measured, conditions=conditions), Published(55e9, 57e9, "nvbandwidth"))
+    assert found.causes == ("the link ran at PCIe 3 × 16 of 5 × 16",)
+
+
+def test_rate_above_its_range_is_explained_by_the_clock_or_the_product() -> None:
+    fast = tensor(1060e12, "tensor.bf16 fp32 wgmma")
+    assert one(sheet(bf16=fast), BF16).causes == ("the SMs ran at 1.980 GHz, above the 1.830 GHz of the rating",)
+    more = replace(sheet(bf16=fast), device=replace(sheet().device, sm_count=148))
+    assert "so it is another product" in one(more, BF16).causes[1]
+
+
+def test_dram_near_its_limit_is_better_than_published_tests() -> None:
+    found = one(sheet(read=replace(READ, value=4.75e12, low=None, high=None)), Published(4.0e12, 4.5e12, "by hand"))
+    assert found.word == "high"
+    assert found.causes[0].startswith("it is 98.7 % of its limit") or found.causes[0].startswith(
+        "it is 99 % of its limit"
+    )
+
+
+# Two files side by side
+
+
+def test_values_within_two_percent_are_the_same() -> None:
+    new = replace(READ, value=4.42e12, low=4.41e12, high=4.43e12)
+    (row,) = side_by_side(sheet(read=READ), sheet(read=new))
+    assert (row.word, row.ratio) == ("same", 4.42 / 4.5)
+
+
+def test_change_beyond_two_percent_has_a_direction() -> None:
+    slower = replace(READ, value=4.0e12, low=3.99e12, high=4.01e12)
+    later = replace(L1, value=36.0, low=35.9, high=36.1)
+    rows = side_by_side(sheet(read=READ, l1=L1), sheet(read=slower, l1=later))
+    assert [row.word for row in rows] == ["worse", "worse"]
+    assert [row.word for row in side_by_side(sheet(read=slower, l1=later), sheet(read=READ, l1=L1))] == ["better"] * 2
+
+
+def test_change_within_overlapping_intervals_is_unclear() -> None:
+    noisy = replace(READ, value=4.2e12, low=3.9e12, high=4.5e12)
+    (row,) = side_by_side(sheet(read=READ), sheet(read=noisy))
+    assert row.word == "unclear"
+
+
+def test_ratio_per_clock_leaves_the_clocks_out() -> None:
+    base = tensor(900e12, "tensor.bf16 fp32 wgmma", evidence=Evidence(clock_hz=1.8e9))
+    new = tensor(450e12, "tensor.bf16 fp32 wgmma", evidence=Evidence(clock_hz=0.9e9))
+    (row,) = side_by_side(sheet(bf16=base), sheet(bf16=new))
+    assert (row.ratio, row.per_clock, row.word) == (0.5, 1.0, "worse")
+    times = [
+        MeasuredValue(value, "s", "verified", evidence=Evidence(clock_hz=hz))
+        for value, hz in ((1e-6, 2e9), (2e-6, 1e9))
+    ]
+    (row,) = side_by_side(sheet(t=times[0]), sheet(t=times[1]))
+    assert (row.ratio, row.per_clock) == (2.0, 1.0)
+    (row,) = side_by_side(sheet(l1=L1), sheet(l1=L1))
+    assert row.per_clock is None
+
+
+def test_values_that_cannot_be_compared_are_listed_all_the_same() -> None:
+    rejected = replace(READ, verdict="rejected")
+    base = sheet(read=READ, fp4=FP4, old=L1)
+    rows = side_by_side(base, sheet(read=rejected, fp4=FP4, new=L1))
+    assert [(row.name, row.word) for row in rows] == [
+        ("read", "not comparable"),
+        ("fp4", "not comparable"),
+        ("old", "only base"),
+        ("new", "only new"),
+    ]
+    assert all(row.ratio is None for row in rows)
+
+
+def test_differing_conditions_are_named() -> None:
+    base = sheet()
+    conditions = replace(base.conditions, driver="590.2", ecc=False, power_limit_w=500.0, cuda=None)
+    new = replace(base, conditions=conditions, device=replace(base.device, name="NVIDIA H100", sm_count=114))
+    assert differences(base, new) == (
+        Difference("GPU", "NVIDIA H200", "NVIDIA H100"),
+        Difference("SMs", "132", "114"),
+        Difference("driver", "580.1", "590.2"),
+        Difference("cuda", "13.0", "not known"),
+        Difference("ecc", "on", "off"),
+        Difference("power_limit_w", "700", "500"),
+    )
+    assert differences(base, base) == ()

@@ -1,0 +1,406 @@
+"""What measuring is made of, without a GPU: shapes, chases, contents, windows, tiles, plans, claims."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.characterize.chase import chase, random_cycle
+from gpuprof.characterize.configurations import MEASURED, chosen, points, sweep_values
+from gpuprof.characterize.contents import PATTERN_BYTES, decoded, encoded, random_bytes
+from gpuprof.characterize.counted_run import launch
+from gpuprof.characterize.counters import claimed, command, counted, metrics_for
+from gpuprof.characterize.effort import DEFAULT, EFFORTS, FULL, QUICK
+from gpuprof.characterize.gpu import RECORD
+from gpuprof.characterize.judging import Counted
+from gpuprof.characterize.library import load_probes, probe_folder
+from gpuprof.characterize.probe import TARGETS, Size, Sweep
+from gpuprof.characterize.reduction import rounds_of
+from gpuprof.characterize.run import samples_path
+from gpuprof.characterize.samples import Parameter, Sample, Series
+from gpuprof.characterize.schedule import MODES, phase, plan
+from gpuprof.characterize.tiles import Tile, elements, wrong
+from gpuprof.characterize.two_groups import two_groups
+from gpuprof.characterize.verdict import counter_check
+from gpuprof.characterize.windows import first_wave, missing, most_at_once, sm_cycles, window
+from gpuprof.errors import UsageError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.report import DictMetrics, Launch, Metric
+from gpuprof.resources import data_dir
+from tests import fake_probes
+from tests.fake_gpu import PROPERTIES, FakeGpu, compiled
+
+ARCH = SpecLibrary(folders=(data_dir("specs"),)).arch("sm_80")
+GIB = 2**30
+
+
+# Chases
+
+
+@given(st.integers(2, 200), st.none() | st.integers(1, 60), st.integers(0, 5))
+def test_cycle_visits_every_node_once(nodes: int, per_window: int | None, seed: int) -> None:
+    assert sorted(random_cycle(nodes, per_window, seed).tolist()) == list(range(nodes))
+
+
+@given(st.integers(2, 100), st.integers(1, 20))
+def test_walk_by_words_comes_back_after_all_nodes_and_to_where_after_says(nodes: int, steps: int) -> None:
+    base, stride = 4096, 32
+    found = chase(base, nodes * stride, stride, None, seed=nodes)
+    memory = {base + index * stride: int(word) for index, word in enumerate(found.words())}
+    address, seen = base, set()
+    for _ in range(nodes):
+        seen.add(address)
+        address = memory[address]
+    assert (len(seen), address) == (nodes, base)
+    for _ in range(steps):
+        address = memory[address]
+    assert found.after(base, steps) == found.after(base, nodes + steps) == address
+
+
+def test_windows_are_left_only_when_all_their_nodes_were_visited() -> None:
+    order = random_cycle(64, 16, seed=1)
+    assert [sorted(order[start : start + 16].tolist()) for start in range(0, 64, 16)] == [
+        list(range(start, start + 16)) for start in range(0, 64, 16)
+    ]
+
+
+def test_order_is_no_stride_that_a_prefetcher_could_follow() -> None:
+    steps = np.diff(random_cycle(10_000, None, seed=0))
+    assert np.bincount(np.abs(steps)).max() < 20
+
+
+@pytest.mark.parametrize("address", [4095, 4096 + 8, 4096 + 32 * 4])
+def test_address_that_is_no_node_leads_nowhere(address: int) -> None:
+    assert chase(4096, 128, 32, None, 0).after(address, 1) is None
+
+
+def test_buffer_of_one_node_is_no_chase() -> None:
+    with pytest.raises(ValueError, match="hold 1 nodes"):
+        chase(0, 128, 128, None, 0)
+
+
+# Contents
+
+
+@pytest.mark.parametrize(("kind", "worst"), [
+    ("f64", 0.0), ("f32", 2**-24), ("f16", 2**-11), ("bf16", 2**-8), ("e4m3", 2**-4), ("e5m2", 2**-3),
+])  # fmt: skip
+def test_encoded_numbers_are_the_nearest_of_their_type(kind: str, worst: float) -> None:
+    values = np.random.default_rng(0).uniform(-1, 1, 4096)
+    back = decoded(encoded(values, kind), kind)
+    assert np.max(np.abs(back - values)) <= worst * 1.0001
+    assert np.max(np.abs(back)) <= 1
+
+
+def test_fp8_codes_are_those_of_the_standard() -> None:
+    codes = np.array([0x00, 0x38, 0x7E, 0xC0, 0x01, 0x7F], dtype=np.uint8)
+    assert decoded(codes, "e4m3").tolist()[:5] == [0.0, 1.0, 448.0, -2.0, 2.0**-9]
+    assert math.isnan(decoded(codes, "e4m3")[5])
+    assert decoded(np.array([0x3C, 0x7B, 0x01], dtype=np.uint8), "e5m2").tolist() == [1.0, 57344.0, 2.0**-16]
+
+
+def test_bf16_rounds_to_even() -> None:
+    values = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20])
+    assert decoded(encoded(values, "bf16"), "bf16").tolist() == [1.0, 1 + 2**-6, 1 + 2**-7]
+
+
+@pytest.mark.parametrize("kind", ["bits", "f16", "e4m3"])
+def test_random_bytes_fill_the_pattern_and_use_most_bit_patterns(kind: str) -> None:
+    content = random_bytes(kind)
+    assert len(content) == PATTERN_BYTES
+    assert len(set(content[:65536])) > 100
+
+
+def test_unknown_type_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no numbers are encoded as 'int9'"):
+        encoded(np.zeros(1), "int9")
+
+
+# Windows
+
+
+def records(*rows: tuple[int, int, int, int, int]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    return np.array([(*row, 0) for row in rows], dtype=np.dtype(RECORD))
+
+
+def test_window_goes_from_the_first_begin_to_the_last_end_and_cycles_are_the_longest_sms() -> None:
+    found = window(records((100, 200, 1000, 2000, 0), (90, 150, 1100, 2500, 1), (160, 260, 1600, 2600, 1)))
+    assert found == (1600, 170, 2)
+
+
+def test_cycles_of_an_sm_span_all_its_blocks() -> None:
+    assert sm_cycles(records((10, 20, 0, 1, 3), (30, 45, 0, 1, 3), (5, 9, 0, 1, 1))) == {1: 4, 3: 35}
+
+
+def test_block_without_an_end_or_with_a_clock_that_stands_is_missing() -> None:
+    assert missing(records((1, 2, 3, 4, 0), (0, 0, 0, 0, 0), (5, 5, 3, 4, 0))) == 2
+
+
+def test_first_wave_is_what_began_before_anything_had_ended() -> None:
+    assert first_wave(records((0, 1, 10, 20, 0), (0, 1, 19, 30, 1), (0, 1, 20, 40, 0))) == 2
+
+
+def test_blocks_at_once_are_those_that_overlap_by_their_sms_clock() -> None:
+    found = most_at_once(records((0, 10, 0, 1, 0), (5, 15, 0, 1, 0), (10, 20, 0, 1, 0), (0, 9, 0, 1, 1)))
+    assert found == {0: 2, 1: 1}
+
+
+# Tiles
+
+
+def product_of(tile: Tile, seed: int = 0) -> tuple[bytes, bytes, bytes]:
+    """A, B and the right D of a tile of FP16 and FP32."""
+    generator = np.random.default_rng(seed)
+    a, b = (generator.uniform(-1, 1, (rows, tile.k)).astype(np.float16) for rows in (tile.m, tile.n))
+    d = tile.times * (a.astype(np.float64) @ b.astype(np.float64).T)
+    return a.tobytes(), b.tobytes(), d.astype(np.float32).tobytes()
+
+
+HALF = Tile(16, 24, 32, 4, "f16", "f16", "f32")
+
+
+def test_right_product_is_right_and_one_wrong_element_is_named() -> None:
+    a, b, d = product_of(HALF)
+    assert wrong(HALF, a, b, d) is None
+    values = np.frombuffer(d, dtype=np.float32).copy()
+    values[3 * 24 + 5] += 0.1
+    assert (wrong(HALF, a, b, values.tobytes()) or "").startswith("1 of 384 elements of the product are wrong: D[3, 5]")
+
+
+@pytest.mark.parametrize("change", ["rows of A swapped", "B turned", "nothing stored", "one step of k left out"])
+def test_layouts_that_are_mixed_up_are_wrong(change: str) -> None:
+    a, b, d = product_of(HALF)
+    left, right = np.frombuffer(a, np.float16).reshape(16, 32), np.frombuffer(b, np.float16).reshape(24, 32)
+    if change == "rows of A swapped":
+        a = left[[8, *range(1, 8), 0, *range(9, 16)]].tobytes()
+    elif change == "B turned":
+        b = right.reshape(32, 24).T.tobytes()
+    elif change == "nothing stored":
+        d = b"\xff" * len(d)
+    else:
+        a = np.where(np.arange(32) < 16, left, 0).astype(np.float16).tobytes()
+    assert wrong(HALF, a, b, d) is not None
+
+
+def test_sparse_operand_holds_the_elements_that_the_tile_names() -> None:
+    tile = Tile(1, 1, 8, 1, "f32", "f32", "f32", held=(0, 2), of=4)
+    a = np.array([1, 2, 3, 4], dtype=np.float32).tobytes()
+    b = np.array([1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7], dtype=np.float32).tobytes()
+    d = np.array([1 + 200 + 3e4 + 4e6], dtype=np.float32).tobytes()
+    assert wrong(tile, a, b, d) is None
+    assert wrong(tile._replace(held=(1, 3)), a, b, d) is not None
+
+
+@pytest.mark.parametrize(("kind", "content", "numbers"), [
+    ("s8", b"\x01\xff\x80", [1, -1, -128]),
+    ("s4", b"\xf1\x78", [1, -1, -8, 7]),
+    ("b1", b"\x05", [1, 0, 1, 0, 0, 0, 0, 0]),
+    ("e2m1", b"\x71", [0.5, 6.0]),
+    ("e2m1 in bytes", b"\x04\x1c\x3c", [0.5, 6.0, -6.0]),
+    ("e3m2 in bytes", b"\x1f\x20\x01", [28.0, 0.0, 0.0625]),
+    ("e2m3 in bytes", b"\x1f\x01", [7.5, 0.125]),
+    ("s32", b"\xfe\xff\xff\xff", [-2]),
+])  # fmt: skip
+def test_small_types_are_read_as_the_instructions_read_them(kind: str, content: bytes, numbers: list[float]) -> None:
+    assert elements(content, kind).tolist() == numbers
+
+
+@pytest.mark.parametrize(("by", "ones"), [("and", 2), ("xor", 4)])
+def test_bits_are_multiplied_by_and_or_by_xor(by: str, ones: int) -> None:
+    tile = Tile(1, 1, 8, 1, "b1", "b1", "s32", by=by)
+    assert wrong(tile, b"\x0f", b"\x35", ones.to_bytes(4, "little")) is None
+    assert wrong(tile, b"\x0f", b"\x35", (ones + 1).to_bytes(4, "little")) is not None
+
+
+# Two groups
+
+
+def test_two_partitions_are_told_apart_and_one_is_not_split() -> None:
+    generator = np.random.default_rng(0)
+    near, far = generator.normal(258, 6, 300).tolist(), generator.normal(470, 12, 200).tolist()
+    low, high = two_groups([*near, *far])
+    assert (len(low), len(high)) == (300, 200)
+    assert two_groups(near)[1] == ()
+    assert two_groups(generator.uniform(222, 339, 400).tolist())[1] == ()
+    assert two_groups([5.0, 5.0, 5.0]) == ((5.0, 5.0, 5.0), ())
+
+
+# Configurations
+
+
+def test_range_of_sizes_is_geometric_in_whole_lines_and_ends_where_memory_does() -> None:
+    sweep = Sweep((), Size(1000, 0), Size(0, 4), 2)
+    sizes = sweep_values(sweep, l2_bytes=16_000, free_bytes=1e9)
+    assert sizes[:3] == (1024, 1408, 1920 + 128)
+    assert sizes[-1] == 64_000
+    assert all(size % 128 == 0 for size in sizes)
+    assert max(sweep_values(sweep, 16_000, free_bytes=10_000)) <= 9_000
+
+
+def test_what_was_only_seen_is_no_choice() -> None:
+    words: dict[str, Parameter] = {"WIDTH": "16", "sms": 8, "result": "correct", "grid": 4}
+    assert chosen(words) == {"WIDTH": "16", "grid": 4}
+    assert set(MEASURED) & {"grid", "block", "data", "regime", "cubin", "allocation", "blocks_per_sm"} == set()
+
+
+def test_grid_of_clusters_is_whole_clusters(tmp_path: Path) -> None:
+    probe = fake_probes.write_probe(
+        tmp_path, "async-copy", "dsm", "", arguments="clocks, iterations, sink", grid="blocks_per_sm: 1, cluster: 3"
+    )
+    assert probe.kernel is not None
+    (point,) = points(probe, probe.kernel, [{}], PROPERTIES, data="zeros", regime="short", free_bytes=GIB)
+    assert [one.shape.grid for one in point.configurations] == [6]
+
+
+def test_no_sweep_or_parameter_of_the_library_is_called_like_a_word_of_our_own() -> None:
+    ours = {"block", "grid", "blocks_per_sm", "data", "regime", "cubin", "allocation", "sm", *MEASURED}
+    for probe in load_probes(probe_folder()):
+        parameters = {name for name, _ in probe.kernel.parameters} if probe.kernel is not None else set()
+        assert not ours & {*probe.sweeps, *parameters}, probe.id
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_probe_of_the_library_has_points_on_every_target_that_it_names(target: str) -> None:
+    for probe in load_probes(probe_folder()):
+        if probe.kernel is None or target not in probe.targets:
+            continue
+        assignments = list(probe.kernel.assignments(target))
+        for regime in probe.regimes:
+            found = points(probe, probe.kernel, assignments, PROPERTIES, data=probe.data[0], regime=regime,
+                           free_bytes=16 * GIB)  # fmt: skip
+            assert found, probe.id
+            assert all(point.configurations for point in found), probe.id
+
+
+# Rounds
+
+
+def test_rounds_are_complete_and_sorted_by_iterations() -> None:
+    taken = [Sample(count, float(count)) for count in (40, 10, 20, 10, 40)]
+    assert [[sample.iterations for sample in one] for one in rounds_of(taken)] == [[10, 20, 40]]
+    assert rounds_of([Sample(1, 1.0), Sample(2, 2.0)]) == []
+    assert rounds_of([]) == []
+
+
+# Plans
+
+
+def test_quick_default_and_full_take_a_minute_six_and_thirty() -> None:
+    assert [effort.total_s for effort in (QUICK, DEFAULT, FULL)] == [60, 360, 1800]
+    probes = load_probes(probe_folder())
+    for mode in MODES:
+        steps = plan(probes, "sm_90a", mode, EFFORTS[mode]).steps
+        assert 0 < sum(step.seconds for step in steps) <= EFFORTS[mode].total_s * 1.001
+
+
+def test_order_is_idle_latency_short_sustained() -> None:
+    phases = [phase(step) for step in plan(load_probes(probe_folder()), "sm_90a", "full", FULL).steps]
+    assert phases == sorted(phases, key=("idle", "latency", "short", "sustained").index)
+    assert set(phases) == {"idle", "latency", "short", "sustained"}
+
+
+def test_quick_names_only_probes_that_exist_and_has_the_newest_instruction_of_each_matrix_type() -> None:
+    from gpuprof.characterize.schedule import _QUICK
+
+    probes = load_probes(probe_folder())
+    assert set(_QUICK) <= {probe.id for probe in probes}
+    quick = {step.probe.id for step in plan(probes, "sm_90a", "quick", QUICK).steps}
+    assert {"tensor/wgmma-bf16-f32", "bandwidth/dram-read", "clocks/idle"} <= quick
+    assert "tensor/mma-sync-bf16-f32" not in quick
+
+
+def test_default_leaves_out_what_takes_long_unless_it_is_named() -> None:
+    probes = load_probes(probe_folder())
+    default = {step.probe.id for step in plan(probes, "sm_90a", "default", DEFAULT).steps}
+    full = {step.probe.id for step in plan(probes, "sm_90a", "full", FULL).steps}
+    assert default < full
+    assert {"latency/tlb", "latency/l2-map"} <= full - default
+    tlb = [probe for probe in probes if probe.id == "latency/tlb"]
+    assert [step.probe.id for step in plan(tlb, "sm_90a", "quick", QUICK, named=True).steps] == ["latency/tlb"]
+
+
+def test_probe_for_other_targets_is_left_out_with_the_reason() -> None:
+    found = plan(load_probes(probe_folder()), "sm_80", "full", FULL)
+    left_out = {probe.id: why for probe, why in found.left_out}
+    assert "tensor/wgmma-bf16-f32" in left_out
+    assert all(left_out.values())
+    assert not {step.probe.id for step in found.steps} & set(left_out)
+
+
+@pytest.mark.parametrize(("name", "beside"), [
+    ("h200.measured.yaml", "h200.samples.jsonl"), ("mine.yaml", "mine.samples.jsonl"), ("plain", "plain.samples.jsonl"),
+])  # fmt: skip
+def test_samples_lie_beside_the_measured_file(name: str, beside: str) -> None:
+    assert samples_path(Path("a") / name) == Path("a") / beside
+
+
+# Counters
+
+
+def words_of(probe_id: str) -> Series:
+    words: dict[str, Parameter] = {"grid": 32, "block": 256, "DEPTH": "4", "CHAINS": "8"}
+    return Series(probe_id, {**words, "regime": "short", "data": "random"}, 1, (Sample(1, 1.0),))
+
+
+def test_claims_are_the_work_of_all_threads(tmp_path: Path) -> None:
+    assert claimed(fake_probes.ffma(tmp_path), "sm_80", words_of("x"), 3) == {"work.fp32": 32 * 256 * 64 * 3}
+    assert claimed(fake_probes.dram(tmp_path), "sm_80", words_of("x"), 2) == {"traffic.dram": 32 * 256 * 16 * 4 * 2}
+    assert claimed(fake_probes.chase(tmp_path), "sm_80", words_of("x"), 2) == {}
+
+
+def counted_launch(**metrics: float) -> Launch:
+    named = {name.replace("__dot__", "."): Metric(value, "byte") for name, value in metrics.items()}
+    return Launch("k", "k", 0, metrics=DictMetrics(named))
+
+
+def test_counts_are_differences_so_that_set_up_drops_out() -> None:
+    assert ARCH is not None
+    few, many = counted_launch(dram__bytes__dot__sum=1_000_100.0), counted_launch(dram__bytes__dot__sum=4_000_100.0)
+    assert counted(few, many, ARCH, ["traffic.dram"]) == {"traffic.dram": 3e6}
+    assert counted(few, counted_launch(), ARCH, ["traffic.dram"]) == {}
+
+
+@pytest.mark.parametrize(("ratio", "state"), [(1.0, "passed"), (1.019, "passed"), (0.981, "passed"), (1.03, "failed")])
+def test_counters_within_two_percent_pass(ratio: float, state: str) -> None:
+    found = Counted({"traffic.dram": 1e9}, {"traffic.dram": ratio * 1e9})
+    assert counter_check(found.claimed, found.counted).state == state
+
+
+def test_metrics_are_those_of_the_first_sum() -> None:
+    assert ARCH is not None
+    assert metrics_for(ARCH, ["traffic.dram"]) == ("dram__bytes.sum",)
+
+
+def test_command_runs_the_probe_by_itself_under_ncu(tmp_path: Path) -> None:
+    probe = fake_probes.dram(tmp_path)
+    words = command(Path("/opt/ncu"), probe, words_of(probe.id), ("dram__bytes.sum",), tmp_path).argv()
+    assert words[0] == "/opt/ncu"
+    assert words[words.index("--kernel-name") + 1] == "regex:^bandwidth_dram_read$"
+    assert words[words.index("--metrics") + 1] == "dram__bytes.sum"
+    assert words[words.index("--clock-control") + 1] == "none"
+    start = words.index("gpuprof.characterize.counted_run")
+    assert words[start + 1] == "bandwidth/dram-read"
+    assert words[start + 3 :] == ["64", "256"]
+
+
+def test_program_under_ncu_launches_the_configuration_of_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuprof.characterize import run
+
+    monkeypatch.setattr(run, "compile_probes", compiled)
+    probe = fake_probes.dram(tmp_path)
+    gpu, seen = FakeGpu([probe]), []
+    gpu.laws["bandwidth_dram_read"] = lambda call: seen.append(call) or 100.0  # type: ignore[func-returns-value]
+    launch(gpu, probe, {"DEPTH": "1", "block": 128, "grid": 16, "blocks_per_sm": 2, "data": "random",
+                        "regime": "sustained", "cubin": "0", "allocation": 0, "sms": 8}, [64, 256])  # fmt: skip
+    assert [(call.assignment["DEPTH"], call.shape.grid, call.arguments["iterations"]) for call in seen] == [
+        ("1", 16, 64), ("1", 16, 256),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="has no configuration"):
+        launch(gpu, probe, {"DEPTH": "9", "data": "random", "regime": "sustained"}, [64])

@@ -1,0 +1,204 @@
+"""Raw samples on disk: written line by line, gone on with after an interruption, and never believed when damaged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof.characterize.samples import (
+    Header,
+    Sample,
+    SampleFile,
+    Series,
+    header_line,
+    read_samples,
+    series_line,
+)
+from gpuprof.errors import DamagedInput, InputError
+
+HEADER = Header("0.1.0", "NVIDIA H200", "10de:2335", "580.1", "2026-01-02T03:04:05Z")
+SWEEP = Series("bandwidth/dram_read", {"block": 512, "carveout": 0.5, "hint": "cg", "wide": True}, 0, (
+    Sample(1000, 1.5e-3, 2.97e6, 1.98e9, 0x4), Sample(2000, 3.0e-3),
+))  # fmt: skip
+AGAIN = replace(SWEEP, round=1)
+HEAD = header_line(HEADER)
+FILE = HEAD + series_line(SWEEP) + series_line(AGAIN)
+
+amounts = st.floats(1e-12, 1e12)
+parameters = st.dictionaries(
+    st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8),
+    st.integers(-(2**62), 2**62) | amounts | st.booleans() | st.text(st.characters(categories=["L", "P"]), max_size=8),
+    max_size=4,
+)
+samples = st.builds(
+    Sample,
+    st.integers(0, 2**62),
+    amounts,
+    st.none() | amounts,
+    st.none() | amounts,
+    st.none() | st.integers(0, 2**40),
+)
+
+
+def test_file_reads_back_as_it_was_written() -> None:
+    stored = read_samples(FILE, "run.jsonl")
+    assert (stored.header, stored.series, stored.remarks) == (HEADER, (SWEEP, AGAIN), ())
+    assert stored.whole_bytes == len(FILE)
+
+
+@given(parameters, st.lists(samples, min_size=1, max_size=5), st.integers(0, 100))
+def test_any_series_reads_back_as_it_was_written(
+    configuration: dict[str, str | int | float | bool], taken: list[Sample], number: int
+) -> None:
+    series = Series("latency/l1", configuration, number, tuple(taken))
+    assert read_samples(HEAD + series_line(series), "run.jsonl").series == (series,)
+
+
+@given(st.integers(len(HEAD), len(FILE) - 1))
+def test_file_cut_anywhere_keeps_its_whole_lines_and_says_what_it_dropped(cut: int) -> None:
+    stored = read_samples(FILE[:cut], "run.jsonl")
+    whole = FILE[:cut].count(b"\n")
+    assert len(stored.series) == whole - 1
+    assert FILE[: stored.whole_bytes].endswith(b"\n")
+    if FILE[cut - 1 : cut] == b"\n":
+        assert stored.remarks == ()
+    else:
+        remark = f"run.jsonl: line {whole + 1} is half written and was dropped; it is measured again"
+        assert stored.remarks == (remark,)
+
+
+def test_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    first = SampleFile(path, HEADER)
+    first.append(SWEEP)
+    with path.open("ab") as file:
+        file.write(series_line(AGAIN)[:40])
+    second = SampleFile(path, replace(HEADER, started="2026-01-03T00:00:00Z", gpuprof_version="0.2.0"), resume=True)
+    assert second.stored.done() == {SWEEP.key}
+    assert len(second.stored.remarks) == 1
+    second.append(AGAIN)
+    assert read_samples(path.read_bytes(), "run.jsonl").series == (SWEEP, AGAIN)
+
+
+def test_file_that_is_there_is_not_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    SampleFile(path, HEADER).append(SWEEP)
+    with pytest.raises(InputError, match="is there already") as caught:
+        SampleFile(path, HEADER)
+    assert caught.value.hint == "go on with --resume, or remove it"
+    assert len(read_samples(path.read_bytes(), "run.jsonl").series) == 1
+
+
+def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    SampleFile(path, HEADER)
+    with pytest.raises(InputError, match=r"samples of NVIDIA H200 with driver 580\.1, not of NVIDIA A40 with 580\.1"):
+        SampleFile(path, replace(HEADER, device="NVIDIA A40"), resume=True)
+    with pytest.raises(InputError, match=r"not of NVIDIA H200 with 590\.2"):
+        SampleFile(path, replace(HEADER, driver="590.2"), resume=True)
+
+
+def test_nothing_to_go_on_with_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not there"):
+        SampleFile(tmp_path / "run.jsonl", HEADER, resume=True)
+    with pytest.raises(InputError, match="is not there or no file"):
+        SampleFile(tmp_path, HEADER, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (b"", "its first line is missing"),
+        (b"PNG", "its first line is missing"),
+        (b"PNG\n", "line 1 is not JSON"),
+        (b"\xff\xfe\n", "line 1 is not JSON"),
+        (b"[" * 100_000 + b"\n", "line 1 is not JSON"),
+        (b"{}\n", "its first line does not say so"),
+        (b"[1]\n", "line 1 is no JSON object"),
+        (HEAD.replace(b'"schema":1', b'"schema":2'), "sample schema 2, not the 1"),
+        (HEAD.replace(b'"schema":1', b'"schema":true'), "sample schema True, not the 1"),
+        (HEAD.replace(b'"NVIDIA H200"', b"5"), "device is 5"),
+        (HEAD.replace(b"NVIDIA", b"\\u001b[2J"), "device is "),
+        (HEAD.replace(b'"580.1"', b"false"), "driver is False"),
+    ],
+)
+def test_what_is_no_sample_file_is_refused(first: bytes, why: str) -> None:
+    with pytest.raises(InputError, match=why.replace("[", r"\[")):
+        read_samples(first, "run.jsonl")
+
+
+def damaged(**changes: object) -> str:
+    """Return the error of a file whose second line has other fields."""
+    content = {**json.loads(series_line(SWEEP)), **changes}
+    with pytest.raises(DamagedInput) as caught:
+        read_samples(HEAD + json.dumps(content).encode() + b"\n", "run.jsonl")
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"probe": None}, "names no probe"),
+        ({"probe": ""}, "names no probe"),
+        ({"probe": "a\x1b[2Jb"}, "names no probe"),
+        ({"configuration": [1]}, "no configuration of plain values"),
+        ({"configuration": {"a": {"b": 1}}}, "no configuration of plain values"),
+        ({"configuration": {"a": 10**30}}, "no configuration of plain values"),
+        ({"round": -1}, "has round -1"),
+        ({"round": True}, "has round True"),
+        ({"samples": []}, "has no samples"),
+        ({"samples": [[1, 2.0]]}, "no list of 5"),
+        ({"samples": [[1.5, 1.0, None, None, None]]}, "a sample with iterations 1.5"),
+        ({"samples": [[1, 0.0, None, None, None]]}, "a sample with time_s 0.0"),
+        ({"samples": [[1, "1", None, None, None]]}, "a sample with time_s '1'"),
+        ({"samples": [[1, 1e300, None, None, None]]}, "a sample with time_s 1e+300"),
+        ({"samples": [[1, 1.0, -5, None, None]]}, "a sample with cycles -5"),
+        ({"samples": [[1, 1.0, None, None, 4.0]]}, "a sample with reasons 4.0"),
+    ],
+)
+def test_line_that_no_run_writes_is_damage_with_its_number(changes: dict[str, object], why: str) -> None:
+    message = damaged(**changes)
+    assert message.startswith("run.jsonl is damaged: line 2 ")
+    assert why in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{}", b"{", b'{"probe":NaN}', b'{"probe":"a","probe":"b"}', b"9" * 10_000, b"\xff", b'{"a":' * 50_000],
+)
+def test_damaged_line_in_the_middle_is_not_skipped(line: bytes) -> None:
+    with pytest.raises(DamagedInput, match="line 2 "):
+        read_samples(HEAD + line + b"\n" + series_line(SWEEP), "run.jsonl")
+
+
+def test_line_of_a_size_that_no_probe_gives_is_refused_unread() -> None:
+    with pytest.raises(DamagedInput, match="line 2 has 20000000 bytes"):
+        read_samples(HEAD + b"[" * 20_000_000 + b"\n", "run.jsonl")
+
+
+def test_series_that_occurs_twice_is_damage() -> None:
+    with pytest.raises(DamagedInput, match="lines 2 and 4 are the same series"):
+        read_samples(FILE + series_line(SWEEP), "run.jsonl")
+
+
+def test_number_that_json_cannot_hold_is_not_written() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        series_line(replace(SWEEP, samples=(Sample(1, float("nan")),)))
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_altered_file_is_read_or_refused_but_never_crashes(data: st.DataObject) -> None:
+    content = bytearray(FILE)
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        stored = read_samples(bytes(content), "run.jsonl")
+    except InputError:
+        return
+    assert all(sample.time_s > 0 for series in stored.series for sample in series.samples)

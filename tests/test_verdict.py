@@ -1,0 +1,551 @@
+"""Limits, clocks and verdicts; every impossible value that was published must be rejected."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.characterize.fit import scaling
+from gpuprof.characterize.gate import Judgement
+from gpuprof.characterize.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
+from gpuprof.characterize.probe import Condition, Limit
+from gpuprof.characterize.regime import (
+    THROTTLE_MASK,
+    Attempt,
+    Kept,
+    NoClock,
+    SmClock,
+    keep,
+    settled,
+    sm_clock,
+    throttling,
+    timer_step_ns,
+)
+from gpuprof.characterize.verdict import (
+    Check,
+    Verdict,
+    agreement_check,
+    clock_check,
+    counter_check,
+    gate_check,
+    judge,
+    limit_check,
+    little_check,
+    not_applicable,
+    not_permitted,
+    scaling_check,
+    unsupported,
+)
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.ceilings import Hardware
+from gpuprof.model.quantities import Clocks
+from gpuprof.model.report import RecordedDevice
+from gpuprof.resources import data_dir
+
+PACKAGED = SpecLibrary(folders=(data_dir("specs"),))
+TERA = 1e12
+GOOD = (
+    Check("gate", "passed"),
+    Check("scaling", "passed", number=0.001),
+    Check("clock", "passed", number=1.0),
+    Check("limit", "passed", number=0.95),
+)
+
+
+def product(name: str) -> Hardware:
+    gpu = PACKAGED.gpu(name)
+    arch = PACKAGED.arch(gpu.arch)
+    assert arch is not None
+    return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
+
+
+def chip(arch: str, sm_count: int | None) -> Hardware:
+    """A device that no product file describes."""
+    found = PACKAGED.arch(arch)
+    assert found is not None
+    return Hardware.of(found, None, RecordedDevice(sm_count=sm_count))
+
+
+def bound(name: str, hardware: Hardware, clocks: Clocks, link: Link | None = None) -> Bound:
+    found = physical_limit(name, hardware, clocks, link)
+    assert isinstance(found, Bound), found
+    return found
+
+
+def reason(name: str, hardware: Hardware, clocks: Clocks, link: Link | None = None) -> str:
+    found = physical_limit(name, hardware, clocks, link)
+    assert isinstance(found, NoBound), found
+    return found.why
+
+
+# Published values that cannot be: microbenchmarks, where they are from, what is wrong with them
+
+
+class Impossible(NamedTuple):
+    what: str
+    value: float
+    unit: str
+    limit: str
+    product: str
+    sm_hz: float
+    why: str
+
+
+B300_HZ = 1.92e9
+TOO_MUCH = [
+    Impossible(
+        "15.8 TB/s global bandwidth of an H100 PCIe, arXiv 2507.10789",
+        15.8 * TERA,
+        "B/s",
+        "dram",
+        "h100-pcie",
+        1.755e9,
+        "7.75 × the limit 2.039 TB/s: rated",
+    ),
+    Impossible(
+        "8.2 TB/s global bandwidth of an RTX 5080, arXiv 2507.10789",
+        8.2 * TERA,
+        "B/s",
+        "dram",
+        "rtx-5080",
+        2.617e9,
+        "8.54 × the limit 960.0 GB/s: rated",
+    ),
+    Impossible(
+        "978 TFLOP/s of FP16 mma.sync on an H100 NVL, mmapeak",
+        978 * TERA,
+        "FLOP/s",
+        "tensor.fp16 fp32 mma.sync",
+        "h100-nvl",
+        1.785e9,
+        "1.01 × the limit 965.1 TFLOP/s: 4096 FLOP/clk/SM (the fastest of tensor.fp16",
+    ),
+    Impossible(
+        "6357 TFLOP/s of FP8 mma.sync on a B300, QuickRunCUDA",
+        6357 * TERA,
+        "FLOP/s",
+        "tensor.fp8 fp32 mma.sync",
+        "b300",
+        B300_HZ,
+        "1.37 × the limit 4.656 PFLOP/s: 16384 FLOP/clk/SM",
+    ),
+    Impossible(
+        "97 TB/s of shared memory on a B300, QuickRunCUDA",
+        97 * TERA,
+        "B/s",
+        "shared",
+        "b300",
+        B300_HZ,
+        "2.67 × the limit 36.37 TB/s: 128 B/clk/SM",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", TOO_MUCH, ids=lambda case: case.what)
+def test_published_value_above_the_physical_limit_is_rejected(case: Impossible) -> None:
+    limit = physical_limit(case.limit, product(case.product), Clocks(sm_hz=case.sm_hz))
+    verdict = judge([*GOOD[:3], limit_check(case.value, case.unit, limit)])
+    assert verdict.word == "rejected"
+    assert case.why in verdict.reasons[0]
+
+
+EMULATED = [
+    ("2336 TFLOP/s of FP8 mma.sync on a B300, QuickRunCUDA", 2336e12, "b300", B300_HZ, "4.01 × the limit 582.0"),
+    ("1432 TFLOP/s of FP8 mma.sync on an H100 NVL, mmapeak", 1432e12, "h100-nvl", 1.785e9, "1.48 × the limit 965.1"),
+    ("1209 TFLOP/s of FP8 mma.sync on an H100 NVL, mmapeak", 1209e12, "h100-nvl", 1.785e9, "1.25 × the limit 965.1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "sm_hz", "why"), [case[1:] for case in EMULATED], ids=[case[0] for case in EMULATED]
+)
+def test_published_rate_of_emulated_fp8_is_held_against_the_instruction_that_ran(
+    value: float, name: str, sm_hz: float, why: str
+) -> None:
+    # What ptxas makes of the probe on sm_90a and sm_103a: 8 FP8 mma become 2 HMMA and 32 FADD (CSE of the products).
+    executed = executed_name("tensor.fp8 fp32 mma.sync", {"HMMA.16816.F32": 2, "FADD": 32, "F2FP.F16.E4M3.UNPACK_B": 8})
+    assert executed == "tensor.fp16 fp32 mma.sync"
+    check = limit_check(value, "FLOP/s", physical_limit(executed, product(name), Clocks(sm_hz=sm_hz)))
+    assert (check.state, why in (check.why or "")) == ("failed", True)
+
+
+def test_fp8_rate_that_the_audit_arrived_at_is_within_the_limit_of_hmma() -> None:
+    limit = physical_limit("tensor.fp16 fp32 mma.sync", product("b300"), Clocks(sm_hz=B300_HZ))
+    assert limit_check(276 * TERA, "FLOP/s", limit).state == "passed"
+    assert limit_check(577 * TERA, "FLOP/s", limit).number == pytest.approx(0.991, abs=0.001)
+
+
+def test_fp8_gemm_of_0_887_tflops_is_too_little_for_a_ceiling() -> None:
+    # arXiv 2507.10789, H100 PCIe: 1513 TFLOP/s rated.
+    limit = physical_limit("tensor.fp8 fp32 wgmma", product("h100-pcie"), Clocks(sm_hz=1.755e9))
+    check = limit_check(0.887 * TERA, "FLOP/s", limit)
+    assert check.state == "failed"
+    assert (check.why or "").startswith("too little for a ceiling: 887.0 GFLOP/s is 0.000541 × the limit 1.639 PFLOP/s")
+
+
+def test_rate_above_the_rated_peak_is_rejected_at_the_rated_clock_and_not_at_the_one_it_ran_at() -> None:
+    # RTX 2070, mixbench: 8.41 TFLOP/s of "theoretical" 7.46, which is 36 SMs × 128 FLOP × 1620 MHz.
+    turing = chip("sm_75", 36)
+    rated, ran = (physical_limit("fp32", turing, Clocks(sm_hz=hz)) for hz in (1.62e9, 1.86e9))
+    assert limit_check(8.41 * TERA, "FLOP/s", rated).number == pytest.approx(1.127, abs=0.001)
+    assert limit_check(8.41 * TERA, "FLOP/s", rated).state == "failed"
+    assert limit_check(8.41 * TERA, "FLOP/s", ran).state == "passed"
+
+
+@given(st.floats(166.1, 177.6))
+def test_rtx_4090_above_its_sheet_is_rejected_at_2520_and_possible_at_2710_mhz(tflops: float) -> None:
+    # arXiv 2501.12084: mma.sync above the sheet's 165.2, because the card ran at 2710 MHz.
+    name, card = "tensor.fp16 fp32 mma.sync", product("rtx-4090")
+    sheet, ran = (physical_limit(name, card, Clocks(sm_hz=hz)) for hz in (2.52e9, 2.71e9))
+    assert limit_check(tflops * TERA, "FLOP/s", sheet).state == "failed"
+    assert limit_check(tflops * TERA, "FLOP/s", ran).state == "passed"
+
+
+class Contradicted(NamedTuple):
+    what: str
+    value: float
+    other: float
+    unit: str
+    tolerance: float
+    where: str
+
+
+READ_ONLY = "through the read-only path, the same storage"
+DISAGREEING = [
+    Contradicted("68 cycles of L1 on an A100, mt4g", 68.0, 35.0, "cycle", 0.05, READ_ONLY),
+    Contradicted("66 cycles of L1 on an RTX 2080 Ti, mt4g", 66.0, 34.0, "cycle", 0.05, READ_ONLY),
+    Contradicted("9.77 TB/s of L2 on a GH200, gpu-l2-cache", 9.77e12, 8.3e12, "B/s", 0.03, "without hits in L1"),
+    Contradicted("5.42 TB/s of L2 on an A100, gpu-l2-cache", 5.42e12, 4.7e12, "B/s", 0.03, "without hits in L1"),
+    Contradicted("29 cycles of an FFMA on an H100, one study", 29.0, 4.0, "cycle", 0.02, "by all other sources"),
+    Contradicted("4.14 TB/s of triad on a B200, a digest", 4.14e12, 7.48e12, "B/s", 0.02, "in another version of it"),
+    Contradicted("830 TB/s of tensor memory on a B300, QuickRunCUDA", 830e12, 295e12, "B/s", 0.02, "measured again"),
+    Contradicted("399 cycles of far L2 on an A100 PCIe, chase", 399.0, 356.6, "cycle", 0.02, "of that partition alone"),
+]
+
+
+@pytest.mark.parametrize("case", DISAGREEING, ids=lambda case: case.what)
+def test_published_value_that_another_way_to_the_same_thing_contradicts_is_rejected(case: Contradicted) -> None:
+    # The other numbers are published too: the same suite's, the corrected ones, or the next version's.
+    check = agreement_check("agreement", case.value, case.other, case.unit, case.where, case.tolerance)
+    verdict = judge([*GOOD, check])
+    assert verdict.word == "rejected"
+    assert case.where in verdict.reasons[0]
+
+
+def test_dram_latency_of_3000_cycles_contradicts_the_bandwidth_that_32_kib_an_sm_give() -> None:
+    # B300 catalogue, unwarmed and with TLB misses; 6.6 TB/s saturate a B200 with 32 KiB a SM (SemiAnalysis).
+    check = little_check(3000 / B300_HZ, 148 * 32 * 2**10, 6.6 * TERA, "the knee of the curve")
+    assert check.state == "failed"
+    needed = "an unloaded latency of 1.56 µs needs 10.3 MB in flight for 6.60 TB/s"
+    assert check.why == f"{needed}, but 4.85 MB gave it (the knee of the curve)"
+
+
+def test_dram_latency_of_14351_cycles_needs_more_in_flight_than_all_registers_hold() -> None:
+    # The value is quoted without its GPU; taken as a B300, which read 7.18 TB/s (QuickRunCUDA). Plain loads return into
+    # registers: the spec's 65536 of 4 bytes an SM.
+    registers = chip("sm_103", 148).arch.limits["registers_per_sm"].value * 4 * 148
+    assert little_check(14351 / B300_HZ, registers, 7.18 * TERA, "all registers").state == "failed"
+    assert little_check(900 / B300_HZ, registers, 7.18 * TERA, "all registers").state == "passed"
+
+
+def test_tensor_memory_bandwidth_is_never_verified_while_no_spec_bounds_it() -> None:
+    limit = physical_limit("tensor_memory", product("b300"), Clocks(sm_hz=B300_HZ))
+    verdict = judge([*GOOD[:3], limit_check(830 * TERA, "B/s", limit)])
+    assert verdict.word in {"plausible", "rejected"}
+    assert "limit" in verdict.reasons[0]
+
+
+def test_rate_of_dead_code_does_not_scale() -> None:
+    # FP8 on the B300 before the audit: 99.99 % of the work was folded away, so that time hardly grew.
+    timed = scaling([(1000, 10.000e-6), (2000, 10.002e-6), (4000, 10.006e-6)])
+    assert judge([GOOD[0], scaling_check(timed), *GOOD[2:]]).word == "rejected"
+
+
+# Verdicts
+
+
+def test_value_that_passes_every_check_is_verified() -> None:
+    assert judge(GOOD) == Verdict("verified")
+
+
+@pytest.mark.parametrize("left_out", ["gate", "scaling", "clock", "limit"])
+def test_value_that_lacks_one_of_the_four_checks_is_only_plausible(left_out: str) -> None:
+    verdict = judge([check for check in GOOD if check.name != left_out])
+    assert verdict == Verdict("plausible", (f"{left_out} was not checked",))
+
+
+def test_value_without_a_disassembler_is_plausible() -> None:
+    assert judge([gate_check(None), *GOOD[1:]]) == Verdict(
+        "plausible", ("no disassembler: the code that ran was not looked at",)
+    )
+
+
+def test_one_failed_check_rejects_whatever_else_is_missing() -> None:
+    verdict = judge([gate_check(None), Check("limit", "failed", "1.3 × the limit")])
+    assert verdict == Verdict("rejected", ("1.3 × the limit",))
+
+
+def test_check_that_does_not_apply_is_not_missing() -> None:
+    # The power draw of an idle GPU: no code, no loop, no limit.
+    why = "nothing runs"
+    checks = [not_applicable(name, why) for name in ("gate", "scaling", "limit")]
+    assert judge([*checks, GOOD[2]]).word == "verified"
+
+
+def test_value_of_which_nothing_was_checked_is_not_verified() -> None:
+    checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock", "limit")]
+    assert judge(checks) == Verdict("plausible", ("nothing about it could be checked",))
+
+
+def test_probe_that_cannot_run_has_a_verdict_with_the_reason() -> None:
+    assert unsupported("wgmma needs sm_90a") == Verdict("unsupported", ("wgmma needs sm_90a",))
+    assert not_permitted("counters need root") == Verdict("not_permitted", ("counters need root",))
+
+
+@given(st.lists(st.sampled_from(["passed", "failed", "missing", "not_applicable"]), min_size=4, max_size=4))
+def test_verified_means_that_nothing_failed_and_nothing_is_missing(states: list[str]) -> None:
+    checks = [Check(check.name, state, "why") for check, state in zip(GOOD, states, strict=True)]  # type: ignore[arg-type]
+    word = judge(checks).word
+    assert (word == "rejected") == ("failed" in states)
+    assert (word == "verified") == (not {"failed", "missing"} & set(states) and "passed" in states)
+
+
+@pytest.mark.parametrize(
+    ("gate", "state"),
+    [("pass", "passed"), ("emulated", "passed"), ("fail", "failed"), ("unsupported", "failed"), (None, "missing")],
+)
+def test_gate_decides_about_the_code(gate: str | None, state: str) -> None:
+    assert gate_check(Judgement(gate, "because", {})).state == state  # type: ignore[arg-type]
+
+
+@given(st.floats(0.5, 2.0))
+def test_clock_in_the_kernel_must_be_nvmls_within_two_percent(ratio: float) -> None:
+    check = clock_check(SmClock(1.98e9 * ratio, 1.9e9), 1.98e9)
+    assert (check.state == "passed") == (abs(check.number - 1) <= 0.02 if check.number is not None else False)
+
+
+def test_clock_that_one_side_does_not_tell_is_missing() -> None:
+    assert clock_check(SmClock(1e9, 1e9), None).why == "NVML gives no SM clock to compare with"
+    assert clock_check(NoClock("no block recorded its clocks"), 1e9).state == "missing"
+
+
+def test_clock_that_differs_names_both() -> None:
+    check = clock_check(SmClock(1.58e9, 1.5e9), 1.965e9)
+    assert check.why == "the SM clock was 1.580 GHz in the kernel and 1.965 GHz by NVML"
+
+
+@pytest.mark.parametrize(("value", "state"), [(1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")])
+def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten(value: float, state: str) -> None:
+    limit = Bound("shared", 1.0, "B/s", None, None, 1e9, "by hand")
+    assert limit_check(value, "B/s", limit).state == state
+
+
+def test_probe_that_is_meant_to_be_slow_has_no_lower_end() -> None:
+    limit = Bound("dram", 1.0, "B/s", None, None, None, "by hand")
+    assert limit_check(0.02, "B/s", limit, floor=0).state == "passed"
+
+
+def test_bound_from_something_else_has_no_lower_end() -> None:
+    limit = Bound("issue", 1.0, "result/s", None, None, 1e9, "by hand", exact=False)
+    assert limit_check(0.01, "result/s", limit).state == "passed"
+
+
+def test_limit_holds_for_rates_per_clock_as_well() -> None:
+    limit = physical_limit("shared", product("h200-sxm"), Clocks(sm_hz=1.98e9))
+    assert limit_check(127.0, "B/clk/SM", limit).number == pytest.approx(127 / 128)
+    assert limit_check(33.0, "cycle", limit).why == "the limit shared is in B/s, the value in cycle"
+
+
+def test_counters_must_give_the_claimed_work_within_two_percent() -> None:
+    claimed = {"dram bytes": 1000.0, "FFMA": 64.0}
+    assert counter_check(claimed, {"dram bytes": 1015.0, "FFMA": 64.0}).state == "passed"
+    check = counter_check(claimed, {"dram bytes": 1000.0, "FFMA": 32.0})
+    assert (check.state, check.why) == ("failed", "ncu counts 0.5 × the FFMA that the probe claims")
+    assert counter_check(claimed, {"FFMA": 64.0}).why == "ncu gave no dram bytes"
+    assert counter_check(claimed, None).state == "not_applicable"
+
+
+@given(st.floats(1e-9, 1e9), st.floats(0.5, 1.5))
+def test_values_agree_within_the_tolerance(value: float, ratio: float) -> None:
+    check = agreement_check("repeat", value, value * ratio, "s", "measured again")
+    assert check.number is not None
+    assert (check.state == "passed") == (abs(check.number - 1) <= 0.02)
+
+
+# Limits
+
+
+def test_limits_of_an_h200_worked_out_by_hand() -> None:
+    h200, clocks = product("h200-sxm"), Clocks(sm_hz=1.98e9, dram_hz=3.2e9)
+    assert bound("shared", h200, clocks).value == pytest.approx(128 * 132 * 1.98e9)
+    assert bound("fp32", h200, clocks).value == pytest.approx(66.9 * TERA, rel=0.001)
+    assert bound("tensor.bf16 fp32 wgmma", h200, clocks).value == pytest.approx(4096 * 132 * 1.98e9)
+    assert bound("dram", h200, clocks).value == pytest.approx(2 * 3.2e9 * 6016 / 8)
+    assert bound("shuffle", h200, clocks).unit == "result/s"
+    assert bound("int32", h200, clocks).unit == "OP/s"
+
+
+def test_instruction_without_a_rate_is_bound_by_the_fastest_of_its_path() -> None:
+    limit = bound("tensor.bf16 fp32 mma.sync", product("h200-sxm"), Clocks(sm_hz=1.98e9))
+    assert (limit.rate, limit.exact) == (4096, False)
+    assert limit.source.startswith("4096 FLOP/clk/SM (the fastest of tensor.bf16 on this chip; ")
+
+
+def test_instruction_with_a_rate_of_its_own_has_that() -> None:
+    limit = bound("tensor.bf16 fp32 mma.sync", product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9))
+    assert (limit.rate, limit.exact) == (2048, True)
+    assert limit.value == pytest.approx(312 * TERA, rel=0.001)
+
+
+def test_products_exception_counts_before_the_architectures_rate() -> None:
+    limit = bound("tensor.fp16 fp32 mma.sync", product("rtx-4090"), Clocks(sm_hz=2.52e9))
+    assert limit.rate == 512
+    assert limit.value == pytest.approx(165.2 * TERA, rel=0.001)
+
+
+def test_sparse_rate_is_twice_the_dense_one() -> None:
+    clocks = Clocks(sm_hz=1.41e9)
+    dense, sparse = (
+        bound(f"tensor.fp16 fp32 mma.sync{more}", product("a100-80gb-sxm"), clocks) for more in ("", " sparse")
+    )
+    assert sparse.value == 2 * dense.value
+    assert "twice the dense rate" in sparse.source
+
+
+def test_issue_bounds_every_instruction_to_128_results_a_clock() -> None:
+    limit = bound("issue", product("h200-sxm"), Clocks(sm_hz=1e9))
+    assert (limit.rate, limit.value, limit.exact) == (128, 128 * 132 * 1e9, False)
+
+
+def test_l2_is_bound_by_the_smaller_of_ports_and_slices() -> None:
+    h200 = product("h200-sxm")
+    ports, slices = 64 * 132, 6144
+    assert bound("l2", h200, Clocks(sm_hz=1.98e9)).value == pytest.approx(ports * 1.98e9)
+    assert bound("l2", h200, Clocks(sm_hz=1.98e9, own_l2_hz=1.6e9)).value == pytest.approx(slices * 1.6e9)
+    assert bound("l2", h200, Clocks(sm_hz=0.6e9, own_l2_hz=1.6e9)).value == pytest.approx(ports * 0.6e9)
+
+
+def test_dram_without_a_memory_clock_is_bound_by_its_rating() -> None:
+    limit = bound("dram", product("h200-sxm"), Clocks())
+    assert limit.value == 4.8 * TERA
+    assert limit.source.startswith("rated: ")
+
+
+def test_dram_of_an_unknown_product_is_bound_by_the_attributes_of_its_device() -> None:
+    found = PACKAGED.arch("sm_90")
+    assert found is not None
+    device = RecordedDevice(sm_count=132, max_memory_clock_hz=2.619e9, memory_bus_bits=5120)
+    assert bound("dram", Hardware.of(found, None, device), Clocks()).value == pytest.approx(3.352 * TERA, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("link", "giga"), [(Link(5, 16), 63.0), (Link(4, 16), 31.5), (Link(3, 8), 7.88), (Link(1, 16), 4.0)]
+)
+def test_pcie_is_bound_by_generation_width_and_coding(link: Link, giga: float) -> None:
+    assert bound("pcie", chip("sm_90", 132), Clocks(), link).value == pytest.approx(giga * 1e9, rel=0.01)
+
+
+def test_limit_that_is_not_known_says_why() -> None:
+    b200, clocks = product("b200"), Clocks(sm_hz=1.9e9)
+    assert reason("l2", b200, clocks) == "sm_100 gives no bandwidth of l2"
+    assert reason("fp32", b200, Clocks()) == "the SM clock was not measured"
+    assert reason("fp32", chip("sm_90", None), clocks) == "the number of SMs is not known"
+    assert reason("tensor.int4 int32 mma.sync", b200, clocks) == "sm_100 gives no rate of tensor.int4 int32 mma.sync"
+    assert reason("dram", chip("sm_90", 132), clocks).startswith("neither the memory clock")
+    assert reason("pcie", b200, clocks) == "the generation and width of the PCIe link were not read"
+    assert reason("pcie", b200, clocks, Link(9, 16)) == "no rate of PCIe generation 9 is known"
+    assert reason("warp drive", b200, clocks) == "no limit is called 'warp drive'"
+
+
+@given(st.sampled_from(["fp32", "shared", "l1", "shuffle", "issue", "tensor.fp8 fp32 wgmma"]), st.floats(1e8, 3e9))
+def test_limits_of_the_sms_are_proportional_to_their_clock(name: str, sm_hz: float) -> None:
+    h200 = product("h200-sxm")
+    one, twice = (bound(name, h200, Clocks(sm_hz=hz)).value for hz in (sm_hz, 2 * sm_hz))
+    assert twice == pytest.approx(2 * one)
+
+
+def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
+    clocks, anywhere = Clocks(sm_hz=1e9), Condition()
+    half = probe_limit(
+        Limit(anywhere, bandwidth="l1", fraction=0.5, source="4-byte loads"), chip("sm_86", 10), clocks, "B/s"
+    )
+    assert isinstance(half, Bound)
+    assert (half.value, half.rate) == (64 * 10 * 1e9, 64)
+    own = probe_limit(Limit(anywhere, rate=4.0, source="the guide"), chip("sm_86", 10), clocks, "result/clk/SM")
+    assert own == Bound("rate", 4.0, "result/clk/SM", 4.0, "result/clk/SM", None, "the guide")
+    key = ComputeKey("tensor.fp16", "fp32", "mma.sync")
+    named = probe_limit(Limit(anywhere, compute=key), chip("sm_86", 10), clocks, "FLOP/s")
+    assert isinstance(named, Bound)
+    assert named.name == "tensor.fp16 fp32 mma.sync"
+
+
+@pytest.mark.parametrize(
+    ("name", "opcodes", "executed"),
+    [
+        ("fp32", {"FFMA": 64}, "fp32"),
+        ("tensor.bf16 fp32 wgmma", {"HGMMA.64x256x16.F32.BF16": 4}, "tensor.bf16 fp32 wgmma"),
+        ("tensor.int4 int32 mma.sync", {"IMMA.16832.S8.S8": 2, "LOP3": 9}, "tensor.int8 int32 mma.sync"),
+        ("tensor.fp8 fp32 mma.sync", {"LOP3": 9}, "tensor.fp8 fp32 mma.sync"),
+    ],
+)
+def test_limit_of_what_ran_is_told_by_its_opcodes(name: str, opcodes: dict[str, int], executed: str) -> None:
+    assert executed_name(name, opcodes) == executed
+
+
+# Clocks and throttling
+
+
+def test_throttling_is_told_by_exactly_these_reasons() -> None:
+    assert THROTTLE_MASK == 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100
+    assert throttling(0x1 | 0x2) == ()
+    assert throttling(None) == ()
+    assert throttling(0x4 | 0x1) == ("power cap",)
+
+
+@given(st.integers(0, 2**16))
+def test_idle_and_application_clocks_never_change_the_answer(reasons: int) -> None:
+    assert throttling(reasons | 0x3) == throttling(reasons & ~0x3)
+    assert bool(throttling(reasons)) == bool(reasons & THROTTLE_MASK)
+
+
+def test_undisturbed_attempt_counts_whenever_it_comes() -> None:
+    attempts = [Attempt((1.0,), 0x4), Attempt((2.0,), 0x1)]
+    assert keep(attempts[:1]) is None
+    assert keep(attempts) == Kept((2.0,), "short", ())
+
+
+def test_gpu_that_is_always_held_back_is_measured_as_it_is() -> None:
+    attempts = [Attempt((float(number),), 0x20 if number == 0 else 0x4) for number in range(4)]
+    assert keep(attempts[:3]) is None
+    assert keep(attempts) == Kept((3.0,), "power_limited", ("power cap", "software thermal limit"))
+
+
+def test_clock_is_cycles_over_time_of_the_middle_and_the_slowest_block() -> None:
+    assert sm_clock([(1980, 1000), (1900, 1000), (1500, 1000)], step_ns=5) == SmClock(1.9e9, 1.5e9)
+
+
+def test_window_must_be_much_longer_than_the_timers_step() -> None:
+    found = sm_clock([(1980, 1000)], step_ns=32)
+    assert found == NoClock("the timed window of 1000 ns is shorter than 200 steps of globaltimer (32 ns)")
+    assert sm_clock([], 32) == NoClock("no block recorded its clocks")
+    assert sm_clock([(0, 10_000)], 32) == NoClock("clock64 did not advance")
+
+
+def test_step_of_the_timer_is_its_smallest_move() -> None:
+    assert timer_step_ns([100, 100, 132, 132, 228]) == 32
+    assert timer_step_ns([5, 5]) is None
+
+
+def test_clock_that_no_longer_moves_has_settled() -> None:
+    falling = [(time / 10, 1.965e9 - 1e8 * min(time / 10, 3.0)) for time in range(80)]
+    found = settled(falling)
+    assert found.settled
+    assert found.hz == pytest.approx(1.665e9)
+    early = settled(falling[:30])
+    assert not early.settled
+    assert early.change == pytest.approx(-0.2e9 / 1.77e9, rel=0.02)
+    assert not settled(falling[70:71]).settled
