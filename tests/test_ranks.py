@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gpuprof.collect.ranks import ALL, RANK, launcher_of, of_rank, rank_files, script_text
 from tests.test_run import BASELINE, CHANGED, Bench, bench
+from tests.test_surveys import GEMMS, RECORDS, hand_made_trace
 
 assert bench  # a fixture
 
@@ -195,3 +196,21 @@ def test_the_ranks_of_a_real_torchrun_start_by_the_script(bench: Bench, reports:
     assert len(bench.calls) == 2 and {"survey.rank0.ncu-rep", "profile.rank0.ncu-rep"} <= set(bench.left())
     program_words = bench.calls[0][bench.calls[0].index("--force-overwrite") + 1 :]
     assert Path(program_words[0]).name.startswith("python") and program_words[1:] == ["-u", "train.py", "--lr", "3"]
+
+
+def test_only_the_chosen_rank_is_surveyed_by_pytorch(bench: Bench, reports: Path) -> None:
+    mpirun_on_path(bench)
+    report = reports / GEMMS
+    trace = hand_made_trace(report, bench.folder / "t.json.gz")
+    (bench.folder / "train.py").write_text(RECORDS)
+    bench.steps({"report": str(report), "program": True})
+    program = ("mpirun", "-n", "2", sys.executable, "train.py", "0", str(trace))
+    done = bench.run("--survey", "torch", "--ranks", "1", program=program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("again\nfirst\n")
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert [Path(source["file"]).name for source in session["sources"]] == [
+        "profile.rank1.ncu-rep",
+        "survey.pt.trace.json.gz",
+    ]
+    assert all(kernel["throughput"] for kernel in session["kernels"])

@@ -25,7 +25,10 @@ _INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION
 
 
 class _Started(NamedTuple):
-    """A command as it is executed: words, the same as a line, variables, and a script to be written before."""
+    """A command as it is executed: words, the same as a line, variables, and a script to be written before.
+
+    Variables for the chosen ranks alone are in the script.
+    """
 
     words: list[str]
     shell: str
@@ -62,7 +65,7 @@ class Execution:
     def by_tool(self, command: SurveyCommand) -> Ended:
         """Run a command of another tool."""
         command.prepare()
-        return self._run(command, {**self.plain, **command.variables}, lambda: None)
+        return self._run(command, self.plain, lambda: None)
 
     def samples(self) -> tuple[GpuSamples, ...]:
         """Return what the GPUs did during the last run."""
@@ -120,7 +123,8 @@ class Execution:
     def _started(self, command: NcuCommand | SurveyCommand) -> _Started:
         """Return how a command is started; ranks start by a script of ours."""
         if self._launcher is None or (isinstance(command, SurveyCommand) and command.tool not in INJECTED):
-            return _Started(command.argv(), command.shell(), {}, None)
+            own = command.variables if isinstance(command, SurveyCommand) else {}
+            return _Started(command.argv(), command.shell(), own, None)
         place = (self._request.folder / SCRIPT).absolute()
         words, variables = self._launcher.start(place)
         settings = [f"{name}={value}" for name, value in variables.items()]
