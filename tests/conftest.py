@@ -28,3 +28,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     else:
         skip = pytest.mark.skip(reason="no real reports lie beside the checkout (../shared/reports)")
         metafunc.parametrize("real_report", [pytest.param(Path(), marks=skip)])
+
+
+_LONGEST = (
+    "test_torch_survey",
+    "test_probes",
+    "test_annotate",
+    "test_damaged_reports",
+    "test_characterize_run",
+    "test_run",
+)
+"""Files that take a minute or so: where several processes share the files, they must not come last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files."""
+    places = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
