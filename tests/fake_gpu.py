@@ -17,6 +17,7 @@ import numpy as np
 from gpuprof.characterize.check import Checked, Variant
 from gpuprof.characterize.compile import Compiled
 from gpuprof.characterize.configurations import iteration_work
+from gpuprof.characterize.device_launches import QUEUE
 from gpuprof.characterize.gate import Judgement
 from gpuprof.characterize.gpu import (
     RECORD,
@@ -314,6 +315,8 @@ class FakeGpu:
         self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         self.hook()
+        if way == "queued" and count > QUEUE:
+            raise DeviceError(f"{count} launches do not fit into the queue")
         seconds = (5e-6 + count * self.launch_s[way]) * (1 + self.noise * float(self._random.standard_normal()))
         self.clock += seconds
         return seconds

@@ -60,9 +60,9 @@ def ffma(folder: Path, **words: str) -> Probe:
     """A throughput with a sweep over launch shapes and chains."""
     return write_probe(
         folder, "instruction", "ffma-throughput",
-        "parameters: {CHAINS: [8, 4]}\nlimit: {compute: fp32}\n"
+        "parameters: {CHAINS: [4, 8]}\nlimit: {compute: fp32}\n"
         "expected: [{low: 40 %, high: 60 %, source: chosen here}]\n",
-        arguments="clocks, iterations, sink, f32 0.5", block="[256, 128]", **words,
+        arguments="clocks, iterations, sink, f32 0.5", block="[128, 256]", **words,
     )  # fmt: skip
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize import samples
+from gpuprof.characterize import counters, results, samples
 from gpuprof.characterize.check import Checked
 from gpuprof.characterize.effort import EFFORTS, Effort
 from gpuprof.characterize.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
+from gpuprof.characterize.gate import Judgement
 from gpuprof.characterize.gpu import DeviceError, Others
 from gpuprof.characterize.library import load_probes, probe_folder
 from gpuprof.characterize.measured import MeasuredValue, load_measured
@@ -21,6 +23,7 @@ from gpuprof.characterize.probe import Probe
 from gpuprof.characterize.run import Run, Wanted, characterize
 from gpuprof.characterize.samples import SampleFile, Series, read_samples
 from gpuprof.characterize.statistics import StopRule
+from gpuprof.collect import installation
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
@@ -168,6 +171,11 @@ def test_best_configuration_wins_and_is_named(whole: tuple[Run, Heard, FakeGpu])
     assert values["bandwidth/dram-read"].configuration["blocks_per_sm"] == "4"
 
 
+def test_capacity_has_the_configuration_of_the_size_that_it_names(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    value = whole[0].measured.values["latency/l2-capacity"]
+    assert value.configuration["size"] == str(int(value.value or 0))
+
+
 def test_evidence_names_code_clocks_limit_and_scaling(whole: tuple[Run, Heard, FakeGpu]) -> None:
     evidence = whole[0].measured.values["instruction/ffma-throughput"].evidence
     assert evidence.gate == "pass"
@@ -205,8 +213,9 @@ def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
 ) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
     looks = [one.configuration for one in stored.series if one.probe == "run"]
-    assert [look["what"] for look in looks] == ["before", "after"]
-    assert all(look["sm_clock_hz"] == SM_HZ for look in looks)
+    assert [look["what"] for look in looks] == ["environment", "before", "after"]
+    assert all(look["sm_clock_hz"] == SM_HZ for look in looks[1:])
+    assert (looks[0]["mps"], looks[0]["persistence"], looks[0]["driver"]) == (False, True, "999.1")
     kernels = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
     assert all(len(str(one.configuration["cubin"])) == 12 for one in kernels)
 
@@ -337,6 +346,42 @@ def test_code_that_failed_its_gate_is_not_timed(tmp_path: Path) -> None:
     assert gpu.calls == 0
 
 
+def test_variant_that_failed_its_gate_does_not_compete(tmp_path: Path) -> None:
+    def half(*words: Any) -> dict[str, tuple[Checked, ...]]:
+        found = compiled(*words)
+        bad = Judgement("fail", "eight chains were merged", {})
+        return {
+            name: tuple(one._replace(judgement=bad) if one.variant.assignment["CHAINS"] == "8" else one for one in ones)
+            for name, ones in found.items()
+        }
+
+    probe = fake_probes.ffma(tmp_path)
+    value = measure(tmp_path, [probe], FakeGpu([probe], LAWS), compile_all=half).measured.values[probe.id]
+    assert value.configuration["CHAINS"] == "4"
+    assert value.value == pytest.approx(0.7 * FFMA, rel=0.01)
+
+
+def test_fraction_of_a_limit_is_no_ceiling(tmp_path: Path) -> None:
+    probe = fake_probes.write_probe(
+        tmp_path, "bandwidth", "dram-write", "limit: {bandwidth: dram, fraction: 50 %, source: chosen here}\n",
+        quantity="bandwidth", unit="B/s", work="{byte: 16}", arguments="clocks, iterations, sink",
+    )  # fmt: skip
+    law: dict[str, Law] = {"bandwidth_dram_write": lambda call: call.work("byte") / (0.4 * DRAM_PEAK) * SM_HZ}
+    value = measure(tmp_path, [probe], FakeGpu([probe], law)).measured.values[probe.id]
+    assert (value.verdict, value.ceiling) == ("verified", None)
+    assert value.of_limit == pytest.approx(0.8, rel=0.01)
+
+
+def test_launches_of_a_dram_probe_go_through_several_times_l2(whole: tuple[Run, Heard, FakeGpu]) -> None:
+    stored = read_samples(whole[0].samples.read_bytes(), "fake")
+    curve = [one for one in stored.series if one.probe == "bandwidth/dram-in-flight"]
+    assert curve
+    for one in curve:
+        words = one.configuration
+        each = 16 * int(words["DEPTH"]) * int(words["grid"]) * int(words["block"])
+        assert min(sample.iterations for sample in one.samples) * each >= 4 * PROPERTIES.l2_bytes
+
+
 def test_code_that_nobody_looked_at_makes_a_value_only_plausible(tmp_path: Path) -> None:
     probe = fake_probes.ffma(tmp_path)
     run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), compile_all=lambda *words: compiled(*words, gate=None))
@@ -377,6 +422,38 @@ def test_residency_that_cudas_calculator_contradicts_is_rejected(tmp_path: Path)
     assert "CUDA's calculator" in value.reasons[0]
 
 
+# Counters of ncu
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.001, "verified"), (1.05, "rejected")])
+def test_counters_that_disagree_with_the_claimed_work_reject_the_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratio: float, verdict: str
+) -> None:
+    monkeypatch.setattr(installation, "choose_ncu", lambda environ: SimpleNamespace(path=Path("/opt/ncu")))
+    monkeypatch.setattr(
+        counters,
+        "_count",
+        lambda ncu, probe, series, arch, claims, device: {name: ratio * claims[name] for name in claims},
+    )
+    probe = fake_probes.ffma(tmp_path)
+    value = measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True).measured.values[probe.id]
+    assert value.verdict == verdict
+    assert value.evidence.counters == pytest.approx({"work.fp32": ratio})
+    if verdict == "rejected":
+        assert value.reasons == ("ncu counts 1.05 × the work.fp32 that the probe claims",)
+
+
+def test_without_ncu_the_values_stay_and_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_here(environ: object) -> None:
+        raise EnvironmentProblem("ncu was not found")
+
+    monkeypatch.setattr(installation, "choose_ncu", none_here)
+    probe, heard = fake_probes.ffma(tmp_path), Heard()
+    value = measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True, tell=heard).measured.values[probe.id]
+    assert value.verdict == "verified"
+    assert [remark.text for remark in heard.of(Remark)] == ["the counters were not verified: ncu was not found"]
+
+
 # Throttling and settling
 
 
@@ -393,6 +470,18 @@ def test_throttling_that_stays_is_measured_as_power_limited_after_a_few_retries(
     assert (value.regime, value.throttling) == ("power_limited", ("power cap",))
     assert value.value == pytest.approx(FFMA, rel=0.01)
     assert gpu.clock < 30
+
+
+def test_sustained_load_is_not_measured_again_for_being_throttled(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path, regimes="sustained")
+    taken = {}
+    for name, reasons in (("free", 0), ("capped", 0x4)):
+        gpu = FakeGpu([probe], LAWS, bad=Misbehaviour(reasons=lambda _time, bits=reasons: bits))  # type: ignore[misc]
+        run = measure(tmp_path / name, [probe], gpu)
+        taken[name] = gpu.calls, run.measured.values[probe.id]
+    assert taken["capped"][0] == taken["free"][0]
+    assert (taken["capped"][1].regime, taken["capped"][1].throttling) == ("power_limited", ("power cap",))
+    assert taken["free"][1].regime == "sustained"
 
 
 def test_idle_and_application_clocks_are_no_throttling(tmp_path: Path) -> None:
@@ -586,6 +675,17 @@ def test_probe_that_killed_a_run_is_left_out_when_it_is_resumed(tmp_path: Path) 
     assert run.measured.values["instruction/ffma-throughput"].verdict == "verified"
 
 
+def test_samples_that_make_no_sense_cost_only_their_own_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def senseless(*_: object) -> Iterator[Result]:
+        raise ValueError("a point is not finite")
+
+    monkeypatch.setitem(results._BY_METHOD, "curve", senseless)
+    probes = (fake_probes.conflicts(tmp_path), fake_probes.ffma(tmp_path))
+    values = measure(tmp_path, probes, FakeGpu(probes, LAWS)).measured.values
+    assert values["bank-conflict/load-4"].reasons == ("its samples cannot be evaluated: a point is not finite",)
+    assert values["instruction/ffma-throughput"].verdict == "verified"
+
+
 def test_gpu_with_too_little_memory_lacks_only_what_needs_more(tmp_path: Path) -> None:
     probes = (fake_probes.dram(tmp_path), fake_probes.chase(tmp_path))
     gpu = FakeGpu(probes, LAWS, properties=PROPERTIES._replace(memory_bytes=64 * 2**20))
@@ -621,6 +721,7 @@ def test_every_probe_of_the_library_comes_to_a_result(tmp_path: Path, monkeypatc
     assert kinds == {True, False}
     for name, value in run.measured.values.items():
         assert value.verdict == "verified" or value.reasons, name
+        assert not any("cannot be evaluated" in reason for reason in value.reasons), name
 
 
 # Files
@@ -637,11 +738,22 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
 def test_samples_without_a_measured_file_are_not_overwritten_either(tmp_path: Path) -> None:
     probe = fake_probes.launch(tmp_path)
     measure(tmp_path, [probe], FakeGpu([probe])).path.unlink()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(UsageError, match=r"samples\.jsonl is there already"):
         measure(tmp_path, [probe], FakeGpu([probe]))
 
 
-@pytest.mark.parametrize("number", [0, 1, 5])
+def test_run_that_cannot_begin_leaves_the_samples_of_the_last_one(tmp_path: Path) -> None:
+    def no_compiler(*_: object) -> dict[str, tuple[Checked, ...]]:
+        raise EnvironmentProblem("NVRTC was not found")
+
+    probe = fake_probes.launch(tmp_path)
+    before = measure(tmp_path, [probe], FakeGpu([probe])).samples.read_bytes()
+    with pytest.raises(EnvironmentProblem):
+        measure(tmp_path, [probe], FakeGpu([probe]), force=True, compile_all=no_compiler)
+    assert (tmp_path / "fake.samples.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [0, 1, 29, 30])
 def test_full_disk_ends_the_run_and_leaves_samples_to_go_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -663,7 +775,11 @@ def test_full_disk_ends_the_run_and_leaves_samples_to_go_on_with(
         measure(tmp_path, probes, FakeGpu(probes, LAWS))
     assert "--resume" in (caught.value.hint or "")
     monkeypatch.undo()
-    assert measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True).outcome.cut_short is None
+    resumed = measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True)
+    assert resumed.outcome.cut_short is None
+    ffma = resumed.measured.values["instruction/ffma-throughput"]
+    assert (ffma.configuration["CHAINS"], ffma.configuration["block"]) == ("8", "256")
+    assert ffma.value == pytest.approx(FFMA, rel=0.01)
 
 
 def test_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
@@ -697,6 +813,14 @@ def test_gpu_that_others_keep_busy_is_refused_with_the_reason(tmp_path: Path) ->
         measure(tmp_path, [probe], FakeGpu([probe], others=Others(2, 0.4)))
     assert "--force" in (caught.value.hint or "")
     assert not (tmp_path / "fake.samples.jsonl").exists()
+
+
+def test_moment_of_work_is_no_busy_gpu(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path)
+    gpu = FakeGpu([probe])
+    looks = iter([Others(0, 1.0), Others(0, 0.5)])
+    gpu.others = lambda: next(looks, Others(0, 0.0))  # type: ignore[method-assign]
+    assert measure(tmp_path, [probe], gpu).measured.values
 
 
 def test_busy_gpu_is_measured_with_force_and_the_file_says_who_else_was_there(tmp_path: Path) -> None:

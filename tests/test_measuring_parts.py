@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from gpuprof.characterize.chase import chase, random_cycle
 from gpuprof.characterize.configurations import MEASURED, chosen, points, sweep_values
 from gpuprof.characterize.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.counted_run import launch
-from gpuprof.characterize.counters import claimed, command, counted, metrics_for
+from gpuprof.characterize.counters import _count, claimed, command, counted, metrics_for
 from gpuprof.characterize.effort import DEFAULT, EFFORTS, FULL, QUICK
 from gpuprof.characterize.gpu import RECORD
 from gpuprof.characterize.judging import Counted
@@ -28,12 +29,13 @@ from gpuprof.characterize.tiles import Tile, elements, wrong
 from gpuprof.characterize.two_groups import two_groups
 from gpuprof.characterize.verdict import counter_check
 from gpuprof.characterize.windows import first_wave, missing, most_at_once, sm_cycles, window
-from gpuprof.errors import UsageError
+from gpuprof.errors import EnvironmentProblem, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.report import DictMetrics, Launch, Metric
 from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, FakeGpu, compiled
+from tests.ncu_bytes import simple_report
 
 ARCH = SpecLibrary(folders=(data_dir("specs"),)).arch("sm_80")
 GIB = 2**30
@@ -378,14 +380,47 @@ def test_metrics_are_those_of_the_first_sum() -> None:
 
 def test_command_runs_the_probe_by_itself_under_ncu(tmp_path: Path) -> None:
     probe = fake_probes.dram(tmp_path)
-    words = command(Path("/opt/ncu"), probe, words_of(probe.id), ("dram__bytes.sum",), tmp_path).argv()
+    words = command(Path("/opt/ncu"), probe, words_of(probe.id), ("dram__bytes.sum",), tmp_path, 3).argv()
     assert words[0] == "/opt/ncu"
     assert words[words.index("--kernel-name") + 1] == "regex:^bandwidth_dram_read$"
     assert words[words.index("--metrics") + 1] == "dram__bytes.sum"
     assert words[words.index("--clock-control") + 1] == "none"
     start = words.index("gpuprof.characterize.counted_run")
-    assert words[start + 1] == "bandwidth/dram-read"
-    assert words[start + 3 :] == ["64", "256"]
+    assert words[start + 1 : start + 3] == ["3", "bandwidth/dram-read"]
+    assert words[start + 4 :] == ["64", "256"]
+
+
+# The process that ran ncu leaves its pipe to the collector.
+pipes_are_left_open = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def standin(folder: Path, monkeypatch: pytest.MonkeyPatch, **step: object) -> Path:
+    """What stands in for ncu, about to do one step."""
+    (folder / "steps.json").write_text(json.dumps([step]))
+    monkeypatch.setenv("STANDIN", str(folder))
+    return Path(__file__).with_name("standin_ncu.py")
+
+
+@pipes_are_left_open
+def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ARCH is not None
+    probe = fake_probes.dram(tmp_path)
+    claims = claimed(probe, "sm_80", words_of(probe.id), 3 * 64)
+    total = claims["traffic.dram"]
+    made = simple_report([(probe.id, {"dram__bytes.sum": 5e6 + share * total / 3}) for share in (1, 4)])
+    (tmp_path / "made.ncu-rep").write_bytes(made)
+    ncu = standin(tmp_path, monkeypatch, report=str(tmp_path / "made.ncu-rep"))
+    found = _count(ncu, probe, words_of(probe.id), ARCH, claims, 0)
+    assert found == pytest.approx({"traffic.dram": total})
+
+
+@pipes_are_left_open
+def test_counters_that_the_user_may_not_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ARCH is not None
+    probe, refused = fake_probes.dram(tmp_path), "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
+    ncu = standin(tmp_path, monkeypatch, log=refused, code=1)
+    with pytest.raises(EnvironmentProblem, match=r"permission|counters"):
+        _count(ncu, probe, words_of(probe.id), ARCH, {"traffic.dram": 1.0}, 0)
 
 
 def test_program_under_ncu_launches_the_configuration_of_the_samples(

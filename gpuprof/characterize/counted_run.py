@@ -1,7 +1,7 @@
 """The program that runs under ncu for `--verify-counters`: one configuration of a probe, launched as often as asked.
 
-`python -m gpuprof.characterize.counted_run FAMILY/NAME CONFIGURATION ITERATIONS…`, the configuration as the sample file
-has it, in JSON.
+`python -m gpuprof.characterize.counted_run DEVICE FAMILY/NAME CONFIGURATION ITERATIONS…`, the configuration as the
+sample file has it, in JSON.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def main(words: Sequence[str]) -> None:
     from gpuprof.characterize.device import open_gpu
     from gpuprof.characterize.library import load_probes, probe_folder, select
 
-    name, text, *counts = words
+    device, name, text, *counts = words
     (probe,) = select(load_probes(probe_folder()), [name])
-    launch(open_gpu(), probe, json.loads(text), [int(count) for count in counts])
+    launch(open_gpu(int(device)), probe, json.loads(text), [int(count) for count in counts])
 
 
 def launch(gpu: Gpu, probe: Probe, words: Mapping[str, str | int | float | bool], counts: Sequence[int]) -> None:

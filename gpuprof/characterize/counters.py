@@ -37,8 +37,8 @@ _WORK = ("flop", "op")
 _ITERATIONS = 64
 
 
-def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec) -> dict[str, Counted]:
-    """Run the best configuration of each slope probe under ncu; tell what could not be counted."""
+def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device: int) -> dict[str, Counted]:
+    """Run the best configuration of each slope probe under ncu on the same GPU; tell what could not be counted."""
     from gpuprof.collect.installation import choose_ncu
 
     found: dict[str, Counted] = {}
@@ -47,7 +47,7 @@ def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec) -> dict
         for probe, series in _finals(bench, steps):
             claims = claimed(probe, bench.target, series, 3 * _ITERATIONS)
             if claims and all(name in arch.counters for name in claims):
-                found[probe.id] = Counted(claims, _count(ncu, probe, series, arch, claims))
+                found[probe.id] = Counted(claims, _count(ncu, probe, series, arch, claims, device))
     except GpuprofError as error:
         bench.tell(Remark(None, f"the counters were not verified: {error.message}"))
     return found
@@ -100,14 +100,16 @@ def metrics_for(arch: ArchSpec, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for link in links for metric, _ in link.terms))
 
 
-def command(ncu: Path, probe: Probe, series: Series, metrics: Sequence[str], folder: Path) -> NcuCommand:
+def command(
+    ncu: Path, probe: Probe, series: Series, metrics: Sequence[str], folder: Path, device: int = 0
+) -> NcuCommand:
     """Return ncu's command line for the two launches of one configuration. The clocks are left as they are."""
     kernel = probe.kernel
     words = json.dumps(dict(series.configuration), separators=(",", ":"))
     counts = [str(multiple * _ITERATIONS) for multiple in (MULTIPLES[0], MULTIPLES[-1])]
     return NcuCommand(
         ncu=ncu,
-        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", probe.id, words, *counts),
+        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), probe.id, words, *counts),
         output=folder / "counters.ncu-rep",
         log=folder / "counters.log",
         metrics=tuple(metrics),
@@ -117,10 +119,12 @@ def command(ncu: Path, probe: Probe, series: Series, metrics: Sequence[str], fol
     )
 
 
-def _count(ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float]) -> dict[str, float]:
+def _count(
+    ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
+) -> dict[str, float]:
     """Run one configuration under ncu and return what it counted."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
-        asked = command(ncu, probe, series, metrics_for(arch, tuple(claims)), Path(folder))
+        asked = command(ncu, probe, series, metrics_for(arch, tuple(claims)), Path(folder), device)
         launches = list(_profiled(asked, Path(folder)))
         return counted(launches[-2], launches[-1], arch, tuple(claims)) if len(launches) >= 2 else {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from statistics import median
 from typing import NamedTuple
 
 from gpuprof import __version__
@@ -62,13 +63,13 @@ def recorded(properties: Properties) -> RecordedDevice:
 
 
 def others(gpu: Gpu) -> Others:
-    """Return who else uses the GPU: the highest of several looks. This process must do nothing on it meanwhile."""
+    """Return who else uses the GPU: the middle of several looks. This process must do nothing on it meanwhile."""
     looks = []
     for _ in range(_LOOKS):
         looks.append(gpu.others())
         gpu.wait(_BETWEEN_S)
     busy = [look.busy for look in looks if look.busy is not None]
-    return Others(looks[-1].processes, max(busy, default=None))
+    return Others(looks[-1].processes, median(busy) if busy else None)
 
 
 def refuse_busy(found: Others) -> None:
@@ -167,3 +168,14 @@ def link_of(seen: Sequence[Telemetry]) -> Link | None:
 def as_words(telemetry: Telemetry) -> dict[str, Parameter]:
     """Return a look at the GPU as the sample file keeps it."""
     return {name: value for name, value in telemetry._asdict().items() if value is not None}
+
+
+def environment_words(properties: Properties) -> dict[str, Parameter]:
+    """Return what the GPU is and how it is set as the sample file keeps it: more than the measured file has."""
+    words: dict[str, Parameter] = {"gpuprof": __version__}
+    for name, value in properties._asdict().items():
+        if isinstance(value, str):
+            words[name] = "".join(char if char.isprintable() else " " for char in value)
+        elif isinstance(value, bool | int | float):
+            words[name] = value
+    return words

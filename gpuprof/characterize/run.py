@@ -30,6 +30,7 @@ from gpuprof.characterize.gpu import Gpu, Others
 from gpuprof.characterize.judging import Counted, Judging
 from gpuprof.characterize.measured import Measured
 from gpuprof.characterize.measured_text import measured_text
+from gpuprof.characterize.normal import Published
 from gpuprof.characterize.probe import Probe
 from gpuprof.characterize.results import results_of
 from gpuprof.characterize.runner import Outcome, run
@@ -39,6 +40,7 @@ from gpuprof.characterize.step import Bench, Step
 from gpuprof.characterize.store import Store
 from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
+from gpuprof.hardware.specs import GpuSpec
 
 SAMPLES_SUFFIX = ".samples.jsonl"
 MEASURED_SUFFIX = ".measured.yaml"
@@ -50,14 +52,21 @@ Compile = Callable[[Sequence[Probe], str, Callable[[int, int], None]], dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asked for. `output` None: the user's spec folder, where profiles of this GPU find it."""
+    """What the user asked for. `output` None: the user's spec folder, where profiles of this GPU find it.
 
+    `probes` is what may be measured; `named`: the user has chosen them, so that the mode leaves none of them out.
+    `loads` has every probe, for those that run under the kernel of another.
+    """
+
+    probes: Sequence[Probe]
     mode: str = "default"
     named: bool = False
+    loads: Sequence[Probe] = ()
     output: Path | None = None
     resume: bool = False
     force: bool = False
     counters: bool = False
+    device: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +77,15 @@ class Run:
     path: Path
     samples: Path
     outcome: Outcome
+    product: GpuSpec | None
+
+    def published(self) -> dict[str, Published]:
+        """Return the published range of each value that has one."""
+        return {one.name: one.expected for one in self.outcome.results if one.expected is not None}
 
 
 def characterize(
     gpu: Gpu,
-    probes: Sequence[Probe],
     wanted: Wanted,
     *,
     library: SpecLibrary | None = None,
@@ -90,25 +103,29 @@ def characterize(
     found = _neighbours(gpu, wanted, tell)
     path = wanted.output or default_path(file_name(properties, place.product))
     samples, date = samples_path(path), _now()
+    _refuse_overwrite(path, wanted)
     effort = EFFORTS[wanted.mode]
-    steps = plan(probes, place.target, wanted.mode, effort, named=wanted.named)
-    store = _store(path, samples, wanted, header(properties, date))
+    steps = plan(wanted.probes, place.target, wanted.mode, effort, named=wanted.named)
+    checked = (compile_all or compile_probes)(
+        _with_loads(steps.steps, (*wanted.probes, *wanted.loads)),
+        place.target,
+        lambda done, total: tell(Compiling(done, total)),
+    )
+    # Only now: a run that cannot begin must not remove the samples of an earlier one.
+    store = _store(samples, wanted, header(properties, date))
     for remark in (*notes(properties, found), *store.remarks, *_left_out(steps)):
         tell(Remark(None, remark))
-    checked = (compile_all or compile_probes)(
-        _with_loads(steps.steps, probes), place.target, lambda done, total: tell(Compiling(done, total))
-    )
     left = max(effort.total_s - (gpu.now() - began), (1 - _COMPILE_SHARE) * effort.total_s)
     planned = _within(steps.steps, left)
     tell(Planned(tuple(step.probe.id for step in planned), sum(step.seconds for step in planned)))
     bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
     outcome = run(bench, planned, lambda: _judging(place, bench, {}))
     if wanted.counters and outcome.cut_short is None:
-        outcome = _recounted(bench, planned, place, outcome)
+        outcome = _recounted(bench, planned, place, outcome, wanted.device)
     measured = _measured(bench, place, found, outcome, date, path)
     write_measured(path, measured)
     tell(Finished(gpu.now() - began, outcome.cut_short is not None))
-    return Run(measured, path, samples, outcome)
+    return Run(measured, path, samples, outcome, place.hardware.gpu)
 
 
 def default_path(name: str) -> Path:
@@ -155,14 +172,20 @@ def _neighbours(gpu: Gpu, wanted: Wanted, tell: Tell) -> Others:
     return found
 
 
-def _store(path: Path, samples: Path, wanted: Wanted, first: Header) -> Store:
-    """Begin the sample file, or go on with it; make its folder; refuse to overwrite."""
+def _refuse_overwrite(path: Path, wanted: Wanted) -> None:
+    if wanted.force or wanted.resume:
+        return
+    for file in (path, samples_path(path)):
+        if file.exists():
+            raise UsageError(f"{file} is there already", "pass --force to measure anew, --resume to go on, or -o FILE")
+
+
+def _store(samples: Path, wanted: Wanted, first: Header) -> Store:
+    """Begin the sample file, or go on with it; make its folder."""
     try:
         samples.parent.mkdir(parents=True, exist_ok=True)
         if wanted.force and not wanted.resume:
             samples.unlink(missing_ok=True)
-        elif not wanted.resume and path.exists():
-            raise UsageError(f"{path} is there already", "pass --force to measure anew, --resume to go on, or -o FILE")
         return Store(SampleFile(samples, first, resume=wanted.resume and samples.exists()))
     except OSError as error:
         raise GpuprofError(
@@ -204,9 +227,9 @@ def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judgin
     )
 
 
-def _recounted(bench: Bench, steps: Sequence[Step], place: Place, outcome: Outcome) -> Outcome:
+def _recounted(bench: Bench, steps: Sequence[Step], place: Place, outcome: Outcome, index: int) -> Outcome:
     """Let ncu count what the probes' kernels do, and judge all results again."""
-    counted = verify_counters(bench, steps, place.hardware.arch)
+    counted = verify_counters(bench, steps, place.hardware.arch, index)
     judging = _judging(place, bench, counted)
     again = {one.name: one for step in steps for one in results_of(step, bench.store.all(), (), judging)}
     for one in again.values():

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.environment import as_words
+from gpuprof.characterize.environment import as_words, environment_words
 from gpuprof.characterize.events import Remark, Result, Started
 from gpuprof.characterize.gpu import DeviceError, Telemetry
 from gpuprof.characterize.host_steps import measure_copies, measure_launches, measure_map, measure_resident
@@ -49,6 +49,7 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging]) -> 
     results: list[Result] = []
     ends = bench.gpu.now() + sum(step.seconds for step in steps)
     died = _died(bench)
+    _note(bench, {"what": "environment", **environment_words(bench.gpu.properties)})
     log(bench, "before", bench.look())
     for number, step in enumerate(steps):
         bench.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
@@ -104,8 +105,12 @@ def _gated(bench: Bench, step: Step) -> Failure | None:
 
 
 def _told(bench: Bench, step: Step, failures: Sequence[Failure], judging: Judging) -> tuple[Result, ...]:
-    """Return the results of a step, and tell them."""
-    found = results_of(step, bench.store.all(), failures, judging)
+    """Return the results of a step, and tell them. Samples that make no sense cost no other step its results."""
+    try:
+        found = results_of(step, bench.store.all(), failures, judging)
+    except (ValueError, ArithmeticError) as error:
+        senseless = failure(step, None, f"its samples cannot be evaluated: {error}")
+        found = results_of(step, (), (senseless,), judging)
     for one in found:
         bench.tell(one)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.configurations import buffer_bytes, iteration_work
-from gpuprof.characterize.launcher import Ready
+from gpuprof.characterize.launcher import BrokenRun, Ready
 from gpuprof.characterize.reduction import MULTIPLES, results
 from gpuprof.characterize.regime import RETRIES, THROTTLE_MASK, Attempt, Settled, keep, settled
 from gpuprof.characterize.samples import Sample, Series
@@ -65,9 +65,12 @@ def sweep(candidates: Sequence[Ready], counts: Sequence[int], number: int, seed:
 
 
 def one_round(ready: Ready, count: int, seed: int) -> list[Sample]:
-    """Launch at N, 2N and 4N iterations in random order; NVML is asked during the longest."""
+    """Launch at N, 2N and 4N iterations in random order; NVML is asked during the longest. Raises BrokenRun."""
     (order,) = rounds(MULTIPLES, 1, seed)
-    return [ready.run(multiple * count, watched=multiple == MULTIPLES[-1]) for multiple in order]
+    samples = [ready.run(multiple * count, watched=multiple == MULTIPLES[-1]) for multiple in order]
+    if not all(sample.time_s > 0 for sample in samples):
+        raise BrokenRun(f"{count} iterations took no time by the GPU's timer")
+    return samples
 
 
 def measure(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.effort import Effort
 from gpuprof.characterize.step import Step
+from gpuprof.characterize.table import why_not
 from gpuprof.hardware.specs import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def plan(probes: Sequence[Probe], target: str, mode: str, effort: Effort, *, nam
     """
     able = [probe for probe in probes if target in probe.targets]
     wanted = able if named else [probe for probe in able if _in_mode(probe, mode, able)]
-    left_out = [(probe, _why_not(probe, target)) for probe in probes if target not in probe.targets]
+    left_out = [(probe, why_not(probe, target)) for probe in probes if target not in probe.targets]
     steps = [step for probe in wanted for step in _steps(probe, effort)]
     ordered = sorted(steps, key=lambda step: _PHASES.index(phase(step)))
     return Plan(_fitted(ordered, effort.total_s), tuple(left_out))
@@ -84,10 +85,6 @@ def _best_matrices(probes: Iterable[Probe]) -> list[Probe]:
     return [probe for _, ones in best.values() for probe in ones]
 
 
-def _why_not(probe: Probe, target: str) -> str:
-    return probe.unsupported.get(target, f"the probe is not for {target}")
-
-
 def _steps(probe: Probe, effort: Effort) -> Iterator[Step]:
     quick = effort.total_s <= 60
     for regime in probe.regimes:
@@ -109,7 +106,7 @@ def _seconds(probe: Probe, regime: str, effort: Effort) -> float:
         return _FIXED_S[probe.method]
     if probe.method == "curve":
         return max(2.0, 0.2 * points)
-    return (effort.settle_s + 2.0) * max(1, points // 2) if regime == "sustained" else 1.0 * points
+    return (effort.settle_s + 2.0) * max(1, points // 2) if regime == "sustained" else 0.5 * points
 
 
 def _points(probe: Probe) -> int:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli.output import write_lines
-from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
+from gpuprof.errors import UsageError
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
@@ -19,38 +19,63 @@ if TYPE_CHECKING:
 
 
 @click.command("characterize")
+@click.option("--quick", "mode", flag_value="quick", help="The main ceilings, in about a minute.")
+@click.option("--full", "mode", flag_value="full", help="Everything, with atomics, TLB and maps: about thirty minutes.")
+@click.option("--only", multiple=True, metavar="FAMILY[/NAME]", help="Only these probes. Repeatable.")
+@click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="CUDA's number.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The measured file, NAME.measured.yaml; else in the user's spec folder, where profiles of this GPU find it.",
+)
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with the curves.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was interrupted; measure what is missing.")
+@click.option("--force", is_flag=True, help="Replace files that exist, and measure a GPU that others keep busy.")
+@click.option("--verify-counters", "counters", is_flag=True, help="Let ncu count what the kernels do, and compare.")
 @click.option("--compile-only", is_flag=True, help="Compile and check the kernels; needs no GPU.")
 @click.option(
     "--arch", "archs", multiple=True, metavar="SM", help="With --compile-only: for this target (sm_90a). Repeatable."
 )
-@click.option("--only", multiple=True, metavar="FAMILY[/NAME]", help="Only these probes. Repeatable.")
 @click.option("--list", "list_only", is_flag=True, help="List the probes.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def command(compile_only: bool, archs: tuple[str, ...], only: tuple[str, ...], list_only: bool, form: str) -> int:
-    """Measure this GPU with micro-kernels.
+def command(
+    mode: str | None,
+    only: tuple[str, ...],
+    device: int,
+    output: Path | None,
+    html: Path | None,
+    resume: bool,
+    force: bool,
+    counters: bool,
+    compile_only: bool,
+    archs: tuple[str, ...],
+    list_only: bool,
+    form: str,
+) -> int:
+    """Measure this GPU with micro-kernels, in about six minutes.
+
+    Each kernel's machine code is checked before it is timed. The values go into NAME.measured.yaml with a verdict and
+    its evidence; profiles of the same GPU use them as ceilings. Ctrl-C ends the run and keeps what was measured.
 
     With --compile-only, compile every kernel for every architecture, disassemble it, and check that its loop holds
     the instructions that the probe means. Ends with 1 where a kernel fails that check.
     """
     from gpuprof.characterize.library import load_probes, probe_folder, select
 
-    probes = select(load_probes(probe_folder()), only)
+    every = load_probes(probe_folder())
+    probes = select(every, only)
     if list_only:
         return _list(probes, form)
-    if not compile_only:
-        if archs:
-            raise UsageError("--arch needs --compile-only", "a GPU is measured for the architecture that it has")
-        raise _nothing_to_measure()
-    return _check(probes, archs, form)
+    if compile_only:
+        return _check(probes, archs, form)
+    if archs:
+        raise UsageError("--arch needs --compile-only", "a GPU is measured for the architecture that it has")
+    from gpuprof.cli.measuring import Options, measure
 
-
-def _nothing_to_measure() -> GpuprofError:
-    from gpuprof.collect.machine import gpus_here
-
-    hint = "--compile-only checks the kernels without a GPU"
-    if gpus_here(os.environ):
-        return GpuprofError("this version compiles and checks the kernels, but does not time them", hint)
-    return EnvironmentProblem("there is no NVIDIA GPU to measure on this machine", hint)
+    options = Options(mode or "default", device, output, html, form, resume, force, counters)
+    return measure(probes, every, options)
 
 
 def _list(probes: Sequence[Probe], form: str) -> int:

@@ -1,0 +1,147 @@
+"""The measuring half of `gpuprof characterize`: opens the GPU, follows the run, prints and writes what was found."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gpuprof.cli.options import refuse_overwrite
+from gpuprof.cli.output import write_files, write_lines
+from gpuprof.errors import EnvironmentProblem
+from gpuprof.present.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gpuprof.characterize.gpu import Gpu
+    from gpuprof.characterize.probe import Probe
+    from gpuprof.characterize.run import Run
+
+_INTERRUPTED = 130
+
+
+class Options(NamedTuple):
+    """The options of `gpuprof characterize` that are about measuring."""
+
+    mode: str
+    device: int
+    output: Path | None
+    html: Path | None
+    form: str
+    resume: bool
+    force: bool
+    counters: bool
+
+
+def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -> int:
+    """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
+    from gpuprof.characterize.run import Wanted, characterize
+    from gpuprof.present.measured_live import LiveLines
+
+    if options.html is not None:
+        refuse_overwrite([options.html], force=options.force or options.resume)
+    gpu = _opened(options.device)
+    wanted = Wanted(
+        probes,
+        options.mode,
+        named=len(probes) < len(every),
+        loads=every,
+        output=options.output,
+        resume=options.resume,
+        force=options.force,
+        counters=options.counters,
+        device=options.device,
+    )
+    live = LiveLines(_stderr())
+    with _stoppable() as stop:
+        try:
+            run = characterize(gpu, wanted, tell=live, stop=stop.asked)
+        finally:
+            live.close()
+    _show(run, options)
+    return _ended(run, stop)
+
+
+class _Stop:
+    """Whether the user has asked to stop. Asking twice ends the program at once."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    def asked(self) -> bool:
+        return self.wanted
+
+    def ask(self, *_: object) -> None:
+        if self.wanted:
+            os._exit(_INTERRUPTED)
+        self.wanted = True
+
+
+@contextmanager
+def _stoppable() -> Iterator[_Stop]:
+    """Let the first Ctrl-C end the run between two launches, so that its file is written; the second ends all."""
+    stop, before = _Stop(), signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, stop.ask)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _opened(index: int) -> Gpu:
+    """Open a GPU. Where there is none at all, that is the message, not what to install."""
+    from gpuprof.characterize.device import open_gpu
+    from gpuprof.collect.machine import Machine, gpus_here
+
+    try:
+        return open_gpu(index)
+    except EnvironmentProblem as problem:
+        if gpus_here(os.environ) or Machine().driver() is not None:
+            raise
+        raise EnvironmentProblem(
+            "there is no NVIDIA GPU to measure on this machine", "--compile-only checks the kernels without a GPU"
+        ) from problem
+
+
+def _stderr() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def _show(run: Run, options: Options) -> None:
+    """Print the sheet or its JSON to stdout, write the page, and say where the files are."""
+    from gpuprof.characterize.library import load_probes, probe_folder
+    from gpuprof.characterize.normal import assess
+    from gpuprof.present.console import make_console
+    from gpuprof.present.measured_console import print_measured
+    from gpuprof.present.measured_json import json_lines, measured_json
+    from gpuprof.present.measured_page.render import render_measured_html
+    from gpuprof.present.measured_view import view_of
+
+    titles = {probe.id: probe.title for probe in load_probes(probe_folder())}
+    view = view_of(run.measured, assess(run.measured, run.published(), run.product), titles)
+    if options.form == "json":
+        write_lines(json_lines(measured_json(view)))
+    else:
+        print_measured(make_console(), view)
+    if options.html is not None:
+        write_files({options.html: render_measured_html(view).encode()})
+        click.echo(printable(f"page: {options.html}"), err=True)
+    click.echo(f"measured: {printable(str(run.path))}\nsamples: {printable(str(run.samples))}", err=True)
+
+
+def _ended(run: Run, stop: _Stop) -> int:
+    if run.outcome.cut_short is None:
+        return 0
+    if stop.wanted:
+        click.echo("interrupted: --resume goes on with what is missing", err=True)
+        return _INTERRUPTED
+    raise EnvironmentProblem(f"{run.outcome.cut_short}", "--resume goes on after the probe that ended it")
