@@ -44,8 +44,8 @@ agreement() {  # two runs on one GPU agree within 2 %
 import sys
 from pathlib import Path
 
-from gpuprof.characterize.measured import load_measured
-from gpuprof.characterize.side_by_side import side_by_side
+from gpuprof.characterize.sheet.measured import load_measured
+from gpuprof.characterize.sheet.side_by_side import side_by_side
 
 rows = side_by_side(*(load_measured(Path(name)) for name in sys.argv[1:]))
 compared = [row for row in rows if row.ratio is not None]

@@ -101,7 +101,7 @@ class HardwareFinder:
         """Return what `characterize` has measured on a GPU of this kind, from FOLDER/measured of the spec folders."""
         if not any((folder / "measured").is_dir() for folder in self._library.folders):
             return None
-        from gpuprof.characterize.ceilings import MeasuredCeilings, find_measured
+        from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, find_measured
 
         found = find_measured(self._library.folders, device)
         return MeasuredCeilings(found) if found is not None else None

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.characterize.disassemble import find_disassemblers
-from gpuprof.characterize.library import probe_folder
-from gpuprof.characterize.nvrtc import find_nvrtc
-from gpuprof.characterize.probe import Kernel, Probe
-from gpuprof.characterize.probe_file import read_probe
-from gpuprof.characterize.sass import Instruction, parse_sass
+from gpuprof.characterize.code.disassemble import find_disassemblers
+from gpuprof.characterize.code.nvrtc import find_nvrtc
+from gpuprof.characterize.code.sass import Instruction, parse_sass
+from gpuprof.characterize.probes.library import probe_folder
+from gpuprof.characterize.probes.probe import Kernel, Probe
+from gpuprof.characterize.probes.probe_file import read_probe
 from gpuprof.errors import EnvironmentProblem
 
 DATA = Path(__file__).parent / "data_kernels"

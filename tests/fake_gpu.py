@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuprof.characterize.check import Checked, Variant
-from gpuprof.characterize.compile import Compiled
-from gpuprof.characterize.configurations import iteration_work
-from gpuprof.characterize.device_launches import QUEUE
-from gpuprof.characterize.gate import Judgement
-from gpuprof.characterize.gpu import (
+from gpuprof.characterize.code.check import Checked, Variant
+from gpuprof.characterize.code.compile import Compiled
+from gpuprof.characterize.code.gate import Judgement
+from gpuprof.characterize.on_gpu.device_launches import QUEUE
+from gpuprof.characterize.probes.probe import Kernel, Probe
+from gpuprof.characterize.record.configurations import iteration_work
+from gpuprof.characterize.record.gpu import (
     RECORD,
     DeviceError,
     Function,
@@ -33,7 +34,6 @@ from gpuprof.characterize.gpu import (
     Timed,
     Way,
 )
-from gpuprof.characterize.probe import Kernel, Probe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

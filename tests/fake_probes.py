@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuprof.characterize.probe import Probe
-from gpuprof.characterize.probe_file import read_probe
+from gpuprof.characterize.probes.probe import Probe
+from gpuprof.characterize.probes.probe_file import read_probe
 
 _HEAD = """\
 schema: 1

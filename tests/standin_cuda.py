@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuprof.characterize.gpu import RECORD
+from gpuprof.characterize.record.gpu import RECORD
 
 
 class CudaError(RuntimeError):

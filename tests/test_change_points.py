@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.change_points import Break, across_allocations, breaks
+from gpuprof.characterize.maths.change_points import Break, across_allocations, breaks
 
 KIB, MIB = 2**10, 2**20
 SIZES = [4 * KIB * 2 ** (step / 8) for step in range(137)]

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gpuprof.characterize import library, nvrtc, table
-from gpuprof.characterize.library import load_probes, probe_folder
-from gpuprof.characterize.nvrtc import find_nvrtc
-from gpuprof.characterize.probe import TARGETS, Probe
+from gpuprof.characterize.code import nvrtc, table
+from gpuprof.characterize.code.nvrtc import find_nvrtc
+from gpuprof.characterize.probes import library
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.probe import TARGETS, Probe
 from gpuprof.cli import characterize as module
 from gpuprof.cli.characterize import command
 from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
@@ -96,7 +97,7 @@ def test_emulation_is_said(twins: tuple[Probe, ...], monkeypatch: pytest.MonkeyP
 
 @needs_cuda_wheels
 def test_code_that_nothing_here_can_read_is_said_once_for_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprof.characterize.check.disassembler_for", lambda target: None)
+    monkeypatch.setattr("gpuprof.characterize.code.check.disassembler_for", lambda target: None)
     result = characterize("--compile-only", "--only", FMA, "--only", MMA, "--arch", "sm_80")
     assert result.return_value == 0
     (said,) = [line for line in result.stdout.splitlines() if "not looked at" in line]

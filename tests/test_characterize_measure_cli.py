@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gpuprof.characterize import device, library, run
-from gpuprof.characterize.measured import load_measured
+from gpuprof.characterize import run
+from gpuprof.characterize.on_gpu import device
+from gpuprof.characterize.probes import library
+from gpuprof.characterize.sheet.measured import load_measured
 from gpuprof.cli.characterize import command
 from gpuprof.errors import EnvironmentProblem, UsageError
 from tests import fake_probes
@@ -110,7 +112,7 @@ def test_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lost_gpu_is_an_environment_problem_after_the_file_is_written(gpu: FakeGpu, tmp_path: Path) -> None:
-    from gpuprof.characterize.gpu import DeviceError
+    from gpuprof.characterize.record.gpu import DeviceError
 
     gpu.bad = Misbehaviour(raises={40: DeviceError("an illegal address", fatal=True)})
     result = characterize("--only", "latency", "-o", str(tmp_path / "a.measured.yaml"))

@@ -11,18 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize import counters, results, samples
-from gpuprof.characterize.check import Checked
-from gpuprof.characterize.effort import EFFORTS, Effort
-from gpuprof.characterize.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
-from gpuprof.characterize.gate import Judgement
-from gpuprof.characterize.gpu import DeviceError, Others
-from gpuprof.characterize.library import load_probes, probe_folder
-from gpuprof.characterize.measured import MeasuredValue, load_measured
-from gpuprof.characterize.probe import Probe
+from gpuprof.characterize import counters
+from gpuprof.characterize.code.check import Checked
+from gpuprof.characterize.code.gate import Judgement
+from gpuprof.characterize.maths.statistics import StopRule
+from gpuprof.characterize.measure.effort import EFFORTS, Effort
+from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.probe import Probe
+from gpuprof.characterize.record import samples
+from gpuprof.characterize.record.gpu import DeviceError, Others
+from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
+from gpuprof.characterize.results import results
 from gpuprof.characterize.run import Run, Wanted, characterize
-from gpuprof.characterize.samples import SampleFile, Series, read_samples
-from gpuprof.characterize.statistics import StopRule
+from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
 from gpuprof.collect import installation
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary

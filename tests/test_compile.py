@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize import compile as compiling
-from gpuprof.characterize import disassemble as disassembling
-from gpuprof.characterize import nvrtc as border
-from gpuprof.characterize.check import Variant, check, variants
-from gpuprof.characterize.compile import Compiled, NotCompiled, compile_kernel, compile_options, compiler_for
-from gpuprof.characterize.cubin import kernel_code
-from gpuprof.characterize.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
-from gpuprof.characterize.nvrtc import find_nvrtc
-from gpuprof.characterize.probe import Kernel, Probe
+from gpuprof.characterize.code import compile as compiling
+from gpuprof.characterize.code import disassemble as disassembling
+from gpuprof.characterize.code import nvrtc as border
+from gpuprof.characterize.code.check import Variant, check, variants
+from gpuprof.characterize.code.compile import Compiled, NotCompiled, compile_kernel, compile_options, compiler_for
+from gpuprof.characterize.code.cubin import kernel_code
+from gpuprof.characterize.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
+from gpuprof.characterize.code.nvrtc import find_nvrtc
+from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 
@@ -307,7 +307,7 @@ def test_check_tells_how_many_are_compiled(probe: Probe) -> None:
 def test_runs_of_the_disassembler_do_not_change_the_answer(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [variant for target in ("sm_80", "sm_120a") for variant in variants(probe, target)]
     together = check(chosen)
-    monkeypatch.setattr("gpuprof.characterize.check._TOGETHER", 1)
+    monkeypatch.setattr("gpuprof.characterize.code.check._TOGETHER", 1)
     assert check(chosen) == together
     assert [item.variant for item in together] == chosen
 

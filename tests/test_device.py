@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuprof.characterize import device, device_copies, device_launches
-from gpuprof.characterize.device import CudaGpu, open_gpu
-from gpuprof.characterize.gpu import DeviceError, Memory, OutOfMemory, Shape
-from gpuprof.characterize.nvml import Nvml
+from gpuprof.characterize.on_gpu import device, device_copies, device_launches
+from gpuprof.characterize.on_gpu.device import CudaGpu, open_gpu
+from gpuprof.characterize.on_gpu.nvml import Nvml
+from gpuprof.characterize.record.gpu import DeviceError, Memory, OutOfMemory, Shape
 from gpuprof.errors import EnvironmentProblem
 from tests.standin_cuda import CudaError, StandinCuda
 
@@ -309,6 +309,6 @@ def test_every_call_of_the_border_exists_in_cupy() -> None:
 
 
 def test_record_is_the_struct_of_the_kernels() -> None:
-    from gpuprof.characterize.gpu import RECORD, RECORD_BYTES
+    from gpuprof.characterize.record.gpu import RECORD, RECORD_BYTES
 
     assert np.dtype(RECORD).itemsize == RECORD_BYTES == 4 * ctypes.sizeof(ctypes.c_uint64) + 8

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.fit import (
+from gpuprof.characterize.maths.fit import (
     conflict_line,
     copy_time,
     line,

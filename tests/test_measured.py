@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
-from gpuprof.characterize.measured import (
+from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
+from gpuprof.characterize.sheet.measured import (
     OWN_UNITS,
     Conditions,
     Curve,
@@ -26,9 +26,9 @@ from gpuprof.characterize.measured import (
     parse_measured,
     read_quantity,
 )
-from gpuprof.characterize.measured_text import measured_text, quantity_text
-from gpuprof.characterize.normal import Assessment, Published, assess
-from gpuprof.characterize.side_by_side import Difference, differences, side_by_side
+from gpuprof.characterize.sheet.measured_text import measured_text, quantity_text
+from gpuprof.characterize.sheet.normal import Assessment, Published, assess
+from gpuprof.characterize.sheet.side_by_side import Difference, differences, side_by_side
 from gpuprof.errors import SpecError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.characterize.measured import Conditions, Evidence, Measured, MeasuredDevice, MeasuredValue
-from gpuprof.characterize.measured_text import measured_text
+from gpuprof.characterize.sheet.measured import Conditions, Evidence, Measured, MeasuredDevice, MeasuredValue
+from gpuprof.characterize.sheet.measured_text import measured_text
 
 REPORT = "gpu_workshop-MW_Baseline.ncu-rep"
 

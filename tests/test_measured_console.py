@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gpuprof.characterize.events import Compiling, Event, Finished, Planned, Remark, Result, Started, Taken
-from gpuprof.characterize.measured import (
+from gpuprof.characterize.measure.events import Compiling, Event, Finished, Planned, Remark, Result, Started, Taken
+from gpuprof.characterize.sheet.measured import (
     Conditions,
     Curve,
     Evidence,
@@ -28,9 +28,9 @@ from gpuprof.characterize.measured import (
     MeasuredValue,
     parse_measured,
 )
-from gpuprof.characterize.measured_text import measured_text
-from gpuprof.characterize.normal import UNEXPLAINED, Published, assess
-from gpuprof.characterize.side_by_side import differences, side_by_side
+from gpuprof.characterize.sheet.measured_text import measured_text
+from gpuprof.characterize.sheet.normal import UNEXPLAINED, Published, assess
+from gpuprof.characterize.sheet.side_by_side import differences, side_by_side
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.yaml_tree import parse_tree
 from gpuprof.present.measured_compare import change_text, comparison_markdown, print_comparison

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.measured import Curve, Evidence, Measured, MeasuredValue
-from gpuprof.characterize.normal import Published
+from gpuprof.characterize.sheet.measured import Curve, Evidence, Measured, MeasuredValue
+from gpuprof.characterize.sheet.normal import Published
 from gpuprof.present.measured_page.build import Family, build_page
 from gpuprof.present.measured_page.curves import Figure, figures
 from gpuprof.present.measured_page.plots import Found, Plot, Series, plot

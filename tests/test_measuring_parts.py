@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.chase import chase, random_cycle
-from gpuprof.characterize.configurations import MEASURED, chosen, points, sweep_values
-from gpuprof.characterize.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.counted_run import launch
 from gpuprof.characterize.counters import _count, claimed, command, counted, metrics_for
-from gpuprof.characterize.effort import DEFAULT, EFFORTS, FULL, QUICK
-from gpuprof.characterize.gpu import RECORD
-from gpuprof.characterize.judging import Counted
-from gpuprof.characterize.library import load_probes, probe_folder
-from gpuprof.characterize.probe import TARGETS, Size, Sweep
-from gpuprof.characterize.reduction import rounds_of
+from gpuprof.characterize.judge.verdict import counter_check
+from gpuprof.characterize.maths.two_groups import two_groups
+from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
+from gpuprof.characterize.measure.schedule import MODES, phase, plan
+from gpuprof.characterize.on_gpu.chase import chase, random_cycle
+from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.probe import TARGETS, Size, Sweep
+from gpuprof.characterize.probes.tiles import Tile, elements, wrong
+from gpuprof.characterize.record.configurations import MEASURED, chosen, points, sweep_values
+from gpuprof.characterize.record.gpu import RECORD
+from gpuprof.characterize.record.reduction import rounds_of
+from gpuprof.characterize.record.samples import Parameter, Sample, Series
+from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
+from gpuprof.characterize.results.judging import Counted
 from gpuprof.characterize.run import samples_path
-from gpuprof.characterize.samples import Parameter, Sample, Series
-from gpuprof.characterize.schedule import MODES, phase, plan
-from gpuprof.characterize.tiles import Tile, elements, wrong
-from gpuprof.characterize.two_groups import two_groups
-from gpuprof.characterize.verdict import counter_check
-from gpuprof.characterize.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.errors import EnvironmentProblem, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.report import DictMetrics, Launch, Metric
@@ -307,7 +307,7 @@ def test_order_is_idle_latency_short_sustained() -> None:
 
 
 def test_quick_names_only_probes_that_exist_and_has_the_newest_instruction_of_each_matrix_type() -> None:
-    from gpuprof.characterize.schedule import _QUICK
+    from gpuprof.characterize.measure.schedule import _QUICK
 
     probes = load_probes(probe_folder())
     assert set(_QUICK) <= {probe.id for probe in probes}

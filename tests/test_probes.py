@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize import check as checking
-from gpuprof.characterize.check import Checked, Variant, check, variants
-from gpuprof.characterize.compile import (
+from gpuprof.characterize.code import check as checking
+from gpuprof.characterize.code.check import Checked, Variant, check, variants
+from gpuprof.characterize.code.compile import (
     Compiled,
     NotCompiled,
     compile_kernel,
@@ -24,9 +24,9 @@ from gpuprof.characterize.compile import (
     compiler_for,
     recorded,
 )
-from gpuprof.characterize.gate import NEVER_MEANT
-from gpuprof.characterize.library import load_probes, probe_folder, select
-from gpuprof.characterize.probe import (
+from gpuprof.characterize.code.gate import NEVER_MEANT
+from gpuprof.characterize.probes.library import load_probes, probe_folder, select
+from gpuprof.characterize.probes.probe import (
     CHECKS,
     DATA,
     FILLS,
@@ -50,8 +50,8 @@ from gpuprof.characterize.probe import (
     target_of,
     targets_named,
 )
-from gpuprof.characterize.probe_file import KEYS, UNITS, read_probe
-from gpuprof.characterize.tiles import Tile
+from gpuprof.characterize.probes.probe_file import KEYS, UNITS, read_probe
+from gpuprof.characterize.probes.tiles import Tile
 from gpuprof.errors import UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey

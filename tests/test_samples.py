@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.samples import (
+from gpuprof.characterize.record.samples import (
     Header,
     Sample,
     SampleFile,

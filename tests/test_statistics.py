@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.statistics import (
+from gpuprof.characterize.maths.statistics import (
     StopRule,
     Winner,
     bootstrap,

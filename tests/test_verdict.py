@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.fit import scaling
-from gpuprof.characterize.gate import Judgement
-from gpuprof.characterize.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
-from gpuprof.characterize.probe import Condition, Limit
-from gpuprof.characterize.regime import (
+from gpuprof.characterize.code.gate import Judgement
+from gpuprof.characterize.judge.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
+from gpuprof.characterize.judge.regime import (
     THROTTLE_MASK,
     Attempt,
     Kept,
@@ -24,7 +22,7 @@ from gpuprof.characterize.regime import (
     throttling,
     timer_step_ns,
 )
-from gpuprof.characterize.verdict import (
+from gpuprof.characterize.judge.verdict import (
     Check,
     Verdict,
     agreement_check,
@@ -39,6 +37,8 @@ from gpuprof.characterize.verdict import (
     scaling_check,
     unsupported,
 )
+from gpuprof.characterize.maths.fit import scaling
+from gpuprof.characterize.probes.probe import Condition, Limit
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware

@@ -11,20 +11,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.configurations import Configuration, chosen
-from gpuprof.characterize.launcher import Launcher
-from gpuprof.characterize.step import Bench, Step
+from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.on_gpu.launcher import Launcher
+from gpuprof.characterize.record.configurations import Configuration, chosen
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.gpu import Gpu
-    from gpuprof.characterize.probe import Probe
+    from gpuprof.characterize.probes.probe import Probe
+    from gpuprof.characterize.record.gpu import Gpu
 
 
 def main(words: Sequence[str]) -> None:
     """Launch what the command line says."""
-    from gpuprof.characterize.device import open_gpu
-    from gpuprof.characterize.library import load_probes, probe_folder, select
+    from gpuprof.characterize.on_gpu.device import open_gpu
+    from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 
     device, name, text, *counts = words
     (probe,) = select(load_probes(probe_folder()), [name])
@@ -33,8 +33,8 @@ def main(words: Sequence[str]) -> None:
 
 def launch(gpu: Gpu, probe: Probe, words: Mapping[str, str | int | float | bool], counts: Sequence[int]) -> None:
     """Compile the probe for this GPU and launch one configuration of it. Raises UsageError if it has no such one."""
-    from gpuprof.characterize.kernel_steps import step_points, variant_of
-    from gpuprof.characterize.probe import target_of
+    from gpuprof.characterize.measure.kernel_steps import step_points, variant_of
+    from gpuprof.characterize.probes.probe import target_of
     from gpuprof.characterize.run import compile_probes
 
     target = target_of(gpu.properties.compute_capability) or ""

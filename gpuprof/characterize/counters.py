@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.configurations import iteration_work
-from gpuprof.characterize.events import Remark
-from gpuprof.characterize.judging import Counted, assignment_of
-from gpuprof.characterize.reduction import MULTIPLES
-from gpuprof.characterize.samples import Series
-from gpuprof.characterize.step import Bench, Step
-from gpuprof.characterize.store import FINAL
+from gpuprof.characterize.measure.events import Remark
+from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.record.configurations import iteration_work
+from gpuprof.characterize.record.reduction import MULTIPLES
+from gpuprof.characterize.record.samples import Series
+from gpuprof.characterize.record.store import FINAL
+from gpuprof.characterize.results.judging import Counted, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.specs import ArchSpec, Chain
@@ -29,7 +29,7 @@ from gpuprof.model.quantities import Counted as Evaluated
 from gpuprof.model.report import Launch, Report
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.probe import Probe
+    from gpuprof.characterize.probes.probe import Probe
 
 _TOTALS = ("total",)
 """Only counters that are sums of events can be subtracted from each other."""

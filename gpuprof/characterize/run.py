@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpuprof.characterize.check import Checked, check, variants
+from gpuprof.characterize.code.check import Checked, check, variants
 from gpuprof.characterize.counters import verify_counters
-from gpuprof.characterize.effort import EFFORTS
-from gpuprof.characterize.environment import (
+from gpuprof.characterize.measure.effort import EFFORTS
+from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Remark, Tell, silence
+from gpuprof.characterize.measure.schedule import Plan, plan
+from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.on_gpu.environment import (
     Place,
     conditions,
     device,
@@ -25,19 +28,16 @@ from gpuprof.characterize.environment import (
     place_of,
     refuse_busy,
 )
-from gpuprof.characterize.events import Compiling, Finished, Planned, Remark, Tell, silence
-from gpuprof.characterize.gpu import Gpu, Others
-from gpuprof.characterize.judging import Counted, Judging
-from gpuprof.characterize.measured import Measured
-from gpuprof.characterize.measured_text import measured_text
-from gpuprof.characterize.normal import Published
-from gpuprof.characterize.probe import Probe
-from gpuprof.characterize.results import results_of
+from gpuprof.characterize.probes.probe import Probe
+from gpuprof.characterize.record.gpu import Gpu, Others
+from gpuprof.characterize.record.samples import Header, SampleFile
+from gpuprof.characterize.record.store import Store
+from gpuprof.characterize.results.judging import Counted, Judging
+from gpuprof.characterize.results.results import results_of
 from gpuprof.characterize.runner import Outcome, run
-from gpuprof.characterize.samples import Header, SampleFile
-from gpuprof.characterize.schedule import Plan, plan
-from gpuprof.characterize.step import Bench, Step
-from gpuprof.characterize.store import Store
+from gpuprof.characterize.sheet.measured import Measured
+from gpuprof.characterize.sheet.measured_text import measured_text
+from gpuprof.characterize.sheet.normal import Published
 from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
 from gpuprof.hardware.specs import GpuSpec

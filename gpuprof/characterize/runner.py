@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.environment import as_words, environment_words
-from gpuprof.characterize.events import Remark, Result, Started
-from gpuprof.characterize.gpu import DeviceError, Telemetry
-from gpuprof.characterize.host_steps import measure_copies, measure_launches, measure_map, measure_resident
-from gpuprof.characterize.judging import Judging
-from gpuprof.characterize.kernel_steps import failure, measure_points
-from gpuprof.characterize.launcher import Stopped
-from gpuprof.characterize.power import measure_power
-from gpuprof.characterize.results import results_of
-from gpuprof.characterize.samples import Parameter, Sample, Series
-from gpuprof.characterize.step import Bench, Failure, Step
+from gpuprof.characterize.measure.events import Remark, Result, Started
+from gpuprof.characterize.measure.host_steps import measure_copies, measure_launches, measure_map, measure_resident
+from gpuprof.characterize.measure.kernel_steps import failure, measure_points
+from gpuprof.characterize.measure.power import measure_power
+from gpuprof.characterize.measure.step import Bench, Failure, Step
+from gpuprof.characterize.on_gpu.environment import as_words, environment_words
+from gpuprof.characterize.on_gpu.launcher import Stopped
+from gpuprof.characterize.record.gpu import DeviceError, Telemetry
+from gpuprof.characterize.record.samples import Parameter, Sample, Series
+from gpuprof.characterize.results.judging import Judging
+from gpuprof.characterize.results.results import results_of
 
 RUN = "run"
 """The probe name under which the sample file keeps what happened to the run itself."""

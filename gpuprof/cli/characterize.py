@@ -15,7 +15,7 @@ from gpuprof.errors import UsageError
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.probe import Probe
+    from gpuprof.characterize.probes.probe import Probe
 
 
 @click.command("characterize")
@@ -62,7 +62,7 @@ def command(
     With --compile-only, compile every kernel for every architecture, disassemble it, and check that its loop holds
     the instructions that the probe means. Ends with 1 where a kernel fails that check.
     """
-    from gpuprof.characterize.library import load_probes, probe_folder, select
+    from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 
     every = load_probes(probe_folder())
     probes = select(every, only)
@@ -89,7 +89,7 @@ def _list(probes: Sequence[Probe], form: str) -> int:
 
 
 def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
-    from gpuprof.characterize.table import gate_table
+    from gpuprof.characterize.code.table import gate_table
     from gpuprof.present.gate_text import gate_json, gate_lines
 
     rows = gate_table(probes, _targets(archs), tell=_progress())
@@ -117,7 +117,7 @@ def _progress() -> Callable[[int, int], None] | None:
 
 
 def _targets(archs: tuple[str, ...]) -> tuple[str, ...]:
-    from gpuprof.characterize.probe import TARGETS, target_named
+    from gpuprof.characterize.probes.probe import TARGETS, target_named
 
     named = [target_named(arch) for arch in archs]
     for arch, target in zip(archs, named, strict=True):

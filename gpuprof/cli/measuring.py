@@ -19,8 +19,8 @@ from gpuprof.present.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gpuprof.characterize.gpu import Gpu
-    from gpuprof.characterize.probe import Probe
+    from gpuprof.characterize.probes.probe import Probe
+    from gpuprof.characterize.record.gpu import Gpu
     from gpuprof.characterize.run import Run
 
 _INTERRUPTED = 130
@@ -97,7 +97,7 @@ def _stoppable() -> Iterator[_Stop]:
 
 def _opened(index: int) -> Gpu:
     """Open a GPU. Where there is none at all, that is the message, not what to install."""
-    from gpuprof.characterize.device import open_gpu
+    from gpuprof.characterize.on_gpu.device import open_gpu
     from gpuprof.collect.machine import Machine, gpus_here
 
     try:
@@ -118,8 +118,8 @@ def _stderr() -> Console:
 
 def _show(run: Run, options: Options) -> None:
     """Print the sheet or its JSON to stdout, write the page, and say where the files are."""
-    from gpuprof.characterize.library import load_probes, probe_folder
-    from gpuprof.characterize.normal import assess
+    from gpuprof.characterize.probes.library import load_probes, probe_folder
+    from gpuprof.characterize.sheet.normal import assess
     from gpuprof.present.console import make_console
     from gpuprof.present.measured_console import print_measured
     from gpuprof.present.measured_json import json_lines, measured_json

@@ -100,6 +100,8 @@ class _Tail:
 
     def text(self) -> str:
         self._thread.join(timeout=1.0)
+        if self._stream is not None and not self._thread.is_alive():
+            self._stream.close()
         return self._kept.decode(errors="replace")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.probe import Probe
-    from gpuprof.characterize.table import Row
+    from gpuprof.characterize.code.table import Row
+    from gpuprof.characterize.probes.probe import Probe
 
 _MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-"}
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from gpuprof.characterize.measured import Measured, MeasuredValue
-from gpuprof.characterize.side_by_side import SAME, Difference, Row, Word, differences, side_by_side
+from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
+from gpuprof.characterize.sheet.side_by_side import SAME, Difference, Row, Word, differences, side_by_side
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.markdown import escape

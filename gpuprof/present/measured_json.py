@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 
-from gpuprof.characterize.measured import Curve, Evidence, Measured, MeasuredValue
-from gpuprof.characterize.normal import Assessment, Published
-from gpuprof.characterize.side_by_side import Difference, Row
+from gpuprof.characterize.sheet.measured import Curve, Evidence, Measured, MeasuredValue
+from gpuprof.characterize.sheet.normal import Assessment, Published
+from gpuprof.characterize.sheet.side_by_side import Difference, Row
 from gpuprof.present.measured_view import Entry, View, family_of, normal_sentence, probe_of
 
 SCHEMA_VERSION = 1

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.events import Compiling, Event, Finished, Planned, Remark, Result, Started, Taken
-from gpuprof.characterize.measured import Conditions, Measured, MeasuredDevice
-from gpuprof.characterize.normal import Assessment, assess
+from gpuprof.characterize.measure.events import Compiling, Event, Finished, Planned, Remark, Result, Started, Taken
+from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice
+from gpuprof.characterize.sheet.normal import Assessment, assess
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.measured_row import head_line, live_columns, row_lines
 from gpuprof.present.measured_view import Entry, entry_of

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from gpuprof.characterize.measured import Measured, MeasuredValue
-from gpuprof.characterize.normal import UNEXPLAINED, Assessment
-from gpuprof.characterize.verdict import WORDS
+from gpuprof.characterize.judge.verdict import WORDS
+from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
+from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.present.measured_words import is_outlier, is_worse
 from gpuprof.present.words import count
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.characterize.measured import LOWER_IS_BETTER, Conditions, MeasuredDevice, MeasuredValue
-from gpuprof.characterize.normal import UNEXPLAINED, Assessment
+from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, MeasuredDevice, MeasuredValue
+from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.present.words import count
 from gpuprof.units import format_binary, format_percent, format_si, significant
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import gpuprof
-from gpuprof.characterize.ceilings import per_second
+from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.present.measured_page.curves import Figure, figures
 from gpuprof.present.measured_page.evidence import EvidenceRow, evidence_rows
 from gpuprof.present.measured_page.rates import Kind, tensor_rates

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuprof.characterize.fit import Line, conflict_line
-from gpuprof.characterize.measured import LOWER_IS_BETTER, Curve, Measured
+from gpuprof.characterize.maths.fit import Line, conflict_line
+from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Curve, Measured
 from gpuprof.present.measured_page.plots import Found, Plot, Series, plot
 from gpuprof.present.measured_view import family_of, family_title, probe_of, variant_of
 from gpuprof.present.measured_words import amount

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpuprof.characterize.measured import Evidence, MeasuredValue
+from gpuprof.characterize.sheet.measured import Evidence, MeasuredValue
 from gpuprof.present.measured_view import Entry
 from gpuprof.present.measured_words import amount, regime_text, verdict_word
 from gpuprof.units import format_percent, significant

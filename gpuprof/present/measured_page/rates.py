@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.ceilings import per_second
+from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.hardware.specs import INSTRUCTIONS, TENSOR_PATHS, ComputeKey
 from gpuprof.present.measured_view import Entry
 from gpuprof.present.measured_words import amount, share, verdict_word

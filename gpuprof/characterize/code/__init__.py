@@ -1,0 +1,1 @@
+"""Kernels compiled and disassembled, and the gate that their instructions must pass."""

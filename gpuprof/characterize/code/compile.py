@@ -1,0 +1,77 @@
+"""Compiles one kernel for one exact target with NVRTC, without a GPU, and says what stands in the way."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpuprof.characterize.code.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
+from gpuprof.characterize.probes.probe import Kernel
+
+_STANDARD = "--std=c++17"
+_ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
+_REFUSED = re.compile(r"requires \.target|not supported on \.target|cannot be compiled for architecture")
+_POSITION = re.compile(r"^ptxas application ptx input, line \d+; error\s*: ")
+
+
+class Compiled(NamedTuple):
+    """A cubin, its SHA-256, and with which compiler and options it was made."""
+
+    cubin: bytes
+    sha256: str
+    compiler: str
+    options: tuple[str, ...]
+
+
+class NotCompiled(NamedTuple):
+    """No cubin: the target cannot do it (`unsupported`), or the source is wrong. `log` is the compiler's."""
+
+    unsupported: bool
+    why: str
+    log: str
+
+
+def compile_kernel(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> Compiled | NotCompiled:
+    """Compile for exactly `target` ("sm_90a"). Raises EnvironmentProblem where there is no NVRTC."""
+    nvrtc = compiler_for(target)
+    if nvrtc is None:
+        return NotCompiled(True, _no_compiler(target), "")
+    options = compile_options(kernel, target, assignment)
+    outcome = nvrtc.compile(kernel.source.read_text(encoding="utf-8"), kernel.source.name, options)
+    if outcome.cubin is None:
+        return _refusal(outcome.log)
+    return Compiled(outcome.cubin, hashlib.sha256(outcome.cubin).hexdigest(), str(nvrtc), recorded(options))
+
+
+def _refusal(log: str) -> NotCompiled:
+    """Read NVRTC's log: the target is to blame where ptxas says so in the first error."""
+    errors = [line.strip() for line in log.splitlines() if _ERROR.search(line)]
+    first = errors[0] if errors else log.strip() or "NVRTC gives no reason"
+    return NotCompiled(_REFUSED.search(first) is not None, _POSITION.sub("", first), log)
+
+
+def compiler_for(target: str) -> Nvrtc | None:
+    """Return the newest NVRTC that knows the target, or None."""
+    number = int(target.removeprefix("sm_").rstrip("af"))
+    return next((nvrtc for nvrtc in find_nvrtc() if number in nvrtc.architectures), None)
+
+
+def compile_options(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return NVRTC's options: the exact target, one macro per parameter, and where the shared headers lie."""
+    folder = kernel.source.parent
+    defines = (f"--define-macro={name}={value}" for name, value in assignment.items())
+    includes = (f"--include-path={path}" for path in (folder, folder.parent))
+    return (f"--gpu-architecture={target}", _STANDARD, *defines, *includes)
+
+
+def recorded(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options without the folders of this machine, which do not change the code."""
+    return tuple(option for option in options if not option.startswith("--include-path="))
+
+
+def _no_compiler(target: str) -> str:
+    have = ", ".join(map(str, find_nvrtc()))
+    hint = f"; type: {OLD_INSTALL_HINT}" if target == "sm_70" else "; a newer NVRTC is needed"
+    return f"{have} does not compile for {target}{hint}"

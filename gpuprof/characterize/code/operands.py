@@ -1,0 +1,141 @@
+"""Which registers and predicates an instruction writes and reads, and whether a factor is known to be zero."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuprof.characterize.code.sass import Instruction
+
+_REGISTER = re.compile(r"U?R\d+")
+_PREDICATE = re.compile(r"U?P\d+")
+_READ = re.compile(r"\bU?[RP]\d+")
+_NUMBERED = re.compile(r"(U?R)(\d+)")
+_REGISTER_OPERAND = re.compile(r"U?R(?:\d+|Z)")
+_PREDICATE_OPERAND = re.compile(r"U?P(?:\d+|T)")
+_ZERO = re.compile(r"[-|~!]*(?:U?RZ|SRZ|0|0x0)(?:\.\w+)?\|?")
+_WRITES_NOTHING = re.compile(r"^(?:ST|STG|STS|STL|STSM|RED|REDG|BAR|BRA)\b")
+_COMPARES = re.compile(r"^(?:U?PLOP3|\w*SETP2?)\b")
+_MOVES = {"MOV", "UMOV", "IMAD", "HFMA2", "CS2R"}
+_TWO_REGISTERS = re.compile(r"^LD\w*\.(?:\w+\.)*ENL2\.256\b")
+"""A load of 32 bytes writes two groups of four registers: `LDG.E.ENL2.256 R8, R4, desc[UR6][R2.64]`."""
+_WIDTHS = (
+    (re.compile(r"\.(?:128|256)(?:\.|$)|^[HIQOB]G?MMA\b"), 4),
+    (re.compile(r"\.64(?:\.|$)|\.WIDE(?:\.|$)|^CS2U?R$|^D(?:FMA|MUL|ADD|MMA)\b"), 2),
+)
+
+
+def written(item: Instruction) -> tuple[str, ...]:
+    """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
+    return tuple(name for operand in item.operands[: _destinations(item)] for name in _names(operand, item.opcode))
+
+
+def _names(operand: str, opcode: str) -> tuple[str, ...]:
+    numbered = _NUMBERED.fullmatch(operand)
+    if numbered is None:
+        return (operand,) if _PREDICATE.fullmatch(operand) else ()
+    width = next((width for pattern, width in _WIDTHS if pattern.search(opcode)), 1)
+    return tuple(f"{numbered[1]}{int(numbered[2]) + index}" for index in range(width))
+
+
+def _destinations(item: Instruction) -> int:
+    """Return how many operands, from the first, are written.
+
+    A comparison writes two predicates; else there may be a predicate, then a register, then the predicate of a carry.
+    """
+    if _WRITES_NOTHING.match(item.opcode):
+        return 0
+    shape = "".join(_kind(operand) for operand in item.operands[:3])
+    pattern = "P?RP?|P?R?"
+    if _COMPARES.match(item.opcode):
+        pattern = "P{0,2}"
+    elif _TWO_REGISTERS.match(item.opcode):
+        pattern = "RR"
+    found = re.match(pattern, shape)
+    return found.end() if found else 0
+
+
+def _kind(operand: str) -> str:
+    if _REGISTER_OPERAND.fullmatch(operand):
+        return "R"
+    return "P" if _PREDICATE_OPERAND.fullmatch(operand) else "-"
+
+
+def sources(item: Instruction) -> tuple[str, ...]:
+    """Return the operands that are read."""
+    return item.operands[_destinations(item) :]
+
+
+def waits_for(item: Instruction, before: Instruction) -> bool:
+    """Tell whether an instruction reads what `before` wrote."""
+    return not _read(item).isdisjoint(written(before))
+
+
+def _read(item: Instruction) -> set[str]:
+    return {name for operand in (*sources(item), item.predicate or "") for name in _READ.findall(operand)}
+
+
+def early_waits(opcodes: Sequence[str], loop: Sequence[Instruction]) -> int:
+    """Count the results of these instructions that are read before the last of them is issued."""
+    ones = [index for index, item in enumerate(loop) if any(item.is_a(opcode) for opcode in opcodes)]
+    pending: dict[str, int] = {}
+    early: set[int] = set()
+    issued = set(ones)
+    for index in range(ones[0], ones[-1] + 1) if ones else ():
+        early |= {pending[name] for name in _read(loop[index]) if name in pending}
+        for name in written(loop[index]):
+            pending.pop(name, None)
+            if index in issued:
+                pending[name] = index
+    return len(early)
+
+
+def carried(opcode: str, loop: Sequence[Instruction]) -> int:
+    """Count the instructions that read what one of them wrote in the turn before: the number of independent chains."""
+    wrote: dict[str, int] = {}
+    for item in loop:
+        _note(item, item.is_a(opcode), 0, wrote)
+    chains = 0
+    for item in loop:
+        if item.is_a(opcode):
+            chains += any(wrote.get(name) == 0 for name in _read(item))
+        _note(item, item.is_a(opcode), 1, wrote)
+    return chains
+
+
+def _note(item: Instruction, counts: bool, turn: int, wrote: dict[str, int]) -> None:
+    """Note in which turn of the loop registers were written by instructions that count."""
+    for name in written(item):
+        wrote.pop(name, None)
+        if counts:
+            wrote[name] = turn
+
+
+def zero_factors(opcode: str, loop: Sequence[Instruction], before: Sequence[Instruction]) -> int:
+    """Count the multiply instructions of a loop with a factor that is zero: RZ, or a register that was set to zero.
+
+    The factors are the first two sources. `before` is the code in front of the loop. A register holds zero if the last
+    that wrote it, in this turn of the loop, else in the turn before, else in front of the loop, set it to zero.
+    """
+    zeros: set[str] = set()
+    for item in (*before, *loop):
+        _execute(item, zeros)
+    count = 0
+    for item in loop:
+        count += item.is_a(opcode) and any(_is_zero(factor, zeros) for factor in sources(item)[:2])
+        _execute(item, zeros)
+    return count
+
+
+def _execute(item: Instruction, zeros: set[str]) -> None:
+    """Bring the set of registers that hold zero up to date."""
+    names = written(item)
+    if item.name in _MOVES and all(_ZERO.fullmatch(source) for source in sources(item)):
+        zeros.update(names)
+    else:
+        zeros.difference_update(names)
+
+
+def _is_zero(factor: str, zeros: set[str]) -> bool:
+    register = _REGISTER.search(factor)
+    return _ZERO.fullmatch(factor) is not None or (register is not None and register[0] in zeros)

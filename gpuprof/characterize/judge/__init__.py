@@ -1,0 +1,1 @@
+"""Whether a value is believed: verdicts, physical limits, throttling. Pure."""

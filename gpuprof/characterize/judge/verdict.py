@@ -1,0 +1,169 @@
+"""Whether a measured value may be believed: checks of the code, the scaling, the clock, the limit, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from gpuprof.characterize.judge.limits import Bound, NoBound
+from gpuprof.characterize.judge.regime import NoClock, SmClock
+from gpuprof.characterize.maths.fit import Scaling
+from gpuprof.units import format_si
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.code.gate import Judgement
+
+Word = Literal["verified", "plausible", "rejected", "unsupported", "not_permitted"]
+State = Literal["passed", "failed", "missing", "not_applicable"]
+WORDS: tuple[Word, ...] = get_args(Word)
+
+LIMIT_MARGIN = 1.005
+"""Measured clocks and times have this error; what exceeds the limit by more was not measured."""
+CLOCK_TOLERANCE = 0.02
+COUNTER_TOLERANCE = 0.02
+REPEAT_TOLERANCE = 0.02
+CEILING_FLOOR = 0.1
+"""A ceiling below a tenth of its limit is no ceiling: the launch did not fill the GPU, or the wrong thing was timed.
+The smallest share of a GPU that MIG gives has an eighth of its memory bandwidth."""
+_NEEDED = ("gate", "scaling", "clock", "limit")
+
+
+class Check(NamedTuple):
+    """One check: what it found, why, and its number (a residual, or a ratio to what it was held against)."""
+
+    name: str
+    state: State
+    why: str | None = None
+    number: float | None = None
+
+
+class Verdict(NamedTuple):
+    """The verdict and its reasons: what failed, or what was missing for `verified`."""
+
+    word: Word
+    reasons: tuple[str, ...] = ()
+
+
+def judge(checks: Sequence[Check]) -> Verdict:
+    """Return the verdict: one failed check rejects; without the code, scaling, clock and limit it is only plausible."""
+    failed = tuple(check.why or f"the check {check.name} failed" for check in checks if check.state == "failed")
+    if failed:
+        return Verdict("rejected", failed)
+    missing = [check.why or f"{check.name} is not known" for check in checks if check.state == "missing"]
+    missing += [f"{name} was not checked" for name in _NEEDED if all(check.name != name for check in checks)]
+    if not any(check.state == "passed" for check in checks):
+        missing.append("nothing about it could be checked")
+    return Verdict("plausible", tuple(missing)) if missing else Verdict("verified")
+
+
+def unsupported(why: str) -> Verdict:
+    """Return the verdict on a probe that this GPU cannot run."""
+    return Verdict("unsupported", (why,))
+
+
+def not_permitted(why: str) -> Verdict:
+    """Return the verdict on a probe that needs a right which the user lacks."""
+    return Verdict("not_permitted", (why,))
+
+
+def not_applicable(name: str, why: str) -> Check:
+    """Return a check that this probe does not need, with the reason: a power draw has no loop to scale."""
+    return Check(name, "not_applicable", why)
+
+
+def gate_check(judgement: Judgement | None) -> Check:
+    """Check that the SASS is what the probe means, or the emulation that it expects. None: no disassembler."""
+    if judgement is None or judgement.gate is None:
+        return Check("gate", "missing", "no disassembler: the code that ran was not looked at")
+    if judgement.gate in {"pass", "emulated"}:
+        return Check("gate", "passed", judgement.why)
+    return Check("gate", "failed", f"the code is not what the probe means: {judgement.why}")
+
+
+def scaling_check(scaling: Scaling | None) -> Check:
+    """Check that time grows in proportion to the iterations."""
+    if scaling is None:
+        return Check("scaling", "missing", "it was not timed at N, 2N and 4N iterations")
+    return Check("scaling", "failed" if scaling.misfit else "passed", scaling.misfit, scaling.residual)
+
+
+def clock_check(in_kernel: SmClock | NoClock, nvml_hz: float | None) -> Check:
+    """Check that the clock in the kernel (clock64 over globaltimer) is NVML's within 2 %."""
+    if isinstance(in_kernel, NoClock):
+        return Check("clock", "missing", in_kernel.why)
+    if nvml_hz is None:
+        return Check("clock", "missing", "NVML gives no SM clock to compare with")
+    ratio = in_kernel.median_hz / nvml_hz
+    if abs(ratio - 1) <= CLOCK_TOLERANCE:
+        return Check("clock", "passed", None, ratio)
+    ours, theirs = format_si(in_kernel.median_hz, "Hz", 4), format_si(nvml_hz, "Hz", 4)
+    return Check("clock", "failed", f"the SM clock was {ours} in the kernel and {theirs} by NVML", ratio)
+
+
+def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = CEILING_FLOOR) -> Check:
+    """Check a throughput against its physical limit: at most 1.005 times, and where the limit is its own, a tenth.
+
+    A probe that is meant to be slow (random sectors, few bytes in flight) has no floor: 0.
+    """
+    if isinstance(bound, NoBound):
+        return Check("limit", "missing", f"its limit is not known: {bound.why}")
+    limit = bound.in_unit(unit)
+    if limit is None:
+        return Check("limit", "missing", f"the limit {bound.name} is in {bound.unit}, the value in {unit}")
+    ratio = value / limit
+    against = f"{format_si(value, unit, 4)} is {ratio:.3g} × the limit {format_si(limit, unit, 4)}: {bound.source}"
+    if ratio > LIMIT_MARGIN:
+        return Check("limit", "failed", against, ratio)
+    if ratio < floor and bound.exact:
+        return Check("limit", "failed", f"too little for a ceiling: {against}", ratio)
+    return Check("limit", "passed", None, ratio)
+
+
+def little_check(latency_s: float, bytes_in_flight: float, bandwidth: float, what: str) -> Check:
+    """Check an unloaded latency against a bandwidth that so many bytes in flight gave.
+
+    By Little's law the loaded latency was bytes ÷ bandwidth, and an unloaded one is not longer. `what` tells where the
+    bytes in flight are from: a measured knee, or the registers of all SMs, which hold all that plain loads can return.
+    """
+    longest = bytes_in_flight / bandwidth
+    ratio = latency_s / longest
+    if ratio <= LIMIT_MARGIN:
+        return Check("little", "passed", None, ratio)
+    needed, given = format_si(latency_s * bandwidth, "B", 3), format_si(bytes_in_flight, "B", 3)
+    why = (
+        f"an unloaded latency of {format_si(latency_s, 's', 3)} needs {needed} in flight for "
+        f"{format_si(bandwidth, 'B/s', 3)}, but {given} gave it ({what})"
+    )
+    return Check("little", "failed", why, ratio)
+
+
+def agreement_check(
+    name: str, value: float, other: float, unit: str, what: str, tolerance: float = REPEAT_TOLERANCE
+) -> Check:
+    """Check a value against another that must be the same: measured again, another way into the same storage."""
+    ratio = value / other
+    if abs(ratio - 1) <= tolerance:
+        return Check(name, "passed", None, ratio)
+    both = f"{format_si(value, unit, 4)} here and {format_si(other, unit, 4)} {what}"
+    return Check(name, "failed", f"{both} differ by {abs(ratio - 1):.1%}, more than {tolerance:.0%}", ratio)
+
+
+def counter_check(claimed: Mapping[str, float], counted: Mapping[str, float] | None) -> Check:
+    """Check the work and bytes that the probe claims against ncu's counters, within 2 %."""
+    if counted is None:
+        return Check("counters", "not_applicable", "not asked for")
+    lacking = [name for name in claimed if name not in counted]
+    if lacking:
+        return Check("counters", "missing", f"ncu gave no {', '.join(lacking)}")
+    ratios = {name: counted[name] / value for name, value in claimed.items() if value}
+    worst = max(ratios, key=lambda name: abs(ratios[name] - 1), default=None)
+    if worst is None or abs(ratios[worst] - 1) <= COUNTER_TOLERANCE:
+        return Check("counters", "passed", None, ratios[worst] if worst is not None else None)
+    return Check(
+        "counters", "failed", f"ncu counts {ratios[worst]:.3g} × the {worst} that the probe claims", ratios[worst]
+    )
+
+
+def named(checks: Iterable[Check], name: str) -> Check | None:
+    """Return the check of that name."""
+    return next((check for check in checks if check.name == name), None)

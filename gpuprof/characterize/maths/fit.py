@@ -1,0 +1,212 @@
+"""Fits of times to the laws that they must obey: each returns its parameters, its residual, and why it does not fit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import NamedTuple
+
+from gpuprof.characterize.maths.statistics import Interval
+
+SCALING_TOLERANCE = 0.01
+"""Times at N, 2N and 4N lie on one line within 1 %, and so do the slopes between them."""
+_GROWTH = 1.5
+"""Four times the work takes at least that much longer, else the overhead is what was measured."""
+_NEGATIVE_OVERHEAD = 0.05
+"""An overhead so far below zero, as a fraction of the shortest time, is no noise: 1 % of the times make 4 % of it."""
+SATURATION_TOLERANCE = 0.03
+CONFLICT_R_SQUARED = 0.999
+COPY_TOLERANCE = 0.05
+"""PCIe copies change their protocol with the size, so that small ones lie off the line by a few percent."""
+
+Points = Sequence[tuple[float, float]]
+
+
+class Line(NamedTuple):
+    """y = intercept + slope·x. `residual` is the largest relative distance of a point; `misfit` None: it fits."""
+
+    intercept: float
+    slope: float
+    residual: float
+    r_squared: float
+    misfit: str | None
+
+
+class Scaling(NamedTuple):
+    """Time against iterations: seconds (or cycles) per iteration, and the overhead of a launch.
+
+    `slope_change` is the largest relative difference between the slopes of neighbouring steps and that of the first.
+    """
+
+    per_iteration: float
+    overhead: float
+    residual: float
+    slope_change: float
+    misfit: str | None
+
+
+class Saturation(NamedTuple):
+    """y = min(peak, x ÷ latency). `knee` = peak × latency. None where the points show only one of the branches.
+
+    `residual` is the root mean square of ln(y ÷ model).
+    """
+
+    peak: float | None
+    latency: float | None
+    knee: float | None
+    residual: float
+    misfit: str | None
+
+
+class CopyTime(NamedTuple):
+    """T = latency + bytes ÷ bandwidth, in seconds and bytes/s. Half of the bandwidth is reached at `half_size`."""
+
+    latency_s: float
+    bandwidth: float
+    half_size: float
+    residual: float
+    misfit: str | None
+
+
+def scaling(points: Points, tolerance: float = SCALING_TOLERANCE) -> Scaling:
+    """Fit time against iterations at N, 2N, 4N. The slope is the result; launch and loop entry are in the overhead.
+
+    Raises ValueError for fewer than three numbers of iterations.
+    """
+    points = _distinct(points, 3)
+    fitted = line(points)
+    steps = [(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in itertools.pairwise(points)]
+    change = max(abs(step / steps[0] - 1) for step in steps) if steps[0] else math.inf
+    misfit = _scaling_misfit(points, fitted, change, tolerance)
+    return Scaling(fitted.slope, fitted.intercept, fitted.residual, change, misfit)
+
+
+def _scaling_misfit(points: Points, fitted: Line, change: float, tolerance: float) -> str | None:
+    (first_n, first_time), (last_n, last_time) = points[0], points[-1]
+    if last_time < _GROWTH * first_time:
+        return f"{last_n / first_n:g} times the iterations take {last_time / first_time:.3g} times as long"
+    if fitted.residual > tolerance:
+        return f"the times are off one line by {fitted.residual:.1%}, more than {tolerance:.0%}"
+    if change > tolerance:
+        return f"the time per iteration changes with their number by {change:.1%}, more than {tolerance:.0%}"
+    if fitted.intercept < -_NEGATIVE_OVERHEAD * first_time:
+        return f"no iterations would take {fitted.intercept / first_time:.0%} of the time of {first_n:g}"
+    return None
+
+
+def slope_interval(
+    samples: Mapping[float, Sequence[float]], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Interval:
+    """Return the bootstrap interval of the time per iteration: the line through medians of samples drawn anew."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    counts = np.array(sorted(samples), dtype=float)
+    medians = np.stack(
+        [
+            np.median(
+                generator.choice(np.asarray(samples[count], dtype=float), (resamples, len(samples[count]))), axis=1
+            )
+            for count in counts.tolist()
+        ]
+    )
+    centred = counts - counts.mean()
+    slopes = centred @ medians / (centred @ centred)
+    low, high = np.quantile(slopes, ((1 - confidence) / 2, (1 + confidence) / 2))
+    return Interval(float(low), float(high))
+
+
+def medians(samples: Mapping[float, Sequence[float]]) -> tuple[tuple[float, float], ...]:
+    """Return the median of each number of iterations, in their order: the points of a fit."""
+    return tuple((count, median(samples[count])) for count in sorted(samples))
+
+
+def line(points: Points, *, relative: bool = False) -> Line:
+    """Return the least-squares line; with `relative`, of distances as fractions of y, for points over many decades.
+
+    Raises ValueError for fewer than two different x.
+    """
+    points = _distinct(points, 2)
+    weights = [1 / y**2 if relative else 1.0 for _, y in points]
+    total = math.fsum(weights)
+    mean_x = math.fsum(w * x for w, (x, _) in zip(weights, points, strict=True)) / total
+    mean_y = math.fsum(w * y for w, (_, y) in zip(weights, points, strict=True)) / total
+    spread = math.fsum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, points, strict=True))
+    slope = math.fsum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, points, strict=True)) / spread
+    intercept = mean_y - slope * mean_x
+    errors = [y - intercept - slope * x for x, y in points]
+    left = math.fsum(w * error**2 for w, error in zip(weights, errors, strict=True))
+    all_ = math.fsum(w * (y - mean_y) ** 2 for w, (_, y) in zip(weights, points, strict=True))
+    residual = max(abs(error) / y for error, (_, y) in zip(errors, points, strict=True))
+    return Line(intercept, slope, residual, 1 - left / all_ if all_ else 0.0, None)
+
+
+def conflict_line(points: Points) -> Line:
+    """Fit cycles against the degree of a bank conflict: T = t0 + c·degree. N ways are N wavefronts, so it is a line."""
+    fitted = line(_distinct(points, 3))
+    if fitted.r_squared > CONFLICT_R_SQUARED:
+        return fitted
+    return fitted._replace(misfit=f"cycles against degree are no line: R² is {fitted.r_squared:.4f}")
+
+
+def copy_time(points: Points) -> CopyTime:
+    """Fit seconds against bytes of copies or launches that move them: T = a + b·bytes."""
+    fitted = line(_distinct(points, 3), relative=True)
+    bandwidth = 1 / fitted.slope if fitted.slope > 0 else math.inf
+    misfit = None
+    if fitted.slope <= 0:
+        misfit = "the time does not grow with the size"
+    elif fitted.residual > COPY_TOLERANCE:
+        misfit = f"a size is off the line by {fitted.residual:.1%}, more than {COPY_TOLERANCE:.0%}"
+    elif fitted.intercept < 0:
+        misfit = "nothing would be copied in less than no time"
+    return CopyTime(fitted.intercept, bandwidth, fitted.intercept * bandwidth, fitted.residual, misfit)
+
+
+def saturation(points: Points, tolerance: float = SATURATION_TOLERANCE) -> Saturation:
+    """Fit y = min(peak, x ÷ latency).
+
+    Little's law: x bytes in flight, y bytes/s, latency in seconds. Latency hiding: x warps × independent instructions,
+    y results per clock, latency in cycles. Raises ValueError for fewer than three different x.
+    """
+    logs = [(math.log(x), math.log(y)) for x, y in _distinct(points, 3)]
+    # A plateau of one point is none: it may be the last of the rise.
+    fits = [_saturating(logs, rising) for rising in range(len(logs) + 1) if rising != len(logs) - 1]
+    best = min(fits, key=lambda fit: fit.residual)
+    if best.peak is None:
+        return best._replace(misfit="it still rises at the largest value: the peak was not reached")
+    if best.latency is None:
+        return best._replace(misfit="the smallest value saturates already: the latency does not show")
+    if best.residual > tolerance:
+        return best._replace(misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {tolerance:.0%}")
+    return best
+
+
+def _saturating(logs: Points, rising: int) -> Saturation:
+    """Fit with the first `rising` points on the rise and the others on the plateau."""
+    latency = fmean(x - y for x, y in logs[:rising]) if rising else None
+    peak = fmean(y for _, y in logs[rising:]) if rising < len(logs) else None
+    errors = [y - min(_or(peak), x - latency if latency is not None else math.inf) for x, y in logs]
+    return Saturation(
+        peak=math.exp(peak) if peak is not None else None,
+        latency=math.exp(latency) if latency is not None else None,
+        knee=math.exp(peak + latency) if peak is not None and latency is not None else None,
+        residual=math.sqrt(fmean(error**2 for error in errors)),
+        misfit=None,
+    )
+
+
+def _or(value: float | None) -> float:
+    return value if value is not None else math.inf
+
+
+def _distinct(points: Points, least: int) -> Points:
+    """Return the points sorted by x. Raises ValueError where they cannot determine what is asked of them."""
+    found = sorted(points)
+    if len({x for x, _ in found}) < least:
+        raise ValueError(f"{least} different x are needed, not {len({x for x, _ in found})}")
+    if not all(math.isfinite(x) and math.isfinite(y) and y > 0 for x, y in found):
+        raise ValueError("a point is not finite, or not above zero")
+    return found

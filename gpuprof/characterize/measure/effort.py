@@ -1,0 +1,31 @@
+"""How much is done for one result, by the mode that the user chose."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuprof.characterize.maths.statistics import StopRule
+
+
+class Effort(NamedTuple):
+    """Dials of a run. Windows are what N iterations take; the longest launch takes four times that.
+
+    A window of 300 µs has more than 200 steps of the coarsest globaltimer. The few milliseconds of a round are shorter
+    than the time in which clocks fall under load.
+    """
+
+    total_s: float
+    rule: StopRule
+    sweep_rounds: int = 3
+    curve: StopRule = StopRule(5, 0.01, 1.0)
+    window_s: float = 300e-6
+    sustained_window_s: float = 5e-3
+    settle_s: float = 4.0
+    power_s: float = 6.0
+    allocations: int = 3
+
+
+QUICK = Effort(60.0, StopRule(7, 0.005, 2.0), sweep_rounds=2, settle_s=1.0, power_s=2.5, curve=StopRule(3, 0.01, 0.5))
+DEFAULT = Effort(360.0, StopRule(11, 0.005, 5.0))
+FULL = Effort(1800.0, StopRule(11, 0.005, 15.0), sweep_rounds=5, settle_s=10.0, power_s=12.0, allocations=5)
+EFFORTS = {"quick": QUICK, "default": DEFAULT, "full": FULL}

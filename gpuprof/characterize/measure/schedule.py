@@ -1,0 +1,131 @@
+"""Which steps a run has, in which order, and how long each may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuprof.characterize.code.table import why_not
+from gpuprof.characterize.measure.effort import Effort
+from gpuprof.characterize.measure.step import Step
+from gpuprof.hardware.specs import INSTRUCTIONS
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.probes.probe import Probe
+
+MODES = ("quick", "default", "full")
+
+_QUICK = (
+    "clocks/idle", "clocks/ffma", "clocks/dram-read", "launch/null-queued", "launch/null-synchronous",
+    "latency/l1", "latency/l2", "latency/shared", "latency/dram",
+    "bandwidth/dram-read", "bandwidth/dram-write", "bandwidth/dram-copy", "bandwidth/l2-read", "bandwidth/l1-read",
+    "bandwidth/shared-read", "instruction/ffma-throughput",
+    "copies/host-to-device-pinned", "copies/device-to-host-pinned",
+)  # fmt: skip
+"""A minute's worth; to these come the fastest matrix instruction of each type."""
+_FULL_FAMILIES = ("atomics",)
+_FULL_METHODS = ("map",)
+_FULL_PROBES = ("latency/tlb", "latency/tlb-packed")
+"""What takes long and few need: left to --full, or to --only."""
+
+_PHASES = ("idle", "latency", "short", "sustained")
+_LATENCY_UNITS = ("cycle", "s", "B", "block")
+
+
+class Plan(NamedTuple):
+    """Steps in their order, and probes that are left out, with the reason."""
+
+    steps: tuple[Step, ...]
+    left_out: tuple[tuple[Probe, str], ...]
+
+
+def plan(probes: Sequence[Probe], target: str, mode: str, effort: Effort, *, named: bool = False) -> Plan:
+    """Return what a mode measures on a target: from idle over latencies and short bursts to sustained load.
+
+    `named`: the user has chosen the probes, so that the mode leaves none of them out.
+    """
+    able = [probe for probe in probes if target in probe.targets]
+    wanted = able if named else [probe for probe in able if _in_mode(probe, mode, able)]
+    left_out = [(probe, why_not(probe, target)) for probe in probes if target not in probe.targets]
+    steps = [step for probe in wanted for step in _steps(probe, effort)]
+    ordered = sorted(steps, key=lambda step: _PHASES.index(phase(step)))
+    return Plan(_fitted(ordered, effort.total_s), tuple(left_out))
+
+
+def phase(step: Step) -> str:
+    """Return when a step's turn is: what needs a cool GPU comes first, what heats it last."""
+    probe = step.probe
+    if probe.method == "power":
+        return "idle" if probe.kernel is None and probe.load is None else "sustained"
+    if probe.method in {"launch", "resident"}:
+        return "latency"
+    if step.regime == "sustained":
+        return "sustained"
+    return "latency" if probe.unit in _LATENCY_UNITS else "short"
+
+
+def _in_mode(probe: Probe, mode: str, able: Sequence[Probe]) -> bool:
+    if mode == "full":
+        return True
+    if mode == "quick":
+        return probe.id in _QUICK or probe in _best_matrices(able)
+    return probe.family not in _FULL_FAMILIES and probe.method not in _FULL_METHODS and probe.id not in _FULL_PROBES
+
+
+def _best_matrices(probes: Iterable[Probe]) -> list[Probe]:
+    """Return for each matrix type the probes of the newest instruction family that has it here."""
+    best: dict[str, tuple[int, list[Probe]]] = {}
+    for probe in probes:
+        keys = [limit.compute for limit in probe.limits if limit.compute and limit.fraction == 1]
+        if probe.method != "slope" or not keys or not keys[0].path.startswith("tensor."):
+            continue
+        rank = INSTRUCTIONS.index(keys[0].instruction or INSTRUCTIONS[0])
+        there, ones = best.get(keys[0].path, (-1, []))
+        best[keys[0].path] = (rank, [probe]) if rank > there else (there, [*ones, probe] if rank == there else ones)
+    return [probe for _, ones in best.values() for probe in ones]
+
+
+def _steps(probe: Probe, effort: Effort) -> Iterator[Step]:
+    quick = effort.total_s <= 60
+    for regime in probe.regimes:
+        if quick and regime == "sustained" and "short" in probe.regimes:
+            continue
+        for data in probe.data:
+            yield Step(probe, regime, data, _seconds(probe, regime, effort))
+
+
+_FIXED_S = {"launch": 0.5, "resident": 0.5, "copy": 2.0, "map": 30.0}
+
+
+def _seconds(probe: Probe, regime: str, effort: Effort) -> float:
+    """Return how long a step should take where there is time: a guess that the budget is shared out by."""
+    points = _points(probe)
+    if probe.method == "power":
+        return effort.power_s
+    if probe.method in _FIXED_S:
+        return _FIXED_S[probe.method]
+    if probe.method == "curve":
+        return max(2.0, 0.2 * points)
+    return (effort.settle_s + 2.0) * max(1, points // 2) if regime == "sustained" else 0.5 * points
+
+
+def _points(probe: Probe) -> int:
+    """Return about how many results a probe has."""
+    count = 1
+    parameters = dict(probe.kernel.parameters) if probe.kernel is not None else {}
+    for axis in (*probe.series, *([probe.along] if probe.along else [])):
+        sweep = probe.sweeps.get(axis)
+        if sweep is not None:
+            count *= len(sweep.values) or 10 * (sweep.per_doubling or 1)
+        elif axis in parameters:
+            count *= len(parameters[axis])
+        elif probe.kernel is not None:
+            count *= max(len(probe.kernel.launch.block), len(probe.kernel.launch.blocks_per_sm))
+    return count
+
+
+def _fitted(steps: Sequence[Step], total_s: float) -> tuple[Step, ...]:
+    """Shorten all steps alike where they would take longer than the mode allows."""
+    wanted = sum(step.seconds for step in steps)
+    share = min(1.0, total_s / wanted) if wanted else 1.0
+    return tuple(step._replace(seconds=step.seconds * share) for step in steps)

@@ -1,0 +1,73 @@
+"""What is measured in one go: a probe in one regime with one kind of data; and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuprof.characterize.judge.verdict import Word
+from gpuprof.characterize.measure.effort import DEFAULT, Effort
+from gpuprof.characterize.measure.events import Tell, silence
+from gpuprof.characterize.on_gpu.launcher import Launcher
+from gpuprof.characterize.record.gpu import Gpu, Telemetry
+from gpuprof.characterize.record.samples import Parameter
+from gpuprof.characterize.record.store import Store
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.code.check import Checked
+    from gpuprof.characterize.probes.probe import Probe
+
+Fixed = tuple[tuple[str, Parameter], ...]
+
+
+class Step(NamedTuple):
+    """A probe in one regime with one kind of data, and the seconds that it may take."""
+
+    probe: Probe
+    regime: str
+    data: str
+    seconds: float
+
+
+class Failure(NamedTuple):
+    """Why a step, or one point of it, has no value. `fixed` None: none of its points has one."""
+
+    probe: str
+    regime: str
+    data: str
+    fixed: Fixed | None
+    word: Word
+    why: str
+
+
+@dataclass
+class Bench:
+    """What all steps of a run share: the GPU, the compiled kernels, the samples, the listener.
+
+    `broken` has the configurations that cannot run, and why.
+    """
+
+    gpu: Gpu
+    target: str
+    checked: Mapping[str, tuple[Checked, ...]]
+    store: Store
+    effort: Effort
+    tell: Tell = silence
+    stop: Callable[[], bool] = lambda: False
+    telemetry: list[Telemetry] = field(default_factory=list)
+    broken: dict[tuple[str, Fixed], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.launcher = Launcher(self.gpu, self.stop)
+
+    @classmethod
+    def without_samples(cls, gpu: Gpu, target: str, checked: Mapping[str, tuple[Checked, ...]]) -> Bench:
+        """Return a bench whose samples nobody keeps."""
+        return cls(gpu, target, checked, Store(None), DEFAULT)
+
+    def look(self) -> Telemetry:
+        """Ask the driver how the GPU is, and remember it."""
+        found = self.gpu.telemetry()
+        self.telemetry.append(found)
+        return found

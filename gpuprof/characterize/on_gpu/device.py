@@ -1,0 +1,327 @@
+"""The border to CuPy: one GPU behind the protocol `Gpu`, through CUDA's runtime and driver calls only.
+
+Nothing of CuPy's arrays is used: those compile kernels of their own, and need CUDA's headers for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuprof.characterize.on_gpu.device_copies import Copies
+from gpuprof.characterize.on_gpu.device_launches import QUEUE, LaunchRows
+from gpuprof.characterize.on_gpu.nvml import Nvml
+from gpuprof.characterize.record.gpu import (
+    RECORD,
+    RECORD_BYTES,
+    DeviceError,
+    Function,
+    Memory,
+    Others,
+    OutOfMemory,
+    Place,
+    Properties,
+    Shape,
+    Telemetry,
+    Timed,
+    Way,
+)
+from gpuprof.collect.machine import Machine
+from gpuprof.errors import EnvironmentProblem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FIRST_WITH_CUDA_13 = 580
+_NO_MEMORY = ("OUT_OF_MEMORY", "MemoryAllocation")
+_MAX_PITCH = 2**31 - 1
+
+
+class _Loaded(NamedTuple):
+    """A kernel. Its module stays loaded until the process ends."""
+
+    entry: str
+    pointer: int
+
+
+class _Call(NamedTuple):
+    """The words of a launch, and what their addresses point to."""
+
+    words: tuple[int, ...]
+    cells: list[Any]
+    pointers: Any
+
+
+def open_gpu(index: int = 0) -> CudaGpu:
+    """Return the GPU of that CUDA number. Raises EnvironmentProblem without CuPy, driver or GPU."""
+    runtime, driver = _cupy()
+    try:
+        count = runtime.getDeviceCount()
+    except Exception as error:
+        raise EnvironmentProblem(f"there is no NVIDIA GPU to measure: {error}", "gpuprof doctor says more") from error
+    if not 0 <= index < count:
+        raise EnvironmentProblem(f"there is no GPU {index}; this process sees {count}", "choose one with --device")
+    return CudaGpu(runtime, driver, index)
+
+
+def _cupy() -> tuple[Any, Any]:
+    """Return CuPy's runtime and driver calls."""
+    try:
+        from cupy.cuda import driver, runtime  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"CuPy, which runs the micro-kernels, cannot be imported: {error}",
+            f"type: python -m pip install {_package()}",
+        ) from error
+    return runtime, driver
+
+
+def _package() -> str:
+    """Return the package for the driver that is loaded, the newest where none is."""
+    version = Machine().driver_version()
+    return "cupy-cuda12x" if version is not None and version[0] < _FIRST_WITH_CUDA_13 else "cupy-cuda13x"
+
+
+class CudaGpu:
+    """One GPU, in the CUDA context of this process."""
+
+    def __init__(self, runtime: Any, driver: Any, index: int) -> None:
+        self._runtime, self._driver = runtime, driver
+        self._stream = 0
+        with self._calling("the GPU cannot be used"):
+            self._nvml = Nvml(runtime.deviceGetPCIBusId(index))
+            runtime.setDevice(index)
+            self._stream = runtime.streamCreateWithFlags(runtime.streamNonBlocking)
+            self._start, self._end = runtime.eventCreate(), runtime.eventCreate()
+            self.properties = _properties(runtime, self._nvml, index)
+        self._copies = Copies(runtime, self._stream, index, self.properties.peers)
+        self._rows = LaunchRows(runtime, self._stream)
+
+    def telemetry(self) -> Telemetry:
+        """Return its clocks, power, temperature and throttle reasons now."""
+        return self._nvml.telemetry()
+
+    def others(self) -> Others:
+        """Return who else uses it."""
+        return self._nvml.others()
+
+    def now(self) -> float:
+        """Return seconds of a clock that never goes back."""
+        return time.perf_counter()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    def free_bytes(self) -> int:
+        """Return how much memory is left."""
+        with self._calling("the free memory is not known"):
+            return int(self._runtime.memGetInfo()[0])
+
+    def allocate(self, size: int) -> Memory:
+        """Return fresh memory. Raises OutOfMemory."""
+        with self._calling(f"{size} bytes cannot be allocated"):
+            return Memory(int(self._runtime.malloc(size)), size)
+
+    def release(self, memory: Memory) -> None:
+        """Give memory back."""
+        with self._calling("memory cannot be given back"):
+            self._runtime.free(memory.address)
+
+    def zero(self, memory: Memory) -> None:
+        """Fill with zeros."""
+        with self._calling("memory cannot be cleared"):
+            self._runtime.memsetAsync(memory.address, 0, memory.bytes, self._stream)
+            self._runtime.streamSynchronize(self._stream)
+
+    def repeat(self, memory: Memory, pattern: bytes) -> None:
+        """Fill with copies of a pattern: one from the host, then what is there is doubled."""
+        done = min(len(pattern), memory.bytes)
+        source = ctypes.create_string_buffer(pattern, len(pattern))
+        with self._calling("memory cannot be filled"):
+            self._copy(memory.address, ctypes.addressof(source), done)
+            while done < memory.bytes:
+                size = min(done, memory.bytes - done)
+                self._copy(memory.address + done, memory.address, size)
+                done += size
+
+    def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
+        """Write 64-bit words `stride` bytes apart: a strided copy of rows of one word."""
+        if stride > _MAX_PITCH:
+            raise DeviceError(f"words cannot be written {stride} bytes apart")
+        runtime = self._runtime
+        with self._calling("addresses cannot be written"):
+            runtime.memcpy2DAsync(
+                memory.address, stride, words.ctypes.data, 8, 8, len(words), runtime.memcpyHostToDevice, self._stream
+            )
+            runtime.streamSynchronize(self._stream)
+
+    def read(self, memory: Memory, size: int) -> bytes:
+        """Return the first bytes of memory."""
+        buffer = ctypes.create_string_buffer(size)
+        with self._calling("memory cannot be read"):
+            self._copy(ctypes.addressof(buffer), memory.address, size)
+        return buffer.raw
+
+    def _copy(self, target: int, source: int, size: int) -> None:
+        """Copy on the stream of the kernels, which the default stream does not wait for, and wait."""
+        self._runtime.memcpyAsync(target, source, size, self._runtime.memcpyDefault, self._stream)
+        self._runtime.streamSynchronize(self._stream)
+
+    def load(self, cubin: bytes, sha256: str, entry: str) -> Function:
+        """Load a kernel of a cubin that must have this SHA-256."""
+        if hashlib.sha256(cubin).hexdigest() != sha256:
+            raise DeviceError(f"the cubin of {entry} is not the one that the gate has seen")
+        with self._calling(f"the driver does not load {entry}; it may be older than the compiler"):
+            module = self._driver.moduleLoadData(cubin)
+            return _Loaded(entry, int(self._driver.moduleGetFunction(module, entry)))
+
+    def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
+        """Return how many blocks fit on one SM."""
+        pointer = _pointer(function)
+        with self._calling(f"the occupancy of {function.entry} is not known"):
+            self._allow_shared(pointer, shared_bytes)
+            return int(self._driver.occupancyMaxActiveBlocksPerMultiprocessor(pointer, block, shared_bytes))
+
+    def time(
+        self,
+        function: Function,
+        shape: Shape,
+        arguments: Sequence[np.generic],
+        clocks: Memory | None,
+        *,
+        watched: bool = False,
+    ) -> Timed:
+        """Launch once between two events, ask NVML while it runs if `watched`, and wait."""
+        runtime, call = self._runtime, _call(shape, self._stream, arguments)
+        with self._calling(f"{function.entry} failed"):
+            if clocks is not None:
+                runtime.memsetAsync(clocks.address, 0, RECORD_BYTES * shape.grid, self._stream)
+            self._prepare(function, shape)
+            runtime.eventRecord(self._start, self._stream)
+            self._launch(function, shape, call)
+            runtime.eventRecord(self._end, self._stream)
+            telemetry = self._nvml.clock_and_reasons() if watched else None
+            seconds = self._elapsed()
+            records = self._records(clocks, shape.grid) if clocks is not None else None
+        return Timed(seconds, records, telemetry)
+
+    def _elapsed(self) -> float:
+        self._runtime.eventSynchronize(self._end)
+        return float(self._runtime.eventElapsedTime(self._start, self._end)) / 1e3
+
+    def _records(self, clocks: Memory, grid: int) -> NDArray[np.void]:
+        import numpy as np
+
+        return np.frombuffer(self.read(clocks, RECORD_BYTES * grid), dtype=np.dtype(RECORD))
+
+    def _prepare(self, function: Function, shape: Shape) -> None:
+        """Set what a launch needs of the kernel: its dynamic shared memory, and the part of L1 that is shared."""
+        pointer, driver = _pointer(function), self._driver
+        self._allow_shared(pointer, shape.shared_bytes)
+        if shape.carveout is not None:
+            attribute = driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+            driver.funcSetAttribute(pointer, attribute, round(shape.carveout * 100))
+
+    def _allow_shared(self, pointer: int, size: int) -> None:
+        if size:
+            attribute = self._driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.funcSetAttribute(pointer, attribute, size)
+
+    def _launch(self, function: Function, shape: Shape, call: _Call) -> None:
+        if shape.cooperative:
+            self._driver.launchCooperativeKernel(_pointer(function), *call.words)
+        else:
+            self._driver.launchKernel(_pointer(function), *call.words, 0)
+
+    def launches(
+        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+    ) -> float:
+        """Return the seconds of `count` launches: on the host's clock where each is waited for, else between events.
+
+        Raises DeviceError for more launches than fit into the driver's queue.
+        """
+        if way == "queued" and count > QUEUE:
+            raise DeviceError(f"{count} launches do not fit into the queue; {QUEUE} do")
+        call = _call(shape, self._stream, arguments)
+        with self._calling(f"{function.entry} failed"):
+            self._prepare(function, shape)
+            return self._rows.time(lambda: self._launch(function, shape, call), count, way)
+
+    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+        """Return the seconds of `count` copies of `size` bytes."""
+        with self._calling(f"copying from {source} to {target} memory failed"):
+            return self._copies.time(source, target, size, count)
+
+    def end_copies(self) -> None:
+        """Give back the memory of the copies."""
+        with self._calling("memory cannot be given back"):
+            self._copies.release()
+
+    @contextmanager
+    def _calling(self, what: str) -> Iterator[None]:
+        """Turn CUDA's errors into DeviceError."""
+        try:
+            yield
+        except DeviceError as error:
+            raise DeviceError(error.message, fatal=not self._alive()) from error
+        except (RuntimeError, ValueError, OverflowError) as error:
+            if any(word in str(error) for word in _NO_MEMORY):
+                raise OutOfMemory(f"{what}: {error}") from error
+            raise DeviceError(f"{what}: {error}", fatal=not self._alive()) from error
+
+    def _alive(self) -> bool:
+        """Tell whether the context still works: after an illegal address every call fails."""
+        try:
+            self._runtime.streamSynchronize(self._stream)
+        except RuntimeError:
+            return False
+        return True
+
+
+def _properties(runtime: Any, nvml: Nvml, index: int) -> Properties:
+    found = runtime.getDeviceProperties(index)
+
+    def attribute(name: str) -> int:
+        return int(runtime.deviceGetAttribute(getattr(runtime, f"cudaDevAttr{name}"), index))
+
+    others = (other for other in range(runtime.getDeviceCount()) if other != index)
+    name = found["name"]
+    return Properties(
+        name=name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name),
+        compute_capability=f"{found['major']}.{found['minor']}",
+        sm_count=attribute("MultiProcessorCount"),
+        memory_bytes=float(found["totalGlobalMem"]),
+        l2_bytes=float(attribute("L2CacheSize")),
+        shared_per_block=attribute("MaxSharedMemoryPerBlockOptin"),
+        threads_per_sm=attribute("MaxThreadsPerMultiProcessor"),
+        memory_bus_bits=attribute("GlobalMemoryBusWidth") or None,
+        cuda=_version(runtime.driverGetVersion()),
+        peers=tuple(other for other in others if runtime.deviceCanAccessPeer(index, other)),
+        **nvml.settings()._asdict(),
+    )
+
+
+def _version(number: int) -> str:
+    """Write CUDA's version number: 13000 → "13.0"."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _call(shape: Shape, stream: int, arguments: Sequence[np.generic]) -> _Call:
+    """Lay the arguments out in memory: CUDA takes the address of each."""
+    import numpy as np
+
+    cells = [np.array([argument]) for argument in arguments]
+    pointers = (ctypes.c_void_p * max(1, len(cells)))(*(cell.ctypes.data for cell in cells))
+    words = (shape.grid, 1, 1, shape.block, 1, 1, shape.shared_bytes, stream, ctypes.addressof(pointers))
+    return _Call(words, cells, pointers)
+
+
+def _pointer(function: Function) -> int:
+    assert isinstance(function, _Loaded)
+    return function.pointer

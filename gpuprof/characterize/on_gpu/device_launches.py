@@ -1,0 +1,78 @@
+"""Rows of launches on one CUDA stream, timed: one by one, queued, in a graph. Part of the border to CuPy."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpuprof.characterize.record.gpu import Way
+
+QUEUE = 256
+"""Launches that fit into the driver's queue while its head is held back, with room to spare (it takes about 1000)."""
+_HELD_S = 5.0
+"""Nothing takes so long to be enqueued; should it, the stream goes on."""
+
+
+class LaunchRows:
+    """Times rows of launches on a stream."""
+
+    def __init__(self, runtime: Any, stream: int) -> None:
+        self._runtime, self._stream = runtime, stream
+        self._start, self._end = runtime.eventCreate(), runtime.eventCreate()
+
+    def time(self, launch: Callable[[], None], count: int, way: Way) -> float:
+        """Return the seconds of `count` launches."""
+        return {"synchronous": self._one_by_one, "queued": self._queued, "graph": self._in_graph}[way](launch, count)
+
+    def _one_by_one(self, launch: Callable[[], None], count: int) -> float:
+        began = time.perf_counter()
+        for _ in range(count):
+            launch()
+            self._runtime.streamSynchronize(self._stream)
+        return time.perf_counter() - began
+
+    def _queued(self, launch: Callable[[], None], count: int) -> float:
+        with held_back(self._runtime, self._stream):
+            self._runtime.eventRecord(self._start, self._stream)
+            for _ in range(count):
+                launch()
+            self._runtime.eventRecord(self._end, self._stream)
+        return self._elapsed()
+
+    def _in_graph(self, launch: Callable[[], None], count: int) -> float:
+        """Capture the launches, run the graph once unseen, then time it."""
+        runtime = self._runtime
+        runtime.streamBeginCapture(self._stream, runtime.streamCaptureModeThreadLocal)
+        try:
+            for _ in range(count):
+                launch()
+        finally:
+            graph = runtime.streamEndCapture(self._stream)
+        ready = runtime.graphInstantiate(graph)
+        try:
+            runtime.graphLaunch(ready, self._stream)
+            runtime.eventRecord(self._start, self._stream)
+            runtime.graphLaunch(ready, self._stream)
+            runtime.eventRecord(self._end, self._stream)
+            return self._elapsed()
+        finally:
+            runtime.graphExecDestroy(ready)
+            runtime.graphDestroy(graph)
+
+    def _elapsed(self) -> float:
+        self._runtime.eventSynchronize(self._end)
+        return float(self._runtime.eventElapsedTime(self._start, self._end)) / 1e3
+
+
+@contextmanager
+def held_back(runtime: Any, stream: int) -> Iterator[None]:
+    """Hold a stream back until all that the block enqueues is in it, so that the GPU does not wait for the host."""
+    ready = threading.Event()
+    runtime.launchHostFunc(stream, lambda _: ready.wait(_HELD_S), 0)
+    try:
+        yield
+    finally:
+        ready.set()

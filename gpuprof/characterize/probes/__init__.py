@@ -1,0 +1,1 @@
+"""What a probe is, as its files say it."""

@@ -1,0 +1,165 @@
+"""Reads the CUDA side of a probe file: arguments, parameters, buffers, sweeps, launch shapes, work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuprof.characterize.probes.gate_file import parse_condition, parse_gate
+from gpuprof.characterize.probes.probe import (
+    FILLS,
+    SHARES,
+    TYPES,
+    WORK,
+    Argument,
+    Buffer,
+    Condition,
+    Kernel,
+    Launch,
+    Product,
+    Size,
+    Sweep,
+    Work,
+)
+from gpuprof.characterize.probes.probe_fields import Fields, amount, number, parse_product, whole
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node
+
+KERNEL_KEYS = ("arguments", "parameters", "left_out", "buffers", "launch", "work", "unrolled", "gate")
+SCALARS = ("u32", "u64", "f32", "f64")
+_ROLES = ("clocks", "iterations", "sink")
+
+Parameters = Mapping[str, tuple[str, ...]]
+
+
+def parse_kernel(top: Fields, source: Path, targets: tuple[str, ...], sweeps: Mapping[str, Sweep]) -> Kernel:
+    """Read what belongs to the kernel whose name `entry` gives. Work and shared memory may depend on sweeps."""
+    if not source.is_file():
+        raise BrokenSpec(top.place("entry"), f"there is no {source.name} beside this file")
+    parameters = _parameters(top)
+    variables = {**sweep_values(sweeps), **parameters}
+    return Kernel(
+        source=source,
+        entry=top.text("entry"),
+        arguments=tuple(_argument(node) for node in top.items("arguments")),
+        parameters=tuple(parameters.items()),
+        buffers={name: _buffer(node) for name, node in top.mapping("buffers").items()},
+        launch=_launch(top.required("launch"), variables),
+        work=_work(top.required("work"), variables),
+        unrolled=parse_product(top.required("unrolled"), "unrolled", parameters),
+        gate=parse_gate(top.required("gate"), targets, parameters),
+        left_out=tuple(_left_out(node, targets, parameters) for node in top.items("left_out")),
+    )
+
+
+def _parameters(top: Fields) -> dict[str, tuple[str, ...]]:
+    parameters = {}
+    for name, node in top.mapping("parameters").items():
+        if not name.isidentifier() or not name.isupper():
+            raise BrokenSpec(node.place, f"{name!r} must be a macro name in capitals")
+        values = node.value if isinstance(node.value, tuple) else (node,)
+        parameters[name] = tuple(value.text(f"a value of {name}") for value in values)
+        if not values:
+            raise BrokenSpec(node.place, f"{name} has no value")
+    return parameters
+
+
+def _left_out(node: Node, targets: tuple[str, ...], parameters: Parameters) -> tuple[Condition, str]:
+    entry = Fields(node, "left_out", {"architectures", "when", "why"})
+    condition = parse_condition(entry, targets, parameters)
+    if not condition.values:
+        raise BrokenSpec(node.place, "left_out must say when; a target without this probe is no target of it")
+    return condition, entry.text("why")
+
+
+def _argument(node: Node) -> Argument:
+    kind, _, name = node.text("an argument").partition(" ")
+    if (kind in _ROLES and not name) or (kind in {"buffer", "bytes", *SCALARS} and name):
+        return Argument(kind, name.strip() or None)
+    raise BrokenSpec(
+        node.place,
+        f"an argument is one of {', '.join(_ROLES)}, `buffer NAME`, `bytes NAME`, "
+        f"or {', '.join(SCALARS)} with a sweep's name or a value; not {node.text('it')!r}",
+    )
+
+
+def _buffer(node: Node) -> Buffer:
+    known = {"least", "times_l2", "sweep", "per", "fill", "type", "stride", "window"}
+    entry = Fields(node, "a buffer", known)
+    fill = entry.choice("fill", FILLS)
+    if (fill == "chase") != ("stride" in entry):
+        raise BrokenSpec(node.place, "fill chase needs a stride; the others have none")
+    return Buffer(
+        size=None if "sweep" in entry else _size(entry),
+        sweep=entry.text("sweep") if "sweep" in entry else None,
+        per=entry.choice("per", SHARES) if "per" in entry else "grid",
+        fill=fill,
+        type=entry.choice("type", TYPES) if "type" in entry else "bits",
+        stride=_stride(entry.required("stride")) if "stride" in entry else None,
+        window_bytes=amount(entry.required("window"), "window", "B") if "window" in entry else None,
+    )
+
+
+def _size(entry: Fields) -> Size:
+    least = amount(entry.required("least"), "least", "B") if "least" in entry else 0.0
+    times_l2 = number(entry.required("times_l2"), "times_l2") if "times_l2" in entry else 0.0
+    if least <= 0 and times_l2 <= 0:
+        raise BrokenSpec(entry.tree.place, "a size needs least, times_l2 or both, above zero")
+    return Size(least, times_l2)
+
+
+def _stride(node: Node) -> float | str:
+    text = node.text("stride")
+    return text if text.isidentifier() else amount(node, "stride", "B")
+
+
+def parse_sweeps(node: Node | None) -> dict[str, Sweep]:
+    """Read `sweep:`: run-time variables, each a list or a range of sizes."""
+    return {name: _sweep(child, name) for name, child in node.mapping("sweep").items()} if node else {}
+
+
+def sweep_values(sweeps: Mapping[str, Sweep]) -> dict[str, tuple[str, ...]]:
+    """Return the values of sweeps as a condition may name them: whole numbers in base units."""
+    return {name: tuple(f"{round(value)}" for value in sweep.values) for name, sweep in sweeps.items()}
+
+
+def _sweep(node: Node, name: str) -> Sweep:
+    if isinstance(node.value, tuple):
+        return Sweep(tuple(_number_or_size(item, name) for item in node.value))
+    entry = Fields(node, f"sweep {name}", {"first", "last", "per_doubling"})
+    first, last = (_size(Fields(entry.required(key), key, {"least", "times_l2"})) for key in ("first", "last"))
+    return Sweep((), first, last, whole(entry.required("per_doubling"), "per_doubling"))
+
+
+def _number_or_size(node: Node, what: str) -> float:
+    """Read a plain number, or a size such as "4 KiB"."""
+    return amount(node, what, "B") if node.text(what).endswith("B") else number(node, what)
+
+
+def _launch(node: Node, parameters: Parameters) -> Launch:
+    known = {"block", "blocks_per_sm", "grid", "shared", "carveout", "cluster", "cooperative"}
+    entry = Fields(node, "launch", known)
+    if ("grid" in entry) == ("blocks_per_sm" in entry):
+        raise BrokenSpec(node.place, "launch must give either blocks_per_sm or grid")
+    if "block" not in entry:
+        raise BrokenSpec(node.place, "launch must give block, the threads per block")
+    return Launch(
+        block=tuple(parse_product(item, "block", parameters) for item in entry.entries("block")),
+        blocks_per_sm=entry.wholes("blocks_per_sm") if "blocks_per_sm" in entry else (),
+        grid=entry.wholes("grid") if "grid" in entry else None,
+        shared_bytes=_product(entry, "shared", parameters, 0),
+        carveout=amount(entry.required("carveout"), "carveout", "%") / 100 if "carveout" in entry else None,
+        cluster=_product(entry, "cluster", parameters, 1),
+        cooperative=entry.flag("cooperative"),
+    )
+
+
+def _product(entry: Fields, key: str, parameters: Parameters, otherwise: int) -> Product:
+    node = entry.node(key)
+    return parse_product(node, key, parameters) if node else Product((otherwise,))
+
+
+def _work(node: Node, parameters: Parameters) -> Work:
+    entry = Fields(node, "work", {"per", "iteration"})
+    iteration = Fields(entry.required("iteration"), "iteration", set(WORK))
+    amounts = tuple((what, parse_product(iteration.required(what), what, parameters)) for what in iteration)
+    return Work(entry.choice("per", SHARES), amounts)

@@ -1,0 +1,1 @@
+"""What is measured and how it is kept: configurations, what a GPU must be able to do, samples and their reduction."""

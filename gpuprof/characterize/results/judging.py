@@ -1,0 +1,268 @@
+"""Whether the result of a series is believed: its checks, verdict and evidence, and the range that was published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuprof.characterize.judge.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
+from gpuprof.characterize.judge.regime import NoClock, throttling
+from gpuprof.characterize.judge.verdict import (
+    CEILING_FLOOR,
+    REPEAT_TOLERANCE,
+    Check,
+    clock_check,
+    counter_check,
+    gate_check,
+    judge,
+    limit_check,
+    named,
+    not_applicable,
+    scaling_check,
+)
+from gpuprof.characterize.maths.statistics import Estimate
+from gpuprof.characterize.on_gpu.result_checks import CORRECT
+from gpuprof.characterize.record.reduction import kernel_clock, nvml_clock, reasons_of, results, scaled
+from gpuprof.characterize.record.samples import Series
+from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Evidence, MeasuredValue
+from gpuprof.characterize.sheet.normal import Published
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.ceilings import Hardware
+from gpuprof.model.quantities import Clocks
+from gpuprof.units import format_percent
+
+if TYPE_CHECKING:
+    from gpuprof.characterize.code.check import Checked
+    from gpuprof.characterize.probes.probe import Probe
+
+SHOWN = ("block", "grid", "blocks_per_sm", "ran")
+
+
+class Counted(NamedTuple):
+    """What ncu counted and what the probe claims, by quantity, for the same launches."""
+
+    claimed: Mapping[str, float]
+    counted: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What results are judged by: the hardware's limits, the compiled kernels, clocks and link while it ran."""
+
+    hardware: Hardware
+    target: str
+    checked: Mapping[str, tuple[Checked, ...]] = field(default_factory=dict)
+    memory_clock_hz: float | None = None
+    link: Link | None = None
+    product: str | None = None
+    power_limit_w: float | None = None
+    counters: Mapping[str, Counted] = field(default_factory=dict)
+
+    def variant(self, series: Series) -> Checked | None:
+        """Return the compiled kernel that a series is of."""
+        cubin = str(series.configuration.get("cubin", ""))
+        return next(
+            (
+                one
+                for one in self.checked.get(series.probe, ())
+                if one.compiled is not None and cubin and one.compiled.sha256.startswith(cubin)
+            ),
+            None,
+        )
+
+
+def assignment_of(probe: Probe, series: Series) -> dict[str, str]:
+    """Return the parameter values of a series."""
+    parameters = probe.kernel.parameters if probe.kernel is not None else ()
+    return {name: str(series.configuration[name]) for name, _ in parameters if name in series.configuration}
+
+
+def checks_of(
+    probe: Probe,
+    judging: Judging,
+    series: Sequence[Series],
+    value: float,
+    *,
+    unit: str | None = None,
+    floor: float = CEILING_FLOOR,
+    sweep: Sequence[Series] = (),
+) -> tuple[Check, ...]:
+    """Return every check of the result of a kernel's series, and against its sweep where it won one."""
+    unit = unit or probe.unit
+    checked = judging.variant(series[0])
+    clock = kernel_clock(series)
+    found = [
+        gate_check(checked.judgement if checked is not None else None),
+        scaling_check(scaled(series, unit)),
+        clock_check(clock, nvml_clock(series)),
+        _limit(probe, judging, series, value, unit, floor),
+        *_result(probe, series),
+        *_settled(series),
+        *_repeat(probe, series, sweep),
+    ]
+    counted = judging.counters.get(probe.id)
+    if counted is not None:
+        found.append(counter_check(counted.claimed, counted.counted))
+    return tuple(found)
+
+
+def _limit(probe: Probe, judging: Judging, series: Sequence[Series], value: float, unit: str, floor: float) -> Check:
+    if unit in {"cycle", "s", "B", "block"}:
+        return not_applicable("limit", "a time or a size has no limit of its own")
+    if probe.limit(judging.target, assignment_of(probe, series[0])) is None:
+        return Check("limit", "missing", "the probe names no physical limit")
+    return limit_check(value, unit, bound_of(probe, judging, series, unit), floor)
+
+
+def bound_of(probe: Probe, judging: Judging, series: Sequence[Series], unit: str) -> Bound | NoBound:
+    """Return the physical limit at the clock that the kernel ran at."""
+    limit = probe.limit(judging.target, assignment_of(probe, series[0]))
+    if limit is None:
+        return NoBound(probe.id, "the probe names no physical limit")
+    clock = kernel_clock(series)
+    sm_hz = nvml_clock(series) if isinstance(clock, NoClock) else clock.median_hz
+    clocks = Clocks(sm_hz=sm_hz, dram_hz=judging.memory_clock_hz)
+    if limit.bandwidth == "pcie":
+        return physical_limit("pcie", judging.hardware, clocks, judging.link)
+    checked = judging.variant(series[0])
+    if limit.compute is not None and checked is not None and checked.judgement.gate == "emulated":
+        executed = executed_name(str(limit.compute), checked.judgement.opcodes)
+        if executed != str(limit.compute):
+            return physical_limit(executed, judging.hardware, clocks)
+    return probe_limit(limit, judging.hardware, clocks, unit)
+
+
+def _result(probe: Probe, series: Sequence[Series]) -> list[Check]:
+    """Say whether the kernel did what it was meant to do, where the probe has the host look."""
+    if probe.check is None:
+        return []
+    found = [one.configuration.get("result") for one in series]
+    wrong = next((str(outcome) for outcome in found if outcome not in {None, CORRECT}), None)
+    if wrong is not None:
+        return [Check("result", "failed", f"the kernel's result is wrong: {wrong}")]
+    if None in found:
+        return [Check("result", "missing", "the host did not check the kernel's result")]
+    return [Check("result", "passed")]
+
+
+def _settled(series: Sequence[Series]) -> list[Check]:
+    """Say whether the clock had settled where sustained load is what was wanted."""
+    if any(one.configuration.get("settled") is False for one in series):
+        return [Check("settled", "missing", "the clock had not settled when it was measured")]
+    return []
+
+
+def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> list[Check]:
+    """Compare the winner of a sweep with itself, measured again. A difference leaves a doubt, no more."""
+    before = [value for one in sweep for value in results(probe, probe.unit, one)]
+    again = [value for one in series for value in results(probe, probe.unit, one)]
+    if not before or not again:
+        return []
+    change = median(again) / median(before) - 1
+    if abs(change) <= REPEAT_TOLERANCE:
+        return [Check("repeat", "passed", None, change)]
+    how = format_percent(abs(change))
+    return [Check("repeat", "missing", f"measured again it differed from the sweep by {how}", change)]
+
+
+def believed(
+    probe: Probe,
+    judging: Judging,
+    series: Sequence[Series],
+    found: Estimate,
+    checks: Sequence[Check],
+    *,
+    unit: str | None = None,
+    method: str | None = None,
+) -> MeasuredValue:
+    """Return a value with its verdict and evidence."""
+    unit = unit or probe.unit
+    words, held = judge(checks), throttling(reasons_of(series))
+    return MeasuredValue(
+        value=found.value,
+        unit=unit,
+        verdict=words.word,
+        reasons=words.reasons,
+        low=found.interval.low,
+        high=found.interval.high,
+        ceiling=ceiling_of(probe, judging, series) if unit == probe.unit else None,
+        regime="power_limited" if held else _regime(series),
+        throttling=held,
+        statistic=found.statistic,
+        samples=found.samples,
+        method=method or _method(probe, series),
+        configuration=shown(probe, series[0]),
+        evidence=evidence_of(probe, judging, series, checks, unit),
+    )
+
+
+def _regime(series: Sequence[Series]) -> str:
+    return str(series[0].configuration.get("regime", "short"))
+
+
+def _method(probe: Probe, series: Sequence[Series]) -> str:
+    counts = sorted({sample.iterations for one in series for sample in one.samples})
+    if not counts:
+        return probe.title
+    return f"slope over {counts[0]} to {counts[-1]} iterations; {probe.title[0].lower()}{probe.title[1:]}"
+
+
+def shown(probe: Probe, series: Series) -> dict[str, str]:
+    """Return the configuration as a reader wants to see it: parameters, run-time variables, launch shape."""
+    parameters = [name for name, _ in probe.kernel.parameters] if probe.kernel is not None else []
+    wanted = {*parameters, *probe.sweeps, *SHOWN}
+    return {name: str(value) for name, value in series.configuration.items() if name in wanted}
+
+
+def ceiling_of(probe: Probe, judging: Judging, series: Sequence[Series]) -> str | None:
+    """Return what the value is the ceiling of: a level or a compute path that the probe has as its whole limit."""
+    limit = probe.limit(judging.target, assignment_of(probe, series[0]))
+    if limit is None or limit.fraction != 1 or probe.method != "slope":
+        return None
+    if limit.bandwidth in CEILING_LEVELS:
+        return limit.bandwidth
+    return str(limit.compute) if isinstance(limit.compute, ComputeKey) else None
+
+
+def evidence_of(
+    probe: Probe, judging: Judging, series: Sequence[Series], checks: Sequence[Check], unit: str
+) -> Evidence:
+    """Return why a value may be believed."""
+    checked = judging.variant(series[0])
+    clock, scaling = kernel_clock(series), named(checks, "scaling")
+    bound = bound_of(probe, judging, series, unit) if _limited(checks) else None
+    exact = bound if isinstance(bound, Bound) else None
+    counted = judging.counters.get(probe.id)
+    ratios = {
+        name: counted.counted[name] / value
+        for name, value in (counted.claimed.items() if counted is not None else ())
+        if value and counted is not None and counted.counted is not None and name in counted.counted
+    }
+    return Evidence(
+        gate=checked.judgement.gate if checked is not None else None,
+        opcodes=dict(checked.judgement.opcodes) if checked is not None else {},
+        cubin_sha256=checked.compiled.sha256 if checked is not None and checked.compiled is not None else None,
+        scaling_residual=scaling.number if scaling is not None else None,
+        clock_hz=None if isinstance(clock, NoClock) else clock.median_hz,
+        nvml_clock_hz=nvml_clock(series),
+        limit=exact.in_unit(unit) if exact is not None else None,
+        limit_name=exact.name if exact is not None else None,
+        limit_source=exact.source if exact is not None else None,
+        counters=ratios,
+    )
+
+
+def _limited(checks: Sequence[Check]) -> bool:
+    found = named(checks, "limit")
+    return found is not None and found.state in {"passed", "failed"}
+
+
+def published(probe: Probe, judging: Judging, assignment: Mapping[str, str]) -> Published | None:
+    """Return the published range that fits: the first for this target, product and parameter values."""
+    for one in probe.expected:
+        fits = not one.products or judging.product in one.products
+        if fits and one.condition.holds(judging.target, assignment):
+            return Published(one.low, one.high, one.source, one.of_limit)
+    return None

@@ -1,0 +1,1 @@
+"""The measured file, the ceilings in it, and what is normal."""
