@@ -20,6 +20,7 @@ COMMANDS = {
     "roofline": "Draw rooflines of a report as SVG, PNG and HTML.",
     "report": "Write one self-contained HTML page.",
     "characterize": "Measure a GPU with micro-kernels; check the kernels without one.",
+    "compare": "Show two measured GPUs side by side.",
     "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
     "demo": "Write the page of a report, or of a GPU's ceilings.",
