@@ -34,7 +34,8 @@ def model_facts(asked: ModelFlop, loop: StepTimes | None) -> Iterator[tuple[str,
 
 def measured_text(flop: Sequence[MeasuredFlop]) -> str:
     """Write what counters saw: "3.40 TFLOP tensor.bf16 in kernels with 93 % of the time"."""
-    return f"counted: {'; '.join(map(_measured_text, flop))}"
+    some = [one for one in flop if one.flop] or flop[:1]
+    return f"counted: {'; '.join(map(_measured_text, some))}"
 
 
 def _measured_text(one: MeasuredFlop) -> str:

@@ -87,7 +87,7 @@ def build_page(whole: Session, choice: Choice) -> Page:
         sections_left_out=_left_out(kernels, with_section, f"Sections are given for the {plural} with most time"),
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
-        timeline=tuple(Fact(name.capitalize() if name.islower() else name, text) for name, text in _timeline(session)),
+        timeline=tuple(Fact(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
         ceilings=ceiling_table(session),
         terms=(),
         version=session.gpuprof_version,
