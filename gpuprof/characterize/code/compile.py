@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.characterize.code.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
@@ -17,12 +18,13 @@ _POSITION = re.compile(r"^ptxas application ptx input, line \d+; error\s*: ")
 
 
 class Compiled(NamedTuple):
-    """A cubin, its SHA-256, and with which compiler and options it was made."""
+    """A cubin, its SHA-256, with which compiler and options it was made, and what the compiler said."""
 
     cubin: bytes
     sha256: str
     compiler: str
     options: tuple[str, ...]
+    log: str = ""
 
 
 class NotCompiled(NamedTuple):
@@ -35,14 +37,19 @@ class NotCompiled(NamedTuple):
 
 def compile_kernel(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> Compiled | NotCompiled:
     """Compile for exactly `target` ("sm_90a"). Raises EnvironmentProblem where there is no NVRTC."""
+    return compile_file(kernel.source, target, compile_options(kernel, target, assignment))
+
+
+def compile_file(source: Path, target: str, options: tuple[str, ...]) -> Compiled | NotCompiled:
+    """Compile a file with options that name the target. Raises EnvironmentProblem where there is no NVRTC."""
     nvrtc = compiler_for(target)
     if nvrtc is None:
         return NotCompiled(True, _no_compiler(target), "")
-    options = compile_options(kernel, target, assignment)
-    outcome = nvrtc.compile(kernel.source.read_text(encoding="utf-8"), kernel.source.name, options)
+    outcome = nvrtc.compile(source.read_text(encoding="utf-8"), source.name, options)
     if outcome.cubin is None:
         return _refusal(outcome.log)
-    return Compiled(outcome.cubin, hashlib.sha256(outcome.cubin).hexdigest(), str(nvrtc), recorded(options))
+    sha256 = hashlib.sha256(outcome.cubin).hexdigest()
+    return Compiled(outcome.cubin, sha256, str(nvrtc), recorded(options), outcome.log)
 
 
 def _refusal(log: str) -> NotCompiled:
@@ -62,8 +69,17 @@ def compile_options(kernel: Kernel, target: str, assignment: Mapping[str, str]) 
     """Return NVRTC's options: the exact target, one macro per parameter, and where the shared headers lie."""
     folder = kernel.source.parent
     defines = (f"--define-macro={name}={value}" for name, value in assignment.items())
-    includes = (f"--include-path={path}" for path in (folder, folder.parent))
-    return (f"--gpu-architecture={target}", _STANDARD, *defines, *includes)
+    return (*target_options(target), *defines, *include_options(folder, folder.parent))
+
+
+def target_options(target: str) -> tuple[str, ...]:
+    """Return the options for exactly one target and the language that kernels are written in."""
+    return f"--gpu-architecture={target}", _STANDARD
+
+
+def include_options(*folders: Path) -> tuple[str, ...]:
+    """Return the options that name folders of headers."""
+    return tuple(f"--include-path={folder}" for folder in folders)
 
 
 def recorded(options: tuple[str, ...]) -> tuple[str, ...]:

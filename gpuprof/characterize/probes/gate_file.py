@@ -10,7 +10,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, Node
 
 Parameters = Mapping[str, tuple[str, ...]]
 
-_RULES = {
+CODE_RULES = {
     "within", "required", "forbidden", "allowed", "no_zero_operands", "chained", "together", "chains", "max_overhead",
     "emulated_by",
 }  # fmt: skip
@@ -19,8 +19,8 @@ WITHIN = ("loop", "function")
 
 def parse_gate(node: Node, targets: tuple[str, ...], parameters: Parameters) -> GateSpec:
     """Read `gate:`. The base must say what is required and how much else is tolerated."""
-    entry = Fields(node, "gate", {*_RULES, "overrides"})
-    base = GateRules("loop", (), (), (), (), (), (), (), None, ()).overlaid(_rules(entry, parameters))
+    entry = Fields(node, "gate", {*CODE_RULES, "overrides"})
+    base = GateRules("loop", (), (), (), (), (), (), (), None, ()).overlaid(parse_rules(entry, parameters))
     if not base.required:
         raise BrokenSpec(node.place, "a gate must say which opcodes are required")
     if base.max_overhead is None:
@@ -29,11 +29,11 @@ def parse_gate(node: Node, targets: tuple[str, ...], parameters: Parameters) -> 
 
 
 def _override(node: Node, targets: tuple[str, ...], parameters: Parameters) -> tuple[Condition, GateRules]:
-    entry = Fields(node, "an override", {*_RULES, "architectures", "when"})
+    entry = Fields(node, "an override", {*CODE_RULES, "architectures", "when"})
     condition = parse_condition(entry, targets, parameters)
     if condition == Condition():
         raise BrokenSpec(node.place, "an override must say where it applies: architectures, when, or both")
-    return condition, _rules(entry, parameters)
+    return condition, parse_rules(entry, parameters)
 
 
 def parse_condition(entry: Fields, targets: tuple[str, ...], parameters: Parameters) -> Condition:
@@ -73,7 +73,8 @@ def _values(name: str, node: Node, parameters: Parameters) -> tuple[str, ...]:
     return values
 
 
-def _rules(entry: Fields, parameters: Parameters) -> GateRules:
+def parse_rules(entry: Fields, parameters: Parameters) -> GateRules:
+    """Read the rules that an entry gives; what it does not name is None."""
     overhead = entry.node("max_overhead")
     return GateRules(
         within=entry.choice("within", WITHIN) if "within" in entry else None,

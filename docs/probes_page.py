@@ -1,0 +1,94 @@
+"""The reference of the probes: for each what it measures, how, and what would make it lie, from its own files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.probe import Expected, Limit, Probe
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.units import format_percent, significant
+
+INTRO = """What `gpuprof characterize` runs, by family. A probe is two files in `microkernels/`, a kernel and its
+description; this page is made from them. [Measuring](../explanation/measuring.md) tells how a time becomes a value with
+a verdict.
+
+- **Limit**: what bounds the result physically. A value above 1.005 × of it is rejected.
+- **Published**: what others have measured, in the unit of the result or as a share of the limit. A value outside is
+  told, with the likely cause; it is not rejected.
+"""
+_LABELS = {"Mechanism": "Mechanism", "Formula": "Formula", "What would make it lie": "Would lie by"}
+_SENTENCE = re.compile(r"^(Mechanism|Formula|What would make it lie): ")
+
+
+def probes_page() -> str:
+    """Return the page."""
+    probes = load_probes(probe_folder())
+    return "\n".join(["# Probes\n", INTRO, *_families(probes)]) + "\n"
+
+
+def _families(probes: tuple[Probe, ...]) -> Iterator[str]:
+    for family, members in groupby(probes, lambda probe: probe.family):
+        yield f"## {family}\n"
+        for probe in members:
+            yield from _probe(probe)
+
+
+def _probe(probe: Probe) -> Iterator[str]:
+    yield f"### {probe.id}\n"
+    yield f"{probe.title}.\n"
+    yield f"- **Result**: {probe.quantity} in {probe.unit}; targets {_targets(probe)}"
+    header = _header(probe.kernel.source) if probe.kernel is not None else {}
+    for word, label in _LABELS.items():
+        if word in header:
+            yield f"- **{label}**: {header[word]}"
+    if probe.limits:
+        yield f"- **Limit**: {'; '.join(dict.fromkeys(_limit(limit) for limit in probe.limits))}"
+    for expected in probe.expected:
+        yield f"- **Published**: {_range(expected, probe.unit)}{_where(expected)} ({expected.source})"
+    yield ""
+
+
+def _targets(probe: Probe) -> str:
+    return ", ".join(target.removeprefix("sm_") for target in probe.targets)
+
+
+def _header(source: Path) -> dict[str, str]:
+    """Return the parts of the comment at the head of a kernel's file."""
+    parts: dict[str, str] = {}
+    part = "what"
+    for line in source.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("//"):
+            break
+        text = line.removeprefix("//").strip()
+        found = _SENTENCE.match(text)
+        if found:
+            part, text = found[1], text[found.end() :]
+        parts[part] = f"{parts.get(part, '')} {text}".strip()
+    return parts
+
+
+def _limit(limit: Limit) -> str:
+    words = _compute(limit.compute, sparse=limit.sparse) if limit.compute is not None else limit.bandwidth
+    if words is None:
+        words = f"{significant(limit.rate)}: {limit.source}" if limit.rate is not None else limit.operation or ""
+    return words if limit.fraction == 1 else f"{format_percent(limit.fraction)} of {words}"
+
+
+def _compute(key: ComputeKey, *, sparse: bool) -> str:
+    return f"{key} sparse" if sparse else str(key)
+
+
+def _range(expected: Expected, unit: str) -> str:
+    if expected.of_limit:
+        return f"{format_percent(expected.low)} to {format_percent(expected.high)} of the limit"
+    return f"{significant(expected.low)} to {significant(expected.high)} {unit}"
+
+
+def _where(expected: Expected) -> str:
+    where = [*expected.products, *(target.removeprefix("sm_") for target in expected.condition.targets)]
+    where += [f"{name} {', '.join(values)}" for name, values in expected.condition.values]
+    return f" on {', '.join(where)}" if where else ""
