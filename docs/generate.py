@@ -23,7 +23,7 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
+from gpuprof.model.session import CERTIFICATES, CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
 from gpuprof.model.trace import TRACE_KINDS
 from gpuprof.resources import data_dir
 from gpuprof.units import format_percent, format_si, significant
@@ -38,6 +38,8 @@ ENUMS: dict[tuple[str, str], list[str]] = {
     ("Ceiling", "kind"): ["compute", "bandwidth"],
     ("Ceiling", "origin"): ["rated", "at-clock", "measured"],
     ("Utilisation", "origin"): ["rated", "at-clock", "measured"],
+    ("Work", "certificate"): list(CERTIFICATES),
+    ("Traffic", "certificate"): list(CERTIFICATES),
     ("Work", "basis"): ["counted", "derived", "estimated"],
     ("Traffic", "basis"): ["counted", "derived", "estimated"],
     ("Traffic", "level"): ["l1", "l2", "dram"],
@@ -143,7 +145,9 @@ def _record(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
     properties = {}
     for field in dataclasses.fields(kind):
         shape = _shape(hints[field.name], definitions)
-        allowed = ENUMS.get((kind.__name__, field.name))
+        allowed: list[str | None] = [*ENUMS.get((kind.__name__, field.name), [])]
+        if allowed and {"type": "null"} in shape.get("anyOf", ()):
+            allowed.append(None)
         properties[field.name] = {"enum": allowed} if allowed else shape
     description = (kind.__doc__ or "").strip().split("\n")[0]
     return {

@@ -95,7 +95,10 @@ class HardwareFinder:
         if gpu is not None and device.compute_capability is None:
             device = replace(device, compute_capability=gpu.arch.removeprefix("sm_"))
         measured = self._measured(device)
-        return Hardware.of(arch if arch is not None else self._library.generic_arch(), gpu, device, measured)
+        certificates = self._library.certificates(arch.name) if arch is not None else ()
+        return Hardware.of(
+            arch if arch is not None else self._library.generic_arch(), gpu, device, measured, certificates
+        )
 
     def _measured(self, device: RecordedDevice) -> MeasuredLimits | None:
         """Return what `characterize` has measured on a GPU of this kind, from FOLDER/measured of the spec folders."""

@@ -23,10 +23,12 @@ from gpuprof.characterize.record import samples
 from gpuprof.characterize.record.gpu import DeviceError, Others
 from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
 from gpuprof.characterize.results import results
+from gpuprof.characterize.results.judging import Counted
 from gpuprof.characterize.run import Run, Wanted, characterize
 from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
 from gpuprof.collect import installation
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.hardware.certificates import read_certificate
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
 from tests import fake_probes
@@ -431,14 +433,21 @@ def test_residency_that_cudas_calculator_contradicts_is_rejected(tmp_path: Path)
 def test_counters_that_disagree_with_the_claimed_work_reject_the_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratio: float, verdict: str
 ) -> None:
-    monkeypatch.setattr(installation, "choose_ncu", lambda environ: SimpleNamespace(path=Path("/opt/ncu")))
-    monkeypatch.setattr(
-        counters,
-        "_count",
-        lambda ncu, probe, series, arch, claims, device: {name: ratio * claims[name] for name in claims},
-    )
+    ncu_here = SimpleNamespace(path=Path("/opt/ncu"), version=(2025, 3, 1))
+    monkeypatch.setattr(installation, "choose_ncu", lambda environ: ncu_here)
+
+    def count(ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], device: int) -> Counted:
+        found = {name: ratio * claims[name] for name in claims}
+        return Counted(claims, found, {(name, frozenset({"a__b"})): value for name, value in found.items()})
+
+    monkeypatch.setattr(counters, "_count", count)
     probe = fake_probes.ffma(tmp_path)
     value = measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True).measured.values[probe.id]
+    (certificate,) = [read_certificate(path) for path in tmp_path.glob("sm_80-ncu-2025.3.yaml")]
+    (agreement,) = certificate.agreements
+    assert (agreement.quantity, agreement.known) == ("work.fp32", f"probe {probe.id}")
+    assert agreement.lowest == agreement.highest == pytest.approx(ratio)
+    assert certificate.level_of("work.fp32", frozenset({"a__b"}), "2025.3") == ("certified" if ratio < 1.01 else None)
     assert value.verdict == verdict
     assert value.evidence.counters == pytest.approx({"work.fp32": ratio})
     if verdict == "rejected":

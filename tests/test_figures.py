@@ -42,6 +42,7 @@ def kernel(
     label: str | None = None,
     clock_hz: float = CLOCK,
     basis: str = "counted",
+    certificate: str | None = "checked",
     **changes: object,
 ) -> KernelProfile:
     """Return a kernel with its points under the peaks above, scaled to its clock (DRAM excepted)."""
@@ -52,7 +53,10 @@ def kernel(
         label=name, ranges=(), grid=(108, 1, 1), block=(256, 1, 1), registers_per_thread=32,
         shared_memory_per_block=49152, launches=1, duration_s=duration_s, duration_percentiles_s=None,
         duration_source="counters", time_total_s=duration_s, time_share=None, sm_clock_hz=clock_hz, throttled=None,
-        work=tuple(Work(path, flop, flop / duration_s if duration_s else None, basis) for path, flop in work.items()),
+        work=tuple(
+            Work(path, flop, flop / duration_s if duration_s else None, basis, certificate)
+            for path, flop in work.items()
+        ),
         traffic=tuple(
             Traffic(level, moved, moved / duration_s if duration_s else None, f"{level}__bytes", "counted")
             for level, moved in traffic.items()
@@ -232,6 +236,21 @@ def test_estimated_work_makes_a_hollow_point() -> None:
     assert [point.estimated for point in figure.points] == [True]
 
 
+@pytest.mark.parametrize("certificate", ["certified", "checked"])
+def test_counters_that_something_vouches_for_make_a_full_point(certificate: str) -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, certificate=certificate)))
+    assert [point.hollow for point in figure.points] == [False]
+    assert figure.notes == ()
+
+
+def test_counters_that_nothing_vouches_for_make_a_hollow_point_and_a_note() -> None:
+    figure = overview(session(kernel(0, {"fp32": 9e9, "fp64": 5e9}, {"dram": 1e9}, certificate=None)))
+    assert {point.hollow for point in figure.points} == {True}
+    assert figure.notes == (
+        "Hollow: the counters of FP64 and FP32 are not certified on this architecture, nor checked.",
+    )
+
+
 def test_kernels_at_other_clocks_are_mentioned() -> None:
     slow = kernel(1, {"fp32": 1e9}, {"dram": 1e9}, clock_hz=0.8e9, duration_s=1e-4)
     note = overview(session(*TWO.kernels[:1], slow)).notes[0]
@@ -289,12 +308,14 @@ def test_figure_data_is_json_and_repeats() -> None:
         {
             "kernel": 1, "label": "kernel_1", "source": "", "caption": "kernel_1", "path": "fp32", "level": "dram",
             "intensity": 30.0, "flop_per_s": 7.5e12, "share": 0.8, "roof_flop_per_s": 1e13, "fraction_of_roof": 0.75,
-            "ceiling": "at-clock", "bound": "compute", "estimated": False, "main": True,
+            "ceiling": "at-clock", "bound": "compute", "estimated": False, "uncertified": False,
+            "main": True,
         },
         {
             "kernel": 0, "label": "kernel_0", "source": "", "caption": "kernel_0", "path": "fp32", "level": "dram",
             "intensity": 2.5, "flop_per_s": 1e12, "share": 0.2, "roof_flop_per_s": 2.5e12, "fraction_of_roof": 0.4,
-            "ceiling": "at-clock", "bound": "memory", "estimated": False, "main": True,
+            "ceiling": "at-clock", "bound": "memory", "estimated": False, "uncertified": False,
+            "main": True,
         },
     ]  # fmt: skip
 

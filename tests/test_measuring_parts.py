@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.characterize.counted_run import launch
-from gpuprof.characterize.counters import _count, claimed, command, counted, metrics_for
+from gpuprof.characterize.counters import _count, claimed, command, counted, counted_each, metrics_for
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
@@ -373,9 +373,20 @@ def test_counters_within_two_percent_pass(ratio: float, state: str) -> None:
     assert counter_check(found.claimed, found.counted).state == state
 
 
-def test_metrics_are_those_of_the_first_sum() -> None:
+def test_metrics_are_those_of_every_way_to_count_events() -> None:
     assert ARCH is not None
-    assert metrics_for(ARCH, ["traffic.dram"]) == ("dram__bytes.sum",)
+    assert metrics_for(ARCH, ["traffic.dram"]) == ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum")
+    fp32 = metrics_for(ARCH, ["work.fp32"])
+    assert "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum" in fp32
+    assert fp32[-1] == "sass__thread_inst_executed_true_per_opcode"
+    assert not any(metric.endswith("per_cycle_elapsed") for metric in fp32)
+
+
+def test_every_way_to_count_is_kept_apart() -> None:
+    assert ARCH is not None
+    few = counted_launch(dram__bytes__dot__sum=100.0, dram__bytes_read__dot__sum=60.0, dram__bytes_write__dot__sum=40.0)
+    many = counted_launch(dram__bytes__dot__sum=500.0, dram__bytes_read__dot__sum=300.0)
+    assert counted_each(few, many, ARCH, ["traffic.dram"]) == {("traffic.dram", frozenset({"dram__bytes"})): 400.0}
 
 
 def test_command_runs_the_probe_by_itself_under_ncu(tmp_path: Path) -> None:
@@ -411,7 +422,8 @@ def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypat
     (tmp_path / "made.ncu-rep").write_bytes(made)
     ncu = standin(tmp_path, monkeypatch, report=str(tmp_path / "made.ncu-rep"))
     found = _count(ncu, probe, words_of(probe.id), ARCH, claims, 0)
-    assert found == pytest.approx({"traffic.dram": total})
+    assert found.counted == pytest.approx({"traffic.dram": total})
+    assert found.each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
 
 
 @pipes_are_left_open

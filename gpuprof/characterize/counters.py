@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.measure.events import Remark
 from gpuprof.characterize.measure.step import Bench, Step
@@ -22,8 +22,9 @@ from gpuprof.characterize.record.samples import Series
 from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import Counted, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
-from gpuprof.errors import GpuprofError
-from gpuprof.hardware.specs import ArchSpec, Chain
+from gpuprof.errors import EnvironmentProblem, GpuprofError
+from gpuprof.hardware.certificates import base_names
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, Chain
 from gpuprof.model.quantities import Clocks, evaluate
 from gpuprof.model.quantities import Counted as Evaluated
 from gpuprof.model.report import Launch, Report
@@ -33,24 +34,48 @@ if TYPE_CHECKING:
 
 _TOTALS = ("total",)
 """Only counters that are sums of events can be subtracted from each other."""
+_HISTOGRAMS = {"thread-opcodes": THREAD_OPCODES, "tensor-opcodes": WARP_OPCODES}
 _WORK = ("flop", "op")
 _ITERATIONS = 64
 
 
-def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device: int) -> dict[str, Counted]:
+class Verified(NamedTuple):
+    """What was counted of each probe, by which version of ncu ("2025.3.1"; None: there is none)."""
+
+    counted: dict[str, Counted]
+    ncu: str | None
+
+
+def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device: int) -> Verified:
     """Run the best configuration of each slope probe under ncu on the same GPU; tell what could not be counted."""
     from gpuprof.collect.installation import choose_ncu
+    from gpuprof.collect.machine import version_text
 
     found: dict[str, Counted] = {}
+    version: str | None = None
     try:
-        ncu = choose_ncu(os.environ).path
+        ncu = choose_ncu(os.environ)
+        version = version_text(ncu.version)
         for probe, series in _finals(bench, steps):
             claims = claimed(probe, bench.target, series, 3 * _ITERATIONS)
             if claims and all(name in arch.counters for name in claims):
-                found[probe.id] = Counted(claims, _count(ncu, probe, series, arch, claims, device))
+                found |= _counted_or_told(bench, ncu.path, probe, series, arch, claims, device)
     except GpuprofError as error:
         bench.tell(Remark(None, f"the counters were not verified: {error.message}"))
-    return found
+    return Verified(found, version)
+
+
+def _counted_or_told(
+    bench: Bench, ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
+) -> dict[str, Counted]:
+    """Count one probe; where only that fails, the others go on. Raises what will be so for all: no permission."""
+    try:
+        return {probe.id: _count(ncu, probe, series, arch, claims, device)}
+    except EnvironmentProblem:
+        raise
+    except GpuprofError as error:
+        bench.tell(Remark(None, f"the counters of {probe.id} were not verified: {error.message}"))
+        return {}
 
 
 def _finals(bench: Bench, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
@@ -90,14 +115,30 @@ def counted(few: Launch, many: Launch, arch: ArchSpec, names: Sequence[str]) -> 
     return found
 
 
+def counted_each(
+    few: Launch, many: Launch, arch: ArchSpec, names: Sequence[str]
+) -> dict[tuple[str, frozenset[str]], float]:
+    """Return the same by every way of the chains that counts events, also by opcodes."""
+    found: dict[tuple[str, frozenset[str]], float] = {}
+    for name in names:
+        for link in arch.counters[name]:
+            if link.how not in _TOTALS and link.how not in _HISTOGRAMS:
+                continue
+            less, more = (evaluate((link,), name, launch.metrics, Clocks()) for launch in (few, many))
+            if isinstance(less, Evaluated) and isinstance(more, Evaluated):
+                found.setdefault((name, base_names(more.metrics)), more.value - less.value)
+    return found
+
+
 def _sums(chain: Chain) -> Chain:
     return tuple(link for link in chain if link.how in _TOTALS)
 
 
 def metrics_for(arch: ArchSpec, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics that the first sum of each quantity needs."""
-    links = [chain[0] for name in names if (chain := _sums(arch.counters[name]))]
-    return tuple(dict.fromkeys(metric for link in links for metric, _ in link.terms))
+    """Return the metrics of every way to count these quantities as sums of events."""
+    links = [link for name in names for link in arch.counters[name]]
+    wanted = [metric for link in links if link.how in _TOTALS for metric, _ in link.terms]
+    return tuple(dict.fromkeys([*wanted, *(_HISTOGRAMS[link.how] for link in links if link.how in _HISTOGRAMS)]))
 
 
 def command(
@@ -121,12 +162,15 @@ def command(
 
 def _count(
     ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
-) -> dict[str, float]:
+) -> Counted:
     """Run one configuration under ncu and return what it counted."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
         asked = command(ncu, probe, series, metrics_for(arch, tuple(claims)), Path(folder), device)
         launches = list(_profiled(asked, Path(folder)))
-        return counted(launches[-2], launches[-1], arch, tuple(claims)) if len(launches) >= 2 else {}
+        if len(launches) < 2:
+            return Counted(claims, {})
+        few, many, names = launches[-2], launches[-1], tuple(claims)
+        return Counted(claims, counted(few, many, arch, names), counted_each(few, many, arch, names))
 
 
 def _profiled(asked: NcuCommand, folder: Path) -> Report:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from gpuprof.characterize.certify import certificate_of
 from gpuprof.characterize.code.check import Checked, check, variants
-from gpuprof.characterize.counters import verify_counters
+from gpuprof.characterize.counters import Verified, verify_counters
 from gpuprof.characterize.measure.effort import EFFORTS
 from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Remark, Tell, silence
 from gpuprof.characterize.measure.schedule import Plan, plan
@@ -39,6 +40,7 @@ from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
 from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.hardware.certificates import certificate_text, release_of
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
 from gpuprof.hardware.specs import GpuSpec
 
@@ -120,10 +122,15 @@ def characterize(
     tell(Planned(tuple(step.probe.id for step in planned), sum(step.seconds for step in planned)))
     bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
     outcome = run(bench, planned, lambda: _judging(place, bench, {}))
+    verified = Verified({}, None)
     if wanted.counters and outcome.cut_short is None:
-        outcome = _recounted(bench, planned, place, outcome, wanted.device)
+        verified = verify_counters(bench, planned, place.hardware.arch, wanted.device)
+        outcome = _recounted(bench, planned, place, outcome, verified.counted)
     measured = _measured(bench, place, found, outcome, date, path)
-    write_measured(path, measured)
+    write_whole(path, measured_text(measured))
+    certificate = _certificate(place, wanted, verified, measured)
+    if certificate is not None:
+        tell(Remark(None, f"certificate of the counters: {certificate}"))
     tell(Finished(gpu.now() - began, outcome.cut_short is not None))
     return Run(measured, path, samples, outcome, place.hardware.gpu)
 
@@ -149,11 +156,12 @@ def compile_probes(
     return found
 
 
-def write_measured(path: Path, measured: Measured) -> None:
-    """Write the measured file, all or nothing. Raises GpuprofError where that fails."""
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, all or nothing. Raises GpuprofError where that fails."""
     draft = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     try:
-        draft.write_text(measured_text(measured), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -227,9 +235,29 @@ def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judgin
     )
 
 
-def _recounted(bench: Bench, steps: Sequence[Step], place: Place, outcome: Outcome, index: int) -> Outcome:
-    """Let ncu count what the probes' kernels do, and judge all results again."""
-    counted = verify_counters(bench, steps, place.hardware.arch, index)
+def _certificate(place: Place, wanted: Wanted, verified: Verified, measured: Measured) -> Path | None:
+    """Write what the counts certify: where profiles look for it, or beside a measured file of the user's choice."""
+    if not verified.counted or verified.ncu is None:
+        return None
+    certificate = certificate_of(
+        verified.counted,
+        wanted.probes,
+        place.hardware.arch.name,
+        ncu=verified.ncu,
+        gpu=measured.device.name,
+        driver=measured.conditions.driver,
+        date=measured.conditions.date,
+    )
+    folder = wanted.output.parent if wanted.output is not None else user_spec_dir() / "certificates"
+    path = folder / f"{certificate.arch}-ncu-{release_of(verified.ncu)}.yaml"
+    write_whole(path, certificate_text(certificate))
+    return path
+
+
+def _recounted(
+    bench: Bench, steps: Sequence[Step], place: Place, outcome: Outcome, counted: dict[str, Counted]
+) -> Outcome:
+    """Judge all results again, by what ncu counted of the probes' kernels."""
     judging = _judging(place, bench, counted)
     again = {one.name: one for step in steps for one in results_of(step, bench.store.all(), (), judging)}
     for one in again.values():

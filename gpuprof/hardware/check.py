@@ -13,6 +13,7 @@ from itertools import chain, combinations
 from pathlib import Path
 
 from gpuprof.errors import SpecError
+from gpuprof.hardware.certificates import Certificate, read_certificate, tolerance
 from gpuprof.hardware.library import SpecLibrary, arch_tree, base_path, load_gpu, same_memory
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.specs import (
@@ -89,7 +90,7 @@ def check_library(library: SpecLibrary) -> CheckResult:
 def check_files(paths: Iterable[Path], library: SpecLibrary) -> CheckResult:
     """Check these files. Architectures that they name are looked for beside them, then in the library."""
     findings: list[Finding] = []
-    specs: list[ArchSpec | GpuSpec] = []
+    specs: list[ArchSpec | GpuSpec | Certificate] = []
     paths = tuple(paths)
     for path in paths:
         try:
@@ -106,8 +107,10 @@ def check_files(paths: Iterable[Path], library: SpecLibrary) -> CheckResult:
     return CheckResult(tuple(findings), len(paths), len(facts), sum(not fact.confirmed for fact in facts))
 
 
-def own_facts(spec: ArchSpec | GpuSpec) -> tuple[Fact, ...]:
-    """Return the facts that stand in the spec's own file, not those of its base."""
+def own_facts(spec: ArchSpec | GpuSpec | Certificate) -> tuple[Fact, ...]:
+    """Return the facts that stand in the spec's own file, not those of its base. A certificate has none."""
+    if isinstance(spec, Certificate):
+        return ()
     groups: tuple[Mapping[str, Fact] | Mapping[ComputeKey, Fact] | Mapping[ComputeKey, Fact | None], ...]
     if isinstance(spec, ArchSpec):
         groups = (spec.limits, spec.compute, spec.operations, spec.bandwidth)
@@ -123,10 +126,23 @@ def _broken(error: SpecError, path: Path) -> Finding:
     return Finding(Place(str(path), 1), "error", "parse", error.message)
 
 
-def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec, list[Finding]]:
+def _certificate_findings(certificate: Certificate, place: Place) -> Iterator[Finding]:
+    """Find quantities that no counters are for, and counters that are further off than the tolerance."""
+    for one in certificate.agreements:
+        if one.quantity.removesuffix(" sparse") not in QUANTITIES:
+            yield Finding(place, "error", "certificate", f"{one.quantity} is no quantity that counters are for")
+        elif one.deviation > tolerance(one.quantity, certificate.level):
+            off = f"{one.quantity} by {', '.join(sorted(one.counters))} is {one.deviation:.1%} off ({one.known})"
+            yield Finding(place, "info", "certificate", f"{off}: it is not vouched for")
+
+
+def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | Certificate, list[Finding]]:
     tree = load_tree(path)
     top = tree.mapping("a spec file")
     kind = top["kind"].text("kind") if "kind" in top else None
+    if kind == "certificate":
+        certificate = read_certificate(path)
+        return certificate, list(_certificate_findings(certificate, tree.place))
     if kind == "arch":
         merged = arch_tree(path, library.folders)
         arch = parse_arch(merged, generic=path.stem == "base")

@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from gpuprof.errors import InputError, SpecError
+from gpuprof.hardware.certificates import CERTIFICATES, Certificate, load_certificates
 from gpuprof.hardware.parse import ARCH_NAME, parse_arch, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, GpuSpec
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree, merge, read_text
@@ -51,8 +52,8 @@ class SpecLibrary:
         return tuple(path for tier in self._tiers("arch") for path in tier if path.stem != "base")
 
     def files(self) -> tuple[Path, ...]:
-        """Return every file in reach once, the shared base file included."""
-        return tuple(path for kind in ("arch", "gpu") for tier in self._tiers(kind) for path in tier)
+        """Return every file in reach once, the shared base file and certificates included."""
+        return tuple(path for kind in ("arch", "gpu", CERTIFICATES) for tier in self._tiers(kind) for path in tier)
 
     def arch(self, name: str) -> ArchSpec | None:
         """Return the architecture "sm_80", or None if no spec describes it."""
@@ -62,6 +63,10 @@ class SpecLibrary:
     def arch_of(self, compute_capability: str) -> ArchSpec | None:
         """Return the architecture of compute capability "8.0", or None."""
         return self.arch("sm_" + compute_capability.replace(".", ""))
+
+    def certificates(self, arch: str) -> tuple[Certificate, ...]:
+        """Return what is known of an architecture's counters. Raises BrokenSpec."""
+        return _load_certificates(arch, self.folders)
 
     def generic_arch(self) -> ArchSpec:
         """Return what all architectures share: counter names, no rates. For a GPU that no spec describes."""
@@ -191,6 +196,11 @@ def load_gpu(path: Path) -> GpuSpec:
 def _load_arch(path: Path, folders: tuple[Path, ...]) -> ArchSpec:
     with _hint(path):
         return parse_arch(arch_tree(path, folders))
+
+
+@lru_cache(maxsize=64)
+def _load_certificates(arch: str, folders: tuple[Path, ...]) -> tuple[Certificate, ...]:
+    return load_certificates(folders, arch)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuprof.hardware.certificates import release_of
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
 from gpuprof.model.groups import collected, kind_of, middle, spread
@@ -134,14 +135,18 @@ def _launches(
 ) -> Iterator[tuple[int, Hardware, Launch]]:
     """Yield each launch with the number of its GPU and what is known of it, as far as this report's metrics go."""
     found = {index: numbers[source, index] for index in range(len(report.devices))}
-    known = {number: _as_recorded(hardware[number], report.names) for number in set(found.values())}
+    known = {number: _as_recorded(hardware[number], report) for number in set(found.values())}
     for launch in report:
         number = found[launch.device]
         yield number, known[number], launch
 
 
-def _as_recorded(hardware: Hardware, names: frozenset[str] | None) -> Hardware:
-    return hardware if names is None else replace(hardware, arch=without_absent_links(hardware.arch, names))
+def _as_recorded(hardware: Hardware, report: Report) -> Hardware:
+    """Return what is known of a GPU for launches of this report: its release of ncu, the metrics that it can hold."""
+    hardware = replace(hardware, release=release_of(report.tool_version))
+    if report.names is None:
+        return hardware
+    return replace(hardware, arch=without_absent_links(hardware.arch, report.names))
 
 
 def _source(report: Report) -> Source:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.quantities import Clocks, Counted, evaluate
 from gpuprof.model.report import MetricTable, RecordedDevice
@@ -46,13 +47,25 @@ class Hardware:
     device: RecordedDevice
     rates: Mapping[ComputeKey, Fact]
     measured: MeasuredLimits | None = None
+    certificates: tuple[Certificate, ...] = ()
+    release: str | None = None
+    """The release of ncu that recorded the launch, such as "2025.3"."""
 
     @classmethod
     def of(
-        cls, arch: ArchSpec, gpu: GpuSpec | None, device: RecordedDevice, measured: MeasuredLimits | None = None
+        cls,
+        arch: ArchSpec,
+        gpu: GpuSpec | None,
+        device: RecordedDevice,
+        measured: MeasuredLimits | None = None,
+        certificates: tuple[Certificate, ...] = (),
     ) -> Hardware:
-        """Combine an architecture with its product's exceptions, and with what was measured on it."""
-        return cls(arch, gpu, device, compute_rates(arch, gpu), measured)
+        """Combine an architecture with its product's exceptions, what was measured on it, what vouches for counters."""
+        return cls(arch, gpu, device, compute_rates(arch, gpu), measured, certificates)
+
+    def trust(self, quantity: str, metrics: Iterable[str]) -> str | None:
+        """Return how far metrics are trusted as a quantity: "certified", "checked", or None."""
+        return trust(self.certificates, quantity, metrics, self.release)
 
     def sm_count(self) -> int | None:
         """Return the number of SMs: as recorded, else as the product has."""

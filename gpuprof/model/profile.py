@@ -80,11 +80,7 @@ class _Amount(NamedTuple):
     per_second: float | None
     basis: str
     definition: str
-
-    @classmethod
-    def of(cls, counted: Counted, total: float | None, per_second: float | None) -> _Amount:
-        """Take basis and definition from what was counted."""
-        return cls(total, per_second, counted.basis, counted.definition)
+    certificate: str | None = None
 
 
 @dataclass(slots=True)
@@ -186,13 +182,17 @@ class _LaunchAnalysis:
         duration_s = self.clocks.duration_s
         if duration_s is not None:
             found = self._quantity(what, self.clocks, quiet=quiet)
-            return _Amount.of(found, found.value, found.value / duration_s) if found is not None else None
+            return self._counted(what, found, found.value, found.value / duration_s) if found is not None else None
         rates = tuple(link for link in self.hardware.arch.counters.get(what, ()) if link.how in _RATES)
         rate = evaluate(rates, what, self.launch.metrics, self.clocks._replace(duration_s=1.0)) if rates else None
         if isinstance(rate, Counted):
-            return _Amount.of(rate, None, rate.value)
+            return self._counted(what, rate, None, rate.value)
         total = self._quantity(what, self.clocks, quiet=quiet)
-        return _Amount.of(total, total.value, None) if total is not None else None
+        return self._counted(what, total, total.value, None) if total is not None else None
+
+    def _counted(self, what: str, counted: Counted, total: float | None, per_second: float | None) -> _Amount:
+        certificate = self.hardware.trust(what, counted.metrics)
+        return _Amount(total, per_second, counted.basis, counted.definition, certificate)
 
     def _work(self) -> Iterator[Work]:
         tensor_idle = self._tensor_idle()
@@ -205,7 +205,7 @@ class _LaunchAnalysis:
                 continue
             if path == "fp16" and amount.total:
                 amount = self._without_constant_moves(amount, amount.total)
-            yield Work(path, amount.total, amount.per_second, amount.basis)
+            yield Work(path, amount.total, amount.per_second, amount.basis, amount.certificate)
             if amount.total or amount.per_second:
                 self._compute_limits(path)
 
@@ -271,6 +271,7 @@ class _LaunchAnalysis:
                     amount.definition,
                     amount.basis,
                     hits.value if hits is not None else None,
+                    amount.certificate,
                 )
 
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:

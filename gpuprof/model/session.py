@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 SEVERITIES = ("high", "medium", "low", "info")
 CONFIDENCES = ("measured", "inferred", "guess")
+CERTIFICATES = ("certified", "checked")
+"""How far a counter is known to count what it claims, best first."""
 
 
 SURVEY_MARK = " survey"
@@ -72,19 +74,24 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Floating-point (or integer) operations of one path. `flop` is None where only the rate was recorded."""
+    """Floating-point (or integer) operations of one path. `flop` is None where only the rate was recorded.
+
+    `certificate` says how far its counters are known to count this: "certified" (kernels of known work gave it),
+    "checked" (another count of the same kernels agreed), or None.
+    """
 
     path: str
     flop: float | None
     flop_per_s: float | None
     basis: str
+    certificate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes at one memory level, and which counters define them. None where only the rate was recorded.
 
-    `hit_rate` is the fraction of the level's lookups that found their data there.
+    `hit_rate` is the fraction of the level's lookups that found their data there. `certificate` as for work.
     """
 
     level: str
@@ -93,6 +100,7 @@ class Traffic:
     definition: str
     basis: str
     hit_rate: float | None = None
+    certificate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class FigurePoint:
     """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
 
     `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
+    `uncertified`: nothing is known of whether the path's counters count what they claim.
     """
 
     kernel: int
@@ -81,7 +82,13 @@ class FigurePoint:
     ceiling: str
     bound: str
     estimated: bool
+    uncertified: bool
     main: bool
+
+    @property
+    def hollow(self) -> bool:
+        """Tell whether it is drawn hollow: its place is less sure than that of others."""
+        return self.estimated or self.uncertified
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,11 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
         limits=shown,
         points=points,
         left_out=left_out,
-        notes=[*_clock_notes(kernels, points, shown), *_left_out_notes(session, left_out)],
+        notes=[
+            *_clock_notes(kernels, points, shown),
+            *_certificate_notes(points),
+            *_left_out_notes(session, left_out),
+        ],
     )
 
 
@@ -183,7 +194,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         limits=_shown_limits(limits, paths, tuple(point.level for point in points) or LEVELS),
         points=points,
         left_out=() if points else _left_out([kernel], set(), "dram", ceiling),
-        notes=list(_level_notes(kernel, points)),
+        notes=[*_level_notes(kernel, points), *_certificate_notes(points)],
     )
 
 
@@ -281,6 +292,7 @@ def _figure_point(
         ceiling=point.ceiling,
         bound=point.bound,
         estimated="estimated" in bases,
+        uncertified=all(item.certificate is None for item in kernel.work if item.path == point.path),
         main=main,
     )
 
@@ -511,6 +523,14 @@ def _clock_notes(
         f"Kernels ran at {spread}; the at-clock roofs are drawn for {format_si(roof, 'Hz')}, the clock of the "
         "longest. Each kernel's percentage is of the roof at its own clock."
     )
+
+
+def _certificate_notes(points: Sequence[FigurePoint]) -> Iterator[str]:
+    """Say so where the counters of a path are taken on trust."""
+    paths = sorted({point.path for point in points if point.uncertified}, key=PATHS.index)
+    if paths:
+        names = " and ".join(filter(None, [", ".join(map(words.path_name, paths[:-1])), words.path_name(paths[-1])]))
+        yield f"Hollow: the counters of {names} are not certified on this architecture, nor checked."
 
 
 def _left_out(kernels: Sequence[KernelProfile], shown: set[int], level: str, ceiling: str) -> tuple[LeftOut, ...]:

@@ -126,9 +126,15 @@ def _write_key(sheet: Figure, figure: RooflineFigure, y: float, colours: dict[st
         )  # fmt: skip
     has_shares = any(point.share is not None for point in figure.points)
     meanings = ["area of a point: share of the time"] if figure.sized and has_shares else []
-    meanings += ["hollow: estimated"] if any(point.estimated for point in figure.points) else []
+    meanings += [f"hollow: {_why_hollow(figure)}"] if any(point.hollow for point in figure.points) else []
     place = (1 - _RIGHT / _WIDTH, y + 1.5 / _HEIGHT)
     sheet.text(*place, ", ".join(meanings), size=SMALL, color=colours["muted"], ha="right", parse_math=False)
+
+
+def _why_hollow(figure: RooflineFigure) -> str:
+    estimated = any(point.estimated for point in figure.points)
+    uncertified = any(point.uncertified for point in figure.points)
+    return " or ".join(word for word, so in (("estimated", estimated), ("not certified", uncertified)) if so)
 
 
 def _shape_handles(figure: RooflineFigure, colours: dict[str, str]) -> Iterator[Line2D]:

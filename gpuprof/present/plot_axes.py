@@ -173,9 +173,9 @@ def _draw_point(canvas: _Canvas, point: FigurePoint) -> None:
         gid=point_id(point),
         marker=MARKERS[family(point.path)],
         markersize=point_width(canvas.figure, point),
-        markerfacecolor=canvas.colours["background"] if point.estimated else (colour, 0.45),
+        markerfacecolor=canvas.colours["background"] if point.hollow else (colour, 0.45),
         markeredgecolor=colour,
-        markeredgewidth=1.6 if point.estimated else 1.1,
+        markeredgewidth=1.6 if point.hollow else 1.1,
         linestyle="none",
         zorder=4,
     )

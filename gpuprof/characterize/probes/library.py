@@ -12,6 +12,9 @@ from gpuprof.errors import UsageError
 from gpuprof.hardware.yaml_tree import BrokenSpec
 from gpuprof.resources import data_dir
 
+CASES = "bottlenecks"
+"""The folder beside the families that holds planted bottlenecks, which are no probes."""
+
 
 def probe_folder() -> Path:
     """Return the folder `microkernels`."""
@@ -21,7 +24,8 @@ def probe_folder() -> Path:
 @lru_cache(maxsize=8)
 def load_probes(folder: Path) -> tuple[Probe, ...]:
     """Read every `FAMILY/NAME.yaml` of a folder, in the order of their names. Raises BrokenSpec at the first defect."""
-    probes = tuple(read_probe(path) for path in sorted(folder.glob("*/*.yaml")))
+    files = (path for path in sorted(folder.glob("*/*.yaml")) if path.parent.name != CASES)
+    probes = tuple(read_probe(path) for path in files)
     with_kernel = {probe.id for probe in probes if probe.kernel is not None}
     for probe in probes:
         if probe.load is not None and probe.load not in with_kernel:

@@ -41,10 +41,14 @@ SHOWN = ("block", "grid", "blocks_per_sm", "ran")
 
 
 class Counted(NamedTuple):
-    """What ncu counted and what the probe claims, by quantity, for the same launches."""
+    """What ncu counted and what the probe claims, by quantity, for the same launches.
+
+    `each` has what every way of the fallback chain counted, by quantity and the names of its counters.
+    """
 
     claimed: Mapping[str, float]
     counted: Mapping[str, float] | None
+    each: Mapping[tuple[str, frozenset[str]], float] = {}
 
 
 @dataclass(frozen=True)
