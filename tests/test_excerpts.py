@@ -301,6 +301,18 @@ def test_a_wait_is_placed_where_most_of_its_samples_are() -> None:
     assert place(launch, "barrier-wait") == (FILE, 21, 16, "BAR.SYNC", 1.0)
 
 
+def test_a_wait_at_a_barrier_is_placed_at_the_barrier_that_the_samples_come_behind() -> None:
+    code = (
+        at(0, 20, "BAR.SYNC.DEFER_BLOCKING 0x0", samples=1),
+        at(16, 21, "MOV R1, R2", samples=1),
+        at(32, 21, "LDS R3, [R4]", samples=70, barrier=60),
+        *(at(48 + 16 * number, 22, samples=1) for number in range(20)),
+        at(400, 23, "LDS R5, [R6]", samples=30, barrier=30),
+    )
+    launch = run(*code, values={**stalls(barrier=40), **issued(20)})
+    assert place(launch, "barrier-wait") == (FILE, 20, 0, "BAR.SYNC.DEFER_BLOCKING 0x0", pytest.approx(2 / 3))
+
+
 def test_a_pipe_is_placed_where_most_of_its_instructions_run() -> None:
     code = (
         at(0, 20, "@P0 FFMA R1, R2, R3, R4", executed=10, samples=1),

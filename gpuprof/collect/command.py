@@ -67,6 +67,8 @@ class NcuCommand:
     targets: str = "all"
     graphs: str = "node"
     kill: bool = False
+    source_folders: tuple[Path, ...] = ()
+    """Where `source` looks for files that the program's debug information names without a folder."""
 
     def argv(self) -> list[str]:
         """Return the words to execute."""
@@ -83,6 +85,8 @@ class NcuCommand:
             words += ["--set", self.stock_set]
         for section in self.sections:
             words += ["--section", section]
+        if self.source_folders:
+            words += ["--source-folders", ",".join(map(str, self.source_folders))]
         if self.metrics:
             words += ["--metrics", ",".join(self.metrics)]
         return [*words, "--log-file", str(self.log), "--export", str(self.output), "--force-overwrite", *self.program]

@@ -30,6 +30,10 @@ COUNTS = (
 
 _LEAST_STALL = 0.01
 """Reasons with a smaller share of the samples are not looked for in the code."""
+_ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CCTL", "FENCE")}
+"""What a warp has issued that waits for these reasons."""
+_BEHIND = 16
+"""So many instructions behind a barrier warps were sampled in real reports, and a few more."""
 _NO_TEXT = ("", "???")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
@@ -249,9 +253,24 @@ class Case:
         return self.place(lambda instruction: instruction.counts.get(name, 0.0))
 
     def place_of_stall(self, *reasons: str) -> Location | None:
-        """Return the line with most samples of these stall reasons."""
-        names = [stall_metric(reason, "sampled") for reason in reasons]
-        return self.place(lambda instruction: sum(instruction.counts.get(name, 0.0) for name in names))
+        """Return the line with most samples of these stall reasons; of barriers and fences, that of the instruction."""
+        samples: dict[int, float] = {}
+        for reason in reasons:
+            name = stall_metric(reason, "sampled")
+            for index, instruction in enumerate(self.code):
+                if count := instruction.counts.get(name, 0.0):
+                    pc = self.code[self._waited_at(index, reason)].pc
+                    samples[pc] = samples.get(pc, 0.0) + count
+        return self.place(lambda instruction: samples.get(instruction.pc, 0.0))
+
+    def _waited_at(self, index: int, reason: str) -> int:
+        """Return the place of the barrier or fence that a sampled instruction comes behind; else its own.
+
+        A warp at a barrier has issued it: what is sampled is where the warp goes on, up to a few instructions later.
+        """
+        opcodes = _ISSUED_BEFORE.get(reason, ())
+        before = range(index, max(-1, index - _BEHIND), -1) if opcodes else ()
+        return next((at for at in before if opcode_of(self.code[at].sass).startswith(opcodes)), index)
 
     def place_of_opcode(self, *starts: str) -> Location | None:
         """Return the line that executes most instructions whose opcode starts so."""

@@ -1,0 +1,213 @@
+"""The score of the planted bottlenecks: what counts as found, named, predicted and alarmed, on hand-made findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.diagnosis.case import Case
+from benchmarks.diagnosis.case_file import read_case
+from benchmarks.diagnosis.nvidia import said
+from benchmarks.diagnosis.score import HALVES, Outcome, half, judged, score, totals
+from benchmarks.diagnosis.table import case_rows, rate_rows
+from gpuprof.model.report import FixedDetails, Launch, RuleResult
+from gpuprof.model.session import Finding, Location, Occupancy
+from tests.hand_made import finding, kernel
+
+SOURCE = """\
+// Doubles.
+#include "case.cuh"
+extern "C" __global__ void slow(const float *in, float *out, u32 n) {
+    out[blockIdx.x] = in[threadIdx.x * n];
+}
+extern "C" __global__ void fixed(const float *in, float *out, u32 n) {
+    out[blockIdx.x] = in[threadIdx.x];
+}
+"""
+FILE = """\
+schema: 1
+name: doubles
+title: Doubles
+family: coalescing
+planted_rule: uncoalesced-global
+line: "in[threadIdx.x * n]"
+not_first: [memory-latency]
+repair: reads what lies side by side
+architectures: {lowest: sm_80}
+sizes: {n: 1000}
+small: {n: 10}
+arguments: [buffer in, buffer out, u32 n]
+buffers:
+  in: {type: f32, count: [n, n], fill: random}
+  out: {type: f32, count: n, fill: zeros, result: 1e-6}
+launch: {grid: [n], block: [256]}
+gate:
+  slow: {required: {IMAD: {least: 1}}}
+  fixed: {forbidden: [IMAD]}
+"""
+
+
+def case(folder: Path, **lines: str | None) -> Case:
+    """The case above, with some of its lines replaced."""
+    text = []
+    for line in FILE.splitlines():
+        key = line.partition(":")[0]
+        new = lines.get(key, "") if key in lines else line
+        text += [line if new == "" else new] if new is not None else []
+    (folder / "doubles.yaml").write_text("\n".join(text) + "\n")
+    (folder / "doubles.cu").write_text(SOURCE)
+    return read_case(folder / "doubles.yaml")
+
+
+def launch(*results: RuleResult) -> Launch:
+    return Launch("slow", "slow", 0, details=FixedDetails(results))
+
+
+def message(rule: str, text: str, speedup: float | None = None, title: str = "", kind: str = "warning") -> RuleResult:
+    return RuleResult(rule, "", kind, title, text, speedup, "global")
+
+
+def outcome(
+    one: Case, slow: list[Finding], fixed: list[Finding], times: tuple[float, float] = (2e-3, 1e-3), *said_: RuleResult
+) -> Outcome:
+    kernels = {
+        "slow": kernel(0, *slow, duration_s=times[0], name="slow"),
+        "fixed": kernel(1, *fixed, duration_s=times[1], name="fixed"),
+    }
+    return judged(one, kernels, {"slow": launch(*said_)})
+
+
+PLANTED = finding("uncoalesced-global", 0.6, location=Location("/x/doubles.cu", 4, None, None, 0.9))
+OTHER = finding("memory-latency", 0.3)
+
+
+def test_the_planted_rule_in_front_is_right_with_its_line_and_gain(tmp_path: Path) -> None:
+    found = outcome(case(tmp_path), [PLANTED, OTHER], [])
+    assert (found.right, found.place, found.line, found.gain_right) == (True, 1, True, True)
+    assert (found.predicted, found.real) == (0.6, pytest.approx(0.5))
+    assert found.alarms == ()
+
+
+def test_another_rule_in_front_is_wrong_and_its_place_is_told(tmp_path: Path) -> None:
+    found = outcome(case(tmp_path), [OTHER, PLANTED], [])
+    assert (found.right, found.place, found.first) == (False, 2, "memory-latency")
+
+
+def test_a_rule_that_is_silent_has_no_place(tmp_path: Path) -> None:
+    found = outcome(case(tmp_path), [], [])
+    assert (found.right, found.place, found.first, found.predicted, found.gain_right) == (False, None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [(Location("doubles.cu", 7, None, None), False), (Location("other.cu", 4, None, None), False), (None, False)],
+)
+def test_another_line_is_not_the_line(tmp_path: Path, place: Location | None, named: bool) -> None:
+    found = outcome(case(tmp_path), [replace(PLANTED, location=place)], [])
+    assert found.line is named
+
+
+def test_a_cause_without_a_line_is_not_asked_for_one(tmp_path: Path) -> None:
+    assert outcome(case(tmp_path, line=None), [PLANTED], []).line is None
+
+
+def test_high_and_medium_findings_of_the_repair_are_alarms(tmp_path: Path) -> None:
+    fixed = [replace(OTHER, severity=severity) for severity in ("high", "medium", "low", "info")]
+    assert outcome(case(tmp_path), [PLANTED], fixed).alarms == ("memory-latency", "memory-latency")
+
+
+def test_a_repair_that_costs_time_has_a_negative_gain(tmp_path: Path) -> None:
+    found = outcome(case(tmp_path), [PLANTED], [], (1e-3, 1.5e-3))
+    assert found.real == pytest.approx(-0.5)
+    assert found.gain_right is False
+
+
+def test_repeated_launches_count_all_their_time(tmp_path: Path) -> None:
+    one = case(tmp_path, launch="times: {slow: 10}\nlaunch: {grid: [n], block: [256]}")
+    assert outcome(one, [PLANTED], [], (1e-3, 2e-3)).real == pytest.approx(0.8)
+
+
+def test_low_occupancy_must_name_its_limiter(tmp_path: Path) -> None:
+    one = case(tmp_path, planted_rule="planted_rule: low-occupancy\nlimiter: registers")
+    found = finding("low-occupancy", 0.4)
+    for limiters, place in ((("registers",), 1), (("blocks",), None)):
+        slow = kernel(0, found, occupancy=Occupancy(0.25, 0.2, limiters))
+        assert judged(one, {"slow": slow, "fixed": kernel()}, {"slow": launch()}).place == place
+
+
+def test_a_well_tuned_kernel_is_right_without_alarms(tmp_path: Path) -> None:
+    (tmp_path / "doubles.cu").write_text(SOURCE.replace(" slow(", " other("))
+    text = FILE.replace("uncoalesced-global", "none\nroof: dram-bandwidth").replace('line: "in[threadIdx.x * n]"\n', "")
+    text = text.replace("not_first: [memory-latency]\n", "").replace("repair: reads what lies side by side\n", "")
+    text = text.replace("  slow: {required: {IMAD: {least: 1}}}\n", "")
+    (tmp_path / "doubles.yaml").write_text(text)
+    one = read_case(tmp_path / "doubles.yaml")
+    near = finding("dram-bandwidth", 0.05, severity="info")
+    found = judged(one, {"fixed": kernel(0, near)}, {"fixed": launch()})
+    assert (found.right, found.planted, found.first) == (True, False, "dram-bandwidth")
+    assert not judged(one, {"fixed": kernel(0, PLANTED)}, {"fixed": launch()}).right
+
+
+# NVIDIA's rules
+
+
+def test_nvidias_messages_come_by_speedup_and_in_our_names() -> None:
+    found = said(
+        [
+            message("SOLBottleneck", "This kernel exhibits low compute throughput and memory bandwidth utilization"),
+            message("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses resulting in", 30.0),
+            message("Occupancy", "This kernel's theoretical occupancy (25%) is limited by registers", 50.0),
+            message("HighPipeUtilization", "FP64 is the highest-utilized pipeline (70.4%).", None, "High Utilization"),
+            message("SOLFPRoofline", "fine", None, kind="ok"),
+            message("PCSamplingData", "Sampling metrics were enabled, but no samples could be collected"),
+        ]
+    )
+    assert [(one.rule, one.ours) for one in found] == [
+        ("Occupancy", ("low-occupancy",)),
+        ("UncoalescedGlobalAccess", ("uncoalesced-global",)),
+        ("SOLBottleneck", ("latency-bound",)),
+        ("HighPipeUtilization", ("fp64-bound",)),
+    ]
+
+
+def test_nvidias_place_is_that_of_the_first_message_that_says_the_planted_rule(tmp_path: Path) -> None:
+    first = message("Occupancy", "This kernel's theoretical occupancy (25%) is limited", 50.0, "Occupancy Limiters")
+    second = message("UncoalescedGlobalAccess", "uncoalesced global accesses", 30.0)
+    found = outcome(case(tmp_path), [PLANTED], [], (2e-3, 1e-3), second, first)
+    assert (found.nvidia_place, found.nvidia_first) == (2, "Occupancy: Occupancy Limiters")
+
+
+# Totals and tables
+
+
+def test_totals_and_rates_of_both_halves(tmp_path: Path) -> None:
+    one = case(tmp_path)
+    silent = message("Occupancy", "This kernel's theoretical occupancy (25%) is limited", 50.0)
+    outcomes = [
+        outcome(one, [PLANTED], [], (2e-3, 1e-3), silent),
+        outcome(one, [OTHER, PLANTED], [PLANTED], (2e-3, 1.9e-3), silent),
+    ]
+    found = totals(outcomes)
+    assert (found.first, found.top, found.cases) == (1, 2, 2)
+    assert (found.alarmed, found.fixed, found.lines_named, found.lines) == (1, 2, 2, 2)
+    assert (found.gains_right, found.gains) == (1, 2)
+    assert (found.nvidia_first, found.nvidia_top, found.nvidia) == (0, 0, 2)
+    table = "\n".join([*case_rows(outcomes), *rate_rows(outcomes)])
+    assert "1 of 2 (50 %)" in table
+    assert "–" in table
+
+
+def test_halves_never_change_and_both_are_there() -> None:
+    names = [f"case-{number}" for number in range(40)]
+    assert [half(name) for name in names] == [half(name) for name in names]
+    assert {half(name) for name in names} == set(HALVES)
+    assert half("matrix-transpose") == "tuned"
+
+
+def test_a_missing_report_is_told_and_not_scored(tmp_path: Path) -> None:
+    outcomes, problems = score([case(tmp_path)], tmp_path)
+    assert outcomes == []
+    assert len(problems) == 1
+    assert problems[0].startswith("doubles: ")
