@@ -736,6 +736,16 @@ def test_a_busy_dram_is_told_although_l2_is_busier() -> None:
     assert {"dram-bandwidth", "l2-bandwidth"} <= rules
 
 
+def test_writes_to_the_host_count_although_l2_calls_them_hits() -> None:
+    writes = "lts__t_sectors_srcunit_tex_aperture_{}_op_write.sum"
+    counted = {HOST: 0.0, DEVICE: 600.0, writes.format("sysmem"): 300.0, writes.format("device"): 100.0}
+    found = made(busy(dram=50), counted).finding("host-memory-traffic")
+    assert "30 %" in found.headline
+    assert writes.format("sysmem") in {evidence.metric for evidence in found.evidence}
+    counted[writes.format("sysmem")] = 50.0
+    assert made(busy(dram=50), counted).findings("host-memory-traffic") == []
+
+
 def test_memory_that_is_the_hosts_own_is_no_host_traffic() -> None:
     integrated = made(busy(dram=50), {HOST: 900.0, DEVICE: 100.0, "device__attribute_integrated": 1.0})
     assert integrated.findings("host-memory-traffic") == []

@@ -244,12 +244,18 @@ def _shared(case: Case) -> Iterator[Verdict]:
 
 _HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
+_HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
+_DEVICE_WRITES = "lts__t_sectors_srcunit_tex_aperture_device_op_write.sum"
+"""L2 counts every write as a hit: in real reports hardly any write misses."""
 
 
 def _host(case: Case) -> Iterator[Verdict]:
-    system = case.number(_HOST_MISSES)
-    device = case.number(_DEVICE_MISSES)
-    if system is None or device is None or system + device <= 0:
+    misses = case.number(_HOST_MISSES), case.number(_DEVICE_MISSES)
+    writes = case.number(_HOST_WRITES), case.number(_DEVICE_WRITES)
+    if None in misses:
+        return
+    system, device = ((missed or 0.0) + (written or 0.0) for missed, written in zip(misses, writes, strict=True))
+    if system + device <= 0:
         return
     if case.number("device__attribute_integrated"):
         # A GPU that shares its memory with the host has no other to use.
@@ -258,7 +264,7 @@ def _host(case: Case) -> Iterator[Verdict]:
     if 100 * share < HOST_SHARE.value:
         return
     yield Verdict(
-        headline=f"Host memory traffic: {format_percent(share)} of what misses L2 goes to the host",
+        headline=f"Host memory traffic: {format_percent(share)} of what L2 passes on goes to the host",
         why="The host link carries a small part of what DRAM does, so the kernel waits for it.",
         advice=(
             "Copy the data to the GPU before the kernel (cudaMemcpyAsync, .to('cuda')), or prefetch managed memory "
@@ -267,11 +273,13 @@ def _host(case: Case) -> Iterator[Verdict]:
         confidence="measured",
         gain=case.memory_weight(),
         evidence=(
-            Evidence(_HOST_MISSES, system, "sector", None, "L2 misses to the host"),
-            Evidence(_DEVICE_MISSES, device, "sector", None, "L2 misses to DRAM"),
-            Evidence("", 100 * share, "%", HOST_SHARE.value, "host share of L2 misses"),
+            *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
+            *case.metric(_HOST_WRITES, "writes to the host", "sector"),
+            *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
+            *case.metric(_DEVICE_WRITES, "writes to DRAM", "sector"),
+            Evidence("", 100 * share, "%", HOST_SHARE.value, "host share of L2 misses and writes"),
         ),
-        location=case.place_of_stall("long_scoreboard"),
+        location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
 
 
@@ -325,11 +333,11 @@ RULES = (
         "host-memory-traffic",
         "The kernel reads or writes host memory",
         "defect",
-        "Sectors that missed L2, by where they went: the host or the GPU's own DRAM.",
+        "Sectors that missed L2, and those that were written, by where they belong: the host or the GPU's own DRAM.",
         (HOST_SHARE,),
         "The share of time that memory can explain: a byte from the host takes many times as long as one from DRAM.",
-        "Under 10 % of the misses go to the host, or they were not counted, or the GPU shares the host's memory.",
+        "Under 10 % of them go to the host, or the misses were not counted, or the GPU shares the host's memory.",
         _host,
-        (_HOST_MISSES, _DEVICE_MISSES),
+        (_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DEVICE_WRITES),
     ),
 )
