@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: the command line, the JSON schema, the rules, counters, probes and hardware.
+"""Writes docs/reference from code and data: commands, JSON schema, rules, counters, hardware, probes, bottlenecks.
 
 `python docs/generate.py` writes the files; with `--check` it writes nothing and fails if one is out of date.
 `--pictures` also draws the README's picture, whose bytes depend on the version of matplotlib.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
+from bottlenecks_page import bottlenecks_page
 from probes_page import probes_page
 
 from gpuprof.cli.main import COMMANDS, cli
@@ -327,6 +328,7 @@ FILES: dict[str, Callable[[], str]] = {
     "hardware.md": hardware_page,
     "counters.md": counters_page,
     "probes.md": lambda: NOTE + "\n" + probes_page(),
+    "bottlenecks.md": lambda: NOTE + "\n" + bottlenecks_page(),
 }
 
 if __name__ == "__main__":

@@ -816,6 +816,28 @@ def test_the_tail_is_the_empty_part_of_all_rounds(waves: float, gain: float) -> 
     assert made({WAVES: waves}).finding("tail-effect").gain_kernel == pytest.approx(gain)
 
 
+def test_sms_that_idle_because_of_the_last_round_are_a_tail_and_no_imbalance() -> None:
+    # 1.1 waves of 132 SMs with one block each: 45 % of the time is idle, and so it was measured.
+    seen = made({WAVES: 1.1, "sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 560.0})
+    assert seen.finding("tail-effect").confidence == "measured"
+    assert seen.finding("tail-effect").gain_kernel == pytest.approx(0.45)
+    assert seen.findings("load-imbalance") == []
+
+
+def test_sms_that_idle_for_longer_than_the_last_round_are_both() -> None:
+    seen = made({WAVES: 1.5, "sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 400.0})
+    assert seen.finding("tail-effect").confidence == "inferred"
+    assert seen.finding("load-imbalance").gain_kernel == pytest.approx(0.6)
+
+
+def test_a_tail_is_bound_by_the_places_that_stayed_empty_and_not_by_sms_with_any_work() -> None:
+    busy_sms = {WAVES: 1.5, "sm__cycles_active.avg": 950.0, "sm__cycles_elapsed.max": 1000.0}
+    assert made(busy_sms).finding("tail-effect").gain_kernel == pytest.approx(0.05)
+    # 40 of 50 places filled while an SM had work, which it had for 95 % of the time.
+    filled = made(busy_sms, HALF_OCCUPANCY, {ACTIVE: 40.0}).finding("tail-effect")
+    assert filled.gain_kernel == pytest.approx(1 - 0.95 * 0.8)
+
+
 def test_a_tail_costs_no_more_than_the_busiest_unit_leaves() -> None:
     assert made({WAVES: 1.07}, busy(dram=90)).finding("tail-effect").gain_kernel == pytest.approx(0.1)
 
@@ -1121,6 +1143,9 @@ EDGES = (
     Edge("tail-effect", launch.TAIL_SHARE, lambda value: made({WAVES: math.ceil(100 / value) - 0.5})),
     Edge("load-imbalance", launch.IMBALANCE,
          lambda value: made({"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 100 - value})),
+    # 1.5 waves leave the SMs idle for a quarter of the time.
+    Edge("load-imbalance", launch.TAIL_SLACK, lambda value: made(
+         {WAVES: 1.5, "sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75 - value - 1e-9})),
     Edge("load-imbalance", launch.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
     Edge("load-imbalance", launch.SLICES,
          lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),

@@ -31,6 +31,9 @@ TAIL_SHARE = Threshold(
 )
 OCCUPANCY_GAP = Threshold("achieved below theoretical", 10.0, "%", "points of occupancy; NVIDIA's rule uses the same")
 IMBALANCE = Threshold("idle share of the SMs", 10.0, "%", "less is the ramp at the start and the end of a kernel")
+TAIL_SLACK = Threshold(
+    "idle share beyond the tail's", 5.0, "%", "points that ramps add; more is work that is spread unevenly, too"
+)
 SLICES = Threshold("busiest L2 slice above average", 5.0, "%", "the least that NVIDIA's rule reported")
 FULL = Threshold(
     "theoretical occupancy", 100.0, "%", "anything less has a limiter worth knowing; `info` where it costs nothing"
@@ -137,9 +140,9 @@ def _tail(case: Case) -> Iterator[Verdict]:
         return
     rounds = math.ceil(waves - 1e-6)
     partial = waves - (rounds - 1)
-    idle = 1.0 - waves / rounds
-    active = _active_share(case)
-    gain = min(idle, case.headroom, 1.0 - active if active is not None else 1.0)
+    filled = _filled_share(case)
+    seen = _idle_sms(case)
+    gain = min(_tail_share(waves), case.headroom, 1.0 - filled if filled is not None else 1.0)
     yield Verdict(
         headline=(
             f"Tail effect: {waves:.3g} waves, so the last of {rounds} rounds fills {format_percent(partial)} of the GPU"
@@ -150,7 +153,7 @@ def _tail(case: Case) -> Iterator[Verdict]:
             "rest in a persistent or grid-stride kernel, use smaller blocks, or lower registers and shared memory "
             "so that all blocks fit in one round less."
         ),
-        confidence="inferred",
+        confidence="measured" if seen is not None and _is_tail(waves, seen) else "inferred",
         gain=gain,
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
@@ -164,6 +167,34 @@ def has_tail(waves: float) -> bool:
     """Tell whether the last round of blocks is partial and a fifth of the time or more."""
     rounds = math.ceil(waves - 1e-6)
     return waves > 1 and rounds - waves >= 1e-6 and 100 / rounds >= TAIL_SHARE.value
+
+
+def _tail_share(waves: float) -> float:
+    """Return the empty part of the last round, of the time of all rounds."""
+    return 1.0 - waves / math.ceil(waves - 1e-6)
+
+
+def _is_tail(waves: float, idle: float) -> bool:
+    """Tell whether SMs that are idle for this share of the time are so because the last round is partial."""
+    return has_tail(waves) and 100 * idle >= IMBALANCE.value and idle <= _tail_share(waves) + TAIL_SLACK.value / 100
+
+
+def _idle_sms(case: Case) -> float | None:
+    """Return the idle share of an average SM, while the busiest works."""
+    busiest, average = case.number(_BUSIEST_SM), case.number(_AVERAGE_SM)
+    return 1.0 - average / busiest if busiest and average else None
+
+
+def _filled_share(case: Case) -> float | None:
+    """Return which share of the places for warps was filled over the kernel; of the SMs, where that is all there is.
+
+    An SM with one block of the last round has work, and most of its places are empty.
+    """
+    active = _active_share(case)
+    theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
+    if active is None or not theoretical or achieved is None:
+        return active
+    return active * min(1.0, achieved / theoretical)
 
 
 def _active_share(case: Case) -> float | None:
@@ -184,11 +215,14 @@ def _imbalance(case: Case) -> Iterator[Verdict]:
     waves = case.kernel.waves
     if waves is not None and waves < FULL_WAVE.value:
         return
-    busiest, average = case.number(_BUSIEST_SM), case.number(_AVERAGE_SM)
-    if busiest and average and 100 * (1 - average / busiest) >= IMBALANCE.value:
-        idle = 1.0 - average / busiest
+    idle = _idle_sms(case)
+    if idle is not None and waves is not None and _is_tail(waves, idle):
+        yield from _uneven_slices(case)
+        return
+    if idle is not None and 100 * idle >= IMBALANCE.value:
+        longer = format_percent(1 / (1 - idle) - 1)
         yield _imbalance_verdict(
-            f"Load imbalance: the busiest SM works {format_percent(busiest / average - 1)} longer than the average SM",
+            f"Load imbalance: the busiest SM works {longer} longer than the average SM",
             "measured",
             min(idle, case.headroom),
             (
@@ -369,10 +403,10 @@ RULES = (
         "tail-effect",
         "The last round of blocks is partial",
         "defect",
-        "Waves, and where collected the share of time in which SMs had work.",
+        "Waves, and where collected the share of time in which SMs had work and their warps' places were filled.",
         (TAIL_SHARE,),
-        "The empty part of the last round: 1 − waves ÷ rounds up, but no more than the SMs' idle time or until the "
-        "busiest unit is full.",
+        "The empty part of the last round: 1 − waves ÷ rounds up, but no more than the places for warps that stayed "
+        "empty (of the SMs, without occupancy) or until the busiest unit is full.",
         "One wave or less, five waves or more, or a whole number of them.",
         _tail,
         (_WAVES,),
@@ -383,10 +417,11 @@ RULES = (
         "defect",
         "Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; active "
         "cycles of L2 slices.",
-        (IMBALANCE, OCCUPANCY_GAP, SLICES),
+        (IMBALANCE, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
         "The idle share of an average SM; for occupancy 1 − achieved ÷ theoretical, but no more than idle issue "
         "slots and until the busiest unit is full; for slices L2's busy fraction.",
-        "Under one wave (`small-grid` speaks then), or the gaps are smaller.",
+        "Under one wave (`small-grid` speaks then), or the gaps are smaller, or a partial last round explains them "
+        "(`tail-effect` speaks then).",
         _imbalance,
         (_BUSIEST_SM, _AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
     ),

@@ -1,0 +1,233 @@
+"""Arithmetic on what is known of registers in the lanes of a warp, of one word and of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+from gpuprof.characterize.code.lane_values import (
+    LANES,
+    UNIFORM,
+    WORD,
+    WORD_BITS,
+    Value,
+    exactly,
+    same,
+    signed,
+    value,
+    zero_bits,
+)
+
+WIDE_BITS = 64
+_WIDE = 1 << WIDE_BITS
+_GUESSES = tuple(product((0, -1), repeat=3))
+
+
+class Wide(NamedTuple):
+    """Two words of each lane: lanes[i] + u · 2^align, modulo 2^64, `align` 64 where nothing is unknown."""
+
+    lanes: tuple[int, ...]
+    align: int
+
+
+def add(*terms: Value | None) -> Value | None:
+    """Return the sum."""
+    known = [term for term in terms if term is not None]
+    if len(known) < len(terms):
+        return None
+    align = min(term.align for term in known)
+    return value(map(sum, zip(*(term.lanes for term in known), strict=True)), align, high=any(t.high for t in known))
+
+
+def carry(*terms: tuple[Value | None, bool]) -> Value | None:
+    """Return what a sum carries over to the next word; each term may be marked as subtracted."""
+    known = [(term, negative) for term, negative in terms if term is not None]
+    if len(known) < len(terms) or any(term.high for term, _ in known):
+        return None
+    # What is exact is subtracted as the hardware does: 2^32 - x, also where x is 0.
+    columns = [[w or WORD for w in t.lanes] if negative and t.exact else t.lanes for t, negative in known]
+    sums = [sum(column) for column in zip(*columns, strict=True)]
+    if all(term.exact for term, _ in known):
+        return value(total // WORD for total in sums)
+    if all(term.uniform for term, _ in known):
+        return UNIFORM
+    return Value(tuple((total - signed(total % WORD)) // WORD for total in sums), 0, high=True)
+
+
+def negative(term: Value | None) -> Value | None:
+    """Return -x."""
+    return term and value((-word for word in term.lanes), term.align, high=term.high)
+
+
+def inverse(term: Value | None) -> Value | None:
+    """Return ~x."""
+    return term and value((~word for word in term.lanes), term.align, high=term.high)
+
+
+def multiply(one: Value | None, other: Value | None) -> Value | None:
+    """Return the lower word of the product."""
+    if one is None or other is None:
+        return None
+    found = _product(one.lanes, one.align, other.lanes, other.align, WORD_BITS)
+    return found and value(found.lanes, found.align, high=one.high or other.high)
+
+
+def multiply_wide(one: Value | None, other: Value | None, *, sign: bool) -> Wide | None:
+    """Return both words of the product."""
+    if one is None or other is None or one.high or other.high:
+        return None
+    lanes = [[signed(word) for word in term.lanes] if sign else term.lanes for term in (one, other)]
+    aligns = [WIDE_BITS if term.exact else term.align for term in (one, other)]
+    return _product(lanes[0], aligns[0], lanes[1], aligns[1], WIDE_BITS)
+
+
+def _product(one: Sequence[int], align: int, other: Sequence[int], other_align: int, width: int) -> Wide | None:
+    """Multiply (a + u · 2^k) and (b + v · 2^m): what is unknown, such as a · v · 2^m, must be the same for all."""
+    unknown, other_unknown = align < width, other_align < width
+    if (unknown and not same(other)) or (other_unknown and not same(one)):
+        return None
+    zeros = [width]
+    zeros += [align + zero_bits(other[0])] if unknown else []
+    zeros += [other_align + zero_bits(one[0])] if other_unknown else []
+    zeros += [align + other_align] if unknown and other_unknown else []
+    return Wide(tuple(a * b for a, b in zip(one, other, strict=True)), min(zeros))
+
+
+# Two words
+
+
+def pair(low: Value | None, high: Value | None) -> Wide | None:
+    """Put two words together."""
+    if low is None or high is None or low.high or (low.exact and high.high):
+        return None
+    align = low.align if not low.exact else WORD_BITS + high.align
+    return Wide(tuple(_near((h << WORD_BITS) + w) for w, h in zip(low.lanes, high.lanes, strict=True)), align)
+
+
+def halves(whole: Wide | None) -> tuple[Value | None, Value | None]:
+    """Take two words apart."""
+    if whole is None:
+        return None, None
+    lanes = [_near(lane) for lane in whole.lanes]
+    base = min(lanes) >> whole.align << whole.align if whole.align < WIDE_BITS else 0
+    lanes = [lane - base for lane in lanes]
+    lows, highs = tuple(lane % WORD for lane in lanes), tuple(lane // WORD % WORD for lane in lanes)
+    if whole.align >= WORD_BITS:
+        return Value(lows), value(highs, whole.align - WORD_BITS)
+    return Value(lows, whole.align), Value(highs, 0, high=not same(lanes))
+
+
+def upper(whole: Wide | None) -> Value | None:
+    """Return the upper word alone: the lower one is computed by another instruction."""
+    if whole is None:
+        return None
+    align = max(0, whole.align - WORD_BITS)
+    high = whole.align < WORD_BITS and not same(whole.lanes)
+    return value((lane >> WORD_BITS for lane in whole.lanes), align, high=high)
+
+
+def add_wide(*terms: Wide | None) -> Wide | None:
+    """Return the sum."""
+    known = [term for term in terms if term is not None]
+    if len(known) < len(terms):
+        return None
+    lanes = map(sum, zip(*(term.lanes for term in known), strict=True))
+    return Wide(tuple(lanes), min(term.align for term in known))
+
+
+def carry_wide(*terms: Wide | None) -> Value | None:
+    """Return what a sum of unsigned numbers carries over to the next word, if they are known."""
+    known = [term for term in terms if term is not None and term.align == WIDE_BITS]
+    if len(known) < len(terms):
+        return None
+    columns = zip(*(term.lanes for term in known), strict=True)
+    return value(sum(lane % _WIDE for lane in column) // _WIDE for column in columns)
+
+
+def negative_wide(term: Wide | None) -> Wide | None:
+    """Return -x."""
+    return term and Wide(tuple(-lane for lane in term.lanes), term.align)
+
+
+def extended(word: Value | None, *, sign: bool) -> Wide | None:
+    """Make two words of one, by its sign or by zeros."""
+    if word is None or word.high:
+        return None
+    return Wide(tuple(map(signed, word.lanes)) if sign else word.lanes, WIDE_BITS if word.exact else word.align)
+
+
+def _near(number: int) -> int:
+    """Read 64 bits as a signed number."""
+    return (number + _WIDE // 2) % _WIDE - _WIDE // 2
+
+
+# Bits
+
+
+def shift_left(whole: Wide | None, by: int) -> Wide | None:
+    """Shift two words to the left."""
+    return whole and Wide(tuple(lane << by for lane in whole.lanes), min(WIDE_BITS, whole.align + by))
+
+
+def shift_right(word: Value | None, by: int, *, sign: bool) -> Value | None:
+    """Shift a word to the right: known where what is shifted out is, so that the lanes shift as the whole does."""
+    if word is None or word.high:
+        return None
+    if word.exact:
+        return value((signed(w) if sign else w) >> by for w in word.lanes)
+    if by <= word.align:
+        return value((w >> by for w in word.lanes), word.align - by)
+    return UNIFORM if word.uniform or max(word.lanes) < 1 << word.align else None
+
+
+def shift_right_wide(whole: Wide | None, by: int) -> Value | None:
+    """Return the lower word of two words that are shifted to the right."""
+    if whole is None:
+        return None
+    if by <= whole.align:
+        return value((lane >> by for lane in whole.lanes), min(WORD_BITS, whole.align - by))
+    return UNIFORM if same(whole.lanes) else None
+
+
+def logic(table: int, sources: Sequence[Value | None]) -> Value | None:
+    """Apply LOP3's table of truth to three words. Bits below what is unknown are known, and so are masked bits."""
+    known = [source for source in sources if source is not None and not source.high]
+    if len(known) < len(sources):
+        return None
+    if all(source.exact for source in known):
+        return exactly(lambda *words: _truth(table, words), *known)
+    align = min(source.align for source in known)
+    tries = [_tried(table, known, unknown) for unknown in _GUESSES]
+    if all(same([words[lane] >> align for words in tries]) for lane in range(LANES)):
+        return value(tries[0])
+    if all(_same_above(source, align) for source in known):
+        return value((word % (1 << align) for word in tries[0]), align)
+    return None
+
+
+def _tried(table: int, sources: Sequence[Value], unknown: Sequence[int]) -> list[int]:
+    """Apply a table of truth with given bits for those that are unknown."""
+    columns = []
+    for source, guess in zip(sources, unknown, strict=True):
+        mask = (1 << source.align) - 1
+        columns.append([word & mask | guess & ~mask & (WORD - 1) for word in source.lanes])
+    return [_truth(table, words) for words in zip(*columns, strict=True)]
+
+
+def _truth(table: int, words: Sequence[int]) -> int:
+    """Put words together bit by bit: bit 4a + 2b + c of the table is the result for the bits a, b and c."""
+    first, second, third = words
+    found = 0
+    for index in range(8):
+        if table >> index & 1:
+            one = first if index & 4 else ~first
+            two = second if index & 2 else ~second
+            found |= one & two & (third if index & 1 else ~third)
+    return found % WORD
+
+
+def _same_above(source: Value, align: int) -> bool:
+    """Tell whether the bits from `align` up are surely the same in all lanes."""
+    within = source.exact or max(source.lanes) < 1 << source.align
+    return within and same([word >> align for word in source.lanes])

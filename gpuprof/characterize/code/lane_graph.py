@@ -1,0 +1,230 @@
+"""The ways that lanes take through a kernel: basic blocks, and where lanes that part come together again."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from gpuprof.characterize.code.lane_writes import may_write
+from gpuprof.characterize.code.loops import jumping_calls, natural_loops
+from gpuprof.characterize.code.sass import JUMPS, Instruction
+
+ENDS = {"EXIT", "RET", "KILL"}
+_ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
+_LEAVES = JUMPS | ENDS | {"BSYNC", "CALL"}
+
+
+class Graph(NamedTuple):
+    """The basic blocks of a kernel, by number; the first begins it.
+
+    `following`: the blocks that can come next. `entries`: those that begin the kernel and functions that it calls.
+    `called`: of blocks that end with a call, the registers and predicates that it may write; None: any. `loops`: the
+    header of each loop, and its blocks.
+    """
+
+    blocks: tuple[tuple[Instruction, ...], ...]
+    following: tuple[tuple[int, ...], ...]
+    entries: tuple[int, ...]
+    called: Mapping[int, frozenset[str] | None]
+    loops: Mapping[int, frozenset[int]]
+
+    def before(self) -> list[list[int]]:
+        """Return the blocks that each block can come after."""
+        before: list[list[int]] = [[] for _ in self.blocks]
+        for block, following in enumerate(self.following):
+            for other in following:
+                before[other].append(block)
+        return before
+
+    def order(self) -> list[int]:
+        """Return the blocks that can be reached, each after those that it comes after, but for loops."""
+        seen: set[int] = set()
+        order: list[int] = []
+        for entry in self.entries:
+            waiting = [(entry, iter(self.following[entry]))] if entry not in seen else []
+            seen.add(entry)
+            while waiting:
+                other = next((other for other in waiting[-1][1] if other not in seen), None)
+                if other is None:
+                    order.append(waiting.pop()[0])
+                else:
+                    seen.add(other)
+                    waiting.append((other, iter(self.following[other])))
+        return order[::-1]
+
+
+class Meeting(NamedTuple):
+    """Where lanes that part at a branch come together again, and what they may have written since; None: anything."""
+
+    blocks: frozenset[int]
+    written: frozenset[str] | None
+
+
+def graph_of(code: Sequence[Instruction]) -> Graph | None:
+    """Return the graph of a kernel; None where jumps have targets that are not in the code."""
+    if not code or any(item.name in _ANYWHERE for item in code):
+        return None
+    jumps = jumping_calls(code)
+    blocks = _blocks(code)
+    numbers = {block[0].address: number for number, block in enumerate(blocks)}
+    following = [set(_following(block[-1], number, numbers, jumps)) for number, block in enumerate(blocks)]
+    following[-1].discard(len(blocks))
+    _come_together(blocks, following, numbers)
+    called = _called(blocks, numbers, jumps)
+    graph = tuple(tuple(sorted(others)) for others in following)
+    return Graph(
+        blocks=blocks,
+        following=graph,
+        entries=tuple(dict.fromkeys((0, *(target for target in called.values() if target is not None)))),
+        called={number: _written(target, blocks, graph, called) for number, target in called.items()},
+        loops={header: frozenset(body) for header, body in natural_loops(graph).items()},
+    )
+
+
+def _blocks(code: Sequence[Instruction]) -> tuple[tuple[Instruction, ...], ...]:
+    addresses = [item.address for item in code]
+    starts = {0, len(code)}
+    for index, item in enumerate(code):
+        if item.target is not None:
+            starts.add(bisect_left(addresses, item.target))
+        if item.name in _LEAVES:
+            starts.add(index + 1)
+    return tuple(tuple(code[start:end]) for start, end in pairwise(sorted(starts)))
+
+
+def _following(last: Instruction, number: int, numbers: Mapping[int, int], jumps: frozenset[int]) -> Iterator[int]:
+    """Yield what can follow a block by its last instruction, but for BSYNC, which goes on where lanes come together."""
+    jumping = last.name in JUMPS or last.address in jumps
+    if jumping and last.target is not None and last.target in numbers:
+        yield numbers[last.target]
+    conditional = last.predicate is not None or (jumping and len(last.operands) > 1)
+    if conditional or not (jumping or last.name in ENDS or last.name == "BSYNC"):
+        yield number + 1
+
+
+def _come_together(
+    blocks: Sequence[Sequence[Instruction]], following: list[set[int]], numbers: Mapping[int, int]
+) -> None:
+    """Let each `BSYNC Bn` be followed by what the last `BSSY Bn` before it names, on every way to it."""
+    opened: list[dict[str, set[int]]] = [{} for _ in blocks]
+    waiting = set(range(len(blocks)))
+    while waiting:
+        number = waiting.pop()
+        now = dict(opened[number])
+        for item in blocks[number]:
+            if item.name == "BSSY" and item.target is not None and item.target in numbers:
+                now[item.operands[0]] = {numbers[item.target]}
+        last = blocks[number][-1]
+        if last.name == "BSYNC":
+            following[number] |= now.get(last.operands[0], set())
+        for other in following[number]:
+            known = opened[other]
+            merged = {name: known.get(name, set()) | targets for name, targets in now.items()}
+            if any(merged[name] != known.get(name) for name in merged):
+                known.update(merged)
+                waiting.add(other)
+    for number, block in enumerate(blocks[:-1]):
+        if block[-1].name == "BSYNC" and not following[number]:
+            following[number] = {number + 1}
+
+
+def _called(
+    blocks: Sequence[Sequence[Instruction]], numbers: Mapping[int, int], jumps: frozenset[int]
+) -> dict[int, int | None]:
+    """Return for each block that ends with a call the block that it calls; None: it is elsewhere."""
+    ends = {number: block[-1] for number, block in enumerate(blocks)}
+    return {
+        number: None if last.target is None else numbers.get(last.target)
+        for number, last in ends.items()
+        if last.name == "CALL" and last.address not in jumps
+    }
+
+
+def _written(
+    target: int | None,
+    blocks: Sequence[Sequence[Instruction]],
+    following: Sequence[Sequence[int]],
+    called: Mapping[int, int | None],
+) -> frozenset[str] | None:
+    """Return what a function may write, with those that it calls."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    waiting = [target]
+    while waiting:
+        block = waiting.pop()
+        if block is None:
+            return None
+        if block not in seen:
+            seen.add(block)
+            names.update(_names(blocks[block]))
+            waiting += [*following[block], *([called[block]] if block in called else [])]
+    return frozenset(names)
+
+
+def _names(items: Iterable[Instruction]) -> Iterator[str]:
+    return (name for item in items for name in may_write(item))
+
+
+def meeting(graph: Graph, number: int) -> Meeting:
+    """Return where lanes that part at the end of a block come together again.
+
+    That is in the block that all ways from there lead to, if there is one; in blocks before it that both ways lead to;
+    and behind a loop that they leave after different numbers of turns.
+    """
+    end = _common_end(graph, number)
+    sides = [_reached(graph, other, end) for other in graph.following[number]]
+    both = frozenset.intersection(*sides)
+    inside = frozenset.union(*sides, {number}) - {end}
+    loops = [loop for loop in graph.loops.values() if number in loop]
+    before = graph.before()
+    blocks = {
+        block
+        for block in both
+        if block == end
+        or len(inside.intersection(before[block])) > 1
+        or any(block not in loop and loop.intersection(before[block]) for loop in loops)
+    }
+    return Meeting(frozenset(blocks), _all_written(graph, frozenset.union(*sides) - {end}))
+
+
+def _all_written(graph: Graph, blocks: Iterable[int]) -> frozenset[str] | None:
+    names: set[str] = set()
+    for block in blocks:
+        called = graph.called.get(block, frozenset())
+        if called is None:
+            return None
+        names |= {*_names(graph.blocks[block]), *called}
+    return frozenset(names)
+
+
+def _reached(graph: Graph, first: int, end: int | None) -> frozenset[int]:
+    """Return the blocks that are reached from one, that itself and the end included."""
+    seen: set[int] = set()
+    waiting = [first]
+    while waiting:
+        block = waiting.pop()
+        if block not in seen:
+            seen.add(block)
+            waiting += graph.following[block] if block != end else ()
+    return frozenset(seen)
+
+
+def _common_end(graph: Graph, number: int) -> int | None:
+    """Return the first block that lies on every way from a block to the end of the kernel."""
+    reached = sorted(_reached(graph, number, None))
+    everything = sum(1 << block for block in reached)
+    after = dict.fromkeys(reached, everything)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(reached):
+            new = everything if graph.following[block] else 0
+            for other in graph.following[block]:
+                new &= after[other]
+            new |= 1 << block
+            changed |= new != after[block]
+            after[block] = new
+    candidates = [block for block in reached if block != number and after[number] >> block & 1]
+    return max(candidates, key=lambda block: after[block].bit_count(), default=None)

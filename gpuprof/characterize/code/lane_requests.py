@@ -1,0 +1,92 @@
+"""What an instruction asks of memory: which space, how much a lane, and which operand holds the address."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from gpuprof.characterize.code.lane_values import LANES
+from gpuprof.characterize.code.sass import Instruction
+
+Space = Literal["global", "shared", "local", "generic"]
+Kind = Literal["load", "store", "atomic", "copy"]
+
+_REQUESTS: dict[str, tuple[Kind, tuple[Space, ...]]] = {
+    "LDG": ("load", ("global",)),
+    "STG": ("store", ("global",)),
+    "ATOMG": ("atomic", ("global",)),
+    "REDG": ("atomic", ("global",)),
+    "RED": ("atomic", ("global",)),
+    "LDS": ("load", ("shared",)),
+    "LDSM": ("load", ("shared",)),
+    "STS": ("store", ("shared",)),
+    "STSM": ("store", ("shared",)),
+    "ATOMS": ("atomic", ("shared",)),
+    "LDL": ("load", ("local",)),
+    "STL": ("store", ("local",)),
+    "LD": ("load", ("generic",)),
+    "ST": ("store", ("generic",)),
+    "ATOM": ("atomic", ("generic",)),
+    "LDGSTS": ("copy", ("shared", "global")),
+}
+_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8, "128": 16, "256": 32}
+_VECTOR = re.compile(r"B?F(\d+)x(\d+)")
+_MATRICES = re.compile(r"^(?:LDSM|STSM)\.16\.MT?88(?:\.([24]))?$")
+_MATRIX_NAMES = {"LDSM", "STSM"}
+_ROW_BYTES = 16
+
+
+class Request(NamedTuple):
+    """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
+
+    space: Space
+    kind: Kind
+    width_bytes: int
+    operand: str
+    lanes: int
+
+    @property
+    def wide(self) -> bool:
+        """Tell whether the address is of two words."""
+        return self.space in {"global", "generic"}
+
+
+def requests(item: Instruction) -> tuple[Request, ...]:
+    """Return what a memory instruction asks for; nothing for others, and for those that never run."""
+    kind, spaces = _REQUESTS.get(item.name, ("load", ()))
+    if item.idle or not spaces:
+        return ()
+    operands = [operand for operand in item.operands if "[" in operand and not operand.startswith("c[")]
+    width = width_bytes(item)
+    return tuple(
+        Request(space, kind, width, operand, _lanes(item)) for space, operand in zip(spaces, operands, strict=False)
+    )
+
+
+def width_bytes(item: Instruction) -> int:
+    """Return how many bytes each lane moves; LDSM and STSM: how long the row is that a lane points to."""
+    if item.name in _MATRIX_NAMES:
+        return _ROW_BYTES
+    for part in item.opcode.split("."):
+        vector = _VECTOR.fullmatch(part)
+        if vector:
+            return int(vector[1]) * int(vector[2]) // 8
+        if part in _WIDTHS:
+            return _WIDTHS[part]
+    return 4
+
+
+def words(item: Instruction) -> int:
+    """Return how many registers a load fills from each that it names, at most; 32 bytes fill two groups of four."""
+    return (_matrices(item) or 4) if item.name in _MATRIX_NAMES else min(4, -(-width_bytes(item) // 4))
+
+
+def _lanes(item: Instruction) -> int:
+    """Return the lanes that count: the first eight point to the rows of the first matrix, and so on (PTX, ldmatrix)."""
+    return (1 << (8 * _matrices(item) if item.name in _MATRIX_NAMES else LANES)) - 1
+
+
+def _matrices(item: Instruction) -> int:
+    """Return how many matrices LDSM or STSM moves; 0: its form is not known."""
+    match = _MATRICES.match(item.opcode)
+    return int(match[1] or "1") if match else 0

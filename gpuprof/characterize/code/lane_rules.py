@@ -1,0 +1,169 @@
+"""What each opcode does to the registers of the 32 lanes of a warp. What has no rule leaves nothing known behind."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from gpuprof.characterize.code.lane_arithmetic import halves
+from gpuprof.characterize.code.lane_integers import INTEGER_RULES, NAME, Results, Rule, next_register, two
+from gpuprof.characterize.code.lane_operands import Reader
+from gpuprof.characterize.code.lane_requests import requests
+from gpuprof.characterize.code.lane_values import (
+    LANES,
+    UNIFORM,
+    WORD_BITS,
+    ZERO,
+    choose,
+    constant,
+    uniform_of,
+    value,
+)
+from gpuprof.characterize.code.lane_writes import LANE_BY_LANE, first_register, may_write
+from gpuprof.characterize.code.operands import sources, written
+from gpuprof.characterize.code.sass import Instruction
+
+_INDICES = ("TID.X", "TID.Y", "TID.Z")
+_SAME_FOR_A_WARP = {"CgaCtaId", "VIRTUALSMID", "NTID.X", "NTID.Y", "NTID.Z", "NCTAID.X", "NCTAID.Y", "NCTAID.Z"}
+_SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
+
+
+def results(item: Instruction, reader: Reader) -> Results:
+    """Return what an instruction writes, in the lanes in which it runs."""
+    found = _by_rule(item, reader)
+    if found is None:
+        found = [(name, None) for name in may_write(item)]
+        if item.name in LANE_BY_LANE:
+            held = uniform_of(map(reader.register, _read(item)))
+            found += [(name, held) for name in written(item)]
+        elif _loads_from_one_place(item, reader):
+            found = [(name, UNIFORM) for name, _ in found if "P" not in name]
+    return found
+
+
+def _by_rule(item: Instruction, reader: Reader) -> Results | None:
+    """Return what a rule says; None also where it does not say what comes first, the result."""
+    rule = _RULES.get(item.name) or _RULES.get(item.name.removeprefix("U"))
+    try:
+        found = rule(item, reader) if rule else None
+    except (ValueError, IndexError):  # more or fewer operands than the rule knows
+        return None
+    return found if {name for name, _ in found or ()}.issuperset(first_register(item)) else None
+
+
+def _read(item: Instruction) -> Iterator[str]:
+    """Yield the registers and predicates that are read, of numbers of two words both."""
+    double = "64" in item.opcode or item.name.startswith("D")
+    for operand in sources(item):
+        for kind, number in NAME.findall(operand):
+            yield f"{kind}{number}"
+            if double and kind.endswith("R"):
+                yield f"{kind}{int(number) + 1}"
+
+
+def _loads_from_one_place(item: Instruction, reader: Reader) -> bool:
+    """Tell whether all lanes load the same: from one address, of a space in which it is the same place for all."""
+    asked = requests(item)
+    if len(asked) != 1 or asked[0].kind != "load" or asked[0].space not in {"global", "shared"} or item.name == "LDSM":
+        return False
+    where = reader.address(asked[0].operand, wide=asked[0].wide)
+    return where is not None and where.lanes.count(where.lanes[0]) == LANES
+
+
+# Copies and constants
+
+
+def _move(item: Instruction, reader: Reader) -> Results | None:
+    target, source, *others = item.operands
+    if others:
+        return None
+    if item.is_a("MOV.64") or item.is_a("UMOV.64"):
+        return two(target, reader.wide(source))
+    return [(target, reader.word(source))]
+
+
+def _select(item: Instruction, reader: Reader) -> Results | None:
+    target, yes, no, flag = item.operands
+    active, chosen = reader.state.active, reader.flag(flag)
+    if not item.opcode.endswith(".64"):
+        return [(target, choose(chosen, reader.word(yes), reader.word(no), active))]
+    words = zip(halves(reader.wide(yes)), halves(reader.wide(no)), strict=True)
+    low, high = (choose(chosen, one, other, active) for one, other in words)
+    return [(target, low), (next_register(target), high)]
+
+
+def _half_floats(item: Instruction, _: Reader) -> Results | None:
+    """`HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets a register to two half-precision numbers, the upper one first."""
+    target, *factors = item.operands
+    if item.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
+        return None
+    try:
+        low, high = struct.pack("<e", float(factors[3])), struct.pack("<e", float(factors[2]))
+    except (ValueError, OverflowError):
+        return None
+    return [(target, constant(int.from_bytes(low + high, "little")))]
+
+
+def _load_constant(item: Instruction, reader: Reader) -> Results | None:
+    target, source = item.operands
+    kinds = set(item.opcode.split(".")[1:])
+    small = kinds & _SMALL.keys()
+    if kinds - small - {"64", "128"} or len(kinds) > 1:
+        return None
+    if small:
+        size, sign = _SMALL[small.pop()]
+        return [(target, reader.bank(source, size=size, sign=sign))]
+    count = int(max(kinds, default="32")) // WORD_BITS
+    return [(next_register(target, word), reader.bank(source, skip=4 * word)) for word in range(count)]
+
+
+def _special(item: Instruction, reader: Reader) -> Results | None:
+    """Read a special register. The block is not known, or it is block 0; its threads are."""
+    target, source = item.operands
+    name = source.removeprefix("SR_")
+    if name in _INDICES:
+        return [(target, value(reader.block.indices()[_INDICES.index(name)]))]
+    if name == "LANEID":
+        return [(target, value(range(LANES)))]
+    if name.startswith("CTAID"):
+        return [(target, ZERO if reader.block.first else UNIFORM)]
+    if source == "SRZ":
+        return [(target, ZERO)] + ([] if ".32" in item.opcode else [(next_register(target), ZERO)])
+    return [(target, UNIFORM)] if name in _SAME_FOR_A_WARP else None
+
+
+def _to_uniform(item: Instruction, reader: Reader) -> Results | None:
+    target, source, *others = item.operands
+    held = reader.word(source)
+    return None if others else [(target, held if held is not None and held.uniform else UNIFORM)]
+
+
+def _vote(item: Instruction, _: Reader) -> Results | None:
+    """Every lane that votes hears the same."""
+    return [(name, UNIFORM) for name in written(item)]
+
+
+def _shuffle(item: Instruction, reader: Reader) -> Results | None:
+    """Give a word that is the same in all lanes, or that all lanes take from one lane of the whole warp."""
+    flag, target, source, lane, clamp = item.operands
+    if item.is_a("SHFL.IDX") and clamp == "0x1f":
+        held = uniform_of([reader.word(lane)]) or uniform_of([reader.word(source)])
+    else:
+        held = uniform_of([reader.word(source)])
+    return [(flag, None), (target, held)]
+
+
+_RULES: dict[str, Rule] = {
+    **INTEGER_RULES,
+    "CS2R": _special,
+    "HFMA2": _half_floats,
+    "LDC": _load_constant,
+    "LDCU": _load_constant,
+    "MOV": _move,
+    "R2UR": _to_uniform,
+    "S2R": _special,
+    "S2UR": _special,
+    "SEL": _select,
+    "SHFL": _shuffle,
+    "VOTE": _vote,
+}

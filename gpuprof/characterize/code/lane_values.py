@@ -1,0 +1,144 @@
+"""What is known of a register in the 32 lanes of a warp: each lane's value, but for one unknown that all of them share.
+
+Lane i holds lanes[i] + u · 2^align, modulo 2^32, where u is one unknown for all lanes. `align` 32 leaves nothing
+unknown, `align` 0 tells only the differences between lanes: enough for what an access costs. Where not even these are
+known, there is no Value but None. Unknown parts are taken not to wrap around between one lane and the next, as
+indices do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+LANES = 32
+WORD_BITS = 32
+WORD = 1 << WORD_BITS
+
+
+class Value(NamedTuple):
+    """A word of each lane. A predicate is a Value, too: 0 or 1.
+
+    `high`: the upper word of an address whose lower word is only partly known, so that what it takes over from the
+    lower word is unknown: it is true only together with it.
+    """
+
+    lanes: tuple[int, ...]
+    align: int = WORD_BITS
+    high: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether the value of each lane is known."""
+        return self.align == WORD_BITS
+
+    @property
+    def uniform(self) -> bool:
+        """Tell whether all lanes surely hold the same."""
+        return not self.high and same(self.lanes)
+
+
+def value(lanes: Iterable[int], align: int = WORD_BITS, *, high: bool = False) -> Value:
+    """Return a value in its normal form: what a shared unknown can take over is taken out of the lanes."""
+    words = tuple(word % WORD for word in lanes)
+    if align >= WORD_BITS:
+        return Value(words)
+    near = [signed(word) for word in words]
+    base = min(near) >> align << align
+    return Value(tuple((word - base) % WORD for word in near), align, high)
+
+
+def constant(number: int) -> Value:
+    """Return a number that all lanes hold."""
+    return Value((number % WORD,) * LANES)
+
+
+UNIFORM = Value((0,) * LANES, 0)
+"""The same in all lanes, and no more is known."""
+ZERO = constant(0)
+ONE = constant(1)
+
+
+def signed(word: int) -> int:
+    """Read a word as a signed number."""
+    return word - WORD if word >= WORD // 2 else word
+
+
+def uniform_of(sources: Iterable[Value | None]) -> Value | None:
+    """Return what any function of these gives, if nothing is known of the function: the same from the same."""
+    return UNIFORM if all(source is not None and source.uniform for source in sources) else None
+
+
+def exactly(function: Callable[..., int], *sources: Value | None) -> Value | None:
+    """Apply a function of words lane by lane where they are known; else the same gives the same."""
+    known = [source for source in sources if source is not None and source.exact]
+    if len(known) < len(sources):
+        return uniform_of(sources)
+    if all(source.uniform for source in known):
+        return constant(function(*(source.lanes[0] for source in known)))
+    return value(map(function, *(source.lanes for source in known)))
+
+
+def join(one: Value | None, other: Value | None) -> Value | None:
+    """Return what holds for both of two values that all lanes together may have."""
+    if one is None or other is None:
+        return None
+    if one == other:
+        return one
+    difference = _difference(one.lanes, other.lanes)
+    if difference is None:
+        return None
+    align = min(one.align, other.align, zero_bits(difference))
+    return value(one.lanes, align, high=one.high or other.high)
+
+
+def _difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """Return by what all lanes differ, if it is the same for all."""
+    difference = (one[0] - other[0]) % WORD
+    return difference if all((a - b) % WORD == difference for a, b in zip(one, other, strict=True)) else None
+
+
+def choose(flag: Value | None, yes: Value | None, no: Value | None, active: int) -> Value | None:
+    """Return `yes` in the lanes where a predicate holds, `no` in the others; `active` has a bit for each lane."""
+    if flag is not None and flag.exact:
+        return mix([(yes, active & bits(flag)), (no, active & ~bits(flag))])
+    if flag is not None and flag.uniform:
+        return join(yes, no)
+    return mix([(yes, active), (no, active)])
+
+
+def mix(parts: Sequence[tuple[Value | None, int]]) -> Value | None:
+    """Return a value that comes from different places in different lanes; each place has a bit for each lane."""
+    taken = [(part, where) for part, where in parts if where] or list(parts[:1])
+    first, lanes = taken[0]
+    if len(taken) == 1 or first is None:
+        return first
+    words = list(first.lanes)
+    for part, where in taken:
+        if part is None or not part.exact or not first.exact:
+            return None
+        if any(words[lane] != part.lanes[lane] for lane in _each(lanes & where)):
+            return None
+        for lane in _each(where & ~lanes):
+            words[lane] = part.lanes[lane]
+        lanes |= where
+    return value(words)
+
+
+def bits(flag: Value) -> int:
+    """Return a predicate as an integer with a bit for each lane."""
+    return sum(1 << lane for lane, word in enumerate(flag.lanes) if word)
+
+
+def _each(where: int) -> list[int]:
+    return [lane for lane in range(LANES) if where >> lane & 1]
+
+
+def same(lanes: Sequence[int]) -> bool:
+    """Tell whether all lanes hold the same number."""
+    return lanes.count(lanes[0]) == len(lanes)
+
+
+def zero_bits(number: int) -> int:
+    """Return how many of the lowest bits are zero; all of them for 0."""
+    return (number & -number).bit_length() - 1 if number else 64

@@ -1,0 +1,175 @@
+"""Follows what is known of registers through a kernel: on all ways, through all turns of its loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from gpuprof.characterize.code.lane_graph import ENDS, Graph, meeting
+from gpuprof.characterize.code.lane_operands import Block, Reader, State
+from gpuprof.characterize.code.lane_rules import results
+from gpuprof.characterize.code.lane_values import ONE, Value, bits, choose, exactly, join, mix
+from gpuprof.characterize.code.sass import JUMPS, Instruction
+
+_NUMBERED = re.compile(r"U?[RP]\d+")
+
+Visit = Callable[[Instruction, Reader], None]
+
+
+class Walk:
+    """One kernel in one warp of a block of threads, and what is known of its registers.
+
+    At first nothing; then the blocks are gone through until nothing new is found. What is known of a block's beginning
+    is what holds on all ways that lead there, and only ever becomes less.
+    """
+
+    def __init__(self, graph: Graph, block: Block, constants: Mapping[int, int]) -> None:
+        self._graph, self._block, self._constants = graph, block, constants
+        self._order, self._before = graph.order(), graph.before()
+        self._begins: dict[int, State] = {}
+        self._ways: dict[tuple[int, int], State] = {}
+        self._parted: set[int] = set()
+        self._mixed: dict[int, frozenset[str] | None] = {}
+        while self._learn():
+            pass
+
+    def every_turn(self, visit: Visit) -> None:
+        """Visit the instructions that this warp can come to, with what holds each time that they run."""
+        for number, state in self._begins.items():
+            self._run(number, state, visit)
+
+    def first_turn(self, visit: Visit) -> None:
+        """Visit the instructions with what holds in the first turn of each loop that they are in."""
+        place = {number: index for index, number in enumerate(self._order)}
+        ways: dict[tuple[int, int], State] = {}
+        for number in self._order:
+            before = [other for other in self._before[number] if other not in self._graph.loops.get(number, ())]
+            known = {
+                other: self._ways if place.get(other, 0) >= place[number] or self._leaves(other, number) else ways
+                for other in before
+            }
+            state = self._meet(number, [known[other].get((other, number)) for other in before])
+            if state is not None:
+                left, _ = self._run(number, state, visit)
+                ways.update({(number, other): way for other, way in left.items()})
+
+    def _leaves(self, number: int, other: int) -> bool:
+        """Tell whether the way from a block to another leaves a loop."""
+        return any(number in loop and other not in loop for loop in self._graph.loops.values())
+
+    def _learn(self) -> bool:
+        """Go through the blocks once; tell whether something new was found."""
+        new = False
+        for number in self._order:
+            state = self._meet(number, [self._ways.get((other, number)) for other in self._before[number]])
+            old = self._begins.get(number)
+            if state is None:
+                continue
+            if old is not None:
+                state = _joined([old, state])
+                if (state.active, state.values, state.guarded) == (old.active, old.values, old.guarded):
+                    continue
+            new = True
+            self._begins[number] = state
+            left, parted = self._run(number, state, lambda *_: None)
+            self._ways.update({(number, other): way for other, way in left.items()})
+            if parted and number not in self._parted:
+                self._part(number)
+        return new
+
+    def _part(self, number: int) -> None:
+        """Note where lanes that part at the end of a block meet again."""
+        self._parted.add(number)
+        met = meeting(self._graph, number)
+        for block in met.blocks:
+            mixed = self._mixed.get(block, frozenset())
+            self._mixed[block] = None if mixed is None or met.written is None else mixed | met.written
+
+    def _meet(self, number: int, come: Iterable[State | None]) -> State | None:
+        """Return what is known at the beginning of a block; None: this warp does not come there."""
+        states = [state for state in come if state is not None]
+        if number in self._graph.entries:
+            states.append(State(self._block.lanes))
+        if not states:
+            return None
+        joined = _joined(states)
+        mixed = self._mixed.get(number, frozenset())
+        joined.forget(mixed)
+        for name in states[0].values.keys() if mixed is None else mixed & states[0].values.keys():
+            parts = [(state.get(name), state.active) for state in states]
+            if all(part is not None and part.exact for part, _ in parts):
+                joined.put(name, mix(parts))
+        return joined
+
+    def _run(self, number: int, begin: State, visit: Visit) -> tuple[dict[int, State], bool]:
+        """Run a block; return what is known on the ways that lead from it, and whether lanes may part at its end."""
+        state = State(begin.active, begin.values, begin.guarded)
+        block = self._graph.blocks[number]
+        for item in block:
+            reader = Reader(item, state, self._block, self._constants)
+            visit(item, reader)
+            if not item.idle:
+                _execute(reader)
+        flag = _condition(Reader(block[-1], state, self._block, self._constants))
+        state.forget(self._graph.called.get(number, frozenset()))
+        return self._leave(number, state, flag)
+
+    def _leave(self, number: int, state: State, flag: Value | None) -> tuple[dict[int, State], bool]:
+        """Return what is known on each way, with the lanes that may take it, and whether they may take several."""
+        last, following = self._graph.blocks[number][-1], self._graph.following[number]
+        leaving = bits(flag) if flag is not None and flag.exact else None
+        ways = {}
+        for other in following:
+            lanes = state.active
+            if leaving is not None and (len(following) > 1 or last.name not in JUMPS):
+                lanes &= leaving if last.target == self._graph.blocks[other][0].address else ~leaving
+            if lanes:
+                ways[other] = State(lanes, state.values, state.guarded)
+        same = flag is not None and flag.uniform and leaving is None
+        return ways, len(ways) > 1 and not same
+
+
+def _joined(states: Sequence[State]) -> State:
+    """Return what holds in all of these states."""
+    first, *others = states
+    values = {}
+    for name, held in first.values.items():
+        common: Value | None = held
+        for other in others:
+            common = join(common, other.get(name))
+        if common is not None:
+            values[name] = common
+    guarded = {}
+    for name, (predicate, held) in first.guarded.items():
+        same = [other.guarded.get(name, ("", None)) for other in others]
+        common = held
+        for other_predicate, other_held in same:
+            common = join(common, other_held) if other_predicate == predicate else None
+        if common is not None:
+            guarded[name] = (predicate, common)
+    return State(reduce(or_, (state.active for state in states)), values, guarded)
+
+
+def _execute(reader: Reader) -> None:
+    """Change the state as an instruction does, in the lanes in which its predicate holds."""
+    item, state = reader.item, reader.state
+    flag = reader.flag(item.predicate[1:]) if item.predicate else ONE
+    for name, held in [result for result in results(item, reader) if _NUMBERED.fullmatch(result[0])]:
+        if not item.predicate:
+            state.put(name, held)
+            continue
+        state.put(name, choose(flag, held, state.get(name), state.active))
+        if not item.predicate.endswith(name):
+            state.guard(name, item.predicate, held)
+
+
+def _condition(reader: Reader) -> Value | None:
+    """Return in which lanes the last instruction of a block leads away: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
+    last = reader.item
+    if last.name not in {*JUMPS, *ENDS}:
+        return None
+    flags = [last.predicate[1:]] if last.predicate else []
+    flags += last.operands[:-1] if last.name in JUMPS else ()
+    return exactly(lambda *words: int(all(words)), *map(reader.flag, flags)) if flags else ONE

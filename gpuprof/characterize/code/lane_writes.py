@@ -1,0 +1,78 @@
+"""Which registers an instruction may write, where no rule says what it writes: rather too many than too few."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+
+from gpuprof.characterize.code.lane_requests import requests, words
+from gpuprof.characterize.code.operands import written
+from gpuprof.characterize.code.sass import Instruction
+
+_LANE_BY_LANE = {
+    *("BMSK", "BREV", "DADD", "DFMA", "DMNMX", "DMUL", "DSETP", "F2F", "F2FP", "F2I", "F2IP", "FADD", "FCHK", "FFMA"),
+    *("FLO", "FMNMX", "FMNMX3", "FMUL", "FRND", "FSEL", "FSET", "FSETP", "HADD2", "HFMA2", "HMNMX2", "HMUL2", "HSET2"),
+    *("HSETP2", "I2F", "I2FP", "I2I", "I2IP", "IABS", "IADD", "IADD3", "IDP", "IMAD", "IMNMX", "ISETP", "LEA", "LOP3"),
+    *("MOV", "MUFU", "PLOP3", "POPC", "PRMT", "SEL", "SGXT", "SHF", "VABSDIFF", "VABSDIFF4", "VIADD", "VIADDMNMX"),
+    *("VIMNMX", "VIMNMX3"),
+}
+LANE_BY_LANE = _LANE_BY_LANE | {f"U{name}" for name in _LANE_BY_LANE}
+"""Opcodes whose result in a lane follows from their sources in that lane alone, and that write what they name."""
+
+_OTHERS = {
+    *("CREDUX", "CS2R", "CS2UR", "ELECT", "LDC", "LDCU", "MATCH", "MOVM", "R2UR", "REDUX", "S2R", "S2UR", "SHFL"),
+    *("ULDC", "VOTE", "VOTEU", "QSPC", "UR2UP", "P2R", "UP2UR"),
+}
+_NOTHING = {
+    *("BAR", "BPT", "BRA", "BREAK", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "CCTL", "CCTLL", "DEPBAR", "ERRBAR"),
+    *("EXIT", "JMP", "JMX", "KILL", "LDGDEPBAR", "MEMBAR", "NANOSLEEP", "NOP", "PMTRIG", "RET", "WARPSYNC", "YIELD"),
+}
+_MATRIX = re.compile(r"^[BDHIOQ]MMA$")
+_SETS_PREDICATES = {"DSETP", "ELECT", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3", "UISETP", "UPLOP3"}
+_REGISTER = re.compile(r"U?R(?:\d+|Z)")
+_PLAIN = re.compile(r"(U?[RP])(\d+)(?:\.reuse)?")
+_MOST = {"R": 255, "UR": 255, "P": 7, "UP": 7}
+_ALL = {"PR": ("P",), "UPR": ("UP",)}
+_LEADING = 3
+
+
+def may_write(item: Instruction) -> tuple[str, ...]:
+    """Return the registers and predicates that may hold something else after an instruction."""
+    if item.idle or item.name in _NOTHING:
+        return ()
+    return tuple(dict.fromkeys(_names(item)))
+
+
+def first_register(item: Instruction) -> tuple[str, ...]:
+    """Return the first operand that is a register, which holds the result; none for what sets predicates only."""
+    if item.name in _SETS_PREDICATES:
+        return ()
+    return next(((operand,) for operand in item.operands if _REGISTER.fullmatch(operand)), ())
+
+
+def _names(item: Instruction) -> Iterator[str]:
+    asked = requests(item)
+    first = takewhile(lambda operand: "[" not in operand, item.operands[:_LEADING])
+    matched = [_PLAIN.fullmatch(operand) for operand in first]
+    leading = [(match[1], int(match[2])) for match in matched if match]
+    if asked:
+        for kind, number in leading:
+            yield from _from(kind, number, words(item))
+    elif item.name in LANE_BY_LANE or item.name in _OTHERS:
+        yield from written(item)
+        yield from (f"{kind}{number}" for kind, number in leading if kind.endswith("P"))
+        for name in first_register(item):
+            match = _PLAIN.fullmatch(name)
+            yield from _from(match[1], int(match[2]), 2 if "64" in item.opcode else 1) if match else ()
+    elif _MATRIX.match(item.name):
+        yield from (name for kind, number in leading[:1] for name in _from(kind, number, 8))
+    else:
+        for kind, number in leading:
+            yield from _from(kind, number, 1 if kind.endswith("P") else _MOST[kind])
+        yield from (name for kind in _ALL.get("".join(item.operands[:1]), ()) for name in _from(kind, 0, _MOST[kind]))
+
+
+def _from(kind: str, first: int, count: int) -> Iterator[str]:
+    """Yield so many names from the first."""
+    return (f"{kind}{number}" for number in range(first, min(first + count, _MOST[kind])))

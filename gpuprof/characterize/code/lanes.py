@@ -1,0 +1,164 @@
+"""Which addresses the lanes of a warp touch, by the compiled code alone, and what such a request costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+from gpuprof.characterize.code.lane_graph import graph_of
+from gpuprof.characterize.code.lane_operands import Block, Reader
+from gpuprof.characterize.code.lane_requests import Kind, Request, Space, requests
+from gpuprof.characterize.code.lane_values import LANES, WORD
+from gpuprof.characterize.code.lane_walk import Walk
+from gpuprof.characterize.code.sass import Instruction
+
+Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
+
+SECTOR_BYTES = 32
+_SCOPES: tuple[tuple[bool, Holds, Holds], ...] = (
+    (False, "always", "first turn"),
+    (True, "block 0", "first turn of block 0"),
+)
+_ALL = (1 << LANES) - 1
+_BANKS = 32
+_BANK_BYTES = 4
+
+
+class Access(NamedTuple):
+    """One memory instruction of one warp.
+
+    `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None where that is not known.
+    Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory where all
+    of it is known, 1 where nothing is. `active`: the lanes that may take part; none where the warp never comes to the
+    instruction. `holds`: when that is so: in each turn of the loops that the instruction is in, or in the first turn
+    of each; in every block of the grid, or in block 0.
+    """
+
+    address: int
+    opcode: str
+    space: Space
+    kind: Kind
+    width_bytes: int
+    offsets: tuple[int, ...] | None = None
+    start: int = 0
+    alignment: int = 1
+    active: tuple[bool, ...] = (True,) * LANES
+    holds: Holds = "always"
+
+    @property
+    def runs(self) -> bool:
+        """Tell whether the warp may come to the instruction."""
+        return any(self.active)
+
+
+def accesses(
+    code: Sequence[Instruction], block: tuple[int, int, int], constants: Mapping[int, int], warp: int = 0
+) -> tuple[Access, ...]:
+    """Return what each memory instruction of a kernel does in one warp of a block of threads.
+
+    `constants` are the known bytes of constant bank 0 by their offset: `lane_constants.constants_for`. What is not
+    given, and what is read from memory, is not known. Lanes that part come together again as soon as their ways do.
+    An LDGSTS has two entries, its shared and its global side.
+    """
+    asked = [(item, request) for item in code for request in requests(item)]
+    found: dict[tuple[int, Space], Access] = {}
+    graph = graph_of(code) if asked else None
+    for first, every, once in _SCOPES:
+        if graph is not None and (not first or any(access.offsets is None for access in found.values())):
+            walk = Walk(graph, Block(block, warp, first), constants)
+            walk.every_turn(partial(_note, every, found))
+            walk.first_turn(partial(_note, once, found))
+    return tuple(
+        found.get((item.address, request.space), _unknown(item, request, 0 if graph else _ALL))
+        for item, request in asked
+    )
+
+
+def _note(holds: Holds, found: dict[tuple[int, Space], Access], item: Instruction, reader: Reader) -> None:
+    """Note what is known of an instruction that the warp comes to, if nothing is known as yet."""
+    for request in requests(item):
+        old = found.get((item.address, request.space))
+        if old is None or old.offsets is None:
+            access = _access(item, request, reader, holds)
+            if access.runs and (old is None or access.offsets is not None):
+                found[item.address, request.space] = access
+
+
+def _unknown(item: Instruction, request: Request, active: int) -> Access:
+    lanes = tuple(bool(active >> lane & 1) for lane in range(LANES))
+    return Access(item.address, item.opcode, request.space, request.kind, request.width_bytes, active=lanes)
+
+
+def _access(item: Instruction, request: Request, reader: Reader, holds: Holds) -> Access:
+    unknown = _unknown(item, request, reader.running() & (request.lanes or _ALL))
+    where = reader.address(request.operand, wide=request.wide) if request.lanes else None
+    if where is None:
+        return unknown
+    size = WORD * WORD if request.wide else WORD
+    first = where.lanes[0]
+    return unknown._replace(
+        offsets=tuple((lane - first + size // 2) % size - size // 2 for lane in where.lanes),
+        start=first % size % (1 << where.align),
+        alignment=1 << where.align,
+        holds=holds,
+    )
+
+
+def sectors(access: Access) -> int | None:
+    """Return how many 32-byte sectors of global memory one request of the warp touches; None where that is not known.
+
+    That is l1tex__average_t_sectors_per_request of the instruction (Nsight Compute, Kernel Profiling Guide: a sector
+    is a 32-byte chunk of a 128-byte cache line). Where lane 0's address is not known, it counts as a multiple of 128.
+    """
+    if access.space != "global":
+        return None
+    spans = _spans(access)
+    if spans is None:
+        return None
+    touched = (range(begin // SECTOR_BYTES, end // SECTOR_BYTES + 1) for begin, end in spans.values())
+    return len({sector for span in touched for sector in span})
+
+
+def _spans(access: Access) -> dict[int, tuple[int, int]] | None:
+    """Return the first and the last byte that each lane touches, of those that take part."""
+    if access.offsets is None:
+        return None
+    begins = (access.start + offset for offset in access.offsets)
+    return {lane: (begin, begin + access.width_bytes - 1) for lane, begin in enumerate(begins) if access.active[lane]}
+
+
+def ways(access: Access) -> int | None:
+    """Return how many times as long as without bank conflicts one shared-memory request takes, rounded up: 1 is none.
+
+    That is its wavefronts ÷ those that its width needs at least: 1 for lanes of 4 bytes and less, 2 of 8, 4 of 16.
+    """
+    served = _served(access)
+    return served and -(-served[0] // served[1])
+
+
+def wavefronts(access: Access) -> int | None:
+    """Return in how many passes the banks serve one shared-memory request; None where that is not known."""
+    served = _served(access)
+    return served and served[0]
+
+
+def _served(access: Access) -> tuple[int, int] | None:
+    """Return the wavefronts of a shared-memory request, and how many there would be without conflicts.
+
+    Successive 32-bit words lie in successive ones of 32 banks, each of which serves one word at a time, to all lanes
+    that ask for it (CUDA C++ Programming Guide, Compute Capability 5.x, Shared Memory; 7.x and newer the same). Lanes
+    of 8 bytes are served in halves of the warp, of 16 bytes in quarters.
+    """
+    if access.space != "shared":
+        return None
+    spans = _spans(access)
+    if spans is None:
+        return None
+    together = LANES * _BANK_BYTES // max(_BANK_BYTES, access.width_bytes)
+    groups: dict[int, set[int]] = {}
+    for lane, (begin, end) in spans.items():
+        groups.setdefault(lane // together, set()).update(range(begin // _BANK_BYTES, end // _BANK_BYTES + 1))
+    passes = (max(Counter(word % _BANKS for word in words).values()) for words in groups.values())
+    return sum(passes), len(groups)
