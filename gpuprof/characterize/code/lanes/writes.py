@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from gpuprof.characterize.code.lane_requests import requests, words
+from gpuprof.characterize.code.lanes.requests import requests, words
 from gpuprof.characterize.code.operands import written
 from gpuprof.characterize.code.sass import Instruction
 

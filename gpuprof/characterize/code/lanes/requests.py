@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from gpuprof.characterize.code.lane_values import LANES
+from gpuprof.characterize.code.lanes.values import LANES
 from gpuprof.characterize.code.sass import Instruction
 
 Space = Literal["global", "shared", "local", "generic"]

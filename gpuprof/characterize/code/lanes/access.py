@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from gpuprof.characterize.code.lane_graph import graph_of
-from gpuprof.characterize.code.lane_operands import Block, Reader
-from gpuprof.characterize.code.lane_requests import Kind, Request, Space, requests
-from gpuprof.characterize.code.lane_values import LANES, WORD
-from gpuprof.characterize.code.lane_walk import Walk
+from gpuprof.characterize.code.lanes.graph import graph_of
+from gpuprof.characterize.code.lanes.operands import Block, Reader
+from gpuprof.characterize.code.lanes.requests import Kind, Request, Space, requests
+from gpuprof.characterize.code.lanes.values import LANES, WORD
+from gpuprof.characterize.code.lanes.walk import Walk
 from gpuprof.characterize.code.sass import Instruction
 
 Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
@@ -59,8 +59,8 @@ def accesses(
     """Return what each memory instruction of a kernel does in one warp of a block of threads.
 
     `constants` are the known bytes of constant bank 0 by their offset: `lane_constants.constants_for`. What is not
-    given, and what is read from memory, is not known. Lanes that part come together again as soon as their ways do.
-    An LDGSTS has two entries, its shared and its global side.
+    given, and what is read from memory, is not known. Lanes that part are taken to come together again as soon as their
+    ways do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
     """
     asked = [(item, request) for item in code for request in requests(item)]
     found: dict[tuple[int, Space], Access] = {}
@@ -109,8 +109,8 @@ def _access(item: Instruction, request: Request, reader: Reader, holds: Holds) -
 def sectors(access: Access) -> int | None:
     """Return how many 32-byte sectors of global memory one request of the warp touches; None where that is not known.
 
-    That is l1tex__average_t_sectors_per_request of the instruction (Nsight Compute, Kernel Profiling Guide: a sector
-    is a 32-byte chunk of a 128-byte cache line). Where lane 0's address is not known, it counts as a multiple of 128.
+    A sector is an aligned 32-byte chunk of a cache line (Nsight Compute, Kernel Profiling Guide, Metrics Decoder).
+    Of lane 0's address, what is not known counts as zero: an unknown base is a multiple of 128.
     """
     if access.space != "global":
         return None
@@ -149,7 +149,7 @@ def _served(access: Access) -> tuple[int, int] | None:
 
     Successive 32-bit words lie in successive ones of 32 banks, each of which serves one word at a time, to all lanes
     that ask for it (CUDA C++ Programming Guide, Compute Capability 5.x, Shared Memory; 7.x and newer the same). Lanes
-    of 8 bytes are served in halves of the warp, of 16 bytes in quarters.
+    of 8 bytes are served in halves of the warp, of 16 bytes in quarters, which the probes of bank-conflict measure.
     """
     if access.space != "shared":
         return None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.code.lane_arithmetic import (
+from gpuprof.characterize.code.lanes.arithmetic import (
     Wide,
     add_wide,
     extended,
@@ -16,7 +16,7 @@ from gpuprof.characterize.code.lane_arithmetic import (
     negative_wide,
     pair,
 )
-from gpuprof.characterize.code.lane_values import LANES, ONE, UNIFORM, ZERO, Value, bits, constant, value
+from gpuprof.characterize.code.lanes.values import LANES, ONE, UNIFORM, ZERO, Value, bits, constant, value
 from gpuprof.characterize.code.sass import Instruction
 
 _OPERAND = re.compile(

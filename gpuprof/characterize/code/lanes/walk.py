@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
-from gpuprof.characterize.code.lane_graph import ENDS, Graph, meeting
-from gpuprof.characterize.code.lane_operands import Block, Reader, State
-from gpuprof.characterize.code.lane_rules import results
-from gpuprof.characterize.code.lane_values import ONE, Value, bits, choose, exactly, join, mix
+from gpuprof.characterize.code.lanes.graph import ENDS, Graph, meeting
+from gpuprof.characterize.code.lanes.operands import Block, Reader, State
+from gpuprof.characterize.code.lanes.rules import results
+from gpuprof.characterize.code.lanes.values import ONE, Value, bits, choose, exactly, join, mix
 from gpuprof.characterize.code.sass import JUMPS, Instruction
 
 _NUMBERED = re.compile(r"U?[RP]\d+")
@@ -160,9 +160,14 @@ def _execute(reader: Reader) -> None:
         if not item.predicate:
             state.put(name, held)
             continue
-        state.put(name, choose(flag, held, state.get(name), state.active))
+        state.put(name, choose(flag, held, state.get(name, _opposite(item.predicate)), state.active))
         if not item.predicate.endswith(name):
             state.guard(name, item.predicate, held)
+
+
+def _opposite(predicate: str) -> str:
+    """Return the predicate that holds in the other lanes: `@!P0` for `@P0`."""
+    return predicate.replace("!", "") if "!" in predicate else predicate.replace("@", "@!")
 
 
 def _condition(reader: Reader) -> Value | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gpuprof.characterize.code.lane_arithmetic import halves
-from gpuprof.characterize.code.lane_integers import INTEGER_RULES, NAME, Results, Rule, next_register, two
-from gpuprof.characterize.code.lane_operands import Reader
-from gpuprof.characterize.code.lane_requests import requests
-from gpuprof.characterize.code.lane_values import (
+from gpuprof.characterize.code.lanes.arithmetic import halves
+from gpuprof.characterize.code.lanes.comparisons import COMPARISON_RULES
+from gpuprof.characterize.code.lanes.integers import INTEGER_RULES, NAME, Results, Rule, next_register, two
+from gpuprof.characterize.code.lanes.operands import Reader
+from gpuprof.characterize.code.lanes.requests import requests
+from gpuprof.characterize.code.lanes.values import (
     LANES,
     UNIFORM,
     WORD_BITS,
@@ -19,7 +20,7 @@ from gpuprof.characterize.code.lane_values import (
     uniform_of,
     value,
 )
-from gpuprof.characterize.code.lane_writes import LANE_BY_LANE, first_register, may_write
+from gpuprof.characterize.code.lanes.writes import LANE_BY_LANE, first_register, may_write
 from gpuprof.characterize.code.operands import sources, written
 from gpuprof.characterize.code.sass import Instruction
 
@@ -155,6 +156,7 @@ def _shuffle(item: Instruction, reader: Reader) -> Results | None:
 
 _RULES: dict[str, Rule] = {
     **INTEGER_RULES,
+    **COMPARISON_RULES,
     "CS2R": _special,
     "HFMA2": _half_floats,
     "LDC": _load_constant,

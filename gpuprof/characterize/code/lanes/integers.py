@@ -1,11 +1,11 @@
-"""What integer instructions do to the registers of the 32 lanes of a warp: sums, products, bits, comparisons."""
+"""What integer instructions do to the registers of the 32 lanes of a warp: sums, products and bits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from gpuprof.characterize.code.lane_arithmetic import (
+from gpuprof.characterize.code.lanes.arithmetic import (
     Wide,
     add,
     add_wide,
@@ -22,8 +22,8 @@ from gpuprof.characterize.code.lane_arithmetic import (
     shift_right_wide,
     upper,
 )
-from gpuprof.characterize.code.lane_operands import Reader
-from gpuprof.characterize.code.lane_values import LANES, WORD_BITS, Value, choose, constant, exactly, signed
+from gpuprof.characterize.code.lanes.operands import Reader
+from gpuprof.characterize.code.lanes.values import LANES, WORD_BITS, Value, constant, exactly
 from gpuprof.characterize.code.sass import Instruction
 
 Results = Sequence["tuple[str, Value | None]"]
@@ -32,20 +32,7 @@ Rule = Callable[[Instruction, Reader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
 
 NAME = re.compile(r"(U?[RP])(\d+)")
-_IS_FLAG = re.compile(r"U?P(?:\d+|T)")
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
-}
-_COMBINE: dict[str, Callable[[int, int], int]] = {
-    "AND": lambda a, b: a & b,
-    "OR": lambda a, b: a | b,
-    "XOR": lambda a, b: a ^ b,
-}
+IS_FLAG = re.compile(r"U?P(?:\d+|T)")
 
 
 def two(target: str, whole: Wide | None) -> Results:
@@ -63,19 +50,19 @@ def next_register(register: str, by: int = 1) -> str:
 # Sums and products
 
 
-def _split(item: Instruction) -> tuple[str, list[str], list[str]]:
+def split_operands(item: Instruction) -> tuple[str, list[str], list[str]]:
     """Return where the result goes, where what is carried over goes, and the sources."""
     target, *others = item.operands
     flags = 0
-    while _IS_FLAG.fullmatch(others[flags]):
+    while IS_FLAG.fullmatch(others[flags]):
         flags += 1
     return target, others[:flags], others[flags:]
 
 
 def _sum(item: Instruction, reader: Reader) -> Results | None:
     """IADD3, IADD and VIADD, with .X also with what was carried over, with .64 of two words."""
-    target, flags, operands = _split(item)
-    carried_in = [operand for operand in operands if _IS_FLAG.fullmatch(operand.lstrip("!"))]
+    target, flags, operands = split_operands(item)
+    carried_in = [operand for operand in operands if IS_FLAG.fullmatch(operand.lstrip("!"))]
     operands = operands[: len(operands) - len(carried_in)]
     if item.opcode.endswith(".64"):
         return [*two(target, add_wide(*map(reader.wide, operands))), *((flag, None) for flag in flags)]
@@ -99,7 +86,7 @@ def _carried(flags: Sequence[str], over: Value | None) -> Results:
 
 
 def _multiply_add(item: Instruction, reader: Reader) -> Results | None:
-    target, flags, operands = _split(item)
+    target, flags, operands = split_operands(item)
     kinds = item.opcode.split(".")
     unsigned = "U32" in kinds
     one, other, third, *carried_in = operands
@@ -121,10 +108,10 @@ def _multiply_add(item: Instruction, reader: Reader) -> Results | None:
 
 def _shift_add(item: Instruction, reader: Reader) -> Results | None:
     """LEA: (a << n) + b; LEA.HI: the upper word of (c:a) << n, plus b; .SX32: c is the sign of a."""
-    target, flags, operands = _split(item)
-    carried_in = [operand for operand in operands if _IS_FLAG.fullmatch(operand.lstrip("!"))]
+    target, flags, operands = split_operands(item)
+    carried_in = [operand for operand in operands if IS_FLAG.fullmatch(operand.lstrip("!"))]
     *terms, count = operands[: len(operands) - len(carried_in)]
-    by = _number(reader.word(count))
+    by = number_of(reader.word(count))
     if by is None or any(term[0] == "-" for term in terms[:1]):
         return None
     first, second = reader.word(terms[0]), reader.word(terms[1])
@@ -140,7 +127,7 @@ def _shift_add(item: Instruction, reader: Reader) -> Results | None:
     return [(target, add(first, second, *map(reader.flag, carried_in))), *_carried(flags, over)]
 
 
-def _number(held: Value | None) -> int | None:
+def number_of(held: Value | None) -> int | None:
     """Return a known number that is the same for all lanes."""
     return held.lanes[0] if held is not None and held.exact and held.uniform else None
 
@@ -152,7 +139,7 @@ def _shift(item: Instruction, reader: Reader) -> Results | None:
     """SHF of the pair c:a, whose words are the third and the first source."""
     target, low, count, high = item.operands
     kinds = item.opcode.split(".")[1:]
-    by = _number(reader.word(count))
+    by = number_of(reader.word(count))
     if by is None or by >= WORD_BITS or "W" in kinds:
         return None
     words = reader.word(low), reader.word(high)
@@ -175,7 +162,7 @@ def _logic(item: Instruction, reader: Reader) -> Results | None:
     if item.opcode not in {"LOP3.LUT", "ULOP3.LUT"} or flag not in {"!PT", "!UPT"}:
         return None
     found = logic(int(table, 0), [reader.word(operand) for operand in (one, other, third)])
-    return [(name, exactly(bool, found) if _IS_FLAG.fullmatch(name) else found) for name in targets]
+    return [(name, exactly(bool, found) if IS_FLAG.fullmatch(name) else found) for name in targets]
 
 
 def _permute(item: Instruction, reader: Reader) -> Results | None:
@@ -202,67 +189,15 @@ def _reverse_bits(item: Instruction, reader: Reader) -> Results | None:
     return None if others else [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.word(source)))]
 
 
-# Comparisons
-
-
-def _least(item: Instruction, reader: Reader) -> Results | None:
-    """IMNMX and VIMNMX: the smaller where the predicate holds, else the larger; VIADDMNMX: of a + b and c."""
-    target, flags, (*terms, flag) = _split(item)
-    if set(item.opcode.split(".")[1:]) - {"U32", "S32"} or set(flags) - {"PT", "UPT"}:
-        return None
-    read = int if ".U32" in item.opcode else signed
-    *first, second = map(reader.word, terms)
-    words = add(*first), second
-    if len(first) != (2 if "ADD" in item.name else 1):
-        return None
-    least, most = (exactly(lambda a, b, of=of: of(a, b, key=read), *words) for of in (min, max))
-    return [(target, choose(reader.flag(flag), least, most, reader.state.active))]
-
-
-def _compare(item: Instruction, reader: Reader) -> Results | None:
-    """ISETP: a comparison, put together with a third predicate; .EX: of upper words, after that of the lower ones."""
-    kinds = item.opcode.split(".")[1:]
-    combine = next((_COMBINE[kind] for kind in kinds if kind in _COMBINE), None)
-    compare = _COMPARE.get(kinds[0])
-    if combine is None or compare is None or set(kinds[1:]) - {"U32", "EX", *_COMBINE}:
-        return None
-    first, second, one, other, third, *below = item.operands
-    read = int if "U32" in kinds else signed
-    words = reader.word(one), reader.word(other)
-    if "EX" in kinds:
-        found = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), *words, reader.flag(below[0]))
-    else:
-        found = exactly(lambda a, b: compare(read(a), read(b)), *words)
-    flag = reader.flag(third)
-    opposite = exactly(lambda a: 1 - a, found)
-    return [(name, exactly(combine, held, flag)) for name, held in ((first, found), (second, opposite))]
-
-
-def _flag_logic(item: Instruction, reader: Reader) -> Results | None:
-    if item.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
-        return None
-    first, second, *operands, table, other_table = item.operands
-    flags = [reader.flag(operand) for operand in operands]
-    return [
-        (name, exactly(lambda a, b, c, bits=int(text, 0): bits >> (4 * a + 2 * b + c) & 1, *flags))
-        for name, text in ((first, table), (second, other_table))
-    ]
-
-
 INTEGER_RULES: dict[str, Rule] = {
     "BREV": _reverse_bits,
     "IADD": _sum,
     "IADD3": _sum,
     "IMAD": _multiply_add,
-    "IMNMX": _least,
-    "ISETP": _compare,
     "LEA": _shift_add,
     "LOP3": _logic,
-    "PLOP3": _flag_logic,
     "POPC": _count_bits,
     "PRMT": _permute,
     "SHF": _shift,
     "VIADD": _sum,
-    "VIADDMNMX": _least,
-    "VIMNMX": _least,
 }

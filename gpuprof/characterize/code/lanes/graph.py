@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuprof.characterize.code.lane_writes import may_write
+from gpuprof.characterize.code.lanes.writes import may_write
 from gpuprof.characterize.code.loops import jumping_calls, natural_loops
 from gpuprof.characterize.code.sass import JUMPS, Instruction
 

@@ -1,0 +1,91 @@
+"""What comparisons do to the registers and predicates of the 32 lanes of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuprof.characterize.code.lanes.arithmetic import add
+from gpuprof.characterize.code.lanes.integers import Results, Rule, number_of, split_operands
+from gpuprof.characterize.code.lanes.operands import Reader
+from gpuprof.characterize.code.lanes.values import UNIFORM, Value, choose, exactly, signed
+from gpuprof.characterize.code.sass import Instruction
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+}
+_COMBINE: dict[str, Callable[[int, int], int]] = {
+    "AND": lambda a, b: a & b,
+    "OR": lambda a, b: a | b,
+    "XOR": lambda a, b: a ^ b,
+}
+
+
+def _least(item: Instruction, reader: Reader) -> Results | None:
+    """IMNMX and VIMNMX: the smaller where the predicate holds, else the larger; VIADDMNMX: of a + b and c."""
+    target, flags, (*terms, flag) = split_operands(item)
+    if set(item.opcode.split(".")[1:]) - {"U32", "S32"} or set(flags) - {"PT", "UPT"}:
+        return None
+    read = int if ".U32" in item.opcode else signed
+    *first, second = map(reader.word, terms)
+    words = add(*first), second
+    if len(first) != (2 if "ADD" in item.name else 1):
+        return None
+    least, most = (exactly(lambda a, b, of=of: of(a, b, key=read), *words) for of in (min, max))
+    return [(target, choose(reader.flag(flag), least, most, reader.state.active))]
+
+
+def _compare(item: Instruction, reader: Reader) -> Results | None:
+    """ISETP: a comparison, put together with a third predicate; .EX: of upper words, after that of the lower ones."""
+    kinds = item.opcode.split(".")[1:]
+    combine = next((_COMBINE[kind] for kind in kinds if kind in _COMBINE), None)
+    compare = _COMPARE.get(kinds[0])
+    if combine is None or compare is None or set(kinds[1:]) - {"U32", "EX", *_COMBINE}:
+        return None
+    first, second, one, other, third, *below = item.operands
+    read = int if "U32" in kinds else signed
+    words = reader.word(one), reader.word(other)
+    if "EX" in kinds:
+        found = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), *words, reader.flag(below[0]))
+    else:
+        found = (
+            exactly(lambda a, b: compare(read(a), read(b)), *words)
+            or _compare_low(compare, *words)
+            or _compare_low(lambda a, b: compare(b, a), *words[::-1])
+        )
+    flag = reader.flag(third)
+    opposite = exactly(lambda a: 1 - a, found)
+    return [(name, exactly(combine, held, flag)) for name, held in ((first, found), (second, opposite))]
+
+
+def _compare_low(compare: Callable[[int, int], bool], one: Value | None, other: Value | None) -> Value | None:
+    """Compare a partly known word with a number: the same for all lanes, where that of the known bits is."""
+    number = number_of(other)
+    if one is None or number is None or one.high or max(one.lanes) >= 1 << one.align:
+        return None
+    low = number % (1 << one.align)
+    return UNIFORM if len({compare(word, low) for word in one.lanes}) == 1 else None
+
+
+def _flag_logic(item: Instruction, reader: Reader) -> Results | None:
+    if item.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
+        return None
+    first, second, *operands, table, other_table = item.operands
+    flags = [reader.flag(operand) for operand in operands]
+    return [
+        (name, exactly(lambda a, b, c, bits=int(text, 0): bits >> (4 * a + 2 * b + c) & 1, *flags))
+        for name, text in ((first, table), (second, other_table))
+    ]
+
+
+COMPARISON_RULES: dict[str, Rule] = {
+    "IMNMX": _least,
+    "ISETP": _compare,
+    "PLOP3": _flag_logic,
+    "VIADDMNMX": _least,
+    "VIMNMX": _least,
+}
