@@ -255,3 +255,18 @@ PRODUCT = one("FFMA R4, R4, R2, R3")
 )
 def test_zero_factors(loop: list[Instruction], before: list[Instruction], zeros: int) -> None:
     assert zero_factors("FFMA", loop, before) == zeros
+
+
+@pytest.mark.parametrize(
+    ("opcode", "first", "count"),
+    [
+        ("DMMA.16x8x4", "R4", 4), ("HMMA.16816.F32", "R4", 4), ("LDSM.16.M88.4", "R8", 4), ("LDSM.16.MT88.2", "R8", 2),
+        ("LDSM.16.M88", "R8", 1), ("F2F.F64.F32", "R2", 2), ("F2F.F32.F64", "R2", 1), ("LDG.E.128", "R4", 4),
+        ("ATOMG.E.ADD.F64.RN.STRONG.GPU", "R6", 2), ("ATOMG.E.ADD.STRONG.GPU", "R6", 1), ("DFMA", "R0", 2),
+    ],
+)  # fmt: skip
+def test_an_instruction_writes_as_many_registers_as_it_is_wide(opcode: str, first: str, count: int) -> None:
+    start = int(first[1:])
+    assert written(Instruction(0, opcode, (first, "R40", "R44"), None)) == tuple(
+        f"R{start + index}" for index in range(count)
+    )

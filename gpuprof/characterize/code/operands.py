@@ -20,8 +20,14 @@ _MOVES = {"MOV", "UMOV", "IMAD", "HFMA2", "CS2R"}
 _TWO_REGISTERS = re.compile(r"^LD\w*\.(?:\w+\.)*ENL2\.256\b")
 """A load of 32 bytes writes two groups of four registers: `LDG.E.ENL2.256 R8, R4, desc[UR6][R2.64]`."""
 _WIDTHS = (
-    (re.compile(r"\.(?:128|256)(?:\.|$)|^[HIQOB]G?MMA\b"), 4),
-    (re.compile(r"\.64(?:\.|$)|\.WIDE(?:\.|$)|^CS2U?R$|^D(?:FMA|MUL|ADD|MMA)\b"), 2),
+    (re.compile(r"\.(?:128|256)(?:\.|$)|^[DHIQOB]G?MMA\b|^LDSM\b.*\.4(?:\.|$)"), 4),
+    (
+        re.compile(
+            r"\.64(?:\.|$)|\.WIDE(?:\.|$)|^CS2U?R$|^D(?:FMA|MUL|ADD)\b|^LDSM\b.*\.2(?:\.|$)"
+            r"|^F2F\.F64\b|^ATOMG?S?\b.*\.F64\b"
+        ),
+        2,
+    ),
 )
 
 

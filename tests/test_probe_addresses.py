@@ -1,0 +1,49 @@
+"""Probes of shared memory: by their compiled code, the lanes of a warp collide exactly as often as the sweep says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gpuprof.characterize.code.check import check, variants
+from gpuprof.characterize.code.cubin import kernel_code
+from gpuprof.characterize.code.disassemble import disassemble, disassembler_for
+from gpuprof.characterize.code.lanes.access import accesses, wavefronts
+from gpuprof.characterize.code.lanes.constants import POINTER, Argument, constants_for
+from gpuprof.characterize.code.sass import Instruction
+from gpuprof.characterize.probes.library import load_probes, probe_folder, select
+from gpuprof.characterize.probes.probe import Probe
+from tests.cuda_tools import kernel_of, needs_cuda_wheels
+
+PROBES = [
+    probe
+    for probe in select(load_probes(probe_folder()), ["bank-conflict"])
+    if probe.name in {f"{kind}-{width}" for kind in ("load", "store") for width in (4, 8, 16)}
+]
+
+
+def wavefronts_of(probe: Probe, target: str, code: Sequence[Instruction], threads: int, ways: int) -> set[int | None]:
+    """How many passes the shared accesses of a kernel take, for one value of the sweep."""
+    known = [
+        Argument(4, ways) if argument.name == "ways" else Argument(4) if argument.kind == "iterations" else POINTER
+        for argument in kernel_of(probe).arguments
+    ]
+    block = (threads, 1, 1)
+    found = accesses(code, block, constants_for(target, block, None, known))
+    kind = probe.name.partition("-")[0]
+    return {wavefronts(one) for one in found if one.space == "shared" and one.kind == kind}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
+@pytest.mark.parametrize("probe", PROBES, ids=[probe.name for probe in PROBES])
+def test_accesses_take_as_many_passes_as_the_probe_says(probe: Probe, target: str) -> None:
+    (one,) = check(list(variants(probe, target, every=False)))
+    tool = disassembler_for(target)
+    assert one.compiled is not None and tool is not None
+    kernel, assignment = kernel_of(probe), one.variant.assignment
+    (code,) = disassemble(tool, target, [kernel_code(one.compiled.cubin, kernel.entry)])
+    threads = kernel.launch.block[0].value(assignment)
+    for ways in map(round, probe.sweeps["ways"].values):
+        assert wavefronts_of(probe, target, code, threads, ways) - {None} == {ways}
