@@ -33,6 +33,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 _LONGEST = (
     "test_torch_survey",
     "test_probes",
+    "test_bottlenecks",
+    "test_bottleneck_results",
     "test_annotate",
     "test_damaged_reports",
     "test_characterize_run",

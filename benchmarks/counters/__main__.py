@@ -1,7 +1,9 @@
 """Whether the counters count what they claim: certificates, from known work on a GPU, or from reports without one.
 
-python -m benchmarks.counters measure [--device N]    probes of known work under ncu: specs/certificates/ARCH-ncu-RELEASE.yaml
-python -m benchmarks.counters check FOLDER [--write]  two counts of one kernel in recorded reports: ARCH-checked.yaml
+    python -m benchmarks.counters measure [--device N]    probes of known work under ncu: ARCH-ncu-RELEASE.yaml
+    python -m benchmarks.counters check FOLDER [--write]  two counts of one kernel in reports: ARCH-checked.yaml
+
+Both leave their files in specs/certificates.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ def measure(options: argparse.Namespace) -> int:
         right = one.deviation <= tolerance(one.quantity)
         wrong += not right
         print(
-            f"{'' if right else 'OFF':4} {one.quantity:24} {one.lowest:9.5f} {one.known:44} {', '.join(sorted(one.counters))}"
+            f"{'' if right else 'OFF':4} {one.quantity:24} {one.lowest:9.5f} {one.known:44} "
+            f"{', '.join(sorted(one.counters))}"
         )
     return 1 if wrong else 0
 

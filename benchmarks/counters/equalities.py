@@ -1,8 +1,8 @@
 """Two counts of the same kernels held against each other, in reports that anybody recorded.
 
-The FLOP of FP64, FP32 and FP16 come from counters and from the opcode histogram; tensor FLOP from the histogram, divided
-by what the pipe can do in the kernel's cycles, must be the busy share of the tensor pipe. Neither knows what the kernel
-does; that both are wrong alike is unlikely.
+The FLOP of FP64, FP32 and FP16 come from counters and from the opcode histogram; tensor FLOP from the histogram,
+divided by what the pipe can do in the kernel's cycles, must be the busy share of the tensor pipe. Neither knows what
+the kernel does; that both are wrong alike is unlikely.
 """
 
 from __future__ import annotations
@@ -142,4 +142,5 @@ def rows(found: Iterable[Certificate]) -> Iterator[str]:
             names = ", ".join(sorted(one.counters))
             short = names if len(names) <= 58 else names[:57] + "…"
             verdict = "" if one.deviation <= CHECKED_TOLERANCE else "  too far off"
-            yield f"{certificate.arch:8} {one.quantity:18} {short:58} {one.cases:7} {100 * one.deviation:7.3f} %{verdict}"
+            worst = f"{100 * one.deviation:7.3f} %{verdict}"
+            yield f"{certificate.arch:8} {one.quantity:18} {short:58} {one.cases:7} {worst}"

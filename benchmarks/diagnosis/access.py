@@ -1,0 +1,33 @@
+"""Which addresses the lanes of a warp touch in a kernel of a case, from its SASS and its launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from benchmarks.diagnosis.agree import scalar
+from benchmarks.diagnosis.case import Case, Room
+from benchmarks.diagnosis.compiled import CompiledKernel
+from gpuprof.characterize.code.lanes.access import Access, accesses
+from gpuprof.characterize.code.lanes.constants import POINTER, Argument, constants_for
+
+_BYTES = {"u64": 8, "f64": 8, "u32": 4, "i32": 4, "f32": 4}
+_WHOLE = ("u32", "u64", "i32")
+
+
+def accesses_of(
+    case: Case, target: str, entry: str, kernel: CompiledKernel, rooms: Mapping[str, Room]
+) -> tuple[Access, ...]:
+    """Return the memory accesses of a kernel, by its large sizes."""
+    sizes = case.sized(rooms[case.entries[0]])
+    shape = case.launches[entry].shape(sizes, rooms[entry])
+    constants = constants_for(target, shape.block, shape.grid, tuple(_arguments(case, sizes)))
+    return accesses(kernel.code, shape.block, constants)
+
+
+def _arguments(case: Case, sizes: Mapping[str, int]) -> Iterator[Argument]:
+    """Yield the arguments, whole numbers with their values."""
+    for kind, name in case.arguments:
+        if kind == "buffer":
+            yield POINTER
+        else:
+            yield Argument(_BYTES[kind], int(scalar(sizes, kind, name or "", 0)) if kind in _WHOLE else None)

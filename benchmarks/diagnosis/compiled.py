@@ -1,0 +1,59 @@
+"""Compiles a case for one target, both kernels together, and tells what the compiler made of each."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from benchmarks.diagnosis.case import Case
+from gpuprof.characterize.code.compile import Compiled, NotCompiled, compile_file, include_options, target_options
+from gpuprof.characterize.code.cubin import kernel_code
+from gpuprof.characterize.code.disassemble import disassemble, disassembler_for
+from gpuprof.characterize.code.sass import Instruction
+from gpuprof.errors import EnvironmentProblem
+
+_KERNEL = re.compile(r"Compiling entry function '(\w+)'")
+_NUMBERS = {
+    "registers": re.compile(r"Used (\d+) registers"),
+    "local": re.compile(r"(\d+) bytes stack frame"),
+    "shared": re.compile(r"(\d+) bytes smem"),
+}
+
+
+class CompiledKernel(NamedTuple):
+    """One kernel of a case: registers a thread, local bytes a thread, static shared bytes a block, and its SASS."""
+
+    registers: int
+    local: int
+    shared: int
+    code_bytes: int
+    code: tuple[Instruction, ...]
+
+
+def compile_case(case: Case, target: str) -> Compiled | NotCompiled:
+    """Compile both kernels with line numbers. Raises EnvironmentProblem where there is no NVRTC."""
+    options = (*target_options(target), "--generate-line-info", "--ptxas-options=-v")
+    return compile_file(case.source, target, (*options, *include_options(case.source.parent)))
+
+
+def kernels_of(case: Case, target: str, compiled: Compiled) -> dict[str, CompiledKernel]:
+    """Return the kernels by entry. Raises EnvironmentProblem where no nvdisasm reads the target."""
+    tool = disassembler_for(target)
+    if tool is None:
+        raise EnvironmentProblem(f"no nvdisasm here reads {target}")
+    codes = [kernel_code(compiled.cubin, entry) for entry in case.entries]
+    numbers = resources(compiled.log)
+    return {
+        entry: CompiledKernel(**numbers[entry], code_bytes=len(code), code=sass)
+        for entry, code, sass in zip(case.entries, codes, disassemble(tool, target, codes), strict=True)
+    }
+
+
+def resources(log: str) -> dict[str, dict[str, int]]:
+    """Return registers, local and static shared bytes by kernel from what ptxas says with `-v`."""
+    found: dict[str, dict[str, int]] = {}
+    parts = _KERNEL.split(log)
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        matches = {what: pattern.search(text) for what, pattern in _NUMBERS.items()}
+        found[name] = {what: int(match[1]) if match else 0 for what, match in matches.items()}
+    return found

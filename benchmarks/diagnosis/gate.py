@@ -1,0 +1,146 @@
+"""Judges whether the planted cause is in the compiled `slow` and gone from `fixed`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from benchmarks.diagnosis.access import accesses_of
+from benchmarks.diagnosis.case import FIXED, SLOW, Bound, Case, Room, Twin
+from benchmarks.diagnosis.compiled import CompiledKernel, compile_case, kernels_of
+from gpuprof.characterize.code.compile import NotCompiled
+from gpuprof.characterize.code.gate import judge
+from gpuprof.characterize.code.lanes.access import Access, sectors, ways
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+
+TYPICAL = {
+    "sm_80": "a100-80gb-sxm", "sm_86": "rtx-3090", "sm_89": "rtx-4090",
+    "sm_90a": "h200-sxm", "sm_100a": "b200", "sm_120a": "rtx-5090",
+}  # fmt: skip
+"""The product of each architecture whose SMs count for waves."""
+
+_PATTERNS = {"sectors": sectors, "ways": ways}
+
+
+class Answer(NamedTuple):
+    """What the gate says of a case on a target: pass, fail or unsupported; why; and the kernels as compiled."""
+
+    case: Case
+    target: str
+    gate: str
+    why: str
+    kernels: dict[str, CompiledKernel]
+
+
+def check_case(case: Case, target: str) -> Answer:
+    """Compile and judge a case for one target. Raises EnvironmentProblem without NVRTC or nvdisasm."""
+    if target not in case.targets:
+        return Answer(case, target, "unsupported", case.unsupported.get(target, "the case is not for it"), {})
+    compiled = compile_case(case, target)
+    if isinstance(compiled, NotCompiled):
+        return Answer(case, target, "unsupported" if compiled.unsupported else "fail", compiled.why, {})
+    kernels = kernels_of(case, target, compiled)
+    problems = list(_problems(case, target, kernels))
+    return Answer(case, target, "fail" if problems else "pass", "; ".join(problems) or _census(kernels), kernels)
+
+
+def _census(kernels: dict[str, CompiledKernel]) -> str:
+    return ", ".join(f"{name} {kernel.registers} registers" for name, kernel in kernels.items())
+
+
+def _problems(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Iterator[str]:
+    rooms = _rooms(case, target, kernels)
+    for entry, kernel in kernels.items():
+        for problem in _broken(case, target, entry, case.twin(entry, target), kernel, rooms):
+            yield f"{entry}: {problem}"
+    if case.gate is not None and SLOW in kernels:
+        slow = case.twin(SLOW, target)
+        if not any(_broken(case, target, FIXED, slow, kernels[FIXED], rooms)):
+            yield "the gate of slow lets fixed pass: it does not see the repair"
+
+
+def _broken(
+    case: Case, target: str, entry: str, twin: Twin, kernel: CompiledKernel, rooms: dict[str, Room]
+) -> Iterator[str]:
+    """Say which rules a kernel breaks."""
+    if twin.code is not None:
+        judgement = judge(twin.code, {}, kernel.code, clocked=False)
+        if judgement.gate != "pass":
+            yield judgement.why
+    for bound in twin.bounds:
+        yield from _outside(bound, case, target, entry, kernel, rooms)
+
+
+def _outside(
+    bound: Bound, case: Case, target: str, entry: str, kernel: CompiledKernel, rooms: dict[str, Room]
+) -> Iterator[str]:
+    if bound.opcode is not None:
+        yield from _pattern_problems(bound, accesses_of(case, target, entry, kernel, rooms))
+        return
+    value = _value(bound.what, case, entry, kernel, rooms)
+    if (bound.low is not None and value < bound.low) or (bound.high is not None and value > bound.high):
+        yield f"{bound.what} is {value:g}, not {_range(bound)}"
+
+
+def _value(what: str, case: Case, entry: str, kernel: CompiledKernel, rooms: dict[str, Room]) -> float:
+    if what == "code":
+        return kernel.code_bytes
+    if what == "blocks_per_sm":
+        return rooms[entry].blocks_per_sm
+    if what == "waves":
+        shape = case.launches[entry].shape(case.sized(rooms[case.entries[0]]), rooms[entry])
+        return shape.blocks / (rooms[entry].sm_count * rooms[entry].blocks_per_sm)
+    return {"registers": kernel.registers, "local": kernel.local, "shared": kernel.shared}[what]
+
+
+def _pattern_problems(bound: Bound, accesses: Sequence[Access]) -> Iterator[str]:
+    """Judge the pattern of the instructions of an opcode: one must reach `least`, all must stay within `most`."""
+    assert bound.opcode is not None
+    numbers = [_PATTERNS[bound.what](one) for one in accesses if one.runs and _is_a(one.opcode, bound.opcode)]
+    known = [number for number in numbers if number is not None]
+    if not known:
+        yield f"no {bound.opcode} whose addresses can be known, of {len(numbers)}"
+        return
+    if bound.low is not None and max(known) < bound.low:
+        yield f"at most {max(known):g} {bound.what} of {bound.opcode}, not {_range(bound)}"
+    if bound.high is not None and max(known) > bound.high:
+        yield f"{max(known):g} {bound.what} of {bound.opcode}, not {_range(bound)}"
+    if bound.high is not None and len(known) < len(numbers):
+        yield f"{len(numbers) - len(known)} of {len(numbers)} {bound.opcode} have addresses that cannot be known"
+
+
+def _is_a(opcode: str, wanted: str) -> bool:
+    return opcode == wanted or opcode.startswith(wanted + ".")
+
+
+def _range(bound: Bound) -> str:
+    if bound.low == bound.high:
+        return f"{bound.low:g}"
+    words = [f"at least {bound.low:g}"] if bound.low is not None else []
+    return " and ".join([*words, *([f"at most {bound.high:g}"] if bound.high is not None else [])])
+
+
+def _rooms(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> dict[str, Room]:
+    """Return the SMs of a typical product, and how many blocks of each kernel one holds, by the arch spec."""
+    sm_count, arch = _typical(target)
+    return {
+        entry: Room(sm_count, max(1, _blocks_per_sm(case, entry, kernel, arch))) for entry, kernel in kernels.items()
+    }
+
+
+def _blocks_per_sm(case: Case, entry: str, kernel: CompiledKernel, arch: ArchSpec) -> int:
+    shape = case.launches[entry].shape(case.small, Room(1, 1))
+    reserved = arch.limits["shared_reserved_per_block"].value if "shared_reserved_per_block" in arch.limits else 0
+    shared = round(kernel.shared + shape.shared_bytes + reserved)
+    found = theoretical_occupancy(LaunchResources(shape.threads, kernel.registers, shared), arch)
+    return found.blocks_per_sm if found is not None else 1
+
+
+@lru_cache(maxsize=8)
+def _typical(target: str) -> tuple[int, ArchSpec]:
+    library = SpecLibrary()
+    gpu = library.gpu(TYPICAL[target])
+    return int(gpu.number("sm_count") or 1), library.arch(gpu.arch)

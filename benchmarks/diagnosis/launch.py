@@ -1,0 +1,159 @@
+"""The program that runs under ncu: launches the kernels of a case on this GPU, and compares what they computed.
+
+`python -m benchmarks.diagnosis.launch DEVICE NAME`, from the repository's root: ncu looks there for the source.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.diagnosis.agree import CTYPES, scalar
+from benchmarks.diagnosis.case import FIXED, SLOW, Case, Room, Shape, Sizes
+from benchmarks.diagnosis.case_file import load_cases
+from benchmarks.diagnosis.compiled import compile_case
+from benchmarks.diagnosis.contents import Array, contents, difference
+from gpuprof.characterize.code.compile import NotCompiled
+from gpuprof.characterize.probes.probe import target_of
+from gpuprof.errors import EnvironmentProblem, ProgramFailed
+
+
+class Gpu:
+    """CUDA's calls through CuPy, and the memory of one case."""
+
+    def __init__(self, device: int) -> None:
+        try:
+            from cupy.cuda import driver, runtime  # type: ignore[import-not-found, unused-ignore]
+        except ImportError as error:
+            raise EnvironmentProblem(
+                f"CuPy cannot be imported: {error}", "python -m pip install cupy-cuda13x"
+            ) from error
+        self._runtime: Any = runtime
+        self._driver: Any = driver
+        runtime.setDevice(device)
+        runtime.free(runtime.malloc(256))  # so that there is a context
+        found = runtime.getDeviceProperties(device)
+        self.target = target_of(f"{found['major']}.{found['minor']}") or ""
+        self.sm_count = int(found["multiProcessorCount"])
+
+    def load(self, cubin: bytes, entries: Sequence[str]) -> dict[str, int]:
+        """Load a cubin; return its kernels."""
+        module = self._driver.moduleLoadData(cubin)
+        self._module = module  # unloaded when it is dropped
+        return {entry: int(self._driver.moduleGetFunction(module, entry)) for entry in entries}
+
+    def blocks_per_sm(self, kernel: int, threads: int, shared_bytes: int) -> int:
+        """Return how many blocks of a kernel one SM holds."""
+        self._allow_shared(kernel, shared_bytes)
+        return int(self._driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, shared_bytes))
+
+    def place(self, array: Array, where: str) -> int:
+        """Return the address of a copy of an array in the GPU's memory, or in the host's that the GPU reaches."""
+        runtime = self._runtime
+        if where == "host":
+            address = int(runtime.hostAlloc(array.nbytes, runtime.hostAllocMapped))
+        else:
+            address = int(runtime.malloc(array.nbytes))
+        runtime.memcpy(address, array.ctypes.data, array.nbytes, runtime.memcpyDefault)
+        return address
+
+    def fetch(self, address: int, like: Array) -> Array:
+        """Return a copy of what lies at an address."""
+        found = np.empty_like(like)
+        self._runtime.memcpy(found.ctypes.data, address, found.nbytes, self._runtime.memcpyDefault)
+        return found
+
+    def release(self, address: int, where: str) -> None:
+        """Give memory back."""
+        (self._runtime.freeHost if where == "host" else self._runtime.free)(address)
+
+    def launch(self, kernel: int, shape: Shape, cells: Sequence[Any]) -> None:
+        """Launch a kernel and wait for it."""
+        pointers = (ctypes.c_void_p * len(cells))(*(ctypes.addressof(cell) for cell in cells))
+        self._allow_shared(kernel, shape.shared_bytes)
+        self._driver.launchKernel(
+            kernel, *shape.grid, *shape.block, shape.shared_bytes, 0, ctypes.addressof(pointers), 0
+        )
+        self._runtime.deviceSynchronize()
+
+    def _allow_shared(self, kernel: int, size: int) -> None:
+        if size:
+            attribute = self._driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.funcSetAttribute(kernel, attribute, size)
+
+
+class Loaded(NamedTuple):
+    """A case on this GPU: its kernels, the room that they have, and its sizes."""
+
+    kernels: dict[str, int]
+    rooms: dict[str, Room]
+    sizes: Sizes
+
+
+def main(words: Sequence[str]) -> int:
+    """Launch what the command line says; return 1 where the kernels disagree."""
+    device, name = words
+    (case,) = load_cases([name])
+    gpu = Gpu(int(device))
+    loaded = _loaded(gpu, case)
+    results = {entry: _run(gpu, case, entry, loaded) for entry in case.entries}
+    problems = [
+        f"{name} differs by {apart:.2g} of its largest value, more than {buffer.result:g}"
+        for name, buffer in case.buffers.items()
+        if buffer.result is not None and SLOW in results
+        and not (apart := difference(results[SLOW][name], results[FIXED][name], buffer.type)) <= buffer.result
+    ]  # fmt: skip
+    print(f"{case.name}: {'; '.join(problems) or 'the kernels agree'}", flush=True)
+    return 1 if problems else 0
+
+
+def _loaded(gpu: Gpu, case: Case) -> Loaded:
+    if gpu.target not in case.targets:
+        raise ProgramFailed(f"{case.name} is not for {gpu.target}: {case.unsupported.get(gpu.target, 'see its file')}")
+    compiled = compile_case(case, gpu.target)
+    if isinstance(compiled, NotCompiled):
+        raise ProgramFailed(f"{case.name} does not compile for {gpu.target}: {compiled.why}")
+    kernels = gpu.load(compiled.cubin, case.entries)
+    rooms = {entry: Room(gpu.sm_count, _blocks(gpu, case, entry, kernels[entry])) for entry in case.entries}
+    return Loaded(kernels, rooms, case.sized(rooms[case.entries[0]]))
+
+
+def _blocks(gpu: Gpu, case: Case, entry: str, kernel: int) -> int:
+    shape = case.launches[entry].shape(case.small, Room(1, 1))
+    return max(1, gpu.blocks_per_sm(kernel, shape.threads, shape.shared_bytes))
+
+
+def _run(gpu: Gpu, case: Case, entry: str, loaded: Loaded) -> dict[str, Array]:
+    """Launch one kernel of a case with fresh buffers; return its results."""
+    launch = case.launches[entry]
+    shape = launch.shape(loaded.sizes, loaded.rooms[entry])
+    arrays = {name: contents(name, buffer, loaded.sizes) for name, buffer in case.buffers.items()}
+    places = {name: gpu.place(array, case.buffers[name].places[entry]) for name, array in arrays.items()}
+    for number in range(launch.times):
+        gpu.launch(loaded.kernels[entry], shape, _cells(case, dict(loaded.sizes), places, number))
+    results = {
+        name: gpu.fetch(places[name], arrays[name])
+        for name, buffer in case.buffers.items()
+        if buffer.result is not None
+    }
+    for name, address in places.items():
+        gpu.release(address, case.buffers[name].places[entry])
+    return results
+
+
+def _cells(case: Case, sizes: dict[str, int], places: dict[str, int], number: int) -> list[Any]:
+    """Return the arguments, each in memory of its own."""
+    return [
+        ctypes.c_uint64(places[name or ""])
+        if kind == "buffer"
+        else CTYPES[kind](scalar(sizes, kind, name or "", number))
+        for kind, name in case.arguments
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""The planted bottlenecks: every cause is in the compiled code and gone from its repair; broken files are refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case, Room
+from benchmarks.diagnosis.case_file import load_cases, read_case
+from benchmarks.diagnosis.gate import check_case
+from benchmarks.diagnosis.score import HALVES, half
+from gpuprof.diagnose.registry import RULES
+from gpuprof.errors import UsageError
+from gpuprof.hardware.yaml_tree import BrokenSpec
+from tests.cuda_tools import needs_cuda_wheels
+from tests.test_diagnosis_score import FILE, SOURCE
+
+CASES = load_cases()
+every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+GIVEN_AWAY = re.compile(
+    r"coalesc|conflict|spill|diverg|contention|bottleneck|imbalanc|occupanc|tail effect|unfused|narrow access",
+    re.IGNORECASE,
+)
+"""Words that would say in `slow` what is wrong with it."""
+
+
+def compiled() -> Iterator[tuple[Case, str]]:
+    """Yield each case on Hopper and, in turn, on every third of the other targets; with GPUPROF_ALL_VARIANTS on all."""
+    every = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
+    others = [target for target in TARGETS if target != "sm_90a"]
+    for number, case in enumerate(CASES):
+        for place, target in enumerate(others):
+            if every or (number + place) % 3 == 0:
+                yield case, target
+        yield case, "sm_90a"
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    ("case", "target"), list(compiled()), ids=lambda one: one if isinstance(one, str) else one.name
+)
+def test_the_cause_is_in_the_code_of_slow_and_gone_from_fixed(case: Case, target: str) -> None:
+    answer = check_case(case, target)
+    assert answer.gate == ("pass" if target in case.targets else "unsupported"), answer.why
+
+
+def test_there_are_enough_cases_and_every_rule_that_concerns_one_kernel_has_one() -> None:
+    planted = Counter(case.planted_rule for case in CASES)
+    assert len(CASES) >= 40
+    assert {rule.id for rule in RULES} - {"launch-gaps"} <= set(planted)
+    assert {case.family for case in CASES} == set(FAMILIES)
+    assert planted[NONE] >= 4
+    limiters = {case.limiter for case in CASES if case.planted_rule == "low-occupancy"}
+    assert limiters >= {"registers", "shared memory", "block size"}
+
+
+def test_both_halves_have_cases_of_their_own() -> None:
+    sizes = Counter(half(case.name) for case in CASES)
+    assert set(sizes) == set(HALVES)
+    assert min(sizes.values()) >= len(CASES) / 3
+
+
+@every_case
+def test_nothing_gives_the_cause_away(case: Case) -> None:
+    text = case.source.read_text(encoding="utf-8")
+    slow = text.partition('extern "C" __global__')[2].partition('extern "C" __global__')[0]
+    assert not GIVEN_AWAY.search(case.name)
+    assert not GIVEN_AWAY.search(slow)
+    assert text.startswith("// ")
+
+
+@every_case
+def test_launches_fit_every_gpu(case: Case) -> None:
+    for entry in case.entries:
+        for sizes, room in ((case.small, Room(2, 2)), (case.sized(Room(132, 4)), Room(132, 4))):
+            shape = case.launches[entry].shape(sizes, room)
+            assert 1 <= shape.threads <= 1024
+            assert all(1 <= blocks < 2**31 for blocks in shape.grid)
+            assert shape.grid[1] < 2**16 and shape.grid[2] < 2**16
+            assert shape.shared_bytes <= 227 * 1024
+
+
+@every_case
+def test_buffers_fit_a_small_gpu(case: Case) -> None:
+    sizes = case.sized(Room(132, 16))
+    width = {"8": 1, "16": 2, "32": 4, "64": 8}
+    total = sum(
+        buffer.count.value(sizes) * width[re.sub(r"\D", "", buffer.type)] for buffer in case.buffers.values()
+    )  # fmt: skip
+    assert total <= 6e9
+
+
+# The files
+
+
+def broken(folder: Path, old: str, new: str) -> str:
+    assert old in FILE
+    (folder / "doubles.yaml").write_text(FILE.replace(old, new))
+    (folder / "doubles.cu").write_text(SOURCE)
+    with pytest.raises(BrokenSpec) as caught:
+        read_case(folder / "doubles.yaml")
+    assert "doubles.yaml:" in str(caught.value)
+    return caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("schema: 1", "schema: 2", "not one of"),
+        ("name: doubles", "name: triples", "not one of doubles"),
+        ("family: coalescing", "family: other", "not one of"),
+        ("uncoalesced-global", "unheard-of", "not one of"),
+        ("in[threadIdx.x * n]", "nowhere", "stands on 0 lines"),
+        ("in[threadIdx.x * n]", "out[threadIdx.x]", None),
+        ("not_first: [memory-latency]", "not_first: [uncoalesced-global]", "must come first"),
+        ("repair: reads what lies side by side\n", "", "repair is missing"),
+        ("sizes: {n: 1000}", "sizes: {n: 0}", "whole number"),
+        ("small: {n: 10}", "small: {m: 10}", "small must give n"),
+        ("u32 n]", "u32 m]", "an argument is"),
+        ("arguments: [buffer in,", "arguments: [buffer other,", "arguments and buffers differ"),
+        (", result: 1e-6", "", "no buffer is a result"),
+        ("fill: random", "fill: noise", "not one of"),
+        ("fill: random", "fill: {below: 3, zipf: 4}", "one thing"),
+        ("type: f32, count: n,", "type: f8, count: n,", "not one of"),
+        ("grid: [n]", "grid: [{cover: n, sms: 2}]", "a grid covers"),
+        ("block: [8]", "block: [1, 1, 1, 1]", "one to three"),
+        ("{required: {IMAD: {least: 1}}}", "{}", "must say something"),
+        ("{forbidden: [IMAD]}", "{required: {IMAD: {least: 1}}}", "cannot tell them apart"),
+        ("{forbidden: [IMAD]}", "{sectors: {LDG: {}}}", "needs least or most"),
+        ("architectures: {lowest: sm_80}", "architectures: {targets: [sm_75]}", "none of"),
+        ("planted_rule: uncoalesced-global", "planted_rule: low-occupancy", "limiter belongs"),
+        ("planted_rule: uncoalesced-global", "planted_rule: none", None),
+    ],
+)
+def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: str, complaint: str | None) -> None:
+    if complaint is None and "out[" in new:
+        (tmp_path / "doubles.yaml").write_text(FILE.replace(old, new))
+        (tmp_path / "doubles.cu").write_text(SOURCE)
+        assert read_case(tmp_path / "doubles.yaml").lines == (4,)
+    else:
+        assert (complaint or "") in broken(tmp_path, old, new)
+
+
+def test_a_gate_that_sees_no_difference_fails(tmp_path: Path) -> None:
+    (tmp_path / "doubles.yaml").write_text(FILE.replace("IMAD: {least: 1}", "LDG: {least: 1}"))
+    (tmp_path / "doubles.cu").write_text(SOURCE)
+    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
+    answer = check_case(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+    assert answer.gate == "fail"
+    assert "lets fixed pass" in answer.why
+
+
+def test_a_cause_that_is_not_in_the_code_fails(tmp_path: Path) -> None:
+    text = FILE.replace("{required: {IMAD: {least: 1}}}", "{sectors: {LDG: {least: 32}}, registers: {least: 99}}")
+    (tmp_path / "doubles.yaml").write_text(text.replace("{forbidden: [IMAD]}", "{sectors: {LDG: {most: 4}}}"))
+    (tmp_path / "doubles.cu").write_text(SOURCE)
+    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
+    answer = check_case(read_case(tmp_path / "doubles.yaml"), "sm_80")
+    assert answer.gate == "fail"
+    assert "slow: registers is" in answer.why
+    assert "slow: at most 8 sectors of LDG, not at least 32" in answer.why
+    assert "fixed:" not in answer.why
+
+
+def test_an_unknown_case_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no case"):
+        load_cases(["nothing-of-the-kind"])

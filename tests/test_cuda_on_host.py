@@ -1,0 +1,632 @@
+"""CUDA kernels on the host's processor: what they compute, and that what they must not do is reported."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.diagnosis import host_run
+from benchmarks.diagnosis.host_run import KernelFailed, NotForTheHost, compile_case, run
+from gpuprof.errors import EnvironmentProblem, UsageError
+
+needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with")
+pytestmark = needs_gxx
+
+Array = NDArray[Any]
+Launch = Callable[..., None]
+
+RIGHT = r"""
+#include "case.cuh"
+#define WARP_MASK 0xffffffffu
+
+template <int WARPS> __device__ __forceinline__ float block_sum(float value) {
+    __shared__ float parts[WARPS];
+    for (int apart = 16; apart > 0; apart >>= 1)
+        value += __shfl_down_sync(WARP_MASK, value, apart);
+    if (threadIdx.x % warpSize == 0)
+        parts[threadIdx.x / warpSize] = value;
+    __syncthreads();
+    value = threadIdx.x < WARPS ? parts[threadIdx.x] : 0.0f;
+    if (threadIdx.x < warpSize)
+        for (int apart = 16; apart > 0; apart >>= 1)
+            value += __shfl_xor_sync(WARP_MASK, value, apart);
+    return value;
+}
+
+extern "C" __global__ void __launch_bounds__(256) sums(const float *__restrict__ in, float *__restrict__ out, u32 n) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float sum = block_sum<8>(i < n ? in[i] : 0.0f);
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = sum;
+}
+
+extern "C" __global__ void transpose(const float *in, float *out, u32 rows, u32 columns) {
+    __shared__ float tile[32][33];
+    const u32 column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
+    for (u32 j = 0; j < 32; j += blockDim.y)
+        if (column < columns && row + j < rows)
+            tile[threadIdx.y + j][threadIdx.x] = __ldg(&in[(row + j) * columns + column]);
+    __syncthreads();
+    const u32 to_column = blockIdx.y * 32 + threadIdx.x, to_row = blockIdx.x * 32 + threadIdx.y;
+    for (u32 j = 0; j < 32; j += blockDim.y)
+        if (to_column < rows && to_row + j < columns)
+            out[(to_row + j) * rows + to_column] = tile[threadIdx.x][threadIdx.y + j];
+}
+
+extern "C" __global__ void histogram(const u8 *in, u32 *bins, u32 n) {
+    __shared__ u32 mine[256];
+    mine[threadIdx.x] = 0;
+    __syncthreads();
+    for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        atomicAdd(&mine[in[i]], 1);
+    __syncthreads();
+    if (mine[threadIdx.x])
+        atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
+}
+
+extern "C" __global__ void reversed(const float4 *in, float *out, u32 n) {
+    extern __shared__ __align__(16) float held[];
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    float4 *fours = reinterpret_cast<float4 *>(held);
+    if (i < n)
+        fours[threadIdx.x] = in[i];
+    __syncthreads();
+    if (i < n)
+        for (u32 k = 0; k < 4; k++)
+            out[4 * i + k] = held[4 * threadIdx.x + 3 - k];
+}
+
+extern "C" __global__ void early(const float *in, float *out, u32 n) {
+    __shared__ float held[64];
+    if (threadIdx.x >= n)
+        return;
+    held[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = held[n - 1 - threadIdx.x];
+}
+
+extern "C" __global__ void places(u32 *out) {
+    const u32 block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const u32 thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    const u32 i = block * blockDim.x * blockDim.y * blockDim.z + thread;
+    out[i] = blockIdx.x + 10 * blockIdx.y + 100 * blockIdx.z + 1000 * threadIdx.x + 10000 * threadIdx.y
+        + 100000 * threadIdx.z;
+}
+
+template <int N> __device__ float left_in_shared(u32 i) {
+    __shared__ float hidden[N];
+    const float found = hidden[i];
+    hidden[i] = 1.0f;
+    return found;
+}
+
+extern "C" __global__ void unwritten(float *out) {
+    __shared__ alignas(32) float fixed_size[32];
+    extern __shared__ float given_size[];
+    out[0] = left_in_shared<4>(0);
+    out[1] = fixed_size[3];
+    out[2] = given_size[1];
+    fixed_size[3] = given_size[1] = 1.0f;
+}
+
+__shared__ float of_file[4];
+struct __align__(16) Pair {
+    float a, b;
+};
+
+extern "C" {
+void __global__ __launch_bounds__(32, 2) declared(float *out, Pair given) {
+    static __shared__ float a[8], b[8];
+    volatile __shared__ float c[8];
+    __shared__ struct {
+        float x;
+        u32 y[3];
+    } s;
+    __shared__ __align__(128) unsigned char raw[256];
+    extern __shared__
+        double rows[][4];
+    of_file[0] = 1, a[1] = 2, b[2] = 3, c[3] = 4, s.x = 5, rows[1][2] = given.b;
+    reinterpret_cast<float4 *>(raw)[1] = make_float4(1, 7, 3, 4);
+    out[0] = of_file[0] + a[1] + b[2] + c[3] + s.x + (float)rows[1][2] + reinterpret_cast<float4 *>(raw)[1].y;
+    out[1] = (u64)raw % 128 + __cvta_generic_to_shared(rows) % 1024;
+}
+}
+
+extern "C" __global__ void votes(u32 *out) {
+    const u32 lane = threadIdx.x;
+    u32 *mine = out + 10 * lane;
+    mine[0] = __ballot_sync(WARP_MASK, lane % 3 == 0);
+    mine[1] = __any_sync(WARP_MASK, lane == 31) + 2 * __all_sync(WARP_MASK, lane < 31);
+    mine[2] = __match_any_sync(WARP_MASK, lane / 8);
+    mine[3] = __reduce_add_sync(WARP_MASK, lane);
+    mine[4] = (u32)__reduce_min_sync(WARP_MASK, 5 - (int)lane);
+    mine[5] = lane % 2 ? __activemask() : 0;
+    mine[6] = lane < 8 ? __reduce_max_sync(0xff, lane) : __reduce_max_sync(0xffffff00u, lane / 2);
+    mine[7] = __syncthreads_count(lane < 5);
+    mine[8] = __shfl_up_sync(WARP_MASK, lane, 3, 8);
+    mine[9] = (u32)(__shfl_sync(WARP_MASK, (u64)lane << 33, 2, 16) >> 32);
+}
+
+extern "C" __global__ void locked(u32 *lock, u32 *count) {
+    for (bool done = false; !done;) {
+        if (atomicCAS(lock, 0u, 1u) == 0) {
+            __syncwarp(1u << (threadIdx.x % 32));
+            *count = *count + 1;
+            __threadfence();
+            atomicExch(lock, 0u);
+            done = true;
+        }
+    }
+}
+
+extern "C" __global__ void neighbours(u32 *out) {
+    __shared__ u32 held[64];
+    held[threadIdx.x] = threadIdx.x;
+    out[threadIdx.x] = threadIdx.x ? held[threadIdx.x - 1] : 0;
+}
+
+__constant__ int weights[3] = {1, 2, 3};
+
+extern "C" __global__ void numbers(const u32 *in, u32 *out, u32 n) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const u32 x = in[i];
+    u32 *mine = out + 8 * i;
+    mine[0] = __popc(x) + 100 * __clz(x) + 10000 * __ffs(x);
+    mine[1] = __brev(x);
+    mine[2] = __umulhi(x, 0x9e3779b9u);
+    mine[3] = __byte_perm(x, ~x, 0x5140);
+    mine[4] = __funnelshift_l(x, ~x, 40);
+    mine[5] = (u32)min((int)x, -7) ^ max(x, 1000u);
+    mine[6] = __float_as_uint(__fmaf_rn(__int_as_float(0x3f800001), 3.0f, rsqrtf((float)(x | 1)))) & ~3u;
+    mine[7] = __dp4a((int)x, 0x01020304, weights[i % 3]);
+}
+
+// Overloads beside CUDA's own.
+__device__ float2 max(float2 a, float2 b) { return make_float2(max(a.x, b.x), max(a.y, b.y)); }
+__device__ float atomicMax(float *address, float value) {
+    return __int_as_float(atomicMax((int *)address, __float_as_int(value)));
+}
+
+extern "C" __global__ void overloads(const float2 *in, float *most) {
+    const float2 larger = max(in[threadIdx.x], make_float2(0.0f, 0.5f));
+    atomicMax(most, max(larger.x, larger.y));
+}
+
+extern "C" __global__ void pipeline(const float *in, float *out, u32 steps) {
+    extern __shared__ alignas(16) float stages[][64];
+    if (threadIdx.x < 32) {
+        for (u32 step = 0; step < steps; step++) {
+            if (step >= 2)
+                on_host::barrier(3 + step % 2, 96);
+            for (u32 i = threadIdx.x; i < 64; i += 32)
+                stages[step % 2][i] = in[64 * step + i];
+            on_host::arrive(1 + step % 2, 96);
+        }
+        return;
+    }
+    for (u32 step = 0; step < steps; step++) {
+        on_host::barrier(1 + step % 2, 96);
+        out[64 * step + threadIdx.x - 32] = stages[step % 2][95 - threadIdx.x];
+        if (step + 2 < steps)
+            on_host::arrive(3 + step % 2, 96);
+    }
+}
+
+extern "C" __global__ void gathered(u32 *out) {
+    u32 all[32], sum = 0;
+    on_host::gather(threadIdx.x * threadIdx.x, all);
+    for (u32 i = 0; i < 32; i++)
+        sum += i <= threadIdx.x ? all[i] : 0;
+    out[threadIdx.x] = sum;
+}
+
+extern "C" __global__ void halves(const float *in, u16 *half, float *back, u32 n) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        half[i] = on_host::f16_of_f32(in[i]), back[i] = on_host::f32_of_f16(i);
+}
+"""
+
+WRONG = r"""
+#include "case.cuh"
+
+extern "C" __global__ void absent_lane(float *out) {
+    float value = threadIdx.x;
+    if (threadIdx.x != 5)
+        value += __shfl_down_sync(0xffffffffu, value, 1);
+    __syncthreads();
+    out[threadIdx.x] = value;
+}
+
+extern "C" __global__ void divergent(float *out) {
+    if (threadIdx.x % 2)
+        __syncthreads();
+    else
+        __syncthreads();
+    out[threadIdx.x] = 1.0f;
+}
+
+extern "C" __global__ void without_itself(u32 *out) {
+    out[threadIdx.x] = __ballot_sync(0xffff, 1);
+}
+
+extern "C" __global__ void writes(float *out, i32 at) {
+    if (blockIdx.x == 1 && threadIdx.x == 2)
+        out[at] = 1.0f;
+}
+
+extern "C" __global__ void reads(const float *in, float *out, i32 at) {
+    out[0] = in[at];
+}
+
+extern "C" __global__ void beyond_shared(float *out, u32 at) {
+    extern __shared__ float held[];
+    held[at] = 1.0f;
+    __syncthreads();
+    out[0] = held[0];
+}
+
+extern "C" __global__ void beyond_array(float *out, u32 at) {
+    __shared__ float held[8];
+    float mine[4] = {};
+    mine[at / 2] = 1.0f;
+    held[at] = mine[at / 3];
+    out[0] = held[0];
+}
+
+extern "C" __global__ void misaligned(const float *in, float4 *out) {
+    out[0] = *reinterpret_cast<const float4 *>(in + 1);
+}
+
+extern "C" __global__ void endless(volatile u32 *flag) {
+    while (*flag == 0) {
+    }
+}
+
+extern "C" __global__ void promise(u32 n) {
+    __builtin_assume(n % 4 == 0);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where libraries of these tests lie."""
+    return tmp_path_factory.mktemp("on_host")
+
+
+@pytest.fixture(scope="module")
+def right(folder: Path) -> Launch:
+    return launcher(RIGHT, "right", folder)
+
+
+@pytest.fixture(scope="module")
+def wrong(folder: Path) -> Launch:
+    return launcher(WRONG, "wrong", folder)
+
+
+def launcher(text: str, name: str, folder: Path) -> Launch:
+    """Compile a source; return a function that runs its kernels."""
+    library = compile_case(written(text, name, folder), folder)
+
+    def launch(entry: str, blocks: Any, threads: Any, *arguments: object, shared: int = 0, **options: Any) -> None:
+        run(library, entry, three(blocks), three(threads), shared, arguments, **options)
+
+    return launch
+
+
+def written(text: str, name: str, folder: Path) -> Path:
+    path = folder / f"{name}.cu"
+    path.write_text(text.lstrip("\n"), encoding="utf-8")
+    return path
+
+
+def three(sizes: int | tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*((sizes,) if isinstance(sizes, int) else sizes), 1, 1)[:3]
+    return x, y, z
+
+
+def u32(value: int) -> ctypes.c_uint32:
+    return ctypes.c_uint32(value)
+
+
+def zeros(count: int, dtype: str = "f4") -> Array:
+    return np.zeros(count, dtype)
+
+
+def test_block_reduction_with_shuffles_in_a_template(right: Launch) -> None:
+    values, sums = np.random.default_rng(1).random(1000, dtype=np.float32), zeros(4)
+    right("sums", 4, 256, values, sums, u32(1000))
+    np.testing.assert_allclose(sums, np.pad(values, (0, 24)).reshape(4, 256).sum(axis=1), rtol=1e-6)
+
+
+def test_transpose_through_a_shared_tile(right: Launch) -> None:
+    values, out = np.random.default_rng(2).random((70, 45), dtype=np.float32), np.zeros((45, 70), np.float32)
+    right("transpose", (2, 3), (32, 8), values, out, u32(70), u32(45))
+    assert (out == values.T).all()
+
+
+def test_histogram_with_atomics(right: Launch) -> None:
+    values, bins = np.random.default_rng(3).integers(0, 256, 5000, dtype=np.uint8), zeros(256, "u4")
+    right("histogram", 5, 256, values, bins, u32(5000))
+    assert (bins == np.bincount(values, minlength=256)).all()
+
+
+def test_dynamic_shared_memory_and_vectors_of_four(right: Launch) -> None:
+    values, out = np.arange(4 * 50, dtype=np.float32), zeros(4 * 50)
+    right("reversed", 4, 16, values, out, u32(50), shared=16 * 16)
+    assert (out.reshape(-1, 4) == values.reshape(-1, 4)[:, ::-1]).all()
+
+
+def test_threads_that_returned_do_not_hold_up_a_barrier(right: Launch) -> None:
+    values, out = np.arange(40, dtype=np.float32), zeros(40)
+    right("early", 1, 64, values, out, u32(40))
+    assert (out == values[::-1]).all()
+
+
+def test_grid_and_block_of_three_dimensions(right: Launch) -> None:
+    out = zeros(4 * 3 * 2 * 5 * 2 * 3, "u4")
+    right("places", (4, 3, 2), (5, 2, 3), out)
+    bz, by, bx, tz, ty, tx = np.indices((2, 3, 4, 3, 2, 5))
+    assert (out == (bx + 10 * by + 100 * bz + 1000 * tx + 10000 * ty + 100000 * tz).ravel()).all()
+
+
+def test_shared_memory_holds_garbage_before_each_block(right: Launch) -> None:
+    out = zeros(3)
+    right("unwritten", 2, 1, out, shared=64)
+    assert (out.view(np.uint32) == 0xCBCBCBCB).all()
+
+
+def test_every_way_to_declare_shared_memory(right: Launch) -> None:
+    class Pair(ctypes.Structure):
+        _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_float), ("padding", ctypes.c_float * 2))
+
+    out = zeros(2)
+    right("declared", 2, 1, out, Pair(0, 6), shared=256)
+    assert out.tolist() == [28, 0]
+
+
+def test_votes_reductions_and_parts_of_a_warp(right: Launch) -> None:
+    out = zeros(320, "u4")
+    right("votes", 1, 32, out)
+    lane = np.arange(32)
+    expected = np.stack(
+        [
+            np.full(32, 0x49249249),
+            np.full(32, 1),
+            0xFF << (lane // 8 * 8),
+            np.full(32, 31 * 16),
+            np.full(32, 2**32 - 26),
+            np.where(lane % 2, 0xAAAAAAAA, 0),
+            np.where(lane < 8, 7, 15),
+            np.full(32, 5),
+            np.where(lane % 8 < 3, lane, lane - 3),
+            2 * (lane // 16 * 16 + 2),
+        ],
+        axis=1,
+    )
+    assert (out.reshape(32, 10) == expected).all()
+
+
+def test_a_thread_that_spins_lets_others_run(right: Launch) -> None:
+    lock, count = zeros(1, "u4"), zeros(1, "u4")
+    right("locked", 3, 100, lock, count)
+    assert count[0] == 300
+
+
+def test_an_absent_barrier_shows_in_the_other_order(right: Launch) -> None:
+    one, other = zeros(64, "u4"), zeros(64, "u4")
+    right("neighbours", 1, 64, one)
+    right("neighbours", 1, 64, other, backwards=True)
+    assert (one[1:] == np.arange(63)).all()
+    assert (other[1:] == 0xCBCBCBCB).all()
+
+
+def test_functions_of_whole_numbers(right: Launch) -> None:
+    values = np.concatenate([[0, 1, 2**31, 2**32 - 1], np.random.default_rng(4).integers(0, 2**32, 300)])
+    out = zeros(8 * len(values), "u4")
+    right("numbers", 3, 128, values.astype(np.uint32), out, u32(len(values)))
+    assert out.reshape(-1, 8).tolist() == [expected_numbers(int(x), i) for i, x in enumerate(values)]
+
+
+def expected_numbers(x: int, i: int) -> list[int]:
+    other, signed = ~x & 0xFFFFFFFF, x - 2**32 if x >> 31 else x
+    lowest = (x & -x).bit_length()
+    byte = [(other << 32 | x) >> 8 * k & 255 for k in range(8)]
+    fused = np.float32(
+        np.float64(np.float32(1) + np.float32(2**-23)) * 3 + np.float32(1 / np.sqrt(np.float64(np.float32(x | 1))))
+    )
+    products = [((x >> 8 * k & 255) ^ 128) - 128 for k in range(4)]
+    return [
+        x.bit_count() + 100 * (32 - x.bit_length()) + 10000 * lowest,
+        int(f"{x:032b}"[::-1], 2),
+        x * 0x9E3779B9 >> 32,
+        byte[0] | byte[4] << 8 | byte[1] << 16 | byte[5] << 24,
+        ((other << 32 | x) << 8 >> 32) & 0xFFFFFFFF,
+        (min(signed, -7) & 0xFFFFFFFF) ^ max(x, 1000),
+        int(fused.view(np.uint32)) & ~3,
+        (sum(a * b for a, b in zip(products, (4, 3, 2, 1), strict=True)) + (1, 2, 3)[i % 3]) & 0xFFFFFFFF,
+    ]
+
+
+def test_half_precision_is_converted_as_numpy_does(right: Launch) -> None:
+    every = np.arange(65536, dtype=np.uint16)
+    known = every.view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        between = np.nextafter(known, np.float32(np.inf))
+        middle = (known + np.roll(known, 1)) / 2
+    for values in (known, between, middle):
+        half, back = zeros(65536, "u2"), zeros(65536)
+        right("halves", 128, 512, values, half, back, u32(65536))
+        with np.errstate(over="ignore"):
+            expected = values.astype(np.float16)
+        numbers = ~np.isnan(values)
+        assert (half[numbers] == expected.view(np.uint16)[numbers]).all()
+        np.testing.assert_array_equal(back, known)
+
+
+def test_a_source_may_overload_what_cuda_has(right: Launch) -> None:
+    values, most = np.array([[3, 1], [0.25, 7], [-1, 2]], np.float32), zeros(1)
+    right("overloads", 1, 3, values, most)
+    assert most[0] == 7
+
+
+def test_named_barriers_join_a_producer_and_its_consumers(right: Launch) -> None:
+    values, out = np.arange(5 * 64, dtype=np.float32), zeros(5 * 64)
+    for backwards in (False, True):
+        right("pipeline", 1, 96, values, out, u32(5), shared=2 * 64 * 4, backwards=backwards)
+        assert (out.reshape(5, 64) == values.reshape(5, 64)[:, ::-1]).all()
+
+
+def test_host_versions_can_see_every_lane(right: Launch) -> None:
+    out = zeros(32, "u4")
+    right("gathered", 1, 32, out)
+    assert (out == np.cumsum(np.arange(32) ** 2)).all()
+
+
+def test_every_kernel_runs_the_same_with_ucontext(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_run, "_OPTIONS", (*host_run._OPTIONS, "-DON_HOST_UCONTEXT"))
+    launch = launcher(RIGHT, "right", folder)
+    test_block_reduction_with_shuffles_in_a_template(launch)
+    test_votes_reductions_and_parts_of_a_warp(launch)
+
+
+def failure(launch: Launch, entry: str, *arguments: object, **options: Any) -> str:
+    """Run a kernel that must fail with 2 blocks of 32 threads; return the message."""
+    with pytest.raises(KernelFailed) as raised:
+        launch(entry, 2, 32, *arguments, **options)
+    return str(raised.value)
+
+
+def test_a_shuffle_whose_lane_does_not_come_is_a_deadlock_that_names_both(wrong: Launch) -> None:
+    assert failure(wrong, "absent_lane", zeros(32)) == (
+        "absent_lane: block (0, 0, 0) cannot go on: threads 0-4 6-31 wait at __shfl_down_sync with mask 0xffffffff "
+        "(wrong.cu:6); threads 5 wait at __syncthreads (wrong.cu:7)"
+    )
+
+
+def test_a_barrier_in_divergent_code_is_an_error(wrong: Launch) -> None:
+    assert "thread 0 waits in line 15 of wrong.cu, thread 1 of the same warp in line 13" in failure(
+        wrong, "divergent", zeros(32)
+    )
+
+
+def test_a_mask_without_the_own_lane_is_an_error(wrong: Launch) -> None:
+    assert (
+        "thread (16, 0, 0) of block (0, 0, 0): __ballot_sync with mask 0xffff, which lacks its own lane 16"
+        in failure(wrong, "without_itself", zeros(32, "u4"))
+    )
+
+
+WRITER = "writes: thread (2, 0, 0) of block (1, 0, 0)"
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (100, "writes: block (1, 0, 0) has written past the end of out"),
+        (-1, "writes: block (1, 0, 0) has written before the beginning of out"),
+        (1000, "writes: thread (2, 0, 0) of block (1, 0, 0) writes 3600 bytes past the end of out (wrong.cu:25)"),
+        (
+            -5000,
+            "writes: thread (2, 0, 0) of block (1, 0, 0) writes 20000 bytes before the beginning of out (wrong.cu:25)",
+        ),
+    ],
+)
+def test_a_write_beyond_a_buffer_is_reported(wrong: Launch, at: int, told: str) -> None:
+    out = zeros(100)
+    assert failure(wrong, "writes", out, ctypes.c_int32(at), names=("out", "at")) == told
+    assert not out.any()
+
+
+def test_a_read_far_beyond_a_buffer_is_reported(wrong: Launch) -> None:
+    told = failure(wrong, "reads", zeros(64), zeros(1), ctypes.c_int32(64))
+    assert "reads: thread (0, 0, 0) of block (0, 0, 0) reads 0 bytes past the end of argument 1" in told
+
+
+@pytest.mark.parametrize("at", [8, 5000])
+def test_a_write_beyond_dynamic_shared_memory_is_reported(wrong: Launch, at: int) -> None:
+    assert "past the end of dynamic shared memory, which is 32 bytes long" in failure(
+        wrong, "beyond_shared", zeros(1), u32(at), shared=32
+    )
+
+
+@pytest.mark.parametrize(("at", "line"), [(8, 42), (11, 42), (7, None)])
+def test_an_index_beyond_an_array_is_reported(wrong: Launch, at: int, line: int | None) -> None:
+    if line is None:
+        wrong("beyond_array", 1, 1, zeros(1), u32(at))
+        return
+    told = failure(wrong, "beyond_array", zeros(1), u32(at))
+    assert "has an index beyond its array's bounds" in told
+    assert told.endswith(f"(wrong.cu:{line})")
+
+
+def test_a_misaligned_vector_is_reported(wrong: Launch) -> None:
+    told = failure(wrong, "misaligned", zeros(8), zeros(8))
+    assert "an address that is not aligned to its type (wrong.cu:48)" in told
+
+
+def test_a_kernel_that_does_not_end_is_reported(wrong: Launch) -> None:
+    told = failure(wrong, "endless", zeros(1, "u4"), seconds=0.1)
+    assert "is still running after 0.1 s: the kernel does not end" in told
+
+
+def test_a_promise_to_the_compiler_is_checked(wrong: Launch) -> None:
+    wrong("promise", 1, 1, u32(8))
+    assert "__builtin_assume(n % 4 == 0) does not hold (wrong.cu" in failure(wrong, "promise", u32(7))
+
+
+def test_after_a_failure_the_next_launch_is_right(wrong: Launch, right: Launch) -> None:
+    failure(wrong, "absent_lane", zeros(32))
+    test_histogram_with_atomics(right)
+
+
+def test_arguments_of_other_kinds_are_refused(right: Launch) -> None:
+    with pytest.raises(UsageError, match=r"early takes \(p, p, u4\), but is given \(p, p, f4\)"):
+        right("early", 1, 32, zeros(4), zeros(4), np.float32(4))
+    with pytest.raises(UsageError, match=r"has no kernel other"):
+        right("other", 1, 32)
+    with pytest.raises(UsageError, match="without gaps"):
+        right("early", 1, 32, zeros(8)[::2], zeros(4), u32(4))
+    with pytest.raises(UsageError, match="1 to 1024"):
+        right("early", 1, 2048, zeros(4), zeros(4), u32(4))
+    with pytest.raises(NotForTheHost, match="clusters"):
+        right("early", 1, 32, zeros(4), zeros(4), u32(4), cluster=(2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '\n__device__ int lane() { int l; asm("mov.u32 %0, %%laneid;" : "=r"(l)); return l; }',
+            r"a.cu:2: .*not run PTX",
+        ),
+        ("__global__ void __cluster_dims__(2, 1, 1) slow() {}", r"a.cu:1: .*clusters"),
+        (
+            "\n\n__global__ void slow() { nothing(); }",
+            r"does not compile .*:\n  a.cu:3:\d+: error: .*nothing",
+        ),
+        ("template <int N> __global__ void slow() {}", "a.cu has no kernel"),
+        ('#include "absent.cuh"\n__global__ void slow() {}', r"a.cu:1:\d+: fatal error: absent.cuh"),
+    ],
+)
+def test_a_source_that_the_host_cannot_run_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "a.cu"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(NotForTheHost, match=told):
+        compile_case(path, tmp_path)
+
+
+def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentProblem, match=r"there is no g\+\+"):
+        compile_case(written(WRONG, "wrong", tmp_path), tmp_path)
