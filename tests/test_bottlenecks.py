@@ -64,6 +64,9 @@ def test_both_halves_have_cases_of_their_own() -> None:
     sizes = Counter(half(case.name) for case in CASES)
     assert set(sizes) == set(HALVES)
     assert min(sizes.values()) >= len(CASES) / 3
+    rules = Counter(case.planted_rule for case in CASES)
+    for rule, count in rules.items():
+        assert count == 1 or {half(case.name) for case in CASES if case.planted_rule == rule} == set(HALVES), rule
 
 
 @every_case
@@ -135,7 +138,13 @@ def broken(folder: Path, old: str, new: str) -> str:
         ("{forbidden: [IMAD]}", "{sectors: {LDG: {}}}", "needs least or most"),
         ("architectures: {lowest: sm_80}", "architectures: {targets: [sm_75]}", "none of"),
         ("planted_rule: uncoalesced-global", "planted_rule: low-occupancy", "limiter belongs"),
-        ("planted_rule: uncoalesced-global", "planted_rule: none", None),
+        ("planted_rule: uncoalesced-global", "planted_rule: none", "must have the kernels fixed, in this order"),
+        ("u32 n]", "u32 1.5]", "an argument is"),
+        ("u32 n]", "u32 -1]", "an argument is"),
+        ("u32 n]", "f32 nan]", "an argument is"),
+        ("fill: random", "fill: {below: 0}", "whole number above zero"),
+        ("fill: random", "fill: {offsets: {short: 1, long: 9, every: 0}}", "whole number"),
+        ("block: [8]", "block: [8], cluster: 2", "unknown key"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: str, complaint: str | None) -> None:
@@ -145,6 +154,37 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: s
         assert read_case(tmp_path / "doubles.yaml").lines == (4,)
     else:
         assert (complaint or "") in broken(tmp_path, old, new)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SOURCE.replace("slow", "other"),
+        SOURCE.replace("fixed", "slow", 1).replace("slow", "fixed", 1),
+        SOURCE.partition("extern")[0],
+    ],
+)
+def test_a_source_without_both_kernels_in_order_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "doubles.yaml").write_text(FILE)
+    (tmp_path / "doubles.cu").write_text(text)
+    with pytest.raises(BrokenSpec, match="must have the kernels slow and fixed"):
+        read_case(tmp_path / "doubles.yaml")
+
+
+def test_a_source_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "doubles.yaml").write_text(FILE)
+    (tmp_path / "doubles.cu").write_bytes(b"\xff\xfe")
+    with pytest.raises(BrokenSpec, match="cannot be read"):
+        read_case(tmp_path / "doubles.yaml")
+
+
+def test_a_block_that_fits_no_sm_fails(tmp_path: Path) -> None:
+    (tmp_path / "doubles.yaml").write_text(FILE.replace("block: [8]", "block: [8], shared: 200000"))
+    (tmp_path / "doubles.cu").write_text(SOURCE)
+    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
+    one = read_case(tmp_path / "doubles.yaml")
+    assert "does not fit on an SM" in check_case(one, "sm_86").why
+    assert "does not fit" not in check_case(one, "sm_90a").why
 
 
 def test_a_gate_that_sees_no_difference_fails(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ COMMANDS: dict[str, dict[str, object]] = {
     "by number": {"filters": Filters("a|b", None, 3, 2, ("step/", "epoch@domain")), "kill": True},
     "application replay": {"replay_mode": "application", "clock_control": "base"},
     "whole graphs": {"graphs": "graph", "targets": "application-only"},
+    "from cudaProfilerStart": {"from_start": False, "filters": Filters("^(slow|fixed)$", name_base="function")},
     "source folders": {"source": True, "source_folders": (Path("/tmp"), Path("a b"))},
     "processes": {"filters": Filters(processes="exclude:gcc")},
     **{

@@ -737,13 +737,17 @@ def test_a_busy_dram_is_told_although_l2_is_busier() -> None:
 
 
 def test_writes_to_the_host_count_although_l2_calls_them_hits() -> None:
-    writes = "lts__t_sectors_srcunit_tex_aperture_{}_op_write.sum"
-    counted = {HOST: 0.0, DEVICE: 600.0, writes.format("sysmem"): 300.0, writes.format("device"): 100.0}
+    writes, dram = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum", "dram__sectors_write.sum"
+    counted = {HOST: 0.0, DEVICE: 600.0, writes: 300.0, dram: 100.0}
     found = made(busy(dram=50), counted).finding("host-memory-traffic")
     assert "30 %" in found.headline
-    assert writes.format("sysmem") in {evidence.metric for evidence in found.evidence}
-    counted[writes.format("sysmem")] = 50.0
-    assert made(busy(dram=50), counted).findings("host-memory-traffic") == []
+    assert {writes, dram} <= {evidence.metric for evidence in found.evidence}
+    assert made(busy(dram=50), {**counted, writes: 50.0}).findings("host-memory-traffic") == []
+    # Of one side alone nothing follows: the misses decide.
+    assert made(busy(dram=50), {HOST: 0.0, DEVICE: 600.0, writes: 300.0}).findings("host-memory-traffic") == []
+    assert (
+        made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0, dram: 9e9}).finding("host-memory-traffic").severity == "high"
+    )
 
 
 def test_memory_that_is_the_hosts_own_is_no_host_traffic() -> None:
@@ -824,10 +828,19 @@ def test_sms_that_idle_because_of_the_last_round_are_a_tail_and_no_imbalance() -
     assert seen.findings("load-imbalance") == []
 
 
-def test_sms_that_idle_for_longer_than_the_last_round_are_both() -> None:
-    seen = made({WAVES: 1.5, "sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 400.0})
+@pytest.mark.parametrize(("waves", "active"), [(1.5, 400.0), (1.05, 880.0)])
+def test_sms_that_idle_for_another_time_than_the_last_round_takes_are_both(waves: float, active: float) -> None:
+    seen = made({WAVES: waves, "sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": active})
     assert seen.finding("tail-effect").confidence == "inferred"
-    assert seen.finding("load-imbalance").gain_kernel == pytest.approx(0.6)
+    assert seen.finding("load-imbalance").gain_kernel == pytest.approx(1 - active / 1000)
+
+
+def test_an_occupancy_gap_beyond_the_tail_is_an_imbalance() -> None:
+    # 4.9 waves leave 2 % of the places empty; 50 % are there, 15 % were filled.
+    gap = made(HALF_OCCUPANCY, {ACTIVE: 15.0, WAVES: 4.9}).finding("load-imbalance")
+    assert gap.gain_kernel == pytest.approx(1 - 0.15 / (0.5 * 4.9 / 5))
+    # 1.5 waves leave a quarter empty: 37.5 % of 50 %.
+    assert made(HALF_OCCUPANCY, {ACTIVE: 36.0, WAVES: 1.5}).findings("load-imbalance") == []
 
 
 def test_a_tail_is_bound_by_the_places_that_stayed_empty_and_not_by_sms_with_any_work() -> None:

@@ -101,11 +101,11 @@ def record(options: argparse.Namespace) -> int:
 def score(options: argparse.Namespace) -> int:
     """Print the tables; return 1 where a case has no report or cannot be judged."""
     from benchmarks.diagnosis.score import score as score_cases
-    from benchmarks.diagnosis.table import case_rows, rate_rows
+    from benchmarks.diagnosis.table import case_rows, doubt_rows, rate_rows
 
     outcomes, problems = score_cases(load_cases(options.names), options.folder)
     if outcomes:
-        print("\n".join([*case_rows(outcomes), "", *rate_rows(outcomes)]))
+        print("\n".join([*case_rows(outcomes), "", *rate_rows(outcomes), "", *doubt_rows(outcomes)]))
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

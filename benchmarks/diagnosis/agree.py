@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.diagnosis.case import LAUNCH_GATE, Case, Room, Sizes
-from benchmarks.diagnosis.contents import Array, contents, difference, unwritten
+from benchmarks.diagnosis.contents import Array, agree, contents, unwritten
 from benchmarks.diagnosis.host_run import compile_case, run
 
 Results = dict[str, Array]
@@ -48,8 +48,8 @@ def _results(case: Case, library: Path, entry: str, *, backwards: bool = False) 
 def _order_matters(case: Case, results: Mapping[str, Results], backwards: Mapping[str, Results]) -> Iterator[str]:
     for name, buffer in case.buffers.items():
         for entry in case.entries:
-            apart = difference(results[entry][name], backwards[entry][name], buffer.type)
-            if buffer.result is not None and not apart <= buffer.result:
+            forth, back = results[entry][name], backwards[entry][name]
+            if buffer.result is not None and agree(forth, back, buffer.type, buffer.result) is not None:
                 yield f"{entry} leaves another {name} if its threads run in another order"
 
 
@@ -75,6 +75,6 @@ def _differences(case: Case, results: Mapping[str, Results]) -> Iterator[str]:
             if unwritten(before, held[name]):
                 yield f"{entry} leaves {name} as it was"
         first, last = results[case.entries[0]][name], results[case.entries[-1]][name]
-        apart = difference(first, last, buffer.type)
-        if not apart <= buffer.result:
+        apart = agree(first, last, buffer.type, buffer.result)
+        if apart is not None:
             yield f"{name} differs by {apart:.2g} of its largest value, more than {buffer.result:g}"

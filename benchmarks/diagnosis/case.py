@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, prod
@@ -80,7 +81,6 @@ class Shape(NamedTuple):
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    cluster: int
 
     @property
     def threads(self) -> int:
@@ -100,13 +100,12 @@ class LaunchSpec:
     grid: tuple[Extent, ...]
     block: tuple[int, ...]
     shared_bytes: int
-    cluster: int
     times: int
 
     def shape(self, sizes: Sizes, room: Room) -> Shape:
         """Return the shape for these sizes on this GPU."""
         grid = [extent.value(sizes, room) for extent in self.grid]
-        return Shape(_three(grid), _three(self.block), self.shared_bytes, self.cluster)
+        return Shape(_three(grid), _three(self.block), self.shared_bytes)
 
 
 def _three(numbers: tuple[int, ...] | list[int]) -> tuple[int, int, int]:
@@ -185,6 +184,14 @@ class Case:
         """Return the name."""
         return self.source.stem
 
+    def digest(self) -> str:
+        """Return a hash of what the case is made of: its files, and the headers of its folder."""
+        files = (self.source, self.source.with_suffix(".yaml"), *sorted(self.source.parent.glob("*.cuh")))
+        found = hashlib.sha256()
+        for file in files:
+            found.update(file.read_bytes())
+        return found.hexdigest()
+
     @property
     def entries(self) -> tuple[str, ...]:
         """Return its kernels."""
@@ -209,10 +216,3 @@ class Case:
             else size
             for name, size in self.sizes.items()
         }
-
-    @property
-    def depends_on_gpu(self) -> bool:
-        """Tell whether sizes or grids differ between GPUs."""
-        return any(isinstance(size, Waves) for size in self.sizes.values()) or any(
-            extent.sms is not None for launch in self.launches.values() for extent in launch.grid
-        )

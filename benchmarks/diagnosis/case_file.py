@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -40,6 +41,10 @@ KEYS = {
     "architectures", "sizes", "small", "arguments", "buffers", "launch", "times", "gate",
 }  # fmt: skip
 _ENTRY = re.compile(r'^extern "C" __global__', re.MULTILINE)
+_NAMED = re.compile(
+    r'^extern "C" __global__\s+void\b(?:\s*__\w+__\s*\((?:[^()]|\([^()]*\))*\))*\s*(\w+)\s*\(', re.MULTILINE
+)
+_RANGES = {"u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1), "i32": (-(2**31), 2**31 - 1)}
 _WORD_FILLS = ("zeros", "random", "permutation", "ascending")
 _ONE_FILLS = ("below", "zipf", "cycle", "value")
 _MOST_AXES = 3
@@ -75,7 +80,7 @@ def read_case(path: Path) -> Case:
         family=top.choice("family", FAMILIES),
         planted_rule=planted,
         limiter=top.choice("limiter", LIMITERS) if "limiter" in top else None,
-        lines=_lines(top, source),
+        lines=_lines(top, source, entries),
         not_first=_rules(top, "not_first"),
         roof=top.choice("roof", tuple(rule.id for rule in RULES)) if "roof" in top else None,
         repair=top.text("repair") if "repair" in top else None,
@@ -120,11 +125,9 @@ def _architectures(top: Fields) -> tuple[tuple[str, ...], dict[str, str]]:
     return targets, why
 
 
-def _lines(top: Fields, source: Path) -> tuple[int, ...]:
+def _lines(top: Fields, source: Path, entries: tuple[str, ...]) -> tuple[int, ...]:
     """Return the lines of the texts that name the cause: one of `slow`, or of what stands before it in the file."""
-    text = source.read_text(encoding="utf-8").partition('extern "C" __global__')
-    head, _, kernels = text
-    slow = _ENTRY.split(kernels)[0]
+    head, slow = _slow(source, top, entries)
     lines = []
     for node in top.entries("line"):
         wanted, before = node.text("line"), head.count("\n")
@@ -133,6 +136,20 @@ def _lines(top: Fields, source: Path) -> tuple[int, ...]:
             raise BrokenSpec(node.place, f"{wanted!r} stands on {len(found)} lines of `slow`, not on one")
         lines += found
     return tuple(lines)
+
+
+def _slow(source: Path, top: Fields, entries: tuple[str, ...]) -> tuple[str, str]:
+    """Return what stands before the first kernel, and the first kernel, which must be `slow` where there are two."""
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenSpec(top.place("name"), f"{source.name} cannot be read: {error}") from error
+    starts = [match.start() for match in _ENTRY.finditer(text)]
+    names = [match[1] for match in _NAMED.finditer(text)]
+    if names != list(entries):
+        wanted = " and ".join(entries)
+        raise BrokenSpec(top.place("name"), f"{source.name} must have the kernels {wanted}, in this order, not {names}")
+    return text[: starts[0]], text[starts[0] : starts[1] if len(starts) > 1 else len(text)]
 
 
 def _lines_with(wanted: str, text: str, before: int) -> list[int]:
@@ -166,19 +183,22 @@ def _argument(node: Node, sizes: Mapping[str, object]) -> Argument:
     name = name.strip()
     if kind == "buffer" and name:
         return Argument(kind, name)
-    if kind in SCALARS and (name in sizes or name == LAUNCH_GATE or _is_number(name)):
+    if kind in SCALARS and (name in sizes or name == LAUNCH_GATE or _is_number(name, kind)):
         return Argument(kind, name)
     raise BrokenSpec(
         node.place, f"an argument is `buffer NAME`, or {', '.join(SCALARS)} with a size or a number; not {kind} {name}"
     )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _is_number(text: str, kind: str) -> bool:
+    """Tell whether a text is a number that fits the type."""
+    if kind.startswith("f"):
+        try:
+            return math.isfinite(float(text))
+        except ValueError:
+            return False
+    low, high = _RANGES[kind]
+    return re.fullmatch(r"-?\d{1,20}", text) is not None and low <= int(text) <= high
 
 
 def _buffer(node: Node, sizes: Mapping[str, object], entries: tuple[str, ...]) -> BufferSpec:
@@ -229,9 +249,12 @@ def _fill(node: Node, sizes: Mapping[str, object]) -> Fill:
     if len(kinds) != 1:
         raise BrokenSpec(node.place, "fill is one thing")
     if kinds[0] != "offsets":
-        return Fill(kinds[0], (_number_or_size(entry.required(kinds[0]), sizes),))
+        found = _number_or_size(entry.required(kinds[0]), sizes)
+        if kinds[0] != "value" and isinstance(found, float) and (found < 1 or found != round(found)):
+            raise BrokenSpec(node.place, f"{kinds[0]} needs a whole number above zero")
+        return Fill(kinds[0], (found,))
     rows = Fields(entry.required("offsets"), "offsets", {"short", "long", "every"})
-    return Fill("offsets", tuple(_number_or_size(rows.required(key), sizes) for key in ("short", "long", "every")))
+    return Fill("offsets", tuple(_named(rows.required(key), sizes) for key in ("short", "long", "every")))
 
 
 def _number_or_size(node: Node, sizes: Mapping[str, object]) -> float | str:
@@ -257,7 +280,7 @@ def _launches(top: Fields, sizes: Mapping[str, object], entries: tuple[str, ...]
 
 
 def _launch(node: Node, sizes: Mapping[str, object], times: int) -> LaunchSpec:
-    entry = Fields(node, "launch", {"grid", "block", "shared", "cluster"})
+    entry = Fields(node, "launch", {"grid", "block", "shared"})
     grid = tuple(_extent(item, sizes) for item in entry.entries("grid"))
     block = tuple(whole(item, "block") for item in entry.entries("block"))
     for key, numbers in (("grid", grid), ("block", block)):
@@ -267,7 +290,6 @@ def _launch(node: Node, sizes: Mapping[str, object], times: int) -> LaunchSpec:
         grid,
         block,
         whole(entry.required("shared"), "shared", 0) if "shared" in entry else 0,
-        whole(entry.required("cluster"), "cluster") if "cluster" in entry else 1,
         times,
     )
 

@@ -20,6 +20,9 @@ _DISTINCT = 2**22
 _SKEW = 3
 """`zipf`: bin b holds the random numbers u with bins · u³ in b: of 256 bins the first gets 16 % of them."""
 
+_LEAST = 1e-300
+"""A difference that is too small for a double is still one."""
+
 Array = NDArray[np.generic]
 
 
@@ -83,6 +86,14 @@ _FILLS: dict[str, Callable[[int, str, list[float], np.random.Generator], Array]]
     "cycle": _cycle,
     "offsets": _offsets,
 }
+
+
+def agree(left: Array, right: Array, kind: str, within: float) -> float | None:
+    """Return how far two results are apart where that is too far; None where they agree. Within 0: bit by bit."""
+    if within == 0:
+        return None if left.tobytes() == right.tobytes() else max(difference(left, right, kind), _LEAST)
+    apart = difference(left, right, kind)
+    return None if apart <= within else apart
 
 
 def difference(left: Array, right: Array, kind: str) -> float:

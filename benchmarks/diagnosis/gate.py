@@ -12,6 +12,7 @@ from benchmarks.diagnosis.compiled import CompiledKernel, compile_case, kernels_
 from gpuprof.characterize.code.compile import NotCompiled
 from gpuprof.characterize.code.gate import judge
 from gpuprof.characterize.code.lanes.access import Access, sectors, ways
+from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
@@ -42,7 +43,10 @@ def check_case(case: Case, target: str) -> Answer:
     compiled = compile_case(case, target)
     if isinstance(compiled, NotCompiled):
         return Answer(case, target, "unsupported" if compiled.unsupported else "fail", compiled.why, {})
-    kernels = kernels_of(case, target, compiled)
+    try:
+        kernels = kernels_of(case, target, compiled)
+    except DamagedInput as error:
+        return Answer(case, target, "fail", error.message, {})
     problems = list(_problems(case, target, kernels))
     return Answer(case, target, "fail" if problems else "pass", "; ".join(problems) or _census(kernels), kernels)
 
@@ -53,6 +57,10 @@ def _census(kernels: dict[str, CompiledKernel]) -> str:
 
 def _problems(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Iterator[str]:
     rooms = _rooms(case, target, kernels)
+    homeless = [entry for entry, room in rooms.items() if room.blocks_per_sm < 1]
+    if homeless:
+        yield f"a block of {' and '.join(homeless)} does not fit on an SM"
+        return
     for entry, kernel in kernels.items():
         for problem in _broken(case, target, entry, case.twin(entry, target), kernel, rooms):
             yield f"{entry}: {problem}"
@@ -126,9 +134,7 @@ def _range(bound: Bound) -> str:
 def _rooms(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> dict[str, Room]:
     """Return the SMs of a typical product, and how many blocks of each kernel one holds, by the arch spec."""
     sm_count, arch = _typical(target)
-    return {
-        entry: Room(sm_count, max(1, _blocks_per_sm(case, entry, kernel, arch))) for entry, kernel in kernels.items()
-    }
+    return {entry: Room(sm_count, _blocks_per_sm(case, entry, kernel, arch)) for entry, kernel in kernels.items()}
 
 
 def _blocks_per_sm(case: Case, entry: str, kernel: CompiledKernel, arch: ArchSpec) -> int:

@@ -1,7 +1,8 @@
-"""What NVIDIA's own rules say first of a kernel, in the names of ours: the table is here to be read and disputed."""
+"""What NVIDIA's own rules say of a kernel, in the names of ours: the tables are here to be read and disputed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -29,16 +30,23 @@ MORE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("HighPipeUtilization", "Tensor", ("tensor-compute-bound",)),
     ("HighPipeUtilization", "FMA", ("fp32-compute-bound", "integer-bound", "tensor-cores-idle", "non-fused-fp")),
     ("HighPipeUtilization", "FP32 is the highest", ("fp32-compute-bound", "tensor-cores-idle", "non-fused-fp")),
-    ("SOLFPRoofline", "fp64", ("fp64-bound",)),
+    ("SOLFPRoofline", "fused", ("non-fused-fp",)),
     ("MemoryCacheAccessPattern", "for local", ("local-memory-spill",)),
     ("MemoryCacheAccessPattern", "L1TEX", ("uncoalesced-global",)),
     ("MemoryCacheAccessPattern", "L2", ("uncoalesced-global",)),
-    ("MemoryL2Compression", "", ()),
 )
 """Rule of NVIDIA's, words of its message, and the rules of ours that say the same; the first row that fits counts.
 
 `benchmarks/nvidia_rules.py` has the others. Where NVIDIA's words cover several of ours, each is right.
 """
+UNSPOKEN = ("narrow-access", "atomic-contention", "host-memory-traffic", "short-kernel")
+"""Rules of ours that no message in these tables says."""
+
+_ACHIEVED = re.compile(r"achieved (\d+)% of this device's fp32 peak performance and (\d+)% of its fp64")
+_FP64_OF_PEAK = 15
+"""Percent: NVIDIA's roofline rule warns of FP64 from here on."""
+_SCOPES = ("global", None, "local")
+"""How much of the kernel an estimated speedup is of: all of it first."""
 
 
 class Said(NamedTuple):
@@ -47,13 +55,17 @@ class Said(NamedTuple):
     rule: str
     title: str
     speedup_percent: float | None
+    scope: str | None
     ours: tuple[str, ...]
 
 
 def said(results: Iterable[RuleResult]) -> tuple[Said, ...]:
-    """Return the messages that warn, by their estimated speedup, then in the report's order."""
+    """Return the messages that warn: by scope and estimated speedup, then in the report's order.
+
+    A message that says nothing of ours keeps its place; one that is about no defect at all has none.
+    """
     found = list(_said(results))
-    return tuple(sorted(found, key=lambda one: -(one.speedup_percent or 0.0)))
+    return tuple(sorted(found, key=lambda one: (_SCOPES.index(one.scope), -(one.speedup_percent or 0.0))))
 
 
 def _said(results: Iterable[RuleResult]) -> Iterator[Said]:
@@ -62,20 +74,27 @@ def _said(results: Iterable[RuleResult]) -> Iterator[Said]:
             continue
         ours = _ours(result)
         if ours is not None:
-            yield Said(result.rule, result.title, result.speedup_percent, ours)
+            scope = result.speedup_scope if result.speedup_percent is not None else None
+            yield Said(result.rule, result.title, result.speedup_percent, scope if scope in _SCOPES else None, ours)
 
 
 def _ours(result: RuleResult) -> tuple[str, ...] | None:
-    """Return our rules for a message; None where it is about the profile and not about the kernel."""
+    """Return our rules for a message, none where it says nothing of ours; None where it is no diagnosis."""
+    claim = claim_of(result)
+    if claim is not None and claim.left_out is not None:
+        return None
+    if claim is not None and claim.ours != ("*",):
+        return claim.ours
+    if result.rule == "PCSamplingData":
+        return None
     text = f"{result.title} {result.message}"
-    for rule, words, ours in MORE:
-        if result.rule == rule and words in text and not _better(result):
-            return ours or None
-    claim = claim_of(result)
-    return claim.ours if claim is not None else None
+    by_words = next((ours for rule, words, ours in MORE if result.rule == rule and words in text), None)
+    if by_words is None and result.rule == "SOLFPRoofline":
+        return _by_peaks(text)
+    return by_words or ()
 
 
-def _better(result: RuleResult) -> bool:
-    """Tell whether the other table knows the message more exactly than by "latency"."""
-    claim = claim_of(result)
-    return claim is not None and claim.ours != ("*",)
+def _by_peaks(text: str) -> tuple[str, ...]:
+    """Read what NVIDIA's roofline rule warns of: FP64 work on a GPU that has little of it."""
+    found = _ACHIEVED.search(text)
+    return ("fp64-bound",) if found and int(found[2]) >= max(_FP64_OF_PEAK, int(found[1])) else ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.diagnosis.case import Case
@@ -13,18 +15,23 @@ from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import DEFAULT, metrics_of
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.machine import Gpu, gpus_here
-from gpuprof.errors import EnvironmentProblem, GpuprofError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
 from gpuprof.hardware.library import SpecLibrary
 
 RULES_SET = "full"
 """Whose rules speak beside ours: all of NVIDIA's, as `ncu --set full` applies them."""
-_TIMEOUT_S = 120.0
+RECORDED = "recorded.json"
+"""Which version of each case its report is of."""
+_TIMEOUT_S = 180.0
+_TOLD = 300
+"""Characters of what a program said last."""
 
 
 def record(cases: Sequence[Case], folder: Path, device: int, tell: Callable[[str], None]) -> list[str]:
-    """Record every case that the GPU can run; return what went wrong. A report that is there already is kept.
+    """Record every case that the GPU can run; return what went wrong.
 
-    Raises EnvironmentProblem without ncu or a GPU whose architecture is known.
+    A report of the same version of its case is kept. Raises EnvironmentProblem without ncu or a GPU whose architecture
+    is known.
     """
     ncu = choose_ncu(os.environ).path
     gpu = _gpu(device)
@@ -35,21 +42,24 @@ def record(cases: Sequence[Case], folder: Path, device: int, tell: Callable[[str
     problems = []
     for case in cases:
         asked = command(ncu, case, folder, metrics_of(arch, DEFAULT), device)
-        if target not in case.targets or asked.output.exists():
-            tell(f"{case.name}: {'there already' if asked.output.exists() else f'not for {gpu.arch}'}")
-            continue
-        try:
-            _run(asked, case, tell)
-        except GpuprofError as error:
-            problems.append(f"{case.name}: {error.message}")
+        if target not in case.targets:
+            tell(f"{case.name}: not for {gpu.arch}")
+        elif asked.output.exists() and recorded(folder).get(case.name) == case.digest():
+            tell(f"{case.name}: there already")
+        else:
+            problems += _recorded(asked, case, tell)
     return problems
 
 
-def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device: int) -> NcuCommand:
-    """Return ncu's command line for a case: the last launch of each kernel, clocks as they are, caches flushed.
+def recorded(folder: Path) -> dict[str, str]:
+    """Return the hash of each case whose report lies in a folder."""
+    file = folder / RECORDED
+    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {str(name): str(digest) for name, digest in found.items()}
 
-    `slow` may be launched again and again; the launches before its last are skipped.
-    """
+
+def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device: int) -> NcuCommand:
+    """Return ncu's command line for a case: clocks as they are, caches flushed; the program says what is profiled."""
     return NcuCommand(
         ncu=ncu,
         program=(sys.executable, "-m", "benchmarks.diagnosis.launch", str(device), case.name),
@@ -58,10 +68,9 @@ def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device:
         metrics=tuple(metrics),
         stock_set=RULES_SET,
         source=True,
-        filters=Filters(
-            kernel="^(slow|fixed)$", name_base="function", launch_skip=case.launches[case.entries[0]].times - 1
-        ),
+        filters=Filters(kernel="^(slow|fixed)$", name_base="function"),
         targets="application-only",
+        from_start=False,
         source_folders=(case.source.parent,),
     )
 
@@ -73,8 +82,23 @@ def _gpu(device: int) -> Gpu:
     return gpus[device]
 
 
+def _recorded(asked: NcuCommand, case: Case, tell: Callable[[str], None]) -> list[str]:
+    """Record one case under another name, which becomes its own where all went well; return what went wrong."""
+    draft = replace(asked, output=asked.output.with_suffix(".draft.ncu-rep"))
+    try:
+        _run(draft, case, tell)
+    except GpuprofError as error:
+        draft.output.unlink(missing_ok=True)
+        return [f"{case.name}: {error.message}"]
+    draft.output.replace(asked.output)
+    asked.log.unlink(missing_ok=True)
+    known = {**recorded(asked.output.parent), case.name: case.digest()}
+    (asked.output.parent / RECORDED).write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return []
+
+
 def _run(asked: NcuCommand, case: Case, tell: Callable[[str], None]) -> None:
-    """Run one case as `gpuprof run` runs programs. Raises GpuprofError."""
+    """Run one case as `gpuprof run` runs programs. Raises GpuprofError unless both kernels are there once and agree."""
     from gpuprof.collect.execution import Execution
     from gpuprof.collect.ncu_runs import NcuRuns
     from gpuprof.collect.request import Request
@@ -84,4 +108,10 @@ def _run(asked: NcuCommand, case: Case, tell: Callable[[str], None]) -> None:
         program=asked.program, folder=asked.output.parent, annotate=False, program_to_stderr=True, timeout_s=_TIMEOUT_S
     )
     runs = NcuRuns(Execution(request, os.environ, tell), read_ncu_rep, tell)
-    runs.run(case.name, asked, len(case.entries))
+    done = runs.run(case.name, asked, len(case.entries))
+    if done.ended.code:
+        what = "; ".join(failure.what for failure in done.failures) or f"it ended with {done.ended.code}"
+        raise ProgramFailed(f"{what}: {done.ended.tail.strip()[-_TOLD:]}")
+    names = [launch.name for report in done.reports.values() for launch in report]
+    if sorted(names) != sorted(case.entries):
+        raise ProgramFailed(f"the report has {', '.join(names)}, not each of {', '.join(case.entries)} once")

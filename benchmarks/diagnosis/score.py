@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import gpuprof
 from benchmarks.diagnosis.case import FIXED, NONE, SLOW, Case
 from benchmarks.diagnosis.nvidia import Said, said
-from gpuprof.errors import GpuprofError
+from benchmarks.diagnosis.record import recorded
+from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.report import Launch, Report
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.read.files import read_file
 
 ALARMS = ("high", "medium")
 GAIN_TOLERANCE = 0.25
-"""A predicted gain is right within so much of the time of `slow`."""
+"""A told gain is right within so much of the time of `slow`."""
+CLOCK_TOLERANCE = 0.02
+"""Clocks of the two kernels that differ more than this make part of the measured gain."""
 TOP = 3
 HALVES = ("tuned", "held out")
 """Thresholds may be tuned on the first half alone."""
+_SALT = "428"
+"""With it each rule that has several cases has some in both halves. It does not change any more."""
 
 
 class Outcome(NamedTuple):
     """What gpuprof and NVIDIA's rules said of a case. `place`: the planted rule's among the findings of `slow`, from 1.
 
     Gains are shares of the time of `slow`; a fact (`info`) tells none. `line` is None where the cause is in no line, or
-    the rule was silent.
+    the rule was silent. `alarms` are findings of high or medium severity on `fixed`, but for the roof that it has by
+    its file. `clocks` is the SM clock of `fixed` ÷ that of `slow`.
     """
 
     case: Case
@@ -37,8 +44,10 @@ class Outcome(NamedTuple):
     line: bool | None
     predicted: float | None
     real: float | None
+    clocks: float | None
     nvidia_place: int | None
     nvidia_first: str | None
+    nvidia_spoke: bool
 
     @property
     def planted(self) -> bool:
@@ -51,25 +60,58 @@ class Outcome(NamedTuple):
         return self.place == 1 if self.planted else not self.alarms
 
     @property
+    def misled(self) -> bool:
+        """Tell whether a rule comes first that must not."""
+        return self.first in self.case.not_first
+
+    @property
     def gain_right(self) -> bool | None:
-        """Tell whether the predicted gain is near the real one; None where one of them is not known."""
+        """Tell whether the told gain is near the real one; None where one of them is not known."""
         if self.predicted is None or self.real is None:
             return None
         return abs(self.predicted - self.real) <= GAIN_TOLERANCE
 
+    @property
+    def bound_held(self) -> bool | None:
+        """Tell whether the told gain, an upper bound, was one."""
+        if self.predicted is None or self.real is None:
+            return None
+        return self.real <= self.predicted + CLOCK_TOLERANCE
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return what speaks against the case itself, or against its recording."""
+        found = []
+        expected = self.case.gain
+        if expected is not None and self.real is not None and not expected.low <= self.real <= expected.high:
+            found.append(f"the repair saves {self.real:.0%}, not {expected.low:.0%} to {expected.high:.0%}")
+        elif self.planted and self.real is not None and self.real <= 0:
+            found.append(f"the repair saves nothing ({self.real:.0%})")
+        if self.clocks is not None and abs(self.clocks - 1) > CLOCK_TOLERANCE:
+            found.append(f"fixed ran at {self.clocks:.3f} × the clock of slow")
+        return tuple(found)
+
 
 class Totals(NamedTuple):
-    """Counts over cases: of how many something was true."""
+    """Counts over cases, of how many something was true, and how told and measured gains compare.
+
+    `error` is the median distance of the told from the measured gain; `guessed` how many a single number for all cases
+    would have got right, the best of such numbers.
+    """
 
     cases: int
     first: int
     top: int
+    misled: int
     fixed: int
     alarmed: int
     lines: int
     lines_named: int
     gains: int
     gains_right: int
+    guessed: int
+    bounds_held: int
+    error: float | None
     nvidia: int
     nvidia_first: int
     nvidia_top: int
@@ -77,53 +119,58 @@ class Totals(NamedTuple):
 
 def half(name: str) -> str:
     """Return which half a case belongs to: by a hash of its name, so that it never changes."""
-    return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
+    return HALVES[hashlib.sha256(f"{_SALT} {name}".encode()).digest()[0] % 2]
 
 
 def score(cases: Iterable[Case], folder: Path) -> tuple[list[Outcome], list[str]]:
     """Score the cases that have a report in a folder; return the outcomes, and what could not be scored and why."""
     outcomes, problems = [], []
+    versions = recorded(folder)
     for case in cases:
-        file = folder / f"{case.name}.ncu-rep"
+        if versions.get(case.name, case.digest()) != case.digest():
+            problems.append(f"{case.name}: its report is of another version of the case")
+            continue
         try:
-            outcomes.append(outcome_of(case, file))
-        except (GpuprofError, FileNotFoundError) as error:
-            problems.append(f"{case.name}: {error}")
+            outcomes.append(outcome_of(case, folder / f"{case.name}.ncu-rep"))
+        except GpuprofError as error:
+            problems.append(f"{case.name}: {error.message}")
     return outcomes, problems
 
 
 def outcome_of(case: Case, file: Path) -> Outcome:
-    """Score one report. Raises GpuprofError if it cannot be read, FileNotFoundError if it lacks a kernel."""
-    report = read_file(str(file))
-    session = gpuprof.load(file)
-    if not isinstance(report, Report):
-        raise FileNotFoundError(f"{file} is no report")
-    kernels = {kernel.name: kernel for kernel in session.kernels}
-    launches = {launch.name: launch for launch in report}
-    for entry in case.entries:
-        if entry not in kernels:
-            raise FileNotFoundError(f"{file.name} has no kernel {entry}")
-    return judged(case, kernels, launches)
+    """Score one report. Raises GpuprofError if it cannot be read, or has not each kernel of the case once."""
+    report, session = read_file(str(file)), gpuprof.load(file)
+    names = [kernel.name for kernel in session.kernels]
+    if not isinstance(report, Report) or sorted(names) != sorted(case.entries):
+        has = ", ".join(names) or "nothing"
+        raise InputError(f"{file.name} has {has}, not each of {', '.join(case.entries)} once", "record it again")
+    return judged(case, {one.name: one for one in session.kernels}, {one.name: one for one in report})
 
 
-def judged(case: Case, kernels: dict[str, KernelProfile], launches: dict[str, Launch]) -> Outcome:
+def judged(case: Case, kernels: Mapping[str, KernelProfile], launches: Mapping[str, Launch]) -> Outcome:
     """Judge what was found of the kernels of a case."""
-    alarms = tuple(one.rule for one in kernels[FIXED].findings if one.severity in ALARMS)
     asked = kernels[case.entries[0]]
     messages = said(launches[case.entries[0]].details.rule_results())
-    found = asked.findings[0].rule if asked.findings else None
     planted = next((one for one in asked.findings if _is_planted(case, asked, one)), None)
     return Outcome(
         case,
         place=asked.findings.index(planted) + 1 if planted is not None else None,
-        first=found,
-        alarms=alarms,
+        first=asked.findings[0].rule if asked.findings else None,
+        alarms=tuple(one.rule for one in kernels[FIXED].findings if one.severity in ALARMS and one.rule != case.roof),
         line=_line(case, planted),
         predicted=planted.gain_kernel if planted is not None and planted.severity != "info" else None,
         real=_real_gain(case, kernels),
+        clocks=_clocks(kernels),
         nvidia_place=_nvidia_place(case, messages),
         nvidia_first=f"{messages[0].rule}: {messages[0].title}" if messages else None,
+        nvidia_spoke=bool(launches[case.entries[0]].details.rule_results()),
     )
+
+
+def _clocks(kernels: Mapping[str, KernelProfile]) -> float | None:
+    clocks = [kernels[entry].sm_clock_hz for entry in (SLOW, FIXED) if entry in kernels]
+    slow, fixed = (*clocks, None, None)[:2]
+    return fixed / slow if slow and fixed else None
 
 
 def _is_planted(case: Case, kernel: KernelProfile, finding: Finding) -> bool:
@@ -140,16 +187,17 @@ def _line(case: Case, planted: Finding | None) -> bool | None:
     return place is not None and place.line in case.lines and Path(place.file or "").name == case.source.name
 
 
-def _real_gain(case: Case, kernels: dict[str, KernelProfile]) -> float | None:
+def _real_gain(case: Case, kernels: Mapping[str, KernelProfile]) -> float | None:
     """Return the share of `slow`'s time that the repair saves; negative where it costs time."""
-    if SLOW not in kernels or case.planted_rule == NONE:
+    if case.planted_rule == NONE:
         return None
-    times = [
-        kernels[entry].duration_s * case.launches[entry].times
-        for entry in (SLOW, FIXED)
-        if kernels[entry].duration_s is not None
-    ]  # fmt: skip
-    return 1 - times[1] / times[0] if len(times) == 2 and times[0] else None
+    slow, fixed = (_time(case, kernels, entry) for entry in (SLOW, FIXED))
+    return 1 - fixed / slow if slow and fixed is not None else None
+
+
+def _time(case: Case, kernels: Mapping[str, KernelProfile], entry: str) -> float | None:
+    duration = kernels[entry].duration_s
+    return duration * case.launches[entry].times if duration is not None else None
 
 
 def _nvidia_place(case: Case, messages: Sequence[Said]) -> int | None:
@@ -157,26 +205,35 @@ def _nvidia_place(case: Case, messages: Sequence[Said]) -> int | None:
 
 
 def totals(outcomes: Iterable[Outcome]) -> Totals:
-    """Count."""
+    """Count. NVIDIA's rules are counted over all planted cases whose report has messages of theirs."""
     outcomes = list(outcomes)
     planted = [one for one in outcomes if one.planted]
     lines = [one for one in planted if one.case.lines]
     gains = [one for one in planted if one.gain_right is not None]
-    spoken = [one for one in planted if one.nvidia_first is not None]
+    spoken = [one for one in planted if one.nvidia_spoke]
     return Totals(
         cases=len(planted),
         first=sum(one.right for one in planted),
         top=sum(_within(one.place) for one in planted),
+        misled=sum(one.misled for one in planted),
         fixed=len(outcomes),
         alarmed=sum(bool(one.alarms) for one in outcomes),
         lines=len(lines),
         lines_named=sum(bool(one.line) for one in lines),
         gains=len(gains),
         gains_right=sum(bool(one.gain_right) for one in gains),
+        guessed=_best_guess([one.real for one in gains if one.real is not None]),
+        bounds_held=sum(bool(one.bound_held) for one in gains),
+        error=median(abs((one.predicted or 0.0) - (one.real or 0.0)) for one in gains) if gains else None,
         nvidia=len(spoken),
         nvidia_first=sum(one.nvidia_place == 1 for one in spoken),
         nvidia_top=sum(_within(one.nvidia_place) for one in spoken),
     )
+
+
+def _best_guess(gains: Sequence[float]) -> int:
+    """Return how many gains lie within the tolerance of one number, the best of them."""
+    return max((sum(low <= gain <= low + 2 * GAIN_TOLERANCE for gain in gains) for low in gains), default=0)
 
 
 def _within(place: int | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.diagnosis.nvidia import UNSPOKEN
 from benchmarks.diagnosis.score import Outcome, Totals, by_half, half
 
 HEAD = (
@@ -13,9 +14,12 @@ HEAD = (
 RATES = (
     ("cause first", "first", "cases"),
     ("cause among three", "top", "cases"),
+    ("misled: first what must not be", "misled", "cases"),
     ("alarms on fixed", "alarmed", "fixed"),
     ("line named", "lines_named", "lines"),
     ("gain within 25 % of the time", "gains_right", "gains"),
+    ("… by one number for all", "guessed", "gains"),
+    ("gain is an upper bound", "bounds_held", "gains"),
     ("NVIDIA: cause first", "nvidia_first", "nvidia"),
     ("NVIDIA: cause among three", "nvidia_top", "nvidia"),
 )
@@ -30,7 +34,18 @@ def rate_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the table of rates."""
     halves = list(by_half(outcomes))
     rows = [(words, *(_rate(one, what, of) for _, one in halves)) for words, what, of in RATES]
-    yield from _table(("", *(name for name, _ in halves)), rows)
+    errors = ("median error of the gain", *(_percent(one.error) for _, one in halves))
+    yield from _table(("", *(name for name, _ in halves)), [*rows, errors])
+
+
+def doubt_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield what speaks against single cases or recordings, and what NVIDIA's rules cannot say."""
+    for one in outcomes:
+        for doubt in one.doubts:
+            yield f"doubt: {one.case.name}: {doubt}"
+    unspoken = sum(one.case.planted_rule in UNSPOKEN for one in outcomes)
+    if unspoken:
+        yield f"{unspoken} of the cases have causes that no message of NVIDIA's names: {', '.join(UNSPOKEN)}"
 
 
 def _rate(one: Totals, what: str, of: str) -> str:

@@ -67,6 +67,8 @@ class NcuCommand:
     targets: str = "all"
     graphs: str = "node"
     kill: bool = False
+    from_start: bool = True
+    """Off: nothing is profiled before the program calls cudaProfilerStart, nor after cudaProfilerStop."""
     source_folders: tuple[Path, ...] = ()
     """Where `source` looks for files that the program's debug information names without a folder."""
 
@@ -85,6 +87,8 @@ class NcuCommand:
             words += ["--set", self.stock_set]
         for section in self.sections:
             words += ["--section", section]
+        if not self.from_start:
+            words += ["--profile-from-start", "off"]
         if self.source_folders:
             words += ["--source-folders", ",".join(map(str, self.source_folders))]
         if self.metrics:

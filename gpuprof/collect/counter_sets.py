@@ -22,6 +22,7 @@ LAUNCH = (
 _OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct")
 _CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
 _ROOFLINE = ("duration", "sm-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
+_DRAM = "peak.dram"
 _OPCODE_LINKS = ("thread-opcodes", "tensor-opcodes")
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
@@ -65,7 +66,7 @@ def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[
     wanted = [TIME, *_CYCLES, *LAUNCH, *_SLICES, *_quantities(arch, all_of_them=counters.name != "roofline")]
     if counters.name != "roofline":
         wanted += [*_OCCUPANCY, *(stall_metric(reason, "counter") for reason in arch.stalls)]
-        wanted += [*(metric for rule in RULES for metric in rule.metrics), *_SAMPLES]
+        wanted += [*_of_rules(arch), *_SAMPLES]
     refused = set(without)
     return tuple(metric for metric in dict.fromkeys(wanted) if metric not in refused)
 
@@ -80,6 +81,12 @@ def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
     counters = {metric.partition(".")[0] for metric in metrics_of(arch, name) if not metric.startswith("launch__")}
     most, least = _COUNTERS_PER_PASS["sm_7" if arch.name.startswith("sm_7") else "newer"]
     return math.ceil(len(counters) / most), math.ceil(len(counters) / least)
+
+
+def _of_rules(arch: ArchSpec) -> Iterator[str]:
+    """Yield what the rules read; DRAM has counters of its own where it is not the host's."""
+    for rule in RULES:
+        yield from (metric for metric in rule.metrics if _DRAM in arch.counters or not metric.startswith("dram__"))
 
 
 def _quantities(arch: ArchSpec, *, all_of_them: bool) -> Iterator[str]:

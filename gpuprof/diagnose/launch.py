@@ -32,7 +32,7 @@ TAIL_SHARE = Threshold(
 OCCUPANCY_GAP = Threshold("achieved below theoretical", 10.0, "%", "points of occupancy; NVIDIA's rule uses the same")
 IMBALANCE = Threshold("idle share of the SMs", 10.0, "%", "less is the ramp at the start and the end of a kernel")
 TAIL_SLACK = Threshold(
-    "idle share beyond the tail's", 5.0, "%", "points that ramps add; more is work that is spread unevenly, too"
+    "idle share against the tail's", 5.0, "%", "points that ramps add; else work may be spread unevenly, too"
 )
 SLICES = Threshold("busiest L2 slice above average", 5.0, "%", "the least that NVIDIA's rule reported")
 FULL = Threshold(
@@ -175,8 +175,11 @@ def _tail_share(waves: float) -> float:
 
 
 def _is_tail(waves: float, idle: float) -> bool:
-    """Tell whether SMs that are idle for this share of the time are so because the last round is partial."""
-    return has_tail(waves) and 100 * idle >= IMBALANCE.value and idle <= _tail_share(waves) + TAIL_SLACK.value / 100
+    """Tell whether SMs that are idle for this share of the time are so because the last round is partial: just as long.
+
+    Less is possible, too, where an SM holds several blocks; but then a long block would look the same.
+    """
+    return has_tail(waves) and 100 * abs(idle - _tail_share(waves)) <= TAIL_SLACK.value
 
 
 def _idle_sms(case: Case) -> float | None:
@@ -238,26 +241,33 @@ def _imbalance(case: Case) -> Iterator[Verdict]:
 
 def _occupancy_gap(case: Case) -> Iterator[Verdict]:
     """Fewer warps than fit although there are blocks enough: warps of a block, or blocks, end at different times."""
-    theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
-    if case.kernel.waves is None or has_tail(case.kernel.waves):
-        # Without waves a small grid looks the same, and a partial last round leaves the same gap.
+    waves, achieved = case.kernel.waves, case.kernel.occupancy.achieved
+    theoretical = case.kernel.occupancy.theoretical
+    if waves is None or not theoretical or achieved is None:
+        # Without waves a small grid looks the same.
         return
-    if not theoretical or achieved is None or 100 * (theoretical - achieved) < OCCUPANCY_GAP.value:
+    # A partial last round leaves a gap of its own.
+    expected = theoretical * (1.0 - _tail_share(waves)) if has_tail(waves) else theoretical
+    if 100 * (expected - achieved) < OCCUPANCY_GAP.value:
         return
     idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
     yield _imbalance_verdict(
         f"Load imbalance: {format_percent(achieved)} occupancy of the {format_percent(theoretical)} that fit",
         "guess",
-        min(1.0 - achieved / theoretical, case.headroom, idle),
+        min(1.0 - achieved / expected, case.headroom, idle),
         (
             Evidence(
                 "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * achieved, "%", None, "achieved occupancy"
             ),
             Evidence("sm__maximum_warps_per_active_cycle_pct", 100 * theoretical, "%", None, "theoretical occupancy"),
-            Evidence("", 100 * (theoretical - achieved), "%", OCCUPANCY_GAP.value, "points between them"),
+            Evidence("", 100 * (expected - achieved), "%", OCCUPANCY_GAP.value, _between(theoretical, expected)),
         ),
         settled=(case.busiest or 0.0) >= WELL_USED,
     )
+
+
+def _between(theoretical: float, expected: float) -> str:
+    return "points between them" if expected == theoretical else "points between them, beyond the partial last round"
 
 
 def _uneven_slices(case: Case) -> Iterator[Verdict]:

@@ -245,18 +245,27 @@ def _shared(case: Case) -> Iterator[Verdict]:
 _HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
-_DEVICE_WRITES = "lts__t_sectors_srcunit_tex_aperture_device_op_write.sum"
-"""L2 counts every write as a hit: in real reports hardly any write misses."""
+_DRAM_WRITES = "dram__sectors_write.sum"
+"""L2 takes every write for a hit. What it passes on of the GPU's own memory is what DRAM writes; the host's all is."""
+
+
+def _passed_on(case: Case) -> tuple[float, float] | None:
+    """Return the sectors that L2 passes on to the host and to DRAM: misses, and writes where both sides counted them.
+
+    None where the misses were not counted.
+    """
+    host, device = case.number(_HOST_MISSES), case.number(_DEVICE_MISSES)
+    if host is None or device is None:
+        return None
+    written, dram = case.number(_HOST_WRITES), case.number(_DRAM_WRITES)
+    return (host + written, device + dram) if written is not None and dram is not None else (host, device)
 
 
 def _host(case: Case) -> Iterator[Verdict]:
-    misses = case.number(_HOST_MISSES), case.number(_DEVICE_MISSES)
-    writes = case.number(_HOST_WRITES), case.number(_DEVICE_WRITES)
-    if None in misses:
+    passed = _passed_on(case)
+    if passed is None or sum(passed) <= 0:
         return
-    system, device = ((missed or 0.0) + (written or 0.0) for missed, written in zip(misses, writes, strict=True))
-    if system + device <= 0:
-        return
+    system, device = passed
     if case.number("device__attribute_integrated"):
         # A GPU that shares its memory with the host has no other to use.
         return
@@ -276,7 +285,7 @@ def _host(case: Case) -> Iterator[Verdict]:
             *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
             *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
-            *case.metric(_DEVICE_WRITES, "writes to DRAM", "sector"),
+            *case.metric(_DRAM_WRITES, "sectors that DRAM wrote", "sector"),
             Evidence("", 100 * share, "%", HOST_SHARE.value, "host share of L2 misses and writes"),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
@@ -333,11 +342,12 @@ RULES = (
         "host-memory-traffic",
         "The kernel reads or writes host memory",
         "defect",
-        "Sectors that missed L2, and those that were written, by where they belong: the host or the GPU's own DRAM.",
+        "Sectors that L2 passes on, by where they belong, the host or the GPU's own DRAM: misses, and writes where "
+        "both sides were counted.",
         (HOST_SHARE,),
         "The share of time that memory can explain: a byte from the host takes many times as long as one from DRAM.",
         "Under 10 % of them go to the host, or the misses were not counted, or the GPU shares the host's memory.",
         _host,
-        (_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DEVICE_WRITES),
+        (_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
     ),
 )
