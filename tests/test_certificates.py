@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import benchmarks.counters.__main__ as counters_command
 import gpuprof
+from benchmarks.counters.__main__ import main
 from benchmarks.counters.equalities import certificates_of, equalities
+from gpuprof.characterize.certify import certificate_of, merged, on_file
+from gpuprof.characterize.results.judging import Counted
 from gpuprof.hardware.certificates import (
     Agreement,
     Certificate,
     base_names,
     certificate_text,
     load_certificates,
+    ratio,
     read_certificate,
     release_of,
     trust,
 )
 from gpuprof.hardware.check import check_files
 from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.hardware.yaml_tree import BrokenSpec
+from gpuprof.model.profile import profile_launch
 from gpuprof.resources import data_dir
+from tests import builders
 
 FFMA = frozenset({"smsp__ffma"})
 
@@ -66,7 +78,28 @@ def test_the_best_of_several_files_counts() -> None:
     metrics = ["smsp__ffma.sum.per_cycle_elapsed"]
     assert trust((checked, certificate(agreement())), "work.fp32", metrics, "2025.3") == "certified"
     assert trust((checked,), "work.fp32", metrics, "2025.3") == "checked"
-    assert trust((), "work.fp32", metrics, "2025.3") is None
+    assert trust((), "work.fp32", metrics, "2025.3") == "none"
+
+
+@pytest.mark.parametrize(
+    ("level", "release", "expected"),
+    [
+        ("certified", "2025.3", "none"), ("certified", "2024.1", "checked"), ("certified", None, "checked"),
+        ("checked", "2025.3", "none"), ("checked", "2024.1", "none"), ("checked", None, "none"),
+    ],
+)  # fmt: skip
+def test_counters_that_were_wrong_have_none_whatever_the_others_say(
+    level: str, release: str | None, expected: str
+) -> None:
+    """A certified file decides for its own release of ncu, a check for all."""
+    wrong, right = certificate(agreement(2.0), level=level), certificate(agreement(), level="checked")
+    for both in ((wrong, right), (right, wrong)):
+        assert trust(both, "work.fp32", ["smsp__ffma.sum"], release) == expected
+
+
+def test_wrong_counters_of_another_quantity_take_nothing_away() -> None:
+    wrong = certificate(agreement(2.0, "work.fp64"), agreement(2.0, counters=frozenset({"sm__ffma"})))
+    assert trust((wrong, certificate(agreement())), "work.fp32", ["smsp__ffma.sum"], "2025.3") == "certified"
 
 
 def test_names_of_counters_and_releases() -> None:
@@ -85,6 +118,65 @@ def test_a_certificate_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert set(read.agreements) == set(written.agreements)
     assert (read.arch, read.level, read.ncu) == ("sm_90", "certified", ("2025.3",))
     assert (read.gpu, read.driver, read.date) == ("NVIDIA H200", "580.95", "2026-11-22")
+
+
+@pytest.mark.parametrize(
+    ("counted", "held"),
+    [(5.0, 0.5), (0.0, 0.0), (-3.0, 0.0), (math.nan, 0.0), (2e7, 1e6), (math.inf, 1e6)],
+)
+def test_every_ratio_that_is_written_can_be_read(tmp_path: Path, counted: float, held: float) -> None:
+    path = tmp_path / "sm_90-x.yaml"
+    path.write_text(certificate_text(certificate(agreement(ratio(counted, 10.0)))))
+    (read,) = read_certificate(path).agreements
+    assert (read.lowest, read.highest) == (held, held)
+
+
+def test_certificate_without_entries_and_names_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "sm_90-x.yaml"
+    path.write_text(certificate_text(replace(certificate(), gpu="", driver=None)))
+    read = read_certificate(path)
+    assert (read.agreements, read.gpu, read.driver) == ((), None, None)
+
+
+def certified_by(claims: float, each: dict[str, float]) -> Certificate:
+    """What a run certifies that counted these FFMA of one probe."""
+    one = Counted({"work.fp32": claims}, {}, {("work.fp32", frozenset({name})): value for name, value in each.items()})
+    return certificate_of(
+        {"instruction/ffma": one}, (), "sm_90", ncu="2025.3.1", gpu="NVIDIA H200", driver="580.95", date="2026-12-01"
+    )
+
+
+def test_count_that_is_negative_disagrees_with_the_claim() -> None:
+    found = certified_by(10.0, {"good": 10.0, "falls": -4.0})
+    assert {min(one.counters): one.lowest for one in found.agreements} == {"good": 1.0, "falls": 0.0}
+    assert trust((found,), "work.fp32", ["falls.sum"], "2025.3") == "none"
+
+
+def test_probe_without_a_claim_certifies_nothing() -> None:
+    assert certified_by(0.0, {"good": 10.0}).agreements == ()
+
+
+def test_newer_entries_win_and_older_ones_stay_with_their_origin() -> None:
+    old = certificate(agreement(1.001), agreement(0.999, "work.fp64"))
+    new = replace(certificate(agreement(1.002)), driver="590", date="2026-12-01")
+    both = merged(new, old)
+    assert (both.driver, both.date) == ("590", "2026-12-01")
+    assert {(one.quantity, one.lowest, one.source) for one in both.agreements} == {
+        ("work.fp32", 1.002, None), ("work.fp64", 0.999, "NVIDIA H200, driver 580.95, 2026-11-22"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"arch": "sm_80"}, {"ncu": ("2024.1",)}, {"level": "checked"}])
+def test_nothing_is_taken_over_from_another_architecture_release_or_level(change: dict[str, Any]) -> None:
+    new = certificate(agreement())
+    assert merged(new, replace(certificate(agreement(0.9, "work.fp64")), **change)) == new
+
+
+def test_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+    path, new = tmp_path / "sm_90-x.yaml", certificate(agreement())
+    assert on_file(new, path) == new
+    path.write_text("schema: 7")
+    assert on_file(new, path) == new
 
 
 @pytest.mark.parametrize(
@@ -118,6 +210,36 @@ def test_specs_check_reads_certificates(tmp_path: Path) -> None:
     assert "work.nothing" in found.findings[1].message
 
 
+def specs_with(folder: Path, name: str, text: str) -> Path:
+    """A spec folder with one certificate; returns the certificate's path."""
+    path = folder / "certificates" / name
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
+def test_certificate_of_another_architecture_than_its_name_says_is_refused(tmp_path: Path) -> None:
+    path = specs_with(tmp_path, "sm_80-x.yaml", certificate_text(certificate(agreement())))
+    with pytest.raises(BrokenSpec, match=r"arch 'sm_90' in a file called sm_80-x\.yaml") as caught:
+        load_certificates([tmp_path], "sm_80")
+    assert caught.value.place == (str(path), 3)
+    assert load_certificates([tmp_path], "sm_90") == ()
+
+
+def test_specs_check_reports_a_certificate_with_the_name_of_another_architecture(tmp_path: Path) -> None:
+    path = specs_with(tmp_path, "sm_80-x.yaml", certificate_text(certificate(agreement())))
+    (finding,) = check_files([path], SpecLibrary(folders=(tmp_path, data_dir("specs")))).findings
+    assert (finding.severity, finding.rule, finding.place.line) == ("error", "file-name", 3)
+
+
+@pytest.mark.parametrize("text", ["schema: 7", certificate_text(certificate(agreement()))])
+def test_whoever_meets_a_broken_certificate_is_told_what_to_do(tmp_path: Path, text: str) -> None:
+    path = specs_with(tmp_path, "sm_80-x.yaml", text)
+    with pytest.raises(BrokenSpec) as caught:
+        SpecLibrary(folders=(tmp_path, data_dir("specs"))).certificates("sm_80")
+    assert f"gpuprof specs check {path}" in (caught.value.hint or "")
+
+
 def test_packaged_certificates_vouch_for_something() -> None:
     folder = data_dir("specs")
     for path in (folder / "certificates").glob("*.yaml"):
@@ -140,4 +262,106 @@ def test_a_real_report_says_which_work_is_checked(reports: Path) -> None:
     session = gpuprof.load(reports / "cutlass-384.ncu-rep")
     levels = {work.path: work.certificate for work in session.kernels[0].work}
     assert levels["fp32"] == levels["tensor.int8"] == "checked"
-    assert levels["fp64"] is None
+    assert levels["fp64"] == "none"
+
+
+# What an amount of a launch has
+
+
+def amounts(values: dict[str, float], *known: str, histogram: dict[str | int, float] | None = None) -> dict[str, str]:
+    """The certificates of the amounts of a launch on hardware where kernels of known work certified these counters."""
+    quantities = ("work.fp32", "work.fp16", "traffic.dram", "traffic.l2")
+    agreements = [agreement(1.0, quantity, frozenset(names.split())) for quantity in quantities for names in known]
+    hardware = replace(builders.a100(), certificates=(certificate(*agreements),), release="2025.3")
+    launch = builders.launch(values, {THREAD_OPCODES: histogram} if histogram else None)
+    profile = profile_launch(launch, 0, 0, hardware).profile
+    return {
+        **{one.path: one.certificate or "" for one in profile.work},
+        **{one.level: one.certificate or "" for one in profile.traffic},
+    }
+
+
+CLOCKED = {"gpu__time_duration.sum": 1e-6, "sm__cycles_elapsed.avg.per_second": 1e9}
+FP32 = [f"smsp__sass_thread_inst_executed_op_{op}_pred_on" for op in ("fadd", "fmul", "ffma")]
+FP16 = [name.replace("_op_f", "_op_h") for name in FP32]
+
+
+def test_sums_of_events_are_certified() -> None:
+    values = CLOCKED | {f"{name}.sum": 1e6 for name in FP32} | {"dram__bytes.sum": 1e6}
+    found = amounts(values, " ".join(FP32), "dram__bytes")
+    assert (found["fp32"], found["dram"]) == ("certified", "certified")
+
+
+def test_opcode_histogram_is_certified() -> None:
+    assert amounts(CLOCKED, THREAD_OPCODES, histogram={"FFMA": 5e6})["fp32"] == "certified"
+
+
+def test_rate_times_clock_and_duration_is_checked_at_most() -> None:
+    values = CLOCKED | {f"{name}.sum.per_cycle_elapsed": 1e3 for name in FP32} | {"dram__bytes.sum.per_second": 1e12}
+    found = amounts(values, " ".join(FP32), "dram__bytes")
+    assert (found["fp32"], found["dram"]) == ("checked", "checked")
+
+
+def test_estimate_has_no_certificate() -> None:
+    """FP16 work whose constant loads cannot be told apart, because the report does not embed the program."""
+    values = CLOCKED | {f"{name}.sum": 1e6 for name in FP16}
+    assert amounts(values, " ".join(FP16))["fp16"] == "none"
+    assert amounts(CLOCKED | {f"{name}.sum": 0.0 for name in FP16}, " ".join(FP16))["fp16"] == "certified"
+
+
+def test_percentage_of_a_peak_has_no_certificate_even_where_a_file_names_its_counter() -> None:
+    share = "gpu__dram_throughput"
+    peak = {"dram__bytes.sum.peak_sustained": 1280.0, "dram__cycles_elapsed.avg.per_second": 1.5e9}
+    values = CLOCKED | peak | {f"{share}.avg.pct_of_peak_sustained_elapsed": 50.0}
+    assert amounts(values, share)["dram"] == "none"
+
+
+# python -m benchmarks.counters
+
+
+def test_check_of_a_folder_without_reports_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        f"error: no reports in {tmp_path}", "hint: name a folder with .ncu-rep or .nsight-cuprof-report files",
+    ]  # fmt: skip
+
+
+def test_check_of_reports_that_count_nothing_twice_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.ncu-rep").write_bytes(b"")
+    assert main(["check", str(tmp_path)]) == 2
+    assert "counts the same work twice" in capsys.readouterr().err
+
+
+def test_measure_adds_to_what_is_there_and_says_what_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "sm_90-ncu-2025.3.yaml"
+    (tmp_path / name).write_text(certificate_text(certificate(agreement(1.0, "work.fp64"), agreement(2.0))))
+
+    def characterize(words: list[str], **_: object) -> SimpleNamespace:
+        made = Path(words[words.index("-o") + 1]).with_name(name)
+        made.write_text(certificate_text(certificate(agreement(1.5))))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr("subprocess.run", characterize)
+    monkeypatch.setattr(counters_command, "FOLDER", tmp_path)
+    assert main(["measure"]) == 1
+    assert {(one.quantity, one.lowest) for one in read_certificate(tmp_path / name).agreements} == {
+        ("work.fp32", 1.5), ("work.fp64", 1.0),
+    }  # fmt: skip
+    assert capsys.readouterr().out.startswith("OFF  work.fp32")
+
+
+def test_certificate_that_cannot_be_read_ends_in_an_error_and_not_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def characterize(words: list[str], **_: object) -> SimpleNamespace:
+        Path(words[words.index("-o") + 1]).with_name("sm_90-ncu-2025.3.yaml").write_text("schema: 7")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr("subprocess.run", characterize)
+    monkeypatch.setattr(counters_command, "FOLDER", tmp_path)
+    assert main(["measure"]) == 5
+    assert capsys.readouterr().err.startswith("error: ")

@@ -454,6 +454,70 @@ def test_counters_that_disagree_with_the_claimed_work_reject_the_value(
         assert value.reasons == ("ncu counts 1.05 × the work.fp32 that the probe claims",)
 
 
+@pytest.fixture
+def ncu_counts(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float]], None]:
+    """Makes ncu count such ratios of what probes claim, by the name of the counter."""
+    monkeypatch.setattr(
+        installation, "choose_ncu", lambda _environ: SimpleNamespace(path=Path("/opt/ncu"), version=(2025, 3, 1))
+    )
+
+    def counting(ratios: dict[str, float]) -> None:
+        def count(ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], _: int) -> Counted:
+            each = {
+                (quantity, frozenset({name})): share * claim
+                for quantity, claim in claims.items()
+                for name, share in ratios.items()
+            }
+            return Counted(claims, claims, each)
+
+        monkeypatch.setattr(counters, "_count", count)
+
+    return counting
+
+
+def certified(folder: Path) -> dict[tuple[str, str, str], float]:
+    """The lowest ratios in the certificate of a folder, by quantity, counter and probe."""
+    (found,) = [read_certificate(path) for path in folder.glob("sm_80-ncu-2025.3.yaml")]
+    return {(one.quantity, min(one.counters), one.known): one.lowest for one in found.agreements}
+
+
+def test_second_run_adds_to_the_certificate_of_the_first(
+    tmp_path: Path, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    ffma, dram = fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)
+    ncu_counts({"a__b": 1.0, "c__d": 0.5})
+    measure(tmp_path, [ffma], FakeGpu([ffma], LAWS), counters=True)
+    ncu_counts({"a__b": 1.01})
+    measure(tmp_path, [dram], FakeGpu([dram], LAWS), counters=True, force=True)
+    measure(tmp_path, [ffma], FakeGpu([ffma], LAWS), counters=True, force=True)
+    assert certified(tmp_path) == pytest.approx({
+        ("work.fp32", "a__b", f"probe {ffma.id}"): 1.01,
+        ("work.fp32", "c__d", f"probe {ffma.id}"): 0.5,
+        ("traffic.dram", "a__b", f"probe {dram.id}"): 1.01,
+    })  # fmt: skip
+
+
+def test_counter_that_runs_backwards_is_certified_to_be_wrong(
+    tmp_path: Path, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    probe = fake_probes.ffma(tmp_path)
+    ncu_counts({"a__b": 1.0, "c__d": -1.0})
+    measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True)
+    assert {counter: ratio for (_, counter, _), ratio in certified(tmp_path).items()} == {"a__b": 1.0, "c__d": 0.0}
+
+
+def test_where_nothing_was_counted_nothing_is_written_and_that_is_told(
+    tmp_path: Path, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    probe, heard = fake_probes.ffma(tmp_path), Heard()
+    ncu_counts({})
+    measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True, tell=heard)
+    assert not list(tmp_path.glob("sm_80-*"))
+    assert [remark.text for remark in heard.of(Remark)] == [
+        "no certificate of the counters: ncu counted no work that is known"
+    ]
+
+
 def test_without_ncu_the_values_stay_and_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_here(environ: object) -> None:
         raise EnvironmentProblem("ncu was not found")

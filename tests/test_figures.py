@@ -25,6 +25,7 @@ from gpuprof.model.session import (
 )
 from gpuprof.present.figures import RooflineFigure, hierarchical, overview
 from gpuprof.present.json_out import plain
+from gpuprof.present.plot import render_svg
 
 PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}
 BANDWIDTHS = {"l1": 1e13, "l2": 4e12, "dram": 1e12}
@@ -236,19 +237,31 @@ def test_estimated_work_makes_a_hollow_point() -> None:
     assert [point.estimated for point in figure.points] == [True]
 
 
-@pytest.mark.parametrize("certificate", ["certified", "checked"])
-def test_counters_that_something_vouches_for_make_a_full_point(certificate: str) -> None:
+@pytest.mark.parametrize("certificate", ["certified", "checked", None])
+def test_counters_that_something_vouches_for_make_a_full_point(certificate: str | None) -> None:
+    """Older sessions do not say what vouches for their counters: nothing is claimed of them."""
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, certificate=certificate)))
     assert [point.hollow for point in figure.points] == [False]
     assert figure.notes == ()
 
 
 def test_counters_that_nothing_vouches_for_make_a_hollow_point_and_a_note() -> None:
-    figure = overview(session(kernel(0, {"fp32": 9e9, "fp64": 5e9}, {"dram": 1e9}, certificate=None)))
+    figure = overview(session(kernel(0, {"fp32": 9e9, "fp64": 5e9}, {"dram": 1e9}, certificate="none")))
     assert {point.hollow for point in figure.points} == {True}
     assert figure.notes == (
         "Hollow: the counters of FP64 and FP32 are not certified on this architecture, nor checked.",
     )
+
+
+def test_estimate_is_hollow_without_a_word_about_its_counters() -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, basis="estimated", certificate="none")))
+    assert [(point.hollow, point.uncertified) for point in figure.points] == [(True, False)]
+    assert figure.notes == ()
+
+
+def test_key_says_why_points_are_hollow() -> None:
+    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, certificate="none")))
+    assert "hollow: unchecked" in render_svg(figure)
 
 
 def test_kernels_at_other_clocks_are_mentioned() -> None:

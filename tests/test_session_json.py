@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from gpuprof.model.run import narrowed, run_of
 from gpuprof.model.session import Session
 from gpuprof.present import words
 from gpuprof.present.csv_out import csv_lines
+from gpuprof.present.figures import overview
 from gpuprof.present.html import render_html
 from gpuprof.present.json_out import session_lines
 from gpuprof.present.markdown import markdown_lines
@@ -54,6 +56,32 @@ def test_a_saved_session_is_loaded_by_its_path(tmp_path: Path) -> None:
     assert gpuprof.load(path) == example()
 
 
+def without_certificates(data: dict[str, Any]) -> dict[str, Any]:
+    """A session as it was written before amounts had a certificate."""
+    for kernel in data["kernels"]:
+        for amount in (*kernel["work"], *kernel["traffic"]):
+            del amount["certificate"]
+    return data
+
+
+def test_older_sessions_know_nothing_of_certificates_and_charts_claim_nothing() -> None:
+    new = example()
+    assert {one.certificate for one in new.kernels[0].work} == {"none"}
+    old = read_session(json.dumps(without_certificates(json.loads(text_of(new)))), "s.json")
+    assert {work.certificate for kernel in old.kernels for work in kernel.work} == {None}
+    assert {moved.certificate for kernel in old.kernels for moved in kernel.traffic} == {None}
+    assert [point.uncertified for point in overview(new).points] == [True]
+    assert [point.uncertified for point in overview(old).points] == [False]
+    assert not any(note.startswith("Hollow") for note in overview(old).notes)
+
+
+@pytest.mark.parametrize("level", ["certified", "checked", "none", None])
+def test_certificates_are_read_back(level: str | None) -> None:
+    data = json.loads(text_of(example()))
+    data["kernels"][0]["work"][0]["certificate"] = level
+    assert read_session(json.dumps(data), "s.json").kernels[0].work[0].certificate == level
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -83,6 +111,7 @@ def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object]
         (("kernels", 0, "roofline", 0, "path"), "\x1b]0;owned\x07"),
         (("kernels", 0, "traffic", 0, "level"), ""),
         (("kernels", 0, "traffic", 0, "basis"), "\u202e"),
+        (("kernels", 0, "work", 0, "certificate"), "sure"),
         (("kernels", 0, "occupancy", "limiters"), ["[blink]x[/blink]"]),
         (("kernels", 0, "duration_s"), 10**400),
         (("kernels", 0, "shared_memory_per_block"), 10**30),

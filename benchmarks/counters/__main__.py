@@ -3,7 +3,8 @@
     python -m benchmarks.counters measure [--device N]    probes of known work under ncu: ARCH-ncu-RELEASE.yaml
     python -m benchmarks.counters check FOLDER [--write]  two counts of one kernel in reports: ARCH-checked.yaml
 
-Both leave their files in specs/certificates.
+`measure` leaves its file in specs/certificates, `check` only with --write.
+Both return 1 where counters are further off than they may be, and 2 for a folder without reports that can be compared.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpuprof.hardware.certificates import certificate_text, read_certificate, tolerance
+from gpuprof.characterize.certify import on_file
+from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.hardware.certificates import Agreement, Certificate, certificate_text, read_certificate, tolerance
 from gpuprof.resources import data_dir
 
 SUFFIXES = (".ncu-rep", ".nsight-cuprof-report")
@@ -24,7 +27,18 @@ FOLDER = data_dir("specs") / "certificates"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the first word says; return 1 where counters are further off than they may be."""
+    """Do what the first word says and return the exit code; every error has been printed."""
+    options = _parser().parse_args(words)
+    try:
+        return int(options.run(options))
+    except GpuprofError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.counters", description=(__doc__ or "").partition("\n")[0]
     )
@@ -36,8 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
     of_reports.add_argument("folder", type=Path)
     of_reports.add_argument("--write", action="store_true", help=f"write the certificates into {FOLDER.name}/")
     of_reports.set_defaults(run=check)
-    options = parser.parse_args(words)
-    return int(options.run(options))
+    return parser
 
 
 def check(options: argparse.Namespace) -> int:
@@ -45,24 +58,26 @@ def check(options: argparse.Namespace) -> int:
     from benchmarks.counters.equalities import certificates_of, equalities, rows
 
     paths = sorted(path for path in options.folder.rglob("*") if path.suffix in SUFFIXES)
-    date = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    found = certificates_of(equalities(paths), date)
+    if not paths:
+        raise UsageError(f"no reports in {options.folder}", f"name a folder with {' or '.join(SUFFIXES)} files")
+    found = certificates_of(equalities(paths), datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    if not found:
+        raise UsageError(
+            f"no report in {options.folder} counts the same work twice",
+            "record some with ncu --set full",
+        )
     print("\n".join(rows(found)))
     if options.write:
-        FOLDER.mkdir(exist_ok=True)
         for certificate in found:
-            (FOLDER / f"{certificate.arch}-checked.yaml").write_text(certificate_text(certificate), encoding="utf-8")
-    off = [
-        one
-        for certificate in found
-        for one in certificate.agreements
-        if one.deviation > tolerance(one.quantity, "checked")
-    ]
-    return 1 if off or not found else 0
+            _write(certificate, f"{certificate.arch}-checked.yaml")
+    return 1 if any(_off(one, certificate) for certificate in found for one in certificate.agreements) else 0
 
 
 def measure(options: argparse.Namespace) -> int:
-    """Run `gpuprof characterize --verify-counters` on every probe that claims work, and keep its certificate."""
+    """Run `gpuprof characterize --quick --verify-counters` and keep its certificate; an earlier one is added to.
+
+    Counted are the slope probes that claim FLOP, OP or bytes and were measured to the end in that minute.
+    """
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
         words = ("characterize", "--quick", "--verify-counters", "--device", str(options.device))
         families = ("--only", "bandwidth", "--only", "instruction", "--only", "tensor")
@@ -73,21 +88,30 @@ def measure(options: argparse.Namespace) -> int:
             stdout=subprocess.DEVNULL,
         )
         files = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
-        for file in files:
-            FOLDER.mkdir(exist_ok=True)
-            (FOLDER / file.name).write_bytes(file.read_bytes())
-    if not files:
+        found = [(path.name, read_certificate(path)) for path in files]
+    if not found:
         print("nothing was certified", file=sys.stderr)
         return done.returncode or 1
-    wrong = 0
-    for one in read_certificate(FOLDER / files[0].name).agreements:
-        right = one.deviation <= tolerance(one.quantity)
-        wrong += not right
-        print(
-            f"{'' if right else 'OFF':4} {one.quantity:24} {one.lowest:9.5f} {one.known:44} "
-            f"{', '.join(sorted(one.counters))}"
-        )
-    return 1 if wrong else 0
+    for name, certificate in found:
+        _write(on_file(certificate, FOLDER / name), name)
+        print("\n".join(_rows(certificate)))
+    return 1 if any(_off(one, certificate) for _, certificate in found for one in certificate.agreements) else 0
+
+
+def _write(certificate: Certificate, name: str) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / name).write_text(certificate_text(certificate), encoding="utf-8")
+
+
+def _off(one: Agreement, certificate: Certificate) -> bool:
+    return one.deviation > tolerance(one.quantity, certificate.level)
+
+
+def _rows(certificate: Certificate) -> Iterator[str]:
+    """Yield what each probe says of each way to count its work."""
+    for one in certificate.agreements:
+        mark, names = "OFF" if _off(one, certificate) else "", ", ".join(sorted(one.counters))
+        yield f"{mark:4} {one.quantity:24} {one.lowest:9.5f} {one.known:44} {names}"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from gpuprof.api import HardwareFinder
 from gpuprof.errors import GpuprofError
-from gpuprof.hardware.certificates import CHECKED, CHECKED_TOLERANCE, Agreement, Certificate, base_names, release_of
+from gpuprof.hardware.certificates import (
+    CHECKED,
+    CHECKED_TOLERANCE,
+    Agreement,
+    Certificate,
+    base_names,
+    ratio,
+    release_of,
+)
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Link
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
@@ -71,8 +79,8 @@ def _scalar(launch: Launch, hardware: Hardware) -> Iterator[tuple[str, frozenset
         if histogram is None or not histogram.value or not counters:
             continue
         for found in counters:
-            yield quantity, base_names(found.metrics), "opcode histogram", found.value / histogram.value
-        yield quantity, base_names([THREAD_OPCODES]), "counters", histogram.value / counters[0].value
+            yield quantity, base_names(found.metrics), "opcode histogram", ratio(found.value, histogram.value)
+        yield quantity, base_names([THREAD_OPCODES]), "counters", ratio(histogram.value, counters[0].value)
 
 
 def _value(link: Link, quantity: str, launch: Launch, clocks: Clocks) -> Counted | None:
@@ -101,7 +109,7 @@ def _tensor(launch: Launch, hardware: Hardware) -> Iterator[tuple[str, frozenset
     rate = blended_rate(path, done, hardware.rates)
     if rate is not None:
         share = sum(done.values()) / (rate.value * sms * cycles)
-        yield f"work.{path}", base_names([WARP_OPCODES]), "busy share of the tensor pipe", share / (busy / 100)
+        yield f"work.{path}", base_names([WARP_OPCODES]), "busy share of the tensor pipe", ratio(100 * share, busy)
 
 
 def certificates_of(found: Iterable[Equality], date: str) -> list[Certificate]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprof.hardware.certificates import CERTIFIED, Agreement, Certificate, release_of
+from gpuprof.errors import SpecError
+from gpuprof.hardware.certificates import CERTIFIED, Agreement, Certificate, ratio, read_certificate, release_of
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -47,6 +50,32 @@ def _agreements(counted: Mapping[str, Counted], sparse: frozenset[str]) -> Itera
     for probe, one in counted.items():
         for (name, counters), value in one.each.items():
             claim = one.claimed.get(name)
-            if claim and value >= 0:
-                quantity = name + SPARSE if probe in sparse else name
-                yield Agreement(quantity, counters, f"probe {probe}", value / claim, value / claim, 1, None)
+            if claim:
+                quantity, found = name + SPARSE if probe in sparse else name, ratio(value, claim)
+                yield Agreement(quantity, counters, f"probe {probe}", found, found, 1, None)
+
+
+def merged(new: Certificate, old: Certificate) -> Certificate:
+    """Return a certificate with what an older one has besides; where both say something, the new one counts.
+
+    What is taken over says on which GPU and when. Nothing is, of another architecture, level or release of ncu.
+    """
+    if (old.arch, old.level, old.ncu) != (new.arch, new.level, new.ncu):
+        return new
+    again = {_key(one) for one in new.agreements}
+    kept = (one for one in old.agreements if _key(one) not in again)
+    origin = ", ".join(filter(None, (old.gpu, old.driver and f"driver {old.driver}", old.date)))
+    earlier = (one._replace(source=one.source or origin) for one in kept)
+    return replace(new, agreements=(*new.agreements, *earlier))
+
+
+def _key(one: Agreement) -> tuple[str, frozenset[str], str]:
+    return one.quantity, one.counters, one.known
+
+
+def on_file(new: Certificate, path: Path) -> Certificate:
+    """Return a certificate merged with that of the file it will replace, where that is there and can be read."""
+    try:
+        return merged(new, read_certificate(path))
+    except SpecError:
+        return new

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpuprof.characterize.certify import certificate_of
+from gpuprof.characterize.certify import certificate_of, on_file
 from gpuprof.characterize.code.check import Checked, check, variants
 from gpuprof.characterize.counters import Verified, verify_counters
 from gpuprof.characterize.measure.effort import EFFORTS
@@ -40,7 +40,7 @@ from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
 from gpuprof.errors import GpuprofError, UsageError
-from gpuprof.hardware.certificates import certificate_text, release_of
+from gpuprof.hardware.certificates import CERTIFICATES, certificate_text
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
 from gpuprof.hardware.specs import GpuSpec
 
@@ -100,39 +100,25 @@ def characterize(
     Raises EnvironmentProblem for a GPU that is busy or unknown, UsageError for a file that is there already, and
     GpuprofError where nothing can be written.
     """
-    began, properties = gpu.now(), gpu.properties
-    place = place_of(properties, library or SpecLibrary())
+    began, place = gpu.now(), place_of(gpu.properties, library or SpecLibrary())
     found = _neighbours(gpu, wanted, tell)
-    path = wanted.output or default_path(file_name(properties, place.product))
-    samples, date = samples_path(path), _now()
+    path, date = wanted.output or default_path(file_name(gpu.properties, place.product)), _now()
     _refuse_overwrite(path, wanted)
     effort = EFFORTS[wanted.mode]
     steps = plan(wanted.probes, place.target, wanted.mode, effort, named=wanted.named)
-    checked = (compile_all or compile_probes)(
-        _with_loads(steps.steps, (*wanted.probes, *wanted.loads)),
-        place.target,
-        lambda done, total: tell(Compiling(done, total)),
-    )
+    checked = _compiled(steps, wanted, place.target, tell, compile_all or compile_probes)
     # Only now: a run that cannot begin must not remove the samples of an earlier one.
-    store = _store(samples, wanted, header(properties, date))
-    for remark in (*notes(properties, found), *store.remarks, *_left_out(steps)):
+    store = _store(samples_path(path), wanted, header(gpu.properties, date))
+    for remark in (*notes(gpu.properties, found), *store.remarks, *_left_out(steps)):
         tell(Remark(None, remark))
-    left = max(effort.total_s - (gpu.now() - began), (1 - _COMPILE_SHARE) * effort.total_s)
-    planned = _within(steps.steps, left)
-    tell(Planned(tuple(step.probe.id for step in planned), sum(step.seconds for step in planned)))
     bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
-    outcome = run(bench, planned, lambda: _judging(place, bench, {}))
-    verified = Verified({}, None)
-    if wanted.counters and outcome.cut_short is None:
-        verified = verify_counters(bench, planned, place.hardware.arch, wanted.device)
-        outcome = _recounted(bench, planned, place, outcome, verified.counted)
+    outcome, verified = _outcome(bench, _planned(bench, steps, gpu.now() - began), place, wanted)
     measured = _measured(bench, place, found, outcome, date, path)
     write_whole(path, measured_text(measured))
-    certificate = _certificate(place, wanted, verified, measured)
-    if certificate is not None:
-        tell(Remark(None, f"certificate of the counters: {certificate}"))
+    if verified.ncu is not None:
+        tell(Remark(None, _certified(place, wanted, verified, measured)))
     tell(Finished(gpu.now() - began, outcome.cut_short is not None))
-    return Run(measured, path, samples, outcome, place.hardware.gpu)
+    return Run(measured, path, samples_path(path), outcome, place.hardware.gpu)
 
 
 def default_path(name: str) -> Path:
@@ -208,12 +194,27 @@ def _left_out(found: Plan) -> list[str]:
     return [f"not for this GPU: {names}"]
 
 
+def _compiled(
+    steps: Plan, wanted: Wanted, target: str, tell: Tell, compile_all: Compile
+) -> dict[str, tuple[Checked, ...]]:
+    probes = _with_loads(steps.steps, (*wanted.probes, *wanted.loads))
+    return compile_all(probes, target, lambda done, total: tell(Compiling(done, total)))
+
+
 def _with_loads(steps: Iterable[Step], probes: Sequence[Probe]) -> list[Probe]:
     """Return the probes to be compiled: those that are measured, and those whose kernels are loads."""
     by_id = {probe.id: probe for probe in probes}
     wanted = dict.fromkeys(step.probe.id for step in steps)
     loads = dict.fromkeys(by_id[name].load or "" for name in wanted)
     return [by_id[name] for name in (wanted | loads) if name in by_id]
+
+
+def _planned(bench: Bench, steps: Plan, passed_s: float) -> tuple[Step, ...]:
+    """Return the steps within the time that is left, and tell them. Compiling takes its share of that time at most."""
+    total_s = bench.effort.total_s
+    planned = _within(steps.steps, max(total_s - passed_s, (1 - _COMPILE_SHARE) * total_s))
+    bench.tell(Planned(tuple(step.probe.id for step in planned), sum(step.seconds for step in planned)))
+    return planned
 
 
 def _within(steps: Sequence[Step], seconds: float) -> tuple[Step, ...]:
@@ -235,23 +236,13 @@ def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judgin
     )
 
 
-def _certificate(place: Place, wanted: Wanted, verified: Verified, measured: Measured) -> Path | None:
-    """Write what the counts certify: where profiles look for it, or beside a measured file of the user's choice."""
-    if not verified.counted or verified.ncu is None:
-        return None
-    certificate = certificate_of(
-        verified.counted,
-        wanted.probes,
-        place.hardware.arch.name,
-        ncu=verified.ncu,
-        gpu=measured.device.name,
-        driver=measured.conditions.driver,
-        date=measured.conditions.date,
-    )
-    folder = wanted.output.parent if wanted.output is not None else user_spec_dir() / "certificates"
-    path = folder / f"{certificate.arch}-ncu-{release_of(verified.ncu)}.yaml"
-    write_whole(path, certificate_text(certificate))
-    return path
+def _outcome(bench: Bench, steps: Sequence[Step], place: Place, wanted: Wanted) -> tuple[Outcome, Verified]:
+    """Measure, and where that is wanted count the work of the kernels with ncu and judge the results by it."""
+    outcome = run(bench, steps, lambda: _judging(place, bench, {}))
+    if not wanted.counters or outcome.cut_short is not None:
+        return outcome, Verified({}, None)
+    verified = verify_counters(bench, steps, place.hardware.arch, wanted.device)
+    return _recounted(bench, steps, place, outcome, verified.counted), verified
 
 
 def _recounted(
@@ -275,6 +266,28 @@ def _measured(bench: Bench, place: Place, found: Others, outcome: Outcome, date:
         curves={one.name: one.curve for one in outcome.results if one.curve is not None},
         spec=place.product,
     )
+
+
+def _certified(place: Place, wanted: Wanted, verified: Verified, measured: Measured) -> str:
+    """Write what the counts certify, if anything: where profiles look for it, or beside the user's measured file.
+
+    What an earlier run has certified of other counters stays. Returns what was done.
+    """
+    certificate = certificate_of(
+        verified.counted,
+        wanted.probes,
+        place.hardware.arch.name,
+        ncu=verified.ncu,
+        gpu=measured.device.name,
+        driver=measured.conditions.driver,
+        date=measured.conditions.date,
+    )
+    if not certificate.agreements or not certificate.ncu:
+        return "no certificate of the counters: ncu counted no work that is known"
+    folder = wanted.output.parent if wanted.output is not None else user_spec_dir() / CERTIFICATES
+    path = folder / f"{certificate.arch}-ncu-{certificate.ncu[0]}.yaml"
+    write_whole(path, certificate_text(on_file(certificate, path)))
+    return f"certificate of the counters: {path}"
 
 
 def _now() -> str:

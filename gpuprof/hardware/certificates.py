@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
-from gpuprof.model.session import CERTIFICATES as LEVELS
+from gpuprof.model.session import CERTIFICATES as TRUST
 
 CERTIFICATES = "certificates"
 """The folder of the spec folders that holds them."""
-CERTIFIED, CHECKED = LEVELS
+CERTIFIED, CHECKED, NONE = TRUST
+LEVELS = (CERTIFIED, CHECKED)
+"""What a file can say."""
 TOLERANCES = {"work": 0.01, "traffic.dram": 0.03, "traffic.l2": 0.05, "traffic.l1": 0.05}
 """How far what is counted may be from what is known: FLOP, bytes at DRAM, bytes at L2 and L1."""
 CHECKED_TOLERANCE = 0.02
 """How far two counts may be apart. The busy share of the tensor pipe is rounded and includes its start."""
+LARGEST_RATIO = 1e6
+"""What is further off is no further wrong."""
 _KEYS = {"schema", "kind", "arch", "level", "ncu", "gpu", "driver", "date", "counters"}
 _AGREEMENT_KEYS = {"quantity", "counters", "known", "lowest", "highest", "cases", "source"}
 _RELEASE = re.compile(r"\d{4}\.\d+")
@@ -65,10 +69,19 @@ class Certificate:
 
         A certificate of another release of ncu counts as a check.
         """
-        mine = [one for one in self.agreements if (one.quantity, one.counters) == (quantity, counters)]
-        if not mine or any(one.deviation > tolerance(quantity, self.level) for one in mine):
+        if not self._about(quantity, counters) or self._fails(quantity, counters):
             return None
-        return self.level if self.level == CHECKED or release in self.ncu else CHECKED
+        return self.level if release in self.ncu else CHECKED
+
+    def disproves(self, quantity: str, counters: frozenset[str], release: str | None) -> bool:
+        """Tell whether these counters were wrong: with this release of ncu, or in a check, whatever its release."""
+        return (self.level == CHECKED or release in self.ncu) and self._fails(quantity, counters)
+
+    def _about(self, quantity: str, counters: frozenset[str]) -> list[Agreement]:
+        return [one for one in self.agreements if (one.quantity, one.counters) == (quantity, counters)]
+
+    def _fails(self, quantity: str, counters: frozenset[str]) -> bool:
+        return any(one.deviation > tolerance(quantity, self.level) for one in self._about(quantity, counters))
 
 
 def tolerance(quantity: str, level: str = CERTIFIED) -> float:
@@ -76,6 +89,12 @@ def tolerance(quantity: str, level: str = CERTIFIED) -> float:
     if level == CHECKED:
         return CHECKED_TOLERANCE
     return TOLERANCES.get(quantity, TOLERANCES["work"])
+
+
+def ratio(counted: float, known: float) -> float:
+    """Return counted ÷ known as a certificate holds it. A count that is negative or no number is as wrong as 0."""
+    quotient = counted / known
+    return min(quotient, LARGEST_RATIO) if quotient > 0 else 0.0
 
 
 def base_names(metrics: Iterable[str]) -> frozenset[str]:
@@ -89,20 +108,40 @@ def release_of(tool_version: str | None) -> str | None:
     return found[0] if found else None
 
 
-def trust(
-    certificates: Sequence[Certificate], quantity: str, metrics: Iterable[str], release: str | None
-) -> str | None:
-    """Return the best level at which certificates vouch for metrics as a quantity; None where none does."""
+def trust(certificates: Sequence[Certificate], quantity: str, metrics: Iterable[str], release: str | None) -> str:
+    """Return the best level at which certificates vouch for metrics as a quantity; "none" where none does.
+
+    One that disproves the counters outweighs all that vouch for them.
+    """
     counters = base_names(metrics)
+    if any(certificate.disproves(quantity, counters, release) for certificate in certificates):
+        return NONE
     found = {certificate.level_of(quantity, counters, release) for certificate in certificates}
-    return next((level for level in LEVELS if level in found), None)
+    return next((level for level in LEVELS if level in found), NONE)
 
 
 def load_certificates(folders: Iterable[Path], arch: str) -> tuple[Certificate, ...]:
-    """Read the certificates of an architecture: `certificates/ARCH-*.yaml` of each folder. Raises BrokenSpec."""
-    return tuple(
-        read_certificate(path) for folder in folders for path in sorted((folder / CERTIFICATES).glob(f"{arch}-*.yaml"))
-    )
+    """Read the certificates of an architecture: `certificates/ARCH-*.yaml` of each folder.
+
+    Raises BrokenSpec, also for a file that is for another architecture than its name says.
+    """
+    paths = (path for folder in folders for path in sorted((folder / CERTIFICATES).glob(f"{arch}-*.yaml")))
+    return tuple(_read_named(path) for path in paths)
+
+
+def _read_named(path: Path) -> Certificate:
+    certificate = read_certificate(path)
+    complaint = misnamed(certificate, path)
+    if complaint:
+        raise BrokenSpec(load_tree(path).mapping("a certificate")["arch"].place, complaint)
+    return certificate
+
+
+def misnamed(certificate: Certificate, path: Path) -> str:
+    """Return the complaint about a file whose name and `arch` differ; empty where they agree."""
+    if path.name.partition("-")[0] == certificate.arch:
+        return ""
+    return f"arch {certificate.arch!r} in a file called {path.name}"
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -169,7 +208,7 @@ def _number(entries: dict[str, Node], key: str, tree: Node) -> float:
         value = float(text)
     except ValueError as error:
         raise BrokenSpec(entries[key].place, f"{key}: {text!r} is not a number") from error
-    if not 0 <= value < 1e6:  # NaN is not either
+    if not 0 <= value <= LARGEST_RATIO:  # NaN is not either
         raise BrokenSpec(entries[key].place, f"{key}: {text!r} is no ratio and no count")
     return value
 
@@ -187,9 +226,9 @@ def certificate_text(certificate: Certificate) -> str:
     ]
     for key in ("gpu", "driver", "date"):
         value = getattr(certificate, key)
-        if value is not None:
+        if value:
             lines.append(f"{key}: {json.dumps(value)}")
-    lines.append("counters:")
+    lines.append("counters:" if certificate.agreements else "counters: []")
     for one in sorted(certificate.agreements, key=lambda one: (one.quantity, sorted(one.counters), one.known)):
         lines.append(f"  - quantity: {one.quantity}")
         lines.append(f"    counters: [{', '.join(sorted(one.counters))}]")

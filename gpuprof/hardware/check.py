@@ -13,7 +13,7 @@ from itertools import chain, combinations
 from pathlib import Path
 
 from gpuprof.errors import SpecError
-from gpuprof.hardware.certificates import Certificate, read_certificate, tolerance
+from gpuprof.hardware.certificates import Certificate, misnamed, read_certificate, tolerance
 from gpuprof.hardware.library import SpecLibrary, arch_tree, base_path, load_gpu, same_memory
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.specs import (
@@ -126,8 +126,11 @@ def _broken(error: SpecError, path: Path) -> Finding:
     return Finding(Place(str(path), 1), "error", "parse", error.message)
 
 
-def _certificate_findings(certificate: Certificate, place: Place) -> Iterator[Finding]:
-    """Find quantities that no counters are for, and counters that are further off than the tolerance."""
+def _certificate_findings(certificate: Certificate, tree: Node, path: Path) -> Iterator[Finding]:
+    """Find a name of another `arch`, quantities that no counters are for, and counters that are too far off."""
+    place, complaint = tree.place, misnamed(certificate, path)
+    if complaint:
+        yield Finding(tree.mapping("a spec file")["arch"].place, "error", "file-name", complaint)
     for one in certificate.agreements:
         if one.quantity.removesuffix(" sparse") not in QUANTITIES:
             yield Finding(place, "error", "certificate", f"{one.quantity} is no quantity that counters are for")
@@ -142,7 +145,7 @@ def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | 
     kind = top["kind"].text("kind") if "kind" in top else None
     if kind == "certificate":
         certificate = read_certificate(path)
-        return certificate, list(_certificate_findings(certificate, tree.place))
+        return certificate, list(_certificate_findings(certificate, tree, path))
     if kind == "arch":
         merged = arch_tree(path, library.folders)
         arch = parse_arch(merged, generic=path.stem == "base")

@@ -200,7 +200,11 @@ def _load_arch(path: Path, folders: tuple[Path, ...]) -> ArchSpec:
 
 @lru_cache(maxsize=64)
 def _load_certificates(arch: str, folders: tuple[Path, ...]) -> tuple[Certificate, ...]:
-    return load_certificates(folders, arch)
+    try:
+        return load_certificates(folders, arch)
+    except BrokenSpec as error:
+        with _hint(Path(error.place.file)):
+            raise
 
 
 @contextmanager

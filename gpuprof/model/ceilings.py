@@ -63,8 +63,8 @@ class Hardware:
         """Combine an architecture with its product's exceptions, what was measured on it, what vouches for counters."""
         return cls(arch, gpu, device, compute_rates(arch, gpu), measured, certificates)
 
-    def trust(self, quantity: str, metrics: Iterable[str]) -> str | None:
-        """Return how far metrics are trusted as a quantity: "certified", "checked", or None."""
+    def trust(self, quantity: str, metrics: Iterable[str]) -> str:
+        """Return how far metrics are trusted as a quantity: "certified", "checked" or "none"."""
         return trust(self.certificates, quantity, metrics, self.release)
 
     def sm_count(self) -> int | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, ComputeKey
+from gpuprof.hardware.certificates import CERTIFIED, CHECKED, NONE
+from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.ceilings import (
     Hardware,
     Limit,
@@ -47,6 +48,8 @@ _PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
 _RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
 """Links whose metrics are rates already: they tell FLOP/s and bytes/s even where the duration was not recorded."""
 
+_HISTOGRAMS = (THREAD_OPCODES, WARP_OPCODES)
+
 Split = Mapping[ComputeKey, float]
 
 
@@ -80,7 +83,7 @@ class _Amount(NamedTuple):
     per_second: float | None
     basis: str
     definition: str
-    certificate: str | None = None
+    certificate: str = NONE
 
 
 @dataclass(slots=True)
@@ -191,8 +194,17 @@ class _LaunchAnalysis:
         return self._counted(what, total, total.value, None) if total is not None else None
 
     def _counted(self, what: str, counted: Counted, total: float | None, per_second: float | None) -> _Amount:
-        certificate = self.hardware.trust(what, counted.metrics)
-        return _Amount(total, per_second, counted.basis, counted.definition, certificate)
+        return _Amount(total, per_second, counted.basis, counted.definition, self._trust(what, counted))
+
+    def _trust(self, what: str, counted: Counted) -> str:
+        """Return the certificate of an amount: of an estimate none; certified only what is a sum of events.
+
+        Kernels of known work certify sums; rate × clock × duration adds what the clock and the duration are off.
+        """
+        if counted.basis == "estimated":
+            return NONE
+        found = self.hardware.trust(what, counted.metrics)
+        return CHECKED if found == CERTIFIED and not all(map(_counts_events, counted.metrics)) else found
 
     def _work(self) -> Iterator[Work]:
         tensor_idle = self._tensor_idle()
@@ -222,7 +234,7 @@ class _LaunchAnalysis:
         """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""
         moves = constant_moves(self.launch.metrics, self.launch.details)
         if moves is None:
-            return amount._replace(basis="estimated")
+            return amount._replace(basis="estimated", certificate=NONE)
         kept = max(0.0, flop - _FLOP_PER_HFMA2 * moves)
         rate = kept / self.clocks.duration_s if self.clocks.duration_s else None
         return amount._replace(total=kept, per_second=rate)
@@ -358,6 +370,11 @@ class _LaunchAnalysis:
         static = self.launch.metrics.number("launch__shared_mem_per_block_static")
         dynamic = self.launch.metrics.number("launch__shared_mem_per_block_dynamic")
         return round(static + dynamic) if static is not None and dynamic is not None else None
+
+
+def _counts_events(metric: str) -> bool:
+    """Tell whether a metric is a sum of events over the kernel: not a rate, and not a share of a peak."""
+    return metric.endswith(".sum") or metric in _HISTOGRAMS
 
 
 @lru_cache(maxsize=64)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 SEVERITIES = ("high", "medium", "low", "info")
 CONFIDENCES = ("measured", "inferred", "guess")
-CERTIFICATES = ("certified", "checked")
-"""How far a counter is known to count what it claims, best first."""
+CERTIFICATES = ("certified", "checked", "none")
+"""How far a counter is known to count what it claims, best first; "none": nothing vouches for it."""
 
 
 SURVEY_MARK = " survey"
@@ -77,7 +77,8 @@ class Work:
     """Floating-point (or integer) operations of one path. `flop` is None where only the rate was recorded.
 
     `certificate` says how far its counters are known to count this: "certified" (kernels of known work gave it),
-    "checked" (another count of the same kernels agreed), or None.
+    "checked" (another count of the same kernels agreed), or "none" (nothing vouches for them). None: not recorded, by
+    a gpuprof from before this field.
     """
 
     path: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.report import Missing
-from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
+from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
 from gpuprof.model.summary import by_time, main_point
 from gpuprof.present import words
 from gpuprof.present.plot_text import shortened
@@ -65,7 +65,7 @@ class FigurePoint:
     """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
 
     `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
-    `uncertified`: nothing is known of whether the path's counters count what they claim.
+    `uncertified`: nothing vouches for the counters of the path's work.
     """
 
     kernel: int
@@ -292,9 +292,14 @@ def _figure_point(
         ceiling=point.ceiling,
         bound=point.bound,
         estimated="estimated" in bases,
-        uncertified=all(item.certificate is None for item in kernel.work if item.path == point.path),
+        uncertified=any(_uncertified(item) for item in kernel.work if item.path == point.path),
         main=main,
     )
+
+
+def _uncertified(done: Work) -> bool:
+    """Tell whether nothing vouches for the counters of work. Estimates say so themselves; old sessions do not know."""
+    return done.certificate == "none" and done.basis != "estimated"
 
 
 def _of_ceiling(ceiling: Ceiling) -> _Limit:

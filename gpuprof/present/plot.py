@@ -134,7 +134,7 @@ def _write_key(sheet: Figure, figure: RooflineFigure, y: float, colours: dict[st
 def _why_hollow(figure: RooflineFigure) -> str:
     estimated = any(point.estimated for point in figure.points)
     uncertified = any(point.uncertified for point in figure.points)
-    return " or ".join(word for word, so in (("estimated", estimated), ("not certified", uncertified)) if so)
+    return " or ".join(word for word, so in (("estimated", estimated), ("unchecked", uncertified)) if so)
 
 
 def _shape_handles(figure: RooflineFigure, colours: dict[str, str]) -> Iterator[Line2D]:
