@@ -10,8 +10,8 @@ from benchmarks.diagnosis.case import FAMILIES, NONE, Case
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.score import half
 
-INTRO = """Small kernels, each with one planted cause (`slow`) and its repaired twin (`fixed`). They measure how often the
-diagnosis is right; [the diagnosis](../explanation/diagnosis.md) tells how they are scored. They lie in
+INTRO = """Small kernels, each with one planted cause (`slow`) and its repaired twin (`fixed`). They measure how often
+the diagnosis is right; [the diagnosis](../explanation/diagnosis.md) tells how they are scored. They lie in
 `microkernels/bottlenecks/`; this page is made from them.
 
 - Both kernels of a case run on the host's processor in the tests, and leave the same results.

@@ -30,7 +30,7 @@ def work_of(path: str, values: Mapping[str, float | str], **instances: dict[str 
 
 def test_fp32_flop_are_adds_plus_multiplies_plus_twice_the_fused() -> None:
     work = work_of("fp32", builders.FLOP_1)
-    assert work == Work("fp32", 1.3e7, 1.3e13, "counted")
+    assert work == Work("fp32", 1.3e7, 1.3e13, "counted", "none")
 
 
 def test_per_cycle_counters_are_scaled_by_sm_clock_and_duration() -> None:
@@ -50,7 +50,7 @@ def test_the_opcode_histogram_counts_where_counters_are_missing() -> None:
     histogram: dict[str | int, float] = {"FADD": 32.0, "FFMA": 64.0, "DFMA": 3.0, "LDG": 7.0}
     opcodes = {"sass__thread_inst_executed_true_per_opcode": histogram}
     work = work_of("fp32", {"gpu__time_duration.sum": 1.0}, **opcodes)
-    assert work == Work("fp32", 160.0, 160.0, "counted")
+    assert work == Work("fp32", 160.0, 160.0, "counted", "none")
 
 
 def test_packed_half_instructions_count_both_lanes() -> None:
@@ -92,7 +92,7 @@ def test_an_idle_tensor_pipe_proves_that_there_was_no_tensor_work() -> None:
         "gpu__time_duration.sum": 1.0,
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 0.0,
     }
-    assert work_of("tensor.bf16", idle) == Work("tensor.bf16", 0.0, 0.0, "counted")
+    assert work_of("tensor.bf16", idle) == Work("tensor.bf16", 0.0, 0.0, "counted", "none")
     assert (
         work_of("tensor.bf16", idle | {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 0.1}) is None
     )
@@ -186,7 +186,7 @@ def test_rates_place_a_kernel_whose_duration_was_not_recorded() -> None:
     values |= {"sm__cycles_elapsed.avg.per_second": 1e9, "dram__bytes.sum.per_second": 5e11}
     profile = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
     assert profile.duration_s is None
-    assert next(work for work in profile.work if work.path == "fp32") == Work("fp32", None, 1e12, "counted")
+    assert next(work for work in profile.work if work.path == "fp32") == Work("fp32", None, 1e12, "counted", "none")
     point = main_point(profile, ceiling="rated")
     assert point is not None and point.intensity == pytest.approx(2.0)
 

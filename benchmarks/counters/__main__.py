@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from benchmarks.command_line import run
 from gpuprof.characterize.certify import on_file
-from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.errors import UsageError
 from gpuprof.hardware.certificates import Agreement, Certificate, certificate_text, read_certificate, tolerance
 from gpuprof.resources import data_dir
 
@@ -28,14 +29,7 @@ FOLDER = data_dir("specs") / "certificates"
 
 def main(words: Sequence[str] | None = None) -> int:
     """Do what the first word says and return the exit code; every error has been printed."""
-    options = _parser().parse_args(words)
-    try:
-        return int(options.run(options))
-    except GpuprofError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
+    return run(_parser(), words)
 
 
 def _parser() -> argparse.ArgumentParser:

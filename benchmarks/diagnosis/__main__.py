@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.command_line import run as run_command
 from benchmarks.diagnosis.case import TARGETS, Case
 from benchmarks.diagnosis.case_file import load_cases
 from gpuprof.errors import GpuprofError
@@ -41,14 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
         command.set_defaults(run=run)
         if name == "record":
             command.add_argument("--device", type=int, default=0, metavar="N")
-    options = parser.parse_args(words)
-    try:
-        return int(options.run(options))
-    except GpuprofError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
+    return run_command(parser, words)
 
 
 def check(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain, count
 from typing import NamedTuple
 
 from gpuprof.present.measured_words import amount, plural
@@ -90,11 +91,10 @@ def _doublings(scale: Scale) -> list[float]:
 
 def _decades(scale: Scale) -> list[float]:
     """Return 1, 2, 5, 10, …; only the powers of ten, or some of them, where these are too many."""
-    for mantissas, step in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
-        found = list(_between(scale, mantissas, step))
-        if len(found) <= _MOST_TICKS:
-            return found
-    return found
+    steps = (1 << number for number in count())
+    choices = chain([((1, 2, 5), 1)], (((1,), step) for step in steps))
+    every = (list(_between(scale, mantissas, step)) for mantissas, step in choices)
+    return next(found for found in every if len(found) <= _MOST_TICKS)
 
 
 def _between(scale: Scale, mantissas: Sequence[int], step: int) -> Iterator[float]:
