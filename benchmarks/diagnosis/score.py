@@ -125,8 +125,11 @@ def half(name: str) -> str:
 def score(cases: Iterable[Case], folder: Path) -> tuple[list[Outcome], list[str]]:
     """Score the cases that have a report in a folder; return the outcomes, and what could not be scored and why."""
     outcomes, problems = [], []
-    versions = recorded(folder)
+    versions, unrecorded = recorded(folder), []
     for case in cases:
+        if not (folder / f"{case.name}.ncu-rep").is_file():
+            unrecorded.append(case.name)
+            continue
         if versions.get(case.name, case.digest()) != case.digest():
             problems.append(f"{case.name}: its report is of another version of the case")
             continue
@@ -134,6 +137,8 @@ def score(cases: Iterable[Case], folder: Path) -> tuple[list[Outcome], list[str]
             outcomes.append(outcome_of(case, folder / f"{case.name}.ncu-rep"))
         except GpuprofError as error:
             problems.append(f"{case.name}: {error.message}")
+    if unrecorded:
+        problems.append(f"{folder} has no report of {', '.join(unrecorded)}")
     return outcomes, problems
 
 
