@@ -24,7 +24,8 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.model.session import CERTIFICATES, CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
+from gpuprof.hardware.trust import TRUST
+from gpuprof.model.session import CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
 from gpuprof.model.trace import TRACE_KINDS
 from gpuprof.resources import data_dir
 from gpuprof.units import format_percent, format_si, significant
@@ -39,8 +40,8 @@ ENUMS: dict[tuple[str, str], list[str]] = {
     ("Ceiling", "kind"): ["compute", "bandwidth"],
     ("Ceiling", "origin"): ["rated", "at-clock", "measured"],
     ("Utilisation", "origin"): ["rated", "at-clock", "measured"],
-    ("Work", "certificate"): list(CERTIFICATES),
-    ("Traffic", "certificate"): list(CERTIFICATES),
+    ("Work", "certificate"): list(TRUST),
+    ("Traffic", "certificate"): list(TRUST),
     ("Work", "basis"): ["counted", "derived", "estimated"],
     ("Traffic", "basis"): ["counted", "derived", "estimated"],
     ("Traffic", "level"): ["l1", "l2", "dram"],

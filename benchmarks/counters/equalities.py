@@ -15,7 +15,6 @@ from typing import NamedTuple
 from gpuprof.api import HardwareFinder
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.certificates import (
-    CHECKED,
     CHECKED_TOLERANCE,
     Agreement,
     Certificate,
@@ -24,6 +23,7 @@ from gpuprof.hardware.certificates import (
     release_of,
 )
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Link
+from gpuprof.hardware.trust import CHECKED
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
 from gpuprof.model.report import Launch, Report

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprof.errors import SpecError
-from gpuprof.hardware.certificates import CERTIFIED, Agreement, Certificate, ratio, read_certificate, release_of
+from gpuprof.hardware.certificates import Agreement, Certificate, ratio, read_certificate, release_of
+from gpuprof.hardware.trust import CERTIFIED
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe

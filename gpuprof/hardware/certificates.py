@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
-from gpuprof.model.session import CERTIFICATES as TRUST
 
 CERTIFICATES = "certificates"
 """The folder of the spec folders that holds them."""
-CERTIFIED, CHECKED, NONE = TRUST
 LEVELS = (CERTIFIED, CHECKED)
 """What a file can say."""
 TOLERANCES = {"work": 0.01, "traffic.dram": 0.03, "traffic.l2": 0.05, "traffic.l1": 0.05}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.hardware.certificates import CERTIFIED, CHECKED, NONE
 from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, THREAD_OPCODES, WARP_OPCODES, ComputeKey
+from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
 from gpuprof.model.ceilings import (
     Hardware,
     Limit,

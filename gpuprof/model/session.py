@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 SEVERITIES = ("high", "medium", "low", "info")
 CONFIDENCES = ("measured", "inferred", "guess")
-CERTIFICATES = ("certified", "checked", "none")
-"""How far a counter is known to count what it claims, best first; "none": nothing vouches for it."""
 
 
 SURVEY_MARK = " survey"

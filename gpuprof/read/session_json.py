@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.errors import DamagedInput, InputError
+from gpuprof.hardware.trust import TRUST
 from gpuprof.model.session import (
-    CERTIFICATES,
     CONFIDENCES,
     SCHEMA_VERSION,
     SEVERITIES,
@@ -48,7 +48,7 @@ _CHOICES = {
     "severity": SEVERITIES,
     "confidence": CONFIDENCES,
     "language": ("source", "sass"),
-    "certificate": CERTIFICATES,
+    "certificate": TRUST,
 }
 _CHOICES_OF: dict[type, dict[str, tuple[str, ...]]] = {Throughput: {"unit": ("sm", "memory", "dram", "l2", "l1")}}
 _WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters", "rule", "weight"))
