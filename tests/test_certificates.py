@@ -185,10 +185,12 @@ def test_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
         ("level: certified", "level: sure", "not one of"),
         ("kind: certificate", "kind: arch", "not a certificate"),
         ("lowest: 1", "lowest: 3", "lowest is above highest"),
-        ("lowest: 1", "lowest: nan", "no ratio"),
+        ("lowest: 1", "lowest: nan", "not a finite number"),
+        ("lowest: 1", "lowest: -1", "no ratio"),
+        ("cases: 1", "cases: 1.5", "not a whole number"),
         ("lowest: 1", "lowest: much", "not a number"),
         ("quantity: work.fp32", "amount: work.fp32", "unknown key"),
-        ('known: "probe instruction/ffma"', 'known: ""', "known is empty"),
+        ('known: "probe instruction/ffma"', 'known: ""', "known is a placeholder"),
     ],
 )
 def test_a_broken_certificate_is_refused_with_its_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:

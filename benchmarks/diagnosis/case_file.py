@@ -29,9 +29,9 @@ from benchmarks.diagnosis.case import (
 from benchmarks.diagnosis.twin_file import parse_gate
 from gpuprof.characterize.probes.gate_file import parse_targets
 from gpuprof.characterize.probes.probe import Argument
-from gpuprof.characterize.probes.probe_fields import Fields, amount, number, whole
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import UsageError
+from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.resources import data_dir

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from benchmarks.diagnosis.case import FIXED, SLOW, Bound, Twin
 from gpuprof.characterize.probes.gate_file import CODE_RULES, parse_condition, parse_rules
 from gpuprof.characterize.probes.probe import Condition, GateRules
-from gpuprof.characterize.probes.probe_fields import Fields, number
+from gpuprof.hardware.yaml_fields import Fields, number
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node
 
 BY_OPCODE = ("sectors", "ways")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
+from gpuprof.hardware.yaml_fields import Fields, number, whole
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
 
 CERTIFICATES = "certificates"
@@ -145,70 +146,41 @@ def misnamed(certificate: Certificate, path: Path) -> str:
 
 def read_certificate(path: Path) -> Certificate:
     """Read one file. Raises BrokenSpec with file and line."""
-    tree = load_tree(path)
-    top = _known(tree, "a certificate", _KEYS)
-    if _text(top, "schema", tree) != "1" or _text(top, "kind", tree) != "certificate":
-        raise BrokenSpec(tree.place, "not a certificate of schema 1")
-    level = _text(top, "level", tree)
-    if level not in LEVELS:
-        raise BrokenSpec(top["level"].place, f"level {level!r} is not one of {', '.join(LEVELS)}")
+    top = Fields(load_tree(path), "a certificate", _KEYS)
+    if top.text("schema") != "1" or top.text("kind") != "certificate":
+        raise BrokenSpec(top.tree.place, "not a certificate of schema 1")
     return Certificate(
-        arch=_text(top, "arch", tree),
-        level=level,
-        ncu=tuple(node.text("ncu") for node in _required(top, "ncu", tree).sequence("ncu")),
-        gpu=_text(top, "gpu", tree) if "gpu" in top else None,
-        driver=_text(top, "driver", tree) if "driver" in top else None,
-        date=_text(top, "date", tree),
-        agreements=tuple(_agreement(node) for node in _required(top, "counters", tree).sequence("counters")),
+        arch=top.text("arch"),
+        level=top.choice("level", LEVELS),
+        ncu=tuple(node.text("ncu") for node in top.required("ncu").sequence("ncu")),
+        gpu=top.text("gpu") if "gpu" in top else None,
+        driver=top.text("driver") if "driver" in top else None,
+        date=top.text("date"),
+        agreements=tuple(_agreement(node) for node in top.required("counters").sequence("counters")),
         file=str(path),
     )
 
 
 def _agreement(node: Node) -> Agreement:
-    entry = _known(node, "an entry of counters", _AGREEMENT_KEYS)
-    lowest, highest = _number(entry, "lowest", node), _number(entry, "highest", node)
+    entry = Fields(node, "an entry of counters", _AGREEMENT_KEYS)
+    lowest, highest = (_ratio(entry, key) for key in ("lowest", "highest"))
     if lowest > highest:
         raise BrokenSpec(node.place, "lowest is above highest")
     return Agreement(
-        quantity=_text(entry, "quantity", node),
-        counters=frozenset(item.text("counters") for item in _required(entry, "counters", node).sequence("counters")),
-        known=_text(entry, "known", node),
+        quantity=entry.text("quantity"),
+        counters=frozenset(item.text("counters") for item in entry.required("counters").sequence("counters")),
+        known=entry.text("known"),
         lowest=lowest,
         highest=highest,
-        cases=round(_number(entry, "cases", node)),
-        source=_text(entry, "source", node) if "source" in entry else None,
+        cases=whole(entry.required("cases"), "cases"),
+        source=entry.text("source") if "source" in entry else None,
     )
 
 
-def _known(node: Node, what: str, keys: set[str]) -> dict[str, Node]:
-    entries = dict(node.mapping(what))
-    for key, item in entries.items():
-        if key not in keys:
-            raise BrokenSpec(item.place, f"unknown key {key!r} in {what}; known: {', '.join(sorted(keys))}")
-    return entries
-
-
-def _required(entries: dict[str, Node], key: str, tree: Node) -> Node:
-    if key not in entries:
-        raise BrokenSpec(tree.place, f"{key} is missing")
-    return entries[key]
-
-
-def _text(entries: dict[str, Node], key: str, tree: Node) -> str:
-    text = _required(entries, key, tree).text(key).strip()
-    if not text:
-        raise BrokenSpec(entries[key].place, f"{key} is empty")
-    return text
-
-
-def _number(entries: dict[str, Node], key: str, tree: Node) -> float:
-    text = _text(entries, key, tree)
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise BrokenSpec(entries[key].place, f"{key}: {text!r} is not a number") from error
-    if not 0 <= value <= LARGEST_RATIO:  # NaN is not either
-        raise BrokenSpec(entries[key].place, f"{key}: {text!r} is no ratio and no count")
+def _ratio(entry: Fields, key: str) -> float:
+    value = number(entry.required(key), key)
+    if not 0 <= value <= LARGEST_RATIO:
+        raise BrokenSpec(entry.place(key), f"{key}: {value:g} is no ratio")
     return value
 
 

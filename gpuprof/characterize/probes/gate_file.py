@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuprof.characterize.probes.probe import TARGETS, Condition, Count, GateRules, GateSpec, Product, targets_named
-from gpuprof.characterize.probes.probe_fields import Fields, parse_product
+from gpuprof.characterize.probes.products import parse_product
+from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node
 
 Parameters = Mapping[str, tuple[str, ...]]

@@ -21,7 +21,8 @@ from gpuprof.characterize.probes.probe import (
     Sweep,
     Work,
 )
-from gpuprof.characterize.probes.probe_fields import Fields, amount, number, parse_product, whole
+from gpuprof.characterize.probes.products import parse_product
+from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node
 
 KERNEL_KEYS = ("arguments", "parameters", "left_out", "buffers", "launch", "work", "unrolled", "gate")

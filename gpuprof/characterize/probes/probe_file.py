@@ -25,9 +25,10 @@ from gpuprof.characterize.probes.probe import (
     TileSpec,
     Transfer,
 )
-from gpuprof.characterize.probes.probe_fields import Fields, amount, number, parse_product, whole
+from gpuprof.characterize.probes.products import parse_product
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS, parse_compute_key
 from gpuprof.hardware.specs import ComputeKey
+from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
 
 UNITS = {

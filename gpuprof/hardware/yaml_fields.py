@@ -1,11 +1,10 @@
-"""Reads fields of a YAML mapping: texts from a list, whole numbers, quantities in a given unit, products."""
+"""Reads fields of a YAML mapping: known keys, texts from a list, numbers, quantities in a given unit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
 
-from gpuprof.characterize.probes.probe import Product
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place
 from gpuprof.units import parse_quantity
 
@@ -136,20 +135,3 @@ def amount(node: Node, what: str, unit: str) -> float:
     if quantity.unit != unit or quantity.value < 0:
         raise BrokenSpec(node.place, f"{what}: {text!r} is not an amount in {unit}")
     return quantity.value
-
-
-def parse_product(node: Node, what: str, parameters: Mapping[str, tuple[str, ...]]) -> Product:
-    """Read `64`, `UNROLL` or `[2, CHAINS, UNROLL]`: whole numbers and parameters that have whole values."""
-    items = node.value if isinstance(node.value, tuple) else (node,)
-    return Product(tuple(_factor(item, what, parameters) for item in items))
-
-
-def _factor(node: Node, what: str, parameters: Mapping[str, tuple[str, ...]]) -> int | str:
-    text = node.text(what)
-    if text.isdecimal():
-        return int(text)
-    if text not in parameters:
-        raise BrokenSpec(node.place, f"{what}: {text!r} is neither a whole number nor one of the parameters")
-    if not all(value.isdecimal() for value in parameters[text]):
-        raise BrokenSpec(node.place, f"{what}: the values of {text} are not whole numbers")
-    return text

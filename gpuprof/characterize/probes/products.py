@@ -1,0 +1,25 @@
+"""Reads a product of whole numbers and parameters: `64`, `UNROLL` or `[2, CHAINS, UNROLL]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuprof.characterize.probes.probe import Product
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node
+
+
+def parse_product(node: Node, what: str, parameters: Mapping[str, tuple[str, ...]]) -> Product:
+    """Read `64`, `UNROLL` or `[2, CHAINS, UNROLL]`: whole numbers and parameters that have whole values."""
+    items = node.value if isinstance(node.value, tuple) else (node,)
+    return Product(tuple(_factor(item, what, parameters) for item in items))
+
+
+def _factor(node: Node, what: str, parameters: Mapping[str, tuple[str, ...]]) -> int | str:
+    text = node.text(what)
+    if text.isdecimal():
+        return int(text)
+    if text not in parameters:
+        raise BrokenSpec(node.place, f"{what}: {text!r} is neither a whole number nor one of the parameters")
+    if not all(value.isdecimal() for value in parameters[text]):
+        raise BrokenSpec(node.place, f"{what}: the values of {text} are not whole numbers")
+    return text
