@@ -2,35 +2,41 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
-# A report to demonstrate on: make demo REPORT=path. Without one, a report that lies beside the checkout, if there is one.
-REPORT ?= $(firstword $(wildcard ../shared/reports/gpu_workshop-MW_Baseline.ncu-rep))
+RUNS := $(VENV)/.runs
+TESTS := $(VENV)/.tests
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# A report to demonstrate on instead of the recordings that come with gpuprof: make demo REPORT=path.
+REPORT ?=
 DEMO := gpuprof-demo
 
 .PHONY: demo test docs clean help
 
 help:
-	@echo "make demo [REPORT=file.ncu-rep]   read a report and leave an HTML page in $(DEMO)/"
+	@echo "make demo [REPORT=file.ncu-rep]   read recordings, or a report, and leave pages in $(DEMO)/"
 	@echo "make test                         lint, types and tests; the same in CI"
 	@echo "make docs                         write docs/reference anew from the code"
 	@echo "make clean                        remove what the others made"
 
-$(STAMP): pyproject.toml
+$(RUNS): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $(STAMP)
+	$(PIP) --editable .
+	@touch $(RUNS)
 
-demo: $(STAMP)
-	@$(BIN)/gpuprof demo $(REPORT) --output $(DEMO) --force
+$(TESTS): $(RUNS)
+	$(PIP) --editable '.[dev]'
+	@touch $(TESTS)
 
-test: $(STAMP)
+demo: $(RUNS)
+	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)') --output $(DEMO) --force
+
+test: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-docs: $(STAMP)
+docs: $(TESTS)
 	$(BIN)/python docs/generate.py
 
 clean:

@@ -1,19 +1,24 @@
 """Writes docs/reference from code and data: commands, JSON schema, rules, counters, hardware, probes, bottlenecks.
 
-`python docs/generate.py` writes the files; with `--check` it writes nothing and fails if one is out of date.
-`--pictures` also draws the README's picture, whose bytes depend on the version of matplotlib.
+`python docs/generate.py` writes the files, and the demo's output into the README; with `--check` it writes nothing and
+fails if one is out of date. `--pictures` also draws the README's picture, whose bytes depend on the version of
+matplotlib.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
+import subprocess
 import sys
+import tempfile
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 from bottlenecks_page import bottlenecks_page
@@ -27,10 +32,12 @@ from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.hardware.trust import TRUST
 from gpuprof.model.session import CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
 from gpuprof.model.trace import TRACE_KINDS
+from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.units import format_percent, format_si, significant
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
+README = REFERENCE.parents[1] / "README.md"
 NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
 WIDTH = 100
 
@@ -60,11 +67,11 @@ def main() -> int:
     """Write or check every generated file; return the exit code."""
     stale = []
     for name, make in FILES.items():
-        path, text = REFERENCE / name, make()
+        path, text = (REFERENCE / name).resolve(), make()
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             continue
         if "--check" in sys.argv:
-            stale.append(name)
+            stale.append(path.name)
             continue
         REFERENCE.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -76,16 +83,43 @@ def main() -> int:
     return 1 if stale else 0
 
 
+PICTURED = "a100-gemm"
+"""The recording whose roofline and terminal view the README shows."""
+
+
 def draw_pictures() -> None:
-    """Draw the rated roofs of an H200."""
-    from gpuprof.api import load_spec
+    """Draw the roofline of a recording, in light and dark."""
+    from gpuprof.api import load
     from gpuprof.present.figures import overview
     from gpuprof.present.plot import render_png
 
     folder = REFERENCE.parent / "images"
     folder.mkdir(exist_ok=True)
-    figure = overview(load_spec("h200-sxm"), ceiling="rated")
-    (folder / "h200-roofs.png").write_bytes(render_png(figure, "light"))
+    (recording,) = (one for one in recordings() if one.name == PICTURED)
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / recording.file_name
+        report.write_bytes(recording.report())
+        figure = overview(load(report))
+        for theme in THEMES:
+            (folder / f"{PICTURED}-{theme}.png").write_bytes(render_png(figure, theme))
+
+
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+EXAMPLE = re.compile(r"(?<=<!-- the demo -->\n```text\n).*?(?=```\n)", re.DOTALL)
+
+
+def readme() -> str:
+    """The README as it is, with what `gpuprof demo` prints of one recording."""
+    (recording,) = (one for one in recordings() if one.name == PICTURED)
+    command = [sys.executable, "-m", "gpuprof", "demo"]
+    environ = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    with tempfile.TemporaryDirectory() as scratch:
+        done = subprocess.run(command, cwd=scratch, env=environ, capture_output=True, encoding="utf-8", check=True)
+    parts = re.split(r"^Recording \d of \d: ", done.stdout, flags=re.MULTILINE)
+    (told,) = (part for part in parts if part.startswith(recording.title))
+    text = README.read_text(encoding="utf-8")
+    assert EXAMPLE.search(text), "the README has no place for the demo"
+    return EXAMPLE.sub(lambda _: f"{told.strip()}\n", text)
 
 
 def cli_page() -> str:
@@ -330,6 +364,7 @@ FILES: dict[str, Callable[[], str]] = {
     "counters.md": counters_page,
     "probes.md": lambda: NOTE + "\n" + probes_page(),
     "bottlenecks.md": lambda: NOTE + "\n" + bottlenecks_page(),
+    "../../README.md": readme,
 }
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_dir(name: str) -> Path:
-    """Return the folder `name` ("specs" or "microkernels") that belongs to this copy of gpuprof.
+    """Return the folder `name` ("specs", "microkernels" or "recordings") that belongs to this copy of gpuprof.
 
     A wheel carries it as `gpuprof/_data/name`; an editable install and a bare checkout have it beside the package.
     """

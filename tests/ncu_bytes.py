@@ -2,33 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while True:
-        byte, value = value & 0x7F, value >> 7
-        out.append(byte | (0x80 if value else 0))
-        if not value:
-            return bytes(out)
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def message(field: int, content: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def double(field: int, value: float) -> bytes:
-    return varint(field << 3 | 1) + struct.pack("<d", value)
-
-
-def prefixed(content: bytes) -> bytes:
-    return struct.pack("<I", len(content)) + content
+from gpuprof.read.wire import double, message, number, prefixed
 
 
 def dim3(size: tuple[int, int, int]) -> bytes:

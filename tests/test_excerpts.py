@@ -208,12 +208,46 @@ def test_the_excerpt_is_around_the_first_instruction_with_counts() -> None:
 
 
 def test_instructions_without_text_are_no_sass() -> None:
-    assert [one.language for one in excerpts(at(0, 20, "???", samples=1), at(16, 20, "", samples=2))] == ["source"]
+    assert [one.language for one in excerpts(at(0, 20, "", samples=1), at(16, 20, "", samples=2))] == ["source"]
 
 
 def test_long_instructions_are_cut() -> None:
     (line,) = sass(at(0, 20, "X" * 500, samples=1)).lines
     assert len(line.text) == 400 and line.text.endswith("…")
+
+
+# Neither source nor SASS.
+
+
+def test_without_text_the_hot_lines_are_told_by_number_and_file() -> None:
+    code = (
+        at(0, 20, "", samples=60, long_scoreboard=45, wait=15), at(16, 7, "", "other.h", samples=10),
+        at(32, 9, "", samples=28), at(48, 8, "", samples=2),
+    )  # fmt: skip
+    found = excerpts(*code, sources={FILE: "", "other.h": ""})
+    assert [(one.file, numbers(one), one.has_text) for one in found] == [
+        (FILE, [9, 20], False), ("other.h", [7], False),
+    ]  # fmt: skip
+    assert [line.share for line in found[0].lines] == [0.28, 0.6]
+    assert found[0].lines[1].stalls == (StallShare("long_scoreboard", 0.75), StallShare("wait", 0.25))
+
+
+def test_eight_lines_without_text_are_told_at_most() -> None:
+    code = [at(16 * line, line, "", samples=10) for line in range(1, 13)]
+    (found,) = excerpts(*code, sources={})
+    assert numbers(found) == list(range(1, 9))
+
+
+def test_lines_without_text_stand_where_neither_source_nor_sass_is() -> None:
+    assert excerpts(at(0, None, "", samples=5), sources={}) == ()
+    assert [one.has_text for one in excerpts(at(0, 20, "I0", samples=5), sources={})] == [True]
+    assert [one.has_text for one in excerpts(at(0, 20, "", samples=5))] == [True]
+
+
+def test_that_only_lines_are_known_is_missing_with_what_would_collect_the_text() -> None:
+    only_lines = run(at(0, 20, "", samples=5), sources={}).profile()
+    assert gaps(only_lines) == [("source and SASS", "the report knows files and lines only")]
+    assert gaps(run(at(0, 20, "", samples=5)).profile()) == []
 
 
 # Nothing to show.
@@ -291,7 +325,7 @@ def test_a_place_of_little_excess_is_still_the_place() -> None:
 
 
 def test_a_place_without_sass_is_a_line() -> None:
-    found = place(run(at(0, 20, "???", excess=3, sectors=9, samples=1)), "uncoalesced-global")
+    found = place(run(at(0, 20, "", excess=3, sectors=9, samples=1)), "uncoalesced-global")
     assert found == (FILE, 20, 0, None, 1.0)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof.api import load_spec
+from gpuprof.present.html import render_html
 from tests import builders, ncu_bytes
 from tests.conftest import REPORTS
 
@@ -169,8 +171,8 @@ def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], report: Path)
 def test_what_is_there_instead_is_listed_the_way_it_was_asked_for(report: Path, tmp_path: Path) -> None:
     assert "hint: there are: #0 saxpy; #1 evil" in gpuprof("show", "--explain", "#99", report).stderr
     assert "hint: there are: saxpy; evil" in gpuprof("show", "--kernel", "zz", report).stderr
-    gpuprof("demo", "-o", tmp_path)
-    nothing = gpuprof("show", "--kernel", ".", tmp_path / "report.html")
+    (tmp_path / "roofs.html").write_text(render_html(load_spec("l4")), encoding="utf-8")
+    nothing = gpuprof("show", "--kernel", ".", tmp_path / "roofs.html")
     assert nothing.returncode == 2
     assert nothing.stderr == "error: no kernel matches '.': no kernel was profiled\n"
 

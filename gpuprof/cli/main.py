@@ -23,7 +23,7 @@ COMMANDS = {
     "compare": "Show two measured GPUs side by side.",
     "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
-    "demo": "Write the page of a report, or of a GPU's ceilings.",
+    "demo": "Do the main job on recordings that come along, on a report, or on this GPU.",
 }
 """Command and its one-line help. Help is printed from here, so that `gpuprof --help` imports no command."""
 

@@ -34,7 +34,6 @@ _ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CC
 """What a warp has issued that waits for these reasons."""
 _BEHIND = 16
 """So many instructions behind a barrier warps were sampled in real reports, and a few more."""
-_NO_TEXT = ("", "???")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
@@ -241,8 +240,7 @@ class Case:
             lines[_line(instruction)] = lines.get(_line(instruction), 0.0) + value
         hottest = max(lines, key=lambda line: lines[line])
         top, _ = max(((i, w) for i, w in weights if _line(i) == hottest), key=lambda pair: pair[1])
-        sass = top.sass if top.sass not in _NO_TEXT else None
-        return Location(top.file, top.line, top.pc, sass, lines[hottest] / total)
+        return Location(top.file, top.line, top.pc, top.sass or None, lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
         """Return the line with most of the first of these counts that any instruction has."""

@@ -17,6 +17,7 @@ from gpuprof.model.report import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
 
 FALLBACK = "latency-bound"
+_NO_TEXT = Missing("source and SASS", "the report knows files and lines only", "collect with ncu --import-source yes")
 
 
 def diagnose(analysis: Analysis) -> Session:
@@ -35,6 +36,8 @@ def _diagnosed(case: Case) -> KernelProfile:
     missing = case.kernel.missing
     if case.code_error is not None:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
+    elif code and not any(excerpt.has_text for excerpt in code):
+        missing = (*missing, _NO_TEXT)
     return replace(case.kernel, findings=findings, excerpts=code, missing=missing)
 
 

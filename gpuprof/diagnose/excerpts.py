@@ -1,4 +1,7 @@
-"""The code around a kernel's hot places: source lines where the report embeds them, else SASS, with samples by line."""
+"""The code around a kernel's hot places, with samples by line: source where the report embeds it, and SASS.
+
+A report that has neither, but knows where its instructions come from, gives the numbers of the lines.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,15 @@ _LINES_AROUND = 2
 _INSTRUCTIONS_AROUND = 5
 _REASONS_SHOWN = 3
 _LONGEST_LINE = 400
-_UNKNOWN = ("", "???")
+_LINES_ALONE = 8
+"""A line without its text takes one row, so there is room for more of them."""
 
 
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
     """Return up to three pieces of source around the lines with most samples, and the SASS around the hottest one.
 
-    Without samples the lines are weighed by executed instructions. Nothing where the report has no code.
+    Where the report has neither, the lines with most samples are told by number. Without samples the lines are weighed
+    by executed instructions. Nothing where the report does not know its instructions.
     """
     code = case.code
     if not code:
@@ -31,22 +36,40 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
     if total <= 0:
         return ()
     word = "samples" if weight == SAMPLES else "executed instructions"
-    return (*_source(case, code, weight, word, total), *_sass(code, weight, word, total))
+    texts = _texts(case)
+    source = _source(code, texts, weight, word, total) if texts is not None else ()
+    return (*source, *_sass(code, weight, word, total)) or tuple(_lines(code, weight, word, total))
 
 
-def _source(case: Case, code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+def _texts(case: Case) -> Mapping[str, str] | None:
+    """Return the source texts by file; None where they are damaged, which the case then tells."""
     try:
-        texts = case.recorded.launch.details.source_files()
+        return case.recorded.launch.details.source_files()
     except DamagedInput as error:
         case.code_error = str(error)
-        return
+        return None
+
+
+def _by_line(code: Sequence[Instruction]) -> dict[tuple[str, int], list[Instruction]]:
     by_line: dict[tuple[str, int], list[Instruction]] = {}
     for instruction in code:
-        if instruction.file is not None and instruction.line is not None and texts.get(instruction.file):
+        if instruction.file is not None and instruction.line is not None:
             by_line.setdefault((instruction.file, instruction.line), []).append(instruction)
+    return by_line
+
+
+def _hottest(shares: Mapping[tuple[str, int], float], most: int) -> list[tuple[str, int]]:
+    """Return the lines with most weight, heaviest first: one in any case, others if they are worth showing."""
+    hottest = sorted(shares, key=lambda line: (-shares[line], line))[:most]
+    return [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
+
+
+def _source(
+    code: Sequence[Instruction], texts: Mapping[str, str], weight: str, word: str, total: float
+) -> Iterator[Excerpt]:
+    by_line = {place: found for place, found in _by_line(code).items() if texts.get(place[0])}
     shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
-    hottest = sorted(shares, key=lambda line: (-shares[line], line))[:_HOT_PLACES]
-    hot = [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
+    hot = _hottest(shares, _HOT_PLACES)
     for file in dict.fromkeys(name for name, _ in hot):
         lines = texts[file].splitlines()
         for first, last in _spans([number for name, number in hot if name == file], len(lines)):
@@ -63,6 +86,17 @@ def _source(case: Case, code: Sequence[Instruction], weight: str, word: str, tot
             yield Excerpt("source", file, word, shown)
 
 
+def _lines(code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+    """Yield the hot lines of each file without their text, the heaviest line of all first."""
+    by_line = _by_line(code)
+    shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
+    hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
+    for file in dict.fromkeys(name for name, _ in hot):
+        numbers = sorted(number for name, number in hot if name == file)
+        shown = (CodeLine(number, None, "", shares[file, number], _stalls(by_line[file, number])) for number in numbers)
+        yield Excerpt("source", file, word, tuple(shown))
+
+
 def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     """Return the ranges of lines around these lines, joined where they touch."""
     spans: list[tuple[int, int]] = []
@@ -76,7 +110,7 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
 
 
 def _sass(code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
-    if all(instruction.sass in _UNKNOWN for instruction in code):
+    if not any(instruction.sass for instruction in code):
         return
     hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
     first, last = max(0, hottest - _INSTRUCTIONS_AROUND), min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)

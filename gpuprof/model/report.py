@@ -117,7 +117,10 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One SASS instruction: its address, text, source position and recorded counts (samples, executions)."""
+    """One SASS instruction: its address, text, source position and recorded counts (samples, executions).
+
+    `sass` is empty where the report lacks the code.
+    """
 
     pc: int
     sass: str

@@ -209,6 +209,11 @@ class Excerpt:
     weight: str
     lines: tuple[CodeLine, ...]
 
+    @property
+    def has_text(self) -> bool:
+        """Tell whether it shows code, and not only where it is."""
+        return any(line.text for line in self.lines)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

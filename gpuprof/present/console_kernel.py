@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_causes import pipe_name
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
-from gpuprof.model.summary import main_point, stalls_of
+from gpuprof.model.summary import first_finding, main_point, stalls_of
 from gpuprof.present import words
 from gpuprof.present.console_findings import finding_lines
-from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
+from gpuprof.present.console_parts import LABEL_WIDTH, SEVERITY_STYLES, Sheet
+from gpuprof.present.finding_words import gain_text, location_text
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
@@ -40,11 +41,26 @@ def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool, source: st
     yield from finding_lines(kernel, sheet, whole=whole)
     if whole and kernel.excerpts:
         yield Text("")
-        yield _code(kernel.excerpts[0], sheet)
+        yield _code(kernel.excerpts[0], sheet) if kernel.excerpts[0].has_text else _hot_lines(kernel, sheet)
     if kernel.missing:
         yield Text("")
     for how, items in _missing_by_remedy(kernel).items():
         yield sheet.field("missing", f"{', '.join(items)}: {how}", "dim")
+
+
+def brief_lines(kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
+    """Yield what matters of a kernel in a few lines: its place under the roof, its warps, the first finding."""
+    yield sheet.paragraph(f"#{kernel.id} {kernel.label}", "bold")
+    point = main_point(kernel)
+    if point is not None:
+        yield sheet.field("roofline", f"{words.path_name(point.path)} {words.point_text(point)}")
+    if states := _states_text(kernel):
+        yield sheet.field("warp states", states)
+    found = first_finding(kernel)
+    if found is not None:
+        where = location_text(found.location)
+        text = f"{found.headline}{f'; {where}' if where else ''}. {gain_text(found).capitalize()}."
+        yield sheet.field(found.severity, text, label_style=SEVERITY_STYLES[found.severity])
 
 
 def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
@@ -87,12 +103,14 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
     issue = _issue_text(kernel)
     if issue:
         yield "schedulers", issue
+    if states := _states_text(kernel):
+        yield "warp states", states
+
+
+def _states_text(kernel: KernelProfile) -> str:
+    """Write the largest shares of what warps did: "barrier 14 %, wait 12 %"; empty where that was not collected."""
     stalls = [stall for stall in stalls_of(kernel) if stall.share >= 0.005][:_STALLS_SHOWN]
-    if stalls:
-        yield (
-            "warp states",
-            ", ".join(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}" for stall in stalls),
-        )
+    return ", ".join(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}" for stall in stalls)
 
 
 def _traffic_text(moved: Traffic) -> str:
@@ -148,12 +166,37 @@ def _issue_text(kernel: KernelProfile) -> str:
 
 def _code(excerpt: Excerpt, sheet: Sheet) -> Text:
     """The code around the hottest place: each line's share of the samples, its number and what its warps wait for."""
-    name = (excerpt.file or "").replace("\\", "/").rpartition("/")[2]
-    head = f"{name or 'instructions'}, share of {excerpt.weight}"
+    head = f"{_file_name(excerpt.file) or 'instructions'}, share of {excerpt.weight}"
     hottest = max(excerpt.lines, key=lambda line: line.share, default=None)
     numbers = max((len(_line_number(line)) for line in excerpt.lines), default=0)
     lines = [_code_line(line, sheet, numbers, hottest=line is hottest) for line in excerpt.lines]
     return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *lines])
+
+
+def _hot_lines(kernel: KernelProfile, sheet: Sheet) -> Text:
+    """The lines with most samples of a report that knows files and lines and has no text, hottest first."""
+    lines = [(line, excerpt.file) for excerpt in kernel.excerpts for line in excerpt.lines]
+    lines.sort(key=lambda found: -found[0].share)
+    told = (_hot_line(line, file, sheet) for line, file in lines)
+    head = f"lines, share of {kernel.excerpts[0].weight}; the report does not have their text"
+    return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *told])
+
+
+def _hot_line(line: CodeLine, file: str | None, sheet: Sheet) -> str:
+    """A line with its share and as many states of its warps as there is room for."""
+    room = sheet.width - LABEL_WIDTH
+    text = sheet.legible(f"{format_percent(line.share).rjust(_SHARE_WIDTH)}  {_file_name(file)}:{line.number}")[:room]
+    for index, stall in enumerate(line.stalls):
+        state = sheet.legible(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}")
+        longer = f"{text}{', ' if index else '  '}{state}"
+        if len(longer) > room:
+            break
+        text = longer
+    return text
+
+
+def _file_name(file: str | None) -> str:
+    return (file or "").replace("\\", "/").rpartition("/")[2]
 
 
 def _line_number(line: CodeLine) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.read.file_bytes import Bytes
+from gpuprof.read.wire import number, prefixed
 
 MAGIC = b"NVR\0"
 
@@ -189,13 +190,13 @@ def metric_result(field: bytes) -> tuple[int, float | str]:
         return 0, math.nan
 
 
-def _metric_result(field: bytes) -> tuple[int, float | str]:
-    content = next((value for _, value, _ in _fields(field, 0)), b"")
+def _metric_result(result: bytes) -> tuple[int, float | str]:
+    content = next((value for _, value, _ in _fields(result, 0)), b"")
     name, value = 0, math.nan
-    for number, part, _ in _fields(_as_bytes(content, 0), 0):
-        if number == 1:
+    for field, part, _ in _fields(_as_bytes(content, 0), 0):
+        if field == 1:
             name = _as_int(part, 0)
-        elif number == 2 and isinstance(part, bytes):
+        elif field == 2 and isinstance(part, bytes):
             for kind, raw, _ in _fields(part, 0):
                 return name, _metric_value(kind, raw)
     return name, value
@@ -213,21 +214,11 @@ def _metric_value(kind: int, raw: FieldValue) -> float | str:
 def resized_header(data: bytes, block: RawBlock, payload_size: int) -> bytes:
     """Return a block's header, behind its length, that declares another payload size."""
     start, end = block.header
-    size_tag = _varint_bytes(_PAYLOAD_SIZE << 3)
     out = b""
     for field, first, last in raw_fields(data[start:end]):
         kept = data[start + first : start + last]
-        out += size_tag + _varint_bytes(payload_size) if field == _PAYLOAD_SIZE else kept
-    return len(out).to_bytes(4, "little") + out
-
-
-def _varint_bytes(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+        out += number(_PAYLOAD_SIZE, payload_size) if field == _PAYLOAD_SIZE else kept
+    return prefixed(out)
 
 
 def program_of(data: Bytes, container: Container, span: Span) -> tuple[str, bytes] | None:

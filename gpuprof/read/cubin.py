@@ -10,6 +10,8 @@ import struct
 
 _INSTRUCTION_BYTES = 16
 _MACHINE_CUDA = 190
+_NO_BITS = 8
+"""The type of a section that has a size and no bytes."""
 
 
 def kernel_code(cubin: bytes, mangled: str) -> bytes | None:
@@ -27,10 +29,10 @@ def _section(elf: bytes, wanted: bytes) -> bytes | None:
     entry_size, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
     sections = [struct.unpack_from("<IIQQQQ", elf, table + index * entry_size) for index in range(count)]
     names_offset = sections[names_index][4]
-    for name, _type, _flags, _address, offset, size in sections:
+    for name, kind, _flags, _address, offset, size in sections:
         start = names_offset + name
         if elf[start : elf.index(b"\0", start)] == wanted:
-            return elf[offset : offset + size]
+            return elf[offset : offset + size] if kind != _NO_BITS else None
     return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuprof.read.container import Container, metric_result, raw_blocks, raw_fields, resized_header
+from gpuprof.read.wire import prefixed
 
 DEVICE_ATTRIBUTE = "device__attribute_"
 _RESULT_METRIC, _RESULT_SECTION, _RESULT_RULE = 13, 17, 19
@@ -38,7 +39,7 @@ def lean_copy(data: bytes, container: Container) -> LeanReport:
     out: list[bytes] = []
     for block in raw_blocks(data):
         payload = [data[start - 4 : end] for start, end in block.sources]
-        payload += [_prefixed(shrinker.shrink(data[start:end])) for start, end in block.kernels]
+        payload += [prefixed(shrinker.shrink(data[start:end])) for start, end in block.kernels]
         payload += [data[start - 4 : end] for start, end in block.others]
         content = b"".join(payload)
         out += [block.before, resized_header(data, block, len(content)), content]
@@ -146,7 +147,3 @@ def _name_index(message: bytes, start: int, end: int) -> int | None:
             return value
         shift += 7
     return None
-
-
-def _prefixed(message: bytes) -> bytes:
-    return len(message).to_bytes(4, "little") + message

@@ -25,8 +25,12 @@ _MOST_CHILDREN = 4
 """After so many deaths the whole file's code counts as damaged."""
 
 
+_NO_SASS = ("N/A", "???")
+"""What NVIDIA's reader says for an instruction whose code it does not have, or cannot read."""
+
+
 class Place(NamedTuple):
-    """The text of an instruction and its source position."""
+    """The text of an instruction, empty where the report has no code of it, and its source position."""
 
     sass: str
     file: str | None
@@ -215,8 +219,9 @@ def _disassembled(action: Any) -> None:
 
 def _place(action: Any, pc: int) -> Place:
     info = action.source_info(pc)
+    sass = str(action.sass_by_pc(pc) or "").strip()
     return Place(
-        str(action.sass_by_pc(pc) or "").strip(),
+        sass if sass not in _NO_SASS else "",
         info.file_name() if info is not None else None,
         int(info.line()) if info is not None else None,
     )

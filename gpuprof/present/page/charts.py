@@ -28,7 +28,7 @@ def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[i
             continue
         drawn = replace(session, kernels=tuple(mine[:_MOST_POINTS]))
         label = "Roofline of all kernels" + (f", GPU {device.id}" if len(session.devices) > 1 else "")
-        chart = _chart(overview(drawn, device.id, level, ceiling), label, links)
+        chart = _chart(overview(drawn, device.id, level, ceiling), label, links, kernels=bool(mine))
         if len(mine) > _MOST_POINTS:
             plural = "".join(words.row_noun(mine))
             note = f"Drawn are the {_MOST_POINTS} {plural} with most time of {len(mine)}."
@@ -41,10 +41,11 @@ def kernel_chart(session: Session, kernel: KernelProfile, ceiling: str) -> Chart
     return _chart(hierarchical(session, kernel.id, ceiling), f"Roofline of kernel {kernel.id}", {})
 
 
-def _chart(figure: RooflineFigure, label: str, links: Mapping[int, str]) -> Chart:
+def _chart(figure: RooflineFigure, label: str, links: Mapping[int, str], *, kernels: bool = True) -> Chart:
     from gpuprof.present.plot import render_svg
 
-    drawn = bool(figure.points) or (figure.sized and bool(figure.roofs))
+    # Roofs alone are what a spec gives; where kernels ran, the notes say why none is drawn.
+    drawn = bool(figure.points) or (figure.sized and bool(figure.roofs) and not kernels)
     notes = (figure.subtitle, *figure.notes) if figure.sized else figure.notes
     svg = render_svg(figure, "page", heading=False, links=links) if drawn else None
     return Chart(svg, label, tuple(printable(note) for note in notes))

@@ -14,6 +14,7 @@ from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
 _TAB = 4
+_ALONE = "Hot lines; the report does not have their text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,10 @@ class LineStall:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code. `heat` is 0 to 1, relative to the hottest line of the kernel's excerpts."""
+    """A line of code. `heat` is 0 to 1, relative to the hottest line of the kernel's excerpts.
+
+    `number` names the file too where the text is missing.
+    """
 
     id: str
     number: str
@@ -38,25 +42,36 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class CodeTable:
-    """An excerpt: what it is of, what its heat counts, and its lines."""
+    """An excerpt: what it is of, what its heat counts, and its lines, which can be without text."""
 
     title: str
     weight: str
     number_title: str
+    has_text: bool
     lines: tuple[Line, ...]
 
 
 def code_tables(kernel: KernelProfile) -> Iterator[CodeTable]:
-    """Yield a kernel's excerpts."""
+    """Yield a kernel's excerpts; lines without text share a table, hottest first."""
     hottest = max((line.share for excerpt in kernel.excerpts for line in excerpt.lines), default=0.0)
+    alone: list[tuple[float, Line]] = []
     for index, excerpt in enumerate(kernel.excerpts):
+        if not excerpt.has_text:
+            file = f"{_file(excerpt)}:" if excerpt.file else ""
+            for line in excerpt.lines:
+                place = _line_id(kernel.id, index, line)
+                alone.append((line.share, _line(place, line, "", hottest, before=file)))
+            continue
         texts = _dedented([printable(line.text.expandtabs(_TAB)) for line in excerpt.lines])
         lines = tuple(
             _line(_line_id(kernel.id, index, line), line, text, hottest)
             for line, text in zip(excerpt.lines, texts, strict=True)
         )
-        is_sass = excerpt.language == "sass"
-        yield CodeTable(_title(excerpt), printable(excerpt.weight), "Address" if is_sass else "Line", lines)
+        number_title = "Address" if excerpt.language == "sass" else "Line"
+        yield CodeTable(_title(excerpt), printable(excerpt.weight), number_title, True, lines)
+    if alone:
+        alone.sort(key=lambda entry: -entry[0])
+        yield CodeTable(_ALONE, printable(kernel.excerpts[0].weight), "Line", False, tuple(line for _, line in alone))
 
 
 def code_places(kernel: KernelProfile) -> Mapping[tuple[str | None, int], str]:
@@ -76,18 +91,22 @@ def _line_id(kernel: int, excerpt: int, line: CodeLine) -> str:
     return identifier("line", kernel, excerpt, place if place is not None else "x")
 
 
+def _file(excerpt: Excerpt) -> str:
+    return printable(file_name(excerpt.file)) if excerpt.file else ""
+
+
 def _title(excerpt: Excerpt) -> str:
-    file = printable(file_name(excerpt.file)) if excerpt.file else ""
+    file = _file(excerpt)
     if excerpt.language == "source":
         return f"Source, {file}" if file else "Source"
     return f"SASS, from {file}" if file else "SASS"
 
 
-def _line(place: str, line: CodeLine, text: str, hottest: float) -> Line:
+def _line(place: str, line: CodeLine, text: str, hottest: float, before: str = "") -> Line:
     number = f"{line.pc:#x}" if line.pc is not None else str(line.number) if line.number is not None else ""
     return Line(
         id=place,
-        number=number,
+        number=before + number,
         text=text,
         share=format_percent(line.share) if line.share > 0 else "",
         heat=f"{line.share / hottest:.2f}" if hottest > 0 else "0",

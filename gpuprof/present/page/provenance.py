@@ -108,7 +108,10 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
     has["throughput"] = any(kernel.throughput for kernel in kernels)
     has["occupancy"] = any(kernel.occupancy.achieved is not None for kernel in kernels)
     has["warp states"] = any(kernel.stalls for kernel in kernels)
-    has["code"] = any(kernel.excerpts for kernel in kernels)
+    excerpts = [excerpt for kernel in kernels for excerpt in kernel.excerpts]
+    has["code"] = any(excerpt.has_text for excerpt in excerpts)
+    if excerpts and not has["code"]:
+        has["lines of code"] = True
     without = [name for name, found in has.items() if not found and name != "work"]
     return [name for name, found in has.items() if found], [*_missing_work(kernels, known=has["work"]), *without]
 

@@ -1,0 +1,35 @@
+"""What repairs gave, beside what the finding said before: for kernels of which each repairs the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from gpuprof.model.session import Finding, KernelProfile
+
+
+class Repair(NamedTuple):
+    """A kernel and its repair. `saved` is the fraction of its time that went; negative where the repair is slower.
+
+    `finding` is the first one of the kernel before it that has a bound on the kernel's own time.
+    """
+
+    before: KernelProfile
+    after: KernelProfile
+    finding: Finding
+    saved: float
+
+    @property
+    def within_bound(self) -> bool:
+        """Tell whether the repair saved no more than the finding said it could at most."""
+        assert self.finding.gain_kernel is not None
+        return self.saved <= self.finding.gain_kernel
+
+
+def repairs(kernels: Sequence[KernelProfile]) -> Iterator[Repair]:
+    """Yield each kernel with its repair, where both have a duration and something was found in the first."""
+    for before, after in pairwise(kernels):
+        found = next((finding for finding in before.findings if finding.gain_kernel), None)
+        if found is not None and before.duration_s and after.duration_s:
+            yield Repair(before, after, found, 1 - after.duration_s / before.duration_s)

@@ -1,0 +1,90 @@
+"""The reports that come with gpuprof, for `gpuprof demo`: what they are, whence, and their bytes.
+
+`recordings/recordings.yaml` lists them; each is a report file, compressed. Those of other people's programs are written
+from the values of the reports named there, and have neither source text nor machine code.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.errors import DamagedInput, InputError
+from gpuprof.hardware.yaml_fields import Fields, whole
+from gpuprof.hardware.yaml_tree import Node, load_tree
+from gpuprof.resources import data_dir
+
+_KEYS = {"title", "about", "command", "steps", "launches", "repository", "commit", "path", "blob", "licence"}
+
+
+class Origin(NamedTuple):
+    """The report of others that a recording was written from. `blob` is git's name of its contents."""
+
+    repository: str
+    path: str
+    blob: str
+    commit: str | None
+    licence: str
+    launches: int | None
+    """How many of its launches were taken, the first ones; None for all."""
+
+
+class Recording(NamedTuple):
+    """One report that ships. `origin` is None for our own; with `steps` each kernel repairs the one before it."""
+
+    name: str
+    title: str
+    about: str
+    command: str
+    steps: bool
+    origin: Origin | None
+    place: Path
+
+    @property
+    def file_name(self) -> str:
+        """The name that the report has once it is unpacked."""
+        return f"{self.name}.ncu-rep"
+
+    def report(self) -> bytes:
+        """Return the bytes of a report file. Raises InputError or DamagedInput if what ships is not whole."""
+        try:
+            return gzip.decompress(self.place.read_bytes())
+        except FileNotFoundError as error:
+            raise InputError(f"{self.place} is missing", "install gpuprof again") from error
+        except (OSError, EOFError, zlib.error) as error:
+            raise DamagedInput(f"{self.place} is damaged: {error}", "install gpuprof again") from error
+
+
+def recordings(folder: Path | None = None) -> tuple[Recording, ...]:
+    """Return the recordings that ship, our own first, then as listed. Raises SpecError for a broken list."""
+    folder = folder or data_dir("recordings")
+    tree = load_tree(folder / "recordings.yaml")
+    found = [_recording(name, node, folder) for name, node in tree.mapping("recordings").items()]
+    return tuple(sorted(found, key=lambda one: one.origin is not None))
+
+
+def _recording(name: str, node: Node, folder: Path) -> Recording:
+    fields = Fields(node, f"the recording {name}", _KEYS)
+    return Recording(
+        name,
+        title=fields.text("title"),
+        about=fields.text("about"),
+        command=fields.text("command"),
+        steps=fields.flag("steps"),
+        origin=_origin(fields) if "repository" in fields else None,
+        place=folder / f"{name}.ncu-rep.gz",
+    )
+
+
+def _origin(fields: Fields) -> Origin:
+    launches = fields.node("launches")
+    return Origin(
+        repository=fields.text("repository"),
+        path=fields.text("path"),
+        blob=fields.text("blob"),
+        commit=fields.text("commit") if "commit" in fields else None,
+        licence=fields.text("licence"),
+        launches=whole(launches, "launches") if launches is not None else None,
+    )
