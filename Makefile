@@ -18,17 +18,20 @@ help:
 	@echo "make clean                        remove what the others made"
 
 $(RUNS): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
+	@echo "making an environment in $(VENV), about 360 MB"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable .
 	@touch $(RUNS)
 
 $(TESTS): $(RUNS)
-	$(PIP) --editable '.[dev]'
+	@echo "adding what the tests need to $(VENV), about 470 MB more"
+	@$(PIP) --editable '.[dev]'
 	@touch $(TESTS)
 
 demo: $(RUNS)
 	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)') --output $(DEMO) --force
+	@echo "gpuprof is $(BIN)/gpuprof here"
 
 test: $(TESTS)
 	$(BIN)/ruff check .

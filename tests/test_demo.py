@@ -12,9 +12,13 @@ import tarfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from benchmarks.diagnosis.host_run import compile_case
+from benchmarks.diagnosis.host_run import run as run_on_host
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.nvcc import compile_program, find_nvcc
 from gpuprof.diagnose.repairs import repairs
@@ -328,3 +332,35 @@ def test_the_program_compiles_for_gpus_of_today(arch: str, tmp_path: Path) -> No
     assert NVCC is not None
     compile_program(Path(NVCC), ROOT / "recordings" / "demo.cu", program, arch)
     assert os.access(program, os.X_OK)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ on this machine")
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, tmp_path: Path) -> None:
+    """The program's own kernels on the host's processor, with a matrix of 128 × 128 in place of 4096 × 4096."""
+    text = (ROOT / "recordings" / "demo.cu").read_text(encoding="utf-8")
+    constants, _, rest = text[text.index("constexpr int SIDE") :].partition("__global__")
+    small = constants.replace("= 4096", "= 128").replace("GEMM_SIDE = 1024", "GEMM_SIDE = 64")
+    source = tmp_path / "kernels.cu"
+    source.write_text(f"{small}__global__{rest[: rest.index('static bool')]}", encoding="utf-8")
+    library, side, gemm = compile_case(source, tmp_path), 128, 64
+    cells = np.arange(side * side, dtype=np.float32) * 7 % 61
+    count = np.int32(cells.size)
+
+    def result(
+        name: str, grid: tuple[int, int], block: tuple[int, int], *before: object, like: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        out = np.zeros_like(like)
+        run_on_host(library, name, (*grid, 1), (*block, 1), 0, [*before, out], backwards=backwards)
+        return out
+
+    line, tiles = ((cells.size // 256, 1), (256, 1)), ((side // 32, side // 32), (32, 8))
+    sums = result("saxpy", *line, count, np.float32(2), cells, like=cells)
+    assert np.array_equal(sums, 2 * cells)
+    for name in ("transpose_naive", "transpose_tiled"):
+        assert np.array_equal(result(name, *tiles, cells, like=cells).reshape(side, side), cells.reshape(side, side).T)
+    bins = result("histogram", *line, count, cells, like=np.zeros(16, np.uint32))
+    assert np.array_equal(bins, np.bincount(cells.astype(int) % 16, minlength=16))
+    square = cells[: gemm * gemm]
+    product = result("gemm_naive", (4, 4), (16, 16), square, square, like=square)
+    assert np.array_equal(product.reshape(gemm, gemm), square.reshape(gemm, gemm) @ square.reshape(gemm, gemm))
