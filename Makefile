@@ -30,7 +30,7 @@ $(TESTS): $(RUNS)
 	@touch $(TESTS)
 
 demo: $(RUNS)
-	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)') --output $(DEMO) --force
+	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)') --output $(DEMO)$(if $(REPORT),/report) --force
 	@echo "gpuprof is $(BIN)/gpuprof here"
 
 test: $(TESTS)

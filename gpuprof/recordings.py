@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.yaml_fields import Fields, whole
-from gpuprof.hardware.yaml_tree import Node, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
 from gpuprof.resources import data_dir
 
+REINSTALL = "install gpuprof again"
+"""What mends a recording."""
 _KEYS = {"title", "about", "command", "steps", "launches", "repository", "commit", "path", "blob", "licence"}
 
 
@@ -52,9 +54,9 @@ class Recording(NamedTuple):
         try:
             return gzip.decompress(self.place.read_bytes())
         except FileNotFoundError as error:
-            raise InputError(f"{self.place} is missing", "install gpuprof again") from error
+            raise InputError(f"{self.place} is missing", REINSTALL) from error
         except (OSError, EOFError, zlib.error) as error:
-            raise DamagedInput(f"{self.place} is damaged: {error}", "install gpuprof again") from error
+            raise DamagedInput(f"{self.place} is damaged: {error}", REINSTALL) from error
 
 
 def recordings(folder: Path | None = None) -> tuple[Recording, ...]:
@@ -62,6 +64,8 @@ def recordings(folder: Path | None = None) -> tuple[Recording, ...]:
     folder = folder or data_dir("recordings")
     tree = load_tree(folder / "recordings.yaml")
     found = [_recording(name, node, folder) for name, node in tree.mapping("recordings").items()]
+    if not found:
+        raise BrokenSpec(tree.place, "it lists no recordings")
     return tuple(sorted(found, key=lambda one: one.origin is not None))
 
 

@@ -6,7 +6,7 @@
 //   histogram         counts into 16 bins of global memory, so that all threads meet at the same addresses
 //   gemm_naive        one thread an element and no reuse but what the caches give
 //
-// Every result is checked on the host. Exit code 0: all right; 1: a wrong result; 2: an error of CUDA.
+// The results are checked on the host, of the GEMM every 4099th. Exit code 0: all right; 1: a wrong result; 2: an error of CUDA.
 
 #include <cstdio>
 #include <cstdlib>

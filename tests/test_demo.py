@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -90,6 +92,8 @@ def test_the_page_has_every_kernel_with_roofline_stalls_findings_and_lines(shown
     for one in session.kernels:
         assert one.roofline and one.stalls and one.findings and one.excerpts
     assert FIRST.title in page
+    numbers = re.findall(r'<th scope="row" class="n">([\w.]+\.jl:\d+)</th>', page)
+    assert numbers[:3] == ["base.jl:40", "IndexSpaces.jl:1702", "synchronization.jl:14"]
     assert "occupancy, warp states, lines of code<" in page
 
 
@@ -113,6 +117,17 @@ def test_the_next_step_works_as_it_is_printed(shown: Shown) -> None:
     done = subprocess.run(line, shell=True, cwd=folder.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "issue" in done.stdout
+
+
+def test_the_lines_in_the_terminal_come_hottest_first(shown: Shown) -> None:
+    words = [sys.executable, "-m", "gpuprof", "show", str(shown[0] / FIRST.file_name), "--kernel", "#4"]
+    environ = {**os.environ, "COLUMNS": "60"}
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=True, env=environ)
+    text = done.stdout[done.stdout.index("   code ") :]
+    assert text.startswith("   code        share of samples; the report has no text\n")
+    lines = re.findall(r"([\d.]+) %  (\S+:\d+)(.*)", text)
+    assert [float(share) for share, _, _ in lines[:5]] == [44, 12, 12, 11, 7.3]
+    assert lines[0][1:] == ("base.jl:40", "  not selected 24 %")
 
 
 def test_a_recording_without_rooflines_or_lines_says_so_and_draws_nothing(shown: Shown) -> None:
@@ -183,11 +198,46 @@ def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path) -> No
     package = tmp_path / "package"
     for name in ("gpuprof", "recordings", "specs"):
         shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
-    broken = package / "recordings" / f"{OTHERS[0].name}.ncu-rep.gz"
-    broken.write_bytes(broken.read_bytes()[:-100])
-    done = demo(cwd=tmp_path, package=package)
-    assert done.returncode == 5 and "is damaged" in done.stderr and "Traceback" not in done.stderr
-    assert not (tmp_path / "gpuprof-demo").exists()
+    broken, scratch = package / "recordings" / f"{OTHERS[-1].name}.ncu-rep.gz", tmp_path / "scratch"
+    scratch.mkdir()
+    whole = broken.read_bytes()
+    for damaged in (whole[:-100], gzip.compress(gzip.decompress(whole)[:-100])):
+        broken.write_bytes(damaged)
+        done = demo("-o", "nested/folder", cwd=tmp_path, package=package, environ={"TMPDIR": str(scratch)})
+        assert done.returncode == 5 and broken.name in done.stderr and "is damaged" in done.stderr
+        assert "hint: install gpuprof again" in done.stderr and "Traceback" not in done.stderr
+        assert not (tmp_path / "nested").exists() and not any(scratch.iterdir())
+
+
+def test_a_file_where_a_folder_should_be_is_told_and_nothing_else_is_made(tmp_path: Path) -> None:
+    (tmp_path / "gpuprof-demo").mkdir()
+    (tmp_path / "gpuprof-demo" / OTHERS[0].name).write_text("mine")
+    done = demo("--force", cwd=tmp_path)
+    assert done.returncode == 2 and "cannot write" in done.stderr and "hint: " in done.stderr
+    assert [path.name for path in (tmp_path / "gpuprof-demo").iterdir()] == [OTHERS[0].name]
+
+
+def test_ctrl_c_leaves_no_scratch_folder(tmp_path: Path) -> None:
+    waiting = (
+        "import signal, time\n"
+        "from gpuprof.cli.demo import _scratch\n"
+        "from gpuprof.cli.interrupt import end_at_once\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "end_at_once()\n"
+        "with _scratch() as folder:\n"
+        "    (folder / 'x').write_text('x'); print(folder, flush=True); time.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", waiting], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    with child:
+        assert child.stdout is not None
+        folder = Path(child.stdout.readline().strip())
+        assert (folder / "x").exists() and folder.parent == tmp_path
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 130
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +246,8 @@ def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path) -> No
         (("--spec", "l4"), "--spec is about a report"),
         (("--salvage",), "--salvage is about a report"),
         (("--run", "report.ncu-rep"), "--run and a report exclude each other"),
+        (("--run", "--salvage"), "--salvage is about a report"),
+        (("--ncu", "ncu"), "--ncu is about --run"),
         (("nothing.ncu-rep",), "nothing.ncu-rep does not exist"),
     ],
 )
@@ -287,25 +339,75 @@ def test_with_a_gpu_a_program_is_compiled_for_it_and_profiled(tmp_path: Path, ma
     assert done.returncode == 0, done.stderr
     assert "compiling a small program for NVIDIA H200" in done.stderr
     words = (tmp_path / "nvcc.words").read_text().split()
-    assert "-arch=sm_90" in words and "-lineinfo" in words and words[-1].endswith("recordings/demo.cu")
+    assert (
+        "-gencode=arch=compute_90,code=sm_90" in words
+        and "-lineinfo" in words
+        and words[-1].endswith("recordings/demo.cu")
+    )
     survey, profile = json.loads((tmp_path / "calls.json").read_text())
-    assert survey[-1] == profile[-1] == "gpuprof-demo/demo"
-    left = {path.name for path in (tmp_path / "gpuprof-demo").iterdir()}
+    assert survey[-1] == profile[-1] == "gpuprof-demo-run/demo"
+    left = {path.name for path in (tmp_path / "gpuprof-demo-run").iterdir()}
     assert {"demo", "survey.ncu-rep", "profile.ncu-rep", "session.json", "report.html"} <= left
     assert "100 % of the GPU's time" in done.stderr
 
 
 def test_what_a_gpu_run_lacks_is_told_before_anything_is_written(tmp_path: Path, machine: dict[str, str]) -> None:
     scripts = {name: (tmp_path / "bin" / name).read_text() for name in ("nvidia-smi", "nvcc", "ncu")}
-    for name, said in (
-        ("nvidia-smi", "no NVIDIA GPU answers"),
-        ("nvcc", "cannot compile demo.cu for sm_90: no such arch"),
-    ):
-        tool(tmp_path / "bin", name, "echo no such arch >&2; exit 9")
-        done = demo("--run", cwd=tmp_path, environ=machine)
-        assert done.returncode == 3 and said in done.stderr and "hint: " in done.stderr, done.stderr
-        assert not (tmp_path / "gpuprof-demo").exists()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    machine["TMPDIR"] = str(scratch)
+    nothing: tuple[str, ...] = ()
+    problems = (
+        ("nvidia-smi", "echo failed >&2; exit 9", nothing, "no NVIDIA GPU answers"),
+        ("nvcc", "echo no such arch >&2; exit 9", nothing, "cannot compile demo.cu for sm_90: no such arch"),
+        ("nvcc", "exit 0", nothing, "cannot compile demo.cu for sm_90: it ends with code 0"),
+        ("nvcc", "exit 1", ("--ncu", "/nowhere/ncu"), "--ncu /nowhere/ncu is no program"),
+        ("nvcc", "exit 1", ("--spec", "nosuch"), "nosuch"),
+    )
+    for name, script, words, said in problems:
+        tool(tmp_path / "bin", name, script)
+        done = demo("--run", *words, cwd=tmp_path, environ=machine)
+        assert done.returncode in (2, 3, 5) and said in done.stderr and "hint: " in done.stderr, done.stderr
+        assert not (tmp_path / "gpuprof-demo-run").exists() and not any(scratch.iterdir())
         (tmp_path / "bin" / name).write_text(scripts[name])
+
+
+def test_after_a_failed_run_the_next_try_begins_anew(tmp_path: Path, machine: dict[str, str]) -> None:
+    steps = (tmp_path / "steps.json").read_text()
+    denied = (
+        "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
+    )
+    (tmp_path / "steps.json").write_text(json.dumps([{"log": denied, "code": 1}]))
+    failed = demo("--run", cwd=tmp_path, environ=machine)
+    assert failed.returncode == 3 and "ERR_NVGPUCTRPERM" in failed.stderr
+    assert not (tmp_path / "gpuprof-demo-run" / "demo").exists()
+    (tmp_path / "steps.json").write_text(steps)
+    (tmp_path / "calls.json").unlink()
+    again = demo("--run", cwd=tmp_path, environ=machine)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_run_fits_into_the_current_folder_and_replaces_nothing(tmp_path: Path, machine: dict[str, str]) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "demo").write_text("mine")
+    refused = demo("--run", "-o", ".", cwd=empty, environ=machine)
+    assert refused.returncode == 2 and "demo exists" in refused.stderr
+    assert (empty / "demo").read_text() == "mine"
+    (empty / "demo").unlink()
+    done = demo("--run", "-o", ".", cwd=empty, environ=machine)
+    assert done.returncode == 0, done.stderr
+    assert {"demo", "profile.ncu-rep", "report.html"} <= {path.name for path in empty.iterdir()}
+
+
+def test_the_program_is_compiled_for_every_kind_of_gpu_that_is_there(tmp_path: Path, machine: dict[str, str]) -> None:
+    both = "echo 'NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled'; echo 'NVIDIA L4, 8.9, 580.65.06, Disabled, Enabled'"
+    tool(tmp_path / "bin", "nvidia-smi", both)
+    demo("--run", cwd=tmp_path, environ=machine)
+    words = (tmp_path / "nvcc.words").read_text().split()
+    assert [word for word in words if "gencode" in word] == [
+        "-gencode=arch=compute_89,code=sm_89", "-gencode=arch=compute_90,code=sm_90",
+    ]  # fmt: skip
 
 
 def test_nvcc_is_found_on_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path: Path) -> None:
@@ -330,7 +432,7 @@ NVCC = shutil.which("nvcc")
 def test_the_program_compiles_for_gpus_of_today(arch: str, tmp_path: Path) -> None:
     program = tmp_path / "demo"
     assert NVCC is not None
-    compile_program(Path(NVCC), ROOT / "recordings" / "demo.cu", program, arch)
+    compile_program(Path(NVCC), ROOT / "recordings" / "demo.cu", program, [arch])
     assert os.access(program, os.X_OK)
 
 

@@ -92,3 +92,8 @@ def test_no_child_is_left_behind() -> None:
     del code, child
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+@pytest.mark.parametrize("told", ["N/A", "???", " ??? "])
+def test_what_the_reader_says_for_no_code_is_no_sass(told: str) -> None:
+    assert reader(Program(told)).places(0, [16]) == {16: Place("", "k.cu", 7)}

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import gpuprof
 from benchmarks.recordings.__main__ import main
+from benchmarks.recordings.line_table import Position
 from benchmarks.recordings.report_file import report_file
-from benchmarks.recordings.values import LaunchValues, Position, ReportValues
+from benchmarks.recordings.values import LaunchValues, ReportValues, shortened, values_of
 from gpuprof.errors import DamagedInput, InputError, SpecError
 from gpuprof.model.report import Report
 from gpuprof.model.session import KernelProfile, Session
@@ -58,7 +59,7 @@ def test_a_recording_has_neither_source_text_nor_code_nor_texts_of_nvidia(record
         assert not any(one.sass for one in launch.details.instructions())
         assert launch.details.machine_words() == {}
         assert launch.details.rule_results() == ()
-        assert not any(name.startswith("group:") for name in launch.metrics.names())
+        assert not any(name.startswith(("group:", "breakdown:")) for name in launch.metrics.names())
     assert report.sections == ()
 
 
@@ -118,6 +119,21 @@ ORIGINALS = {
 
 
 @each
+def test_process_command_clocks_and_time_are_those_of_the_original(
+    recording: Recording, read: Read, reports: Path
+) -> None:
+    original = reports / ORIGINALS[recording.name]
+    mine, theirs = read[recording.name][0], read_ncu_rep(original)
+    for name in ("tool_version", "driver", "created_s", "clock_control", "cache_control", "devices"):
+        assert getattr(mine, name) == getattr(theirs, name)
+    assert {launch.process for launch in mine} == {launch.process for launch in theirs}
+    assert mine.command is not None and theirs.command is not None
+    environment = r"env LD_LIBRARY_PATH=\S* |(?<=\s)\S*/(?=\w)|^\S*/"
+    assert mine.command == re.sub(environment, "", theirs.command).strip()
+    assert f" {values_of(original, 1).program} " in f"{mine.command} "
+
+
+@each
 def test_figures_are_those_of_the_original_report(recording: Recording, read: Read, reports: Path) -> None:
     original = gpuprof.load(reports / ORIGINALS[recording.name])
     shipped = read[recording.name][1]
@@ -149,7 +165,7 @@ def test_every_metric_has_the_value_and_the_instances_of_the_original(
 ) -> None:
     original = read_ncu_rep(reports / ORIGINALS[recording.name])
     for mine, theirs in zip(read[recording.name][0], original, strict=False):
-        names = {name for name in theirs.metrics.names() if not name.startswith("group:")}
+        names = {name for name in theirs.metrics.names() if not name.startswith(("group:", "breakdown:"))}
         assert set(mine.metrics.names()) == names
         for name in names:
             assert mine.metrics.number(name) == theirs.metrics.number(name)
@@ -190,7 +206,7 @@ def test_lines_are_read_back_as_written(
     tmp_path_factory: pytest.TempPathFactory, some: dict[int, Position], first: Position
 ) -> None:
     lines = {START: first, **some}
-    report = written(ReportValues((launched(lines),), 1, {}, None, 90), tmp_path_factory.mktemp("lines"))
+    report = written(ReportValues((launched(lines),), 1, "app", {}, None, 90), tmp_path_factory.mktemp("lines"))
     (launch,) = report.launches
     found = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
     assert found == lines
@@ -200,7 +216,9 @@ def test_lines_are_read_back_as_written(
 
 def test_two_kernels_keep_their_lines_apart_and_launches_their_facts(tmp_path: Path) -> None:
     one, two = launched({START: ("a.cu", 1)}), launched({START + 4096: ("b.cu", 2)}, "_Z1mPf")
-    values = ReportValues((one, two, replace_grid(one)), 41, {"Nsight Compute Target": "2025.3.1.0 (x)"}, 1234, 90)
+    values = ReportValues(
+        (one, two, replace_grid(one)), 41, "app", {"Nsight Compute Target": "2025.3.1.0 (x)"}, 1234, 90
+    )
     report = written(values, tmp_path)
     places = [[(at.file, at.line) for at in launch.details.instructions()] for launch in report]
     assert places == [[("a.cu", 1)], [("b.cu", 2)], [("a.cu", 1)]]
@@ -215,6 +233,18 @@ def replace_grid(values: LaunchValues) -> LaunchValues:
     return values._replace(grid=(9, 9, 9))
 
 
+@pytest.mark.parametrize(
+    ("file", "kept"),
+    [
+        ("/root/cutlass/include/a.h", "cutlass/include/a.h"), ("/usr/local/cuda/include/b.hpp", "cuda/include/b.hpp"),
+        ("/home/me/julia/c.jl", "julia/c.jl"), ("/opt/x/d.cu", "x/d.cu"), ("/srv/e.cu", "srv/e.cu"),
+        ("./src/f.cu", "./src/f.cu"), ("g.cu", "g.cu"),
+    ],
+)  # fmt: skip
+def test_a_file_is_named_without_whose_machine_it_was_on(file: str, kept: str) -> None:
+    assert shortened(file) == kept
+
+
 # The list and its files.
 
 ENTRY = "one:\n  title: T\n  about: A.\n  command: ncu app\n"
@@ -225,6 +255,12 @@ def test_our_own_recordings_come_first(tmp_path: Path) -> None:
     (tmp_path / "recordings.yaml").write_text(other + ENTRY)
     found = recordings(tmp_path)
     assert [(one.name, one.origin is None) for one in found] == [("one", True), ("two", False)]
+
+
+def test_a_list_of_nothing_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "recordings.yaml").write_text("{}\n")
+    with pytest.raises(SpecError, match=r"recordings\.yaml:1: it lists no recordings"):
+        recordings(tmp_path)
 
 
 def test_a_broken_list_names_file_and_line(tmp_path: Path) -> None:

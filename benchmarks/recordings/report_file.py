@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from benchmarks.recordings.line_table import INSTRUCTION_BYTES, KERNEL_SYMBOL, cubin
+from benchmarks.recordings.line_table import INSTRUCTION_BYTES, KERNEL_SYMBOL, Position, cubin
 from benchmarks.recordings.values import LaunchValues, ReportValues
 from gpuprof.model.report import Dim3
 from gpuprof.read.wire import message, number, prefixed
@@ -21,7 +21,7 @@ def report_file(values: ReportValues, command: str) -> bytes:
     numbers = {name: index for index, name in enumerate(names)}
     results = [_result(launch, numbers, programs) for launch in values.launches]
     sources = [_source(reference, name, lines, values.sm) for name, (reference, lines) in programs.items() if lines]
-    process = message(6, number(1, values.process) + message(3, command.rsplit(maxsplit=1)[-1].encode()))
+    process = message(6, number(1, values.process) + message(3, values.program.encode()))
     return b"NVR\0" + b"".join(
         (
             prefixed(number(1, _FORMAT)),
@@ -44,19 +44,19 @@ def _session(values: ReportValues, command: str) -> bytes:
     return created + b"".join(message(8, version) for version in versions) + message(11, command.encode())
 
 
-Programs = Mapping[str, "tuple[int, dict[int, tuple[str, int]]]"]
+Programs = Mapping[str, "tuple[int, dict[int, Position]]"]
 
 
-def _programs(values: ReportValues) -> dict[str, tuple[int, dict[int, tuple[str, int]]]]:
+def _programs(values: ReportValues) -> dict[str, tuple[int, dict[int, Position]]]:
     """Return for each kernel the number of its program and the lines of its instructions, over all its launches."""
-    found: dict[str, tuple[int, dict[int, tuple[str, int]]]] = {}
+    found: dict[str, tuple[int, dict[int, Position]]] = {}
     for launch in values.launches:
         _, lines = found.setdefault(launch.mangled, (len(found) + 1, {}))
         lines.update(launch.lines)
     return found
 
 
-def _source(reference: int, kernel: str, lines: Mapping[int, tuple[str, int]], sm: int) -> bytes:
+def _source(reference: int, kernel: str, lines: Mapping[int, Position], sm: int) -> bytes:
     """Return a SourceData: line table, names of its files, and where the kernel lay in memory."""
     start = min(lines)
     offsets = {pc - start: position for pc, position in lines.items()}

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.recordings.line_table import Position
 from gpuprof.model.report import Dim3, Launch
 from gpuprof.read.container import Container, Span, metric_result, raw_fields, walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 
-Position = tuple[str, int]
-
 _THREAD, _METRIC_RESULT, _NVTX, _CLOCKS = 1, 13, 21, 25
-_LISTS = "group:"
-"""Metrics whose value is the list of names in a table of NVIDIA's."""
+_LISTS = ("group:", "breakdown:")
+"""Metrics whose value is a list of other metrics, as NVIDIA groups them."""
 _ROOTS = ("/usr/local/", "/root/", "/home/", "/opt/")
 
 
@@ -43,10 +42,11 @@ class LaunchValues(NamedTuple):
 
 
 class ReportValues(NamedTuple):
-    """A report: its launches, the process, versions of tools by provider, seconds since 1970, compute capability."""
+    """A report: its launches, process, name of the program, versions of tools by provider, seconds since 1970, chip."""
 
     launches: tuple[LaunchValues, ...]
     process: int
+    program: str
     versions: Mapping[str, str]
     created_s: int | None
     sm: int
@@ -66,6 +66,7 @@ def values_of(path: Path, launches: int | None) -> ReportValues:
             for launch, span in zip(report.launches[taken], container.spans[taken], strict=True)
         ),
         process=container.processes[0][0],
+        program=container.processes[0][1].rpartition("/")[2],
         versions=container.versions,
         created_s=container.created_s,
         sm=int(capability.replace(".", "")),
@@ -105,10 +106,10 @@ def _metrics(results: Iterator[bytes], names: tuple[str, ...]) -> Iterator[tuple
 
 def _lines(launch: Launch) -> dict[int, Position]:
     found = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
-    return {pc: (_shortened(file), line) for pc, (file, line) in found.items() if file is not None and line is not None}
+    return {pc: (shortened(file), line) for pc, (file, line) in found.items() if file is not None and line is not None}
 
 
-def _shortened(file: str) -> str:
+def shortened(file: str) -> str:
     """Return a file name without the folder that tells who built it, or where."""
     for root in _ROOTS:
         if file.startswith(root):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,14 +16,16 @@ import click
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.options import overwriting, reading, refuse_overwrite
 from gpuprof.cli.output import to_type, write_files
+from gpuprof.cli.profiling import SESSION_FILE
 from gpuprof.cli.report import write_report
-from gpuprof.errors import EnvironmentProblem, UsageError
+from gpuprof.errors import DamagedInput, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
     from gpuprof.model.session import KernelProfile, Session
     from gpuprof.recordings import Recording
 
-_PAGE, _SESSION, _PICTURES = "report.html", "session.json", ("roofline.svg", "roofline.png")
+_FOLDER, _FOLDER_HERE = "gpuprof-demo", "gpuprof-demo-run"
+_PAGE, _PICTURES = "report.html", ("roofline.svg", "roofline.png")
 _PROGRAM = "demo"
 
 
@@ -31,20 +36,20 @@ _PROGRAM = "demo"
     "--output",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("gpuprof-demo"),
-    show_default=True,
     metavar="DIR",
-    help="Folder for what it leaves.",
+    help=f"Folder for what it leaves. Default: {_FOLDER}, with --run {_FOLDER_HERE}.",
 )
 @click.option("--run", "here", is_flag=True, help="Compile a small program and profile it on this machine's GPU.")
+@click.option("--ncu", metavar="PATH", help="The ncu to use with --run. Default: the newest that the driver supports.")
 @reading
 @overwriting
 @click.pass_context
 def command(
     ctx: click.Context,
     files: tuple[str, ...],
-    folder: Path,
+    folder: Path | None,
     here: bool,
+    ncu: str | None,
     spec: str | None,
     salvage: bool,
     force: bool,
@@ -55,82 +60,101 @@ def command(
     roofline, the session and the report of the first one, and a folder for each of the others. With FILE it writes the
     page of that report to DIR/report.html. --run needs a GPU, ncu and nvcc.
     """
-    if here and files:
-        raise UsageError("--run and a report exclude each other", "name a report, or add --run")
+    _refuse_contradictions(files, here=here, ncu=ncu, spec=spec, salvage=salvage)
     if here:
-        return _profile_here(ctx, folder, spec, force=force)
-    if files:
-        from gpuprof.api import load
-
-        output = folder / _PAGE
-        refuse_overwrite([output], files, force=force)
-        session = load(*files, spec=spec, salvage=salvage, groups=True)
-        write_report(session, output, title=None, top=12, keep_paths=False)
+        return _profile_here(ctx, folder or Path(_FOLDER_HERE), ncu, spec, force=force)
+    folder = folder or Path(_FOLDER)
+    if not files:
+        _show_recordings(folder, force=force)
         return 0
-    if spec is not None or salvage:
-        raise UsageError(f"{'--spec' if spec is not None else '--salvage'} is about a report", "name one")
-    _show_recordings(folder, force=force)
+    from gpuprof.api import load
+
+    output = folder / _PAGE
+    refuse_overwrite([output], files, force=force)
+    session = load(*files, spec=spec, salvage=salvage, groups=True)
+    write_report(session, output, title=None, top=12, keep_paths=False)
     return 0
 
 
+def _refuse_contradictions(
+    files: Sequence[str], *, here: bool, ncu: str | None, spec: str | None, salvage: bool
+) -> None:
+    """Raise UsageError for options that mean nothing with what is asked for."""
+    if here and files:
+        raise UsageError("--run and a report exclude each other", "name a report, or add --run")
+    if ncu is not None and not here:
+        raise UsageError("--ncu is about --run", "add --run, or leave --ncu out")
+    if salvage and not files:
+        raise UsageError("--salvage is about a report", "name one")
+    if spec is not None and not files and not here:
+        raise UsageError("--spec is about a report, or --run", "name a report, or add --run")
+
+
 class _Shown(NamedTuple):
-    """A recording that was read, and where what it leaves goes."""
+    """A recording that was read, its report's bytes, and where what it leaves goes."""
 
     recording: Recording
+    report: bytes
     session: Session
     kernels: list[KernelProfile]
     place: Path
 
 
 def _show_recordings(folder: Path, *, force: bool) -> None:
-    """Read the recordings that ship, print each, and leave their files; all of them or none."""
+    """Read the recordings that ship, leave their files, all of them or none, and print each."""
     from gpuprof.recordings import recordings
 
     found = recordings()
     places = [folder if index == 0 else folder / recording.name for index, recording in enumerate(found)]
-    reports = {place / recording.file_name: recording for recording, place in zip(found, places, strict=True)}
-    others = [place / name for place in places for name in (_PAGE, _SESSION, *_PICTURES)]
-    refuse_overwrite([*reports, *others], force=force)
-    missing = [path for path in reports if not path.exists()]
-    with cleaned_up_by(lambda: _remove(missing, places)):
-        try:
-            write_files({path: recording.report() for path, recording in reports.items()})
-            shown = [_read(recording, path) for path, recording in reports.items()]
-            write_files({path: content for one in shown for path, content in _files(one).items()})
-        except BaseException:
-            _remove(missing, places)
-            raise
+    names = (_PAGE, SESSION_FILE, *_PICTURES)
+    targets = [place / name for place, one in zip(places, found, strict=True) for name in (one.file_name, *names)]
+    refuse_overwrite(targets, force=force)
+    click.echo(f"reading {len(found)} recordings", err=True)
+    with _scratch() as scratch:
+        shown = [_read(recording, scratch, place) for recording, place in zip(found, places, strict=True)]
+    write_files({path: content for one in shown for path, content in _files(one).items()})
     _print(shown)
     _say_what_is_next(shown)
 
 
-def _remove(reports: Sequence[Path], places: Sequence[Path]) -> None:
-    """Take back the reports that were not there before, and folders that are empty then."""
-    for report in reports:
-        report.unlink(missing_ok=True)
-    for place in reversed(places):
-        if place.is_dir() and not any(place.iterdir()):
-            place.rmdir()
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """Make a folder that is gone afterwards, also where Ctrl-C ends the program."""
+    folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+    with cleaned_up_by(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(recording: Recording, path: Path) -> _Shown:
-    """Read a recording as any report, equal launches as one kernel."""
+def _read(recording: Recording, scratch: Path, place: Path) -> _Shown:
+    """Read a recording as any report, equal launches as one kernel; its file is named where it will lie."""
     from gpuprof.api import load
     from gpuprof.cli.select import sort_kernels
+    from gpuprof.recordings import REINSTALL
 
-    session = load(path, groups=True)
-    return _Shown(recording, session, sort_kernels(list(session.kernels), "time"), path.parent)
+    report, data = scratch / recording.file_name, recording.report()
+    report.write_bytes(data)
+    try:
+        session = load(report, groups=True)
+    except DamagedInput as error:
+        raise DamagedInput(f"{recording.place}: {error.message}", REINSTALL) from error
+    sources = tuple(replace(source, file=str(place / recording.file_name)) for source in session.sources)
+    session = replace(session, sources=sources)
+    return _Shown(recording, data, session, sort_kernels(list(session.kernels), "time"), place)
 
 
 def _files(shown: _Shown) -> Mapping[Path, bytes]:
-    """Return the page, the session and, where there are rooflines, their pictures."""
+    """Return the report, the page, the session and, where there are rooflines, their pictures."""
     from gpuprof.present.figures import overview
     from gpuprof.present.html import render_html
     from gpuprof.present.json_out import session_bytes
     from gpuprof.present.plot import render_png, render_svg
 
-    page = render_html(shown.session, title=shown.recording.title)
-    contents = {_PAGE: page.encode("utf-8", "backslashreplace"), _SESSION: session_bytes(shown.session)}
+    page = render_html(shown.session, title=shown.recording.title).encode("utf-8", "backslashreplace")
+    session = session_bytes(shown.session)
+    contents = {shown.recording.file_name: shown.report, _PAGE: page, SESSION_FILE: session}
     figure = overview(shown.session)
     if figure.points:
         pictures = (render_svg(figure, "light").encode("utf-8", "backslashreplace"), render_png(figure, "light"))
@@ -161,8 +185,9 @@ def _say_what_is_next(shown: Sequence[_Shown]) -> None:
     click.echo(printable(f"next: gpuprof show --explain '#{first.kernels[0].id}' {to_type([report])}"), err=True)
 
 
-def _profile_here(ctx: click.Context, folder: Path, spec: str | None, *, force: bool) -> int:
-    """Compile the program that ships for this machine's GPU, and do with it what `gpuprof run` does."""
+def _profile_here(ctx: click.Context, folder: Path, ncu: str | None, spec: str | None, *, force: bool) -> int:
+    """Compile the program that ships for this machine's GPUs, and do with it what `gpuprof run` does."""
+    from gpuprof.api import HardwareFinder
     from gpuprof.cli.run import command as run
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import gpus_here
@@ -172,16 +197,36 @@ def _profile_here(ctx: click.Context, folder: Path, spec: str | None, *, force: 
     gpus = gpus_here(os.environ)
     if not gpus:
         raise EnvironmentProblem("no NVIDIA GPU answers on this machine", "gpuprof demo shows recordings without one")
-    program = folder / _PROGRAM
-    refuse_overwrite([program, folder / _PAGE, folder / _SESSION], force=force)
     nvcc = find_nvcc(os.environ)
-    choose_ncu(os.environ)
+    choose_ncu(os.environ, ncu)
+    HardwareFinder(spec)
+    program = folder / _PROGRAM
+    refuse_overwrite([program, folder / _PAGE, folder / SESSION_FILE], force=force)
     click.echo(f"compiling a small program for {gpus[0].name} with {nvcc}", err=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        compiled = Path(scratch) / _PROGRAM
-        compile_program(nvcc, data_dir("recordings") / "demo.cu", compiled, gpus[0].arch)
-        write_files({program: compiled.read_bytes()})
+    with _scratch() as scratch:
+        compiled = scratch / _PROGRAM
+        compile_program(nvcc, data_dir("recordings") / "demo.cu", compiled, sorted({gpu.arch for gpu in gpus}))
+        content = compiled.read_bytes()
+    made, made_folder = not program.exists(), not folder.exists()
+    write_files({program: content})
     program.chmod(0o755)
-    code = ctx.invoke(run, program=(str(program),), folder=folder, kernel=None, coverage=100.0, spec=spec, force=force)
+    # A name without a folder would be looked for on PATH.
+    words = (os.path.join(os.curdir, program) if program.parent == Path() else str(program),)  # noqa: PTH118
+    try:
+        code = ctx.invoke(
+            run, program=words, folder=folder, kernel=None, coverage=100.0, ncu=ncu, spec=spec, force=force
+        )
+    except BaseException:
+        if made:
+            _take_back(program, folder=made_folder)
+        raise
     assert isinstance(code, int)
     return code
+
+
+def _take_back(program: Path, *, folder: bool) -> None:
+    """Remove a program that could not be profiled, and an empty folder that was made for it."""
+    with contextlib.suppress(OSError):
+        program.unlink(missing_ok=True)
+        if folder:
+            program.parent.rmdir()

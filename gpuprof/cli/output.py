@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -81,7 +82,7 @@ def _make_folders(folders: Iterable[Path]) -> list[Path]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            _clean_up((), [part for part in missing if part.is_dir()])
+            _clean_up((), [*made, *(part for part in missing if part.is_dir())])
             raise UsageError(_cannot_write(error, folder), "choose another place with -o") from error
         made += missing
     return made
@@ -95,8 +96,6 @@ def _clean_up(drafts: Iterable[Path], folders: Iterable[Path]) -> None:
     """Remove drafts and the folders that were made for them, as far as they are empty."""
     for draft in drafts:
         draft.unlink(missing_ok=True)
-    for folder in folders:
-        try:
+    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        with contextlib.suppress(OSError):
             folder.rmdir()
-        except OSError:
-            return

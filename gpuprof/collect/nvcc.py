@@ -1,14 +1,15 @@
-"""Compiles a CUDA program for a GPU of this machine, with the lines that a profiler needs."""
+"""Compiles a CUDA program for the GPUs of this machine, with the lines that a profiler needs."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpuprof.collect.machine import Machine
-from gpuprof.errors import EnvironmentProblem
+from gpuprof.collect.process import run
+from gpuprof.errors import EnvironmentProblem, Interrupted
 
 _PATIENCE_S = 300.0
 _LAST_LINES = 5
@@ -36,19 +37,23 @@ def _candidates(environ: Mapping[str, str], machine: Machine) -> Iterator[Path]:
     yield from sorted(machine.path("usr/local").glob("cuda-*/bin/nvcc"), reverse=True)
 
 
-def compile_program(nvcc: Path, source: Path, program: Path, arch: str) -> None:
-    """Compile a program for an architecture such as "sm_90", with line numbers.
+def compile_program(nvcc: Path, source: Path, program: Path, archs: Sequence[str]) -> None:
+    """Compile a program for architectures such as "sm_90", with line numbers.
 
-    Raises EnvironmentProblem if nvcc cannot.
+    Raises EnvironmentProblem if nvcc cannot, Interrupted if the user ended it.
     """
-    command: list[str | Path] = [nvcc, "-O3", "-lineinfo", f"-arch={arch}", "-o", program, source]
+    code = [f"-gencode=arch={arch.replace('sm_', 'compute_')},code={arch}" for arch in archs]
+    words = [str(nvcc), "-O3", "-lineinfo", *code, "-o", str(program), str(source)]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL)
+        ended = run(words, stdout=subprocess.DEVNULL, timeout_s=_PATIENCE_S, quiet=True)
     except OSError as error:
         raise EnvironmentProblem(f"{nvcc} cannot be run: {error.strerror}", "install the CUDA toolkit again") from error
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentProblem(f"{nvcc} did not finish in {_PATIENCE_S:.0f} s", "try again") from error
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
-        hint = f"a toolkit that knows {arch} and the compiler of this machine is needed; CUDA_HOME names another one"
-        raise EnvironmentProblem(f"{nvcc} cannot compile {source.name} for {arch}: {' '.join(said)}", hint)
+    if ended.stopped_by == "interrupt":
+        raise Interrupted("interrupted while the program was compiled")
+    if ended.stopped_by is not None:
+        raise EnvironmentProblem(f"{nvcc} did not finish in {_PATIENCE_S:.0f} s", "try again")
+    if ended.code != 0 or not program.is_file():
+        told = " ".join(ended.tail.strip().splitlines()[-_LAST_LINES:]) or f"it ends with code {ended.code}"
+        wanted = " and ".join(archs)
+        hint = f"a toolkit that knows {wanted} and the compiler of this machine is needed; CUDA_HOME names another one"
+        raise EnvironmentProblem(f"{nvcc} cannot compile {source.name} for {wanted}: {told}", hint)

@@ -17,7 +17,9 @@ from gpuprof.model.report import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
 
 FALLBACK = "latency-bound"
-_NO_TEXT = Missing("source and SASS", "the report knows files and lines only", "collect with ncu --import-source yes")
+_NO_TEXT = Missing(
+    "source and SASS", "the report knows files and lines only", "profile again with ncu --import-source yes"
+)
 
 
 def diagnose(analysis: Analysis) -> Session:

@@ -191,7 +191,10 @@ class StallShare:
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """A line of source (`number`) or an instruction (`pc`). `share` is its part of the whole kernel's weight."""
+    """A line of source (`number`) or an instruction (`pc`). `share` is its part of the whole kernel's weight.
+
+    `text` is empty where the report knows the line and not what it says.
+    """
 
     number: int | None
     pc: int | None
@@ -202,7 +205,7 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Code around a hot place: neighbouring lines in order. `weight` names what `share` counts."""
+    """Hot lines in order, with their neighbours where they have text. `weight` names what `share` counts."""
 
     language: str
     file: str | None

@@ -178,7 +178,7 @@ def _hot_lines(kernel: KernelProfile, sheet: Sheet) -> Text:
     lines = [(line, excerpt.file) for excerpt in kernel.excerpts for line in excerpt.lines]
     lines.sort(key=lambda found: -found[0].share)
     told = (_hot_line(line, file, sheet) for line, file in lines)
-    head = f"lines, share of {kernel.excerpts[0].weight}; the report does not have their text"
+    head = f"share of {kernel.excerpts[0].weight}; the report has no text"
     return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *told])
 
 

@@ -107,4 +107,4 @@ def lacking(shown: Sequence[KernelProfile]) -> str:
         return ""
     *others, last = without
     names = f"{', '.join(others)} or {last}" if others else last
-    return f"This recording has no {names}: ncu was not asked for their counters. gpuprof run asks for them."
+    return f"This recording has no {names}: it lacks what they are made from."
