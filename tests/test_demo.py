@@ -91,7 +91,7 @@ def test_the_page_has_every_kernel_with_roofline_stalls_findings_and_lines(shown
     session = read_session_html(page.encode(), "report.html")
     for one in session.kernels:
         assert one.roofline and one.stalls and one.findings and one.excerpts
-    assert FIRST.title in page
+    assert f"{FIRST.title}, recorded by eschnett/IndexSpaces.jl" in page
     numbers = re.findall(r'<th scope="row" class="n">([\w.]+\.jl:\d+)</th>', page)
     assert numbers[:3] == ["base.jl:40", "IndexSpaces.jl:1702", "synchronization.jl:14"]
     assert "occupancy, warp states, lines of code<" in page

@@ -152,7 +152,9 @@ def _files(shown: _Shown) -> Mapping[Path, bytes]:
     from gpuprof.present.json_out import session_bytes
     from gpuprof.present.plot import render_png, render_svg
 
-    page = render_html(shown.session, title=shown.recording.title).encode("utf-8", "backslashreplace")
+    origin = shown.recording.origin
+    title = shown.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
+    page = render_html(shown.session, title=title).encode("utf-8", "backslashreplace")
     session = session_bytes(shown.session)
     contents = {shown.recording.file_name: shown.report, _PAGE: page, SESSION_FILE: session}
     figure = overview(shown.session)
