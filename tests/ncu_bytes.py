@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuprof.read.wire import double, message, number, prefixed
+from benchmarks.recordings import report_file
+from benchmarks.recordings.report_file import dim3, report
+from gpuprof.read.wire import double, message, number
 
-
-def dim3(size: tuple[int, int, int]) -> bytes:
-    return b"".join(number(axis + 1, value) for axis, value in enumerate(size))
+__all__ = ["A100", "block", "launch", "report", "session_details", "simple_report"]
 
 
 def launch(
@@ -40,25 +40,12 @@ def block(
     process: int | None = None,
 ) -> bytes:
     """A block: header and payload. `declared` lies about the number of launches."""
-    payload = b"".join(prefixed(item) for item in launches)
-    header = number(1, 0) + number(2, len(launches) if declared is None else declared)
-    if session:
-        header += message(3, session)
-    header += message(4, b"".join(message(1, text.encode()) for text in strings)) + number(5, len(payload))
-    if process is not None:
-        header += message(6, number(1, process) + message(3, b"/opt/app"))
-    return prefixed(header) + payload
+    named = (process, "/opt/app") if process is not None else None
+    return report_file.block(launches, strings, session, declared=declared, process=named)
 
 
 def session_details(command: str | None = None, versions: Mapping[str, str] | None = None) -> bytes:
-    out = number(2, 1_700_000_000)
-    for provider, version in (versions or {}).items():
-        out += message(8, message(1, provider.encode()) + message(2, version.encode()))
-    return out + (message(11, command.encode()) if command is not None else b"")
-
-
-def report(*blocks: bytes) -> bytes:
-    return b"NVR\0" + prefixed(number(1, 7)) + b"".join(blocks)
+    return report_file.session_details(command, versions or {}, 1_700_000_000)
 
 
 A100: dict[str, float | str] = {

@@ -345,7 +345,7 @@ def test_with_a_gpu_a_program_is_compiled_for_it_and_profiled(tmp_path: Path, ma
         and words[-1].endswith("recordings/demo.cu")
     )
     survey, profile = json.loads((tmp_path / "calls.json").read_text())
-    assert survey[-1] == profile[-1] == "gpuprof-demo-run/demo"
+    assert survey[-1] == profile[-1] == "./gpuprof-demo-run/demo"
     left = {path.name for path in (tmp_path / "gpuprof-demo-run").iterdir()}
     assert {"demo", "survey.ncu-rep", "profile.ncu-rep", "session.json", "report.html"} <= left
     assert "100 % of the GPU's time" in done.stderr

@@ -14,7 +14,7 @@ import gpuprof
 from benchmarks.recordings.__main__ import main
 from benchmarks.recordings.line_table import Position
 from benchmarks.recordings.report_file import report_file
-from benchmarks.recordings.values import LaunchValues, ReportValues, shortened, values_of
+from benchmarks.recordings.values import LaunchValues, ReportValues, file_names, values_of
 from gpuprof.errors import DamagedInput, InputError, SpecError
 from gpuprof.model.report import Report
 from gpuprof.model.session import KernelProfile, Session
@@ -64,11 +64,14 @@ def test_a_recording_has_neither_source_text_nor_code_nor_texts_of_nvidia(record
 
 
 @each
-def test_a_recording_names_no_home_host_or_address(recording: Recording) -> None:
+def test_a_recording_names_no_folder_of_a_machine_host_or_address(recording: Recording, read: Read) -> None:
     texts = re.findall(rb"[ -~]{6,}", recording.report())
     assert len(texts) > 100
-    bad = [text for text in texts if re.search(rb"/home/|/root|/opt/|://|\b\d+\.\d+\.\d+\.\d+\b(?! \()", text)]
-    assert bad == []
+    path, address = rb"(?<![\w.])[/~]\w[\w.-]*/|[A-Za-z]:\\", rb"://|\b\d+\.\d+\.\d+\.\d+\b(?! \()"
+    assert [text for text in texts if re.search(path + rb"|" + address, text)] == []
+    files = {one.file for launch in read[recording.name][0] for one in launch.details.instructions() if one.file}
+    names = [file.rpartition("/")[2] for file in files]
+    assert all(names.count(file.rpartition("/")[2]) > 1 for file in files if "/" in file)
 
 
 @each
@@ -233,16 +236,20 @@ def replace_grid(values: LaunchValues) -> LaunchValues:
     return values._replace(grid=(9, 9, 9))
 
 
-@pytest.mark.parametrize(
-    ("file", "kept"),
-    [
-        ("/root/cutlass/include/a.h", "cutlass/include/a.h"), ("/usr/local/cuda/include/b.hpp", "cuda/include/b.hpp"),
-        ("/home/me/julia/c.jl", "julia/c.jl"), ("/opt/x/d.cu", "x/d.cu"), ("/srv/e.cu", "srv/e.cu"),
-        ("./src/f.cu", "./src/f.cu"), ("g.cu", "g.cu"),
-    ],
-)  # fmt: skip
-def test_a_file_is_named_without_whose_machine_it_was_on(file: str, kept: str) -> None:
-    assert shortened(file) == kept
+def test_a_file_keeps_only_the_folders_that_tell_it_from_another() -> None:
+    files = ["/a/b/gemm/kernel.h", "/a/b/conv/kernel.h", "/x/conv/kernel.h", "/x/main.cu", "main.cpp", "/x/main.cu"]
+    assert file_names(files) == {
+        "/a/b/gemm/kernel.h": "gemm/kernel.h", "/a/b/conv/kernel.h": "b/conv/kernel.h",
+        "/x/conv/kernel.h": "x/conv/kernel.h", "/x/main.cu": "main.cu", "main.cpp": "main.cpp",
+    }  # fmt: skip
+
+
+@given(st.sets(st.lists(st.sampled_from("abc"), min_size=1, max_size=5).map("/".join), max_size=12), st.booleans())
+def test_names_of_files_are_ends_of_them_and_differ(files: set[str], absolute: bool) -> None:
+    whole = {f"/{file}" if absolute else file for file in files}
+    names = file_names(whole)
+    assert set(names) == whole and len(set(names.values())) == len(whole)
+    assert all(file == name or file.endswith(f"/{name}") for file, name in names.items())
 
 
 # The list and its files.

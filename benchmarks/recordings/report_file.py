@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.recordings.line_table import INSTRUCTION_BYTES, KERNEL_SYMBOL, Position, cubin
 from benchmarks.recordings.values import LaunchValues, ReportValues
@@ -21,35 +21,59 @@ def report_file(values: ReportValues, command: str) -> bytes:
     numbers = {name: index for index, name in enumerate(names)}
     results = [_result(launch, numbers, programs) for launch in values.launches]
     sources = [_source(reference, name, lines, values.sm) for name, (reference, lines) in programs.items() if lines]
-    process = message(6, number(1, values.process) + message(3, values.program.encode()))
-    return b"NVR\0" + b"".join(
-        (
-            prefixed(number(1, _FORMAT)),
-            _block([], [], message(3, _session(values, command)) + message(4, b""), process),
-            _block(sources, [], message(4, b""), process),
-            _block([], results, message(4, b"".join(message(1, name.encode()) for name in names)), process),
-        )
+    process = (values.process, values.program)
+    return report(
+        block([], session=session_details(command, values.versions, values.created_s), process=process),
+        block([], sources=sources, process=process),
+        block(results, names, process=process),
     )
 
 
-def _block(sources: list[bytes], results: list[bytes], header: bytes, process: bytes) -> bytes:
+def report(*blocks: bytes) -> bytes:
+    """Return a report of these blocks."""
+    return b"NVR\0" + prefixed(number(1, _FORMAT)) + b"".join(blocks)
+
+
+def block(
+    results: Sequence[bytes],
+    strings: Sequence[str] = (),
+    session: bytes = b"",
+    *,
+    sources: Sequence[bytes] = (),
+    declared: int | None = None,
+    process: tuple[int, str] | None = None,
+) -> bytes:
+    """Return a block: header and payload. `process` is its number and name; `declared` lies about how many results."""
     payload = b"".join(prefixed(item) for item in (*sources, *results))
-    counts = number(1, len(sources)) + number(2, len(results))
-    return prefixed(counts + header + number(5, len(payload)) + process) + payload
+    header = number(1, len(sources)) + number(2, len(results) if declared is None else declared)
+    if session:
+        header += message(3, session)
+    header += message(4, b"".join(message(1, text.encode()) for text in strings)) + number(5, len(payload))
+    if process is not None:
+        header += message(6, number(1, process[0]) + message(3, process[1].encode()))
+    return prefixed(header) + payload
 
 
-def _session(values: ReportValues, command: str) -> bytes:
-    created = number(2, values.created_s) if values.created_s is not None else b""
-    versions = (message(1, who.encode()) + message(2, what.encode()) for who, what in values.versions.items())
-    return created + b"".join(message(8, version) for version in versions) + message(11, command.encode())
+def session_details(command: str | None, versions: Mapping[str, str], created_s: int | None) -> bytes:
+    """Return what a session says of itself: when it was, the tools by provider, how ncu was called."""
+    out = number(2, created_s) if created_s is not None else b""
+    for provider, version in versions.items():
+        out += message(8, message(1, provider.encode()) + message(2, version.encode()))
+    return out + (message(11, command.encode()) if command is not None else b"")
 
 
-Programs = Mapping[str, "tuple[int, dict[int, Position]]"]
+def dim3(size: Dim3) -> bytes:
+    """Return the size of a grid or a block."""
+    return b"".join(number(axis + 1, value) for axis, value in enumerate(size))
 
 
-def _programs(values: ReportValues) -> dict[str, tuple[int, dict[int, Position]]]:
+Programs = dict[str, tuple[int, dict[int, Position]]]
+"""The number of each kernel's program, and the positions of its instructions by address."""
+
+
+def _programs(values: ReportValues) -> Programs:
     """Return for each kernel the number of its program and the lines of its instructions, over all its launches."""
-    found: dict[str, tuple[int, dict[int, Position]]] = {}
+    found: Programs = {}
     for launch in values.launches:
         _, lines = found.setdefault(launch.mangled, (len(found) + 1, {}))
         lines.update(launch.lines)
@@ -86,9 +110,9 @@ def _result(launch: LaunchValues, numbers: Mapping[str, int], programs: Programs
             message(6, launch.name.encode()),
             message(7, launch.demangled.encode()),
             number(8, 3),
-            message(9, _three((0, 0, 0))),
-            message(10, _three(launch.grid)),
-            message(11, _three(launch.block)),
+            message(9, dim3((0, 0, 0))),
+            message(10, dim3(launch.grid)),
+            message(11, dim3(launch.block)),
             *metrics,
             message(15, number(1, programs[launch.mangled][0])),
             number(16, 0),
@@ -100,7 +124,3 @@ def _result(launch: LaunchValues, numbers: Mapping[str, int], programs: Programs
 
 def _numbers(fields: Iterable[tuple[int, int | None]]) -> list[bytes]:
     return [number(field, value) for field, value in fields if value is not None]
-
-
-def _three(size: Dim3) -> bytes:
-    return b"".join(number(axis + 1, value) for axis, value in enumerate(size))

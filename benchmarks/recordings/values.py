@@ -5,19 +5,18 @@ Left behind are source text, machine code, call stacks, hosts, folders, and NVID
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.recordings.line_table import Position
 from gpuprof.model.report import Dim3, Launch
-from gpuprof.read.container import Container, Span, metric_result, raw_fields, walk
+from gpuprof.read.container import fields, walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 
 _THREAD, _METRIC_RESULT, _NVTX, _CLOCKS = 1, 13, 21, 25
 _LISTS = ("group:", "breakdown:")
 """Metrics whose value is a list of other metrics, as NVIDIA groups them."""
-_ROOTS = ("/usr/local/", "/root/", "/home/", "/opt/")
 
 
 class LaunchValues(NamedTuple):
@@ -59,11 +58,18 @@ def values_of(path: Path, launches: int | None) -> ReportValues:
     container = walk(data)
     capability = report.devices[0].compute_capability
     assert capability is not None, "the report names no compute capability"
-    taken = slice(0, launches)
+    taken = report.launches[:launches]
+    places = [_places(launch) for launch in taken]
+    names = file_names(file for found in places for file, _ in found.values())
     return ReportValues(
         tuple(
-            _launch(launch, data, span, container)
-            for launch, span in zip(report.launches[taken], container.spans[taken], strict=True)
+            _launch(
+                launch,
+                data[span.start : span.end],
+                container.names,
+                {pc: (names[file], line) for pc, (file, line) in found.items()},
+            )
+            for launch, span, found in zip(taken, container.spans, places, strict=False)
         ),
         process=container.processes[0][0],
         program=container.processes[0][1].rpartition("/")[2],
@@ -73,13 +79,14 @@ def values_of(path: Path, launches: int | None) -> ReportValues:
     )
 
 
-def _launch(launch: Launch, data: bytes, span: Span, container: Container) -> LaunchValues:
+def _launch(launch: Launch, message: bytes, names: Sequence[str], lines: Mapping[int, Position]) -> LaunchValues:
     assert launch.grid is not None and launch.block is not None, f"{launch.name} has no grid or block"
-    message = data[span.start : span.end]
-    fields = [(field, message[start:end]) for field, start, end in raw_fields(message)]
-    alone = {field: content(raw) for field, raw in fields if field in (_NVTX, _CLOCKS)}
+    found = [(field, value) for field, value, _ in fields(message, 0)]
+    alone = dict(found)
+    thread, nvtx, clocks = alone[_THREAD], alone.get(_NVTX), alone.get(_CLOCKS)
+    assert isinstance(thread, int), "a thread is a number"
     return LaunchValues(
-        _small(next(raw for field, raw in fields if field == _THREAD)),
+        thread,
         launch.mangled or launch.name,
         launch.name,
         launch.demangled,
@@ -87,47 +94,35 @@ def _launch(launch: Launch, data: bytes, span: Span, container: Container) -> La
         launch.block,
         launch.context,
         launch.stream,
-        metrics=dict(_metrics((raw for field, raw in fields if field == _METRIC_RESULT), container.names)),
-        lines=_lines(launch),
-        nvtx=alone.get(_NVTX),
-        clocks=alone.get(_CLOCKS),
+        metrics=dict(_metrics((value for field, value in found if field == _METRIC_RESULT), names)),
+        lines=lines,
+        nvtx=nvtx if isinstance(nvtx, bytes) else None,
+        clocks=clocks if isinstance(clocks, bytes) else None,
     )
 
 
-def _metrics(results: Iterator[bytes], names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    for raw in results:
-        number, _ = metric_result(raw)
-        name, inner = names[number], content(raw)
-        if not name.startswith(_LISTS):
-            parts = list(raw_fields(inner))
-            assert parts[0][0] == 1, "the name comes first"
-            yield name, inner[parts[0][2] :]
+def _metrics(results: Iterable[int | bytes], names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for result in results:
+        assert isinstance(result, bytes), "a metric is a message"
+        field, number, end = next(fields(result, 0))
+        assert field == 1 and isinstance(number, int), "the number of its name comes first"
+        if not names[number].startswith(_LISTS):
+            yield names[number], result[end:]
 
 
-def _lines(launch: Launch) -> dict[int, Position]:
-    found = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
-    return {pc: (shortened(file), line) for pc, (file, line) in found.items() if file is not None and line is not None}
+def _places(launch: Launch) -> dict[int, Position]:
+    found = ((one.pc, one.file, one.line) for one in launch.details.instructions())
+    return {pc: (file, line) for pc, file, line in found if file is not None and line is not None}
 
 
-def shortened(file: str) -> str:
-    """Return a file name without the folder that tells who built it, or where."""
-    for root in _ROOTS:
-        if file.startswith(root):
-            rest = file.removeprefix(root)
-            return rest.partition("/")[2] if root == "/home/" else rest
-    return file.lstrip("/")
-
-
-def _small(field: bytes) -> int:
-    """Return the value of an integer field whose tag is one byte."""
-    return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(field[1:]))
-
-
-def content(field: bytes) -> bytes:
-    """Return what a length-delimited field holds."""
-    at = 0
-    for _ in range(2):
-        while field[at] & 0x80:
-            at += 1
-        at += 1
-    return field[at:]
+def file_names(files: Iterable[str]) -> dict[str, str]:
+    """Return each file's name without its folders, but for those that tell files of one name from each other."""
+    parts = {file: file.split("/") for file in files}
+    kept = dict.fromkeys(parts, 1)
+    while True:
+        names = {file: "/".join(parts[file][-kept[file] :]) for file in parts}
+        alike = [file for file, name in names.items() if list(names.values()).count(name) > 1]
+        if not alike:
+            return names
+        for file in alike:
+            kept[file] += 1

@@ -17,7 +17,9 @@ from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.options import overwriting, reading, refuse_overwrite
 from gpuprof.cli.output import to_type, write_files
 from gpuprof.cli.profiling import SESSION_FILE
-from gpuprof.cli.report import write_report
+from gpuprof.cli.report import command as report
+from gpuprof.cli.roofline import picture
+from gpuprof.cli.run import command as run
 from gpuprof.errors import DamagedInput, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
@@ -67,12 +69,7 @@ def command(
     if not files:
         _show_recordings(folder, force=force)
         return 0
-    from gpuprof.api import load
-
-    output = folder / _PAGE
-    refuse_overwrite([output], files, force=force)
-    session = load(*files, spec=spec, salvage=salvage, groups=True)
-    write_report(session, output, title=None, top=12, keep_paths=False)
+    ctx.invoke(report, files=files, output=folder / _PAGE, spec=spec, salvage=salvage, force=force)
     return 0
 
 
@@ -134,10 +131,10 @@ def _read(recording: Recording, scratch: Path, place: Path) -> _Shown:
     from gpuprof.cli.select import sort_kernels
     from gpuprof.recordings import REINSTALL
 
-    report, data = scratch / recording.file_name, recording.report()
-    report.write_bytes(data)
+    unpacked, data = scratch / recording.file_name, recording.report()
+    unpacked.write_bytes(data)
     try:
-        session = load(report, groups=True)
+        session = load(unpacked, groups=True)
     except DamagedInput as error:
         raise DamagedInput(f"{recording.place}: {error.message}", REINSTALL) from error
     sources = tuple(replace(source, file=str(place / recording.file_name)) for source in session.sources)
@@ -150,7 +147,6 @@ def _files(shown: _Shown) -> Mapping[Path, bytes]:
     from gpuprof.present.figures import overview
     from gpuprof.present.html import render_html
     from gpuprof.present.json_out import session_bytes
-    from gpuprof.present.plot import render_png, render_svg
 
     origin = shown.recording.origin
     title = shown.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
@@ -159,8 +155,7 @@ def _files(shown: _Shown) -> Mapping[Path, bytes]:
     contents = {shown.recording.file_name: shown.report, _PAGE: page, SESSION_FILE: session}
     figure = overview(shown.session)
     if figure.points:
-        pictures = (render_svg(figure, "light").encode("utf-8", "backslashreplace"), render_png(figure, "light"))
-        contents |= dict(zip(_PICTURES, pictures, strict=True))
+        contents |= {name: picture(figure, Path(name), "light") for name in _PICTURES}
     return {shown.place / name: content for name, content in contents.items()}
 
 
@@ -182,15 +177,14 @@ def _say_what_is_next(shown: Sequence[_Shown]) -> None:
     first = shown[0]
     *others, last = (str(one.place / _PAGE) for one in shown)
     pages = f"{', '.join(others)} and {last}; open them in a browser" if others else f"{last}; open it in a browser"
-    report = first.place / first.recording.file_name
+    file = first.place / first.recording.file_name
     click.echo(printable(f"wrote {pages}"), err=True)
-    click.echo(printable(f"next: gpuprof show --explain '#{first.kernels[0].id}' {to_type([report])}"), err=True)
+    click.echo(printable(f"next: gpuprof show --explain '#{first.kernels[0].id}' {to_type([file])}"), err=True)
 
 
 def _profile_here(ctx: click.Context, folder: Path, ncu: str | None, spec: str | None, *, force: bool) -> int:
     """Compile the program that ships for this machine's GPUs, and do with it what `gpuprof run` does."""
     from gpuprof.api import HardwareFinder
-    from gpuprof.cli.run import command as run
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import gpus_here
     from gpuprof.collect.nvcc import compile_program, find_nvcc
@@ -212,12 +206,10 @@ def _profile_here(ctx: click.Context, folder: Path, ncu: str | None, spec: str |
     made, made_folder = not program.exists(), not folder.exists()
     write_files({program: content})
     program.chmod(0o755)
-    # A name without a folder would be looked for on PATH.
-    words = (os.path.join(os.curdir, program) if program.parent == Path() else str(program),)  # noqa: PTH118
+    # A name without a folder would be looked for on PATH, and a Path drops the dot.
+    words = (os.path.join(os.curdir, program),)  # noqa: PTH118
     try:
-        code = ctx.invoke(
-            run, program=words, folder=folder, kernel=None, coverage=100.0, ncu=ncu, spec=spec, force=force
-        )
+        code = ctx.invoke(run, program=words, folder=folder, coverage=100.0, ncu=ncu, spec=spec, force=force)
     except BaseException:
         if made:
             _take_back(program, folder=made_folder)

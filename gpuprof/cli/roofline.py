@@ -158,7 +158,7 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
     contents = {
         path: _page(session, chosen, look.level or "dram", look.ceiling)
         if figure is None
-        else _picture(figure, path, look.theme)
+        else picture(figure, path, look.theme)
         for path, figure in targets.items()
     }
     write_files(contents)
@@ -204,7 +204,8 @@ def _targets(figures: Sequence[RooflineFigure], output: Path) -> dict[Path, Roof
     return targets | {base.with_name(f"{base.name}{kind}"): None for kind in kinds if kind.lower() == ".html"}
 
 
-def _picture(figure: RooflineFigure, path: Path, theme: Literal["light", "dark"]) -> bytes:
+def picture(figure: RooflineFigure, path: Path, theme: Literal["light", "dark"]) -> bytes:
+    """Return the content of a file of that name: PNG, or SVG for any other."""
     from gpuprof.present.plot import render_png, render_svg
 
     if path.suffix.lower() == ".png":

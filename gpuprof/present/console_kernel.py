@@ -12,6 +12,7 @@ from gpuprof.present import words
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, SEVERITY_STYLES, Sheet
 from gpuprof.present.finding_words import gain_text, location_text
+from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
@@ -166,7 +167,7 @@ def _issue_text(kernel: KernelProfile) -> str:
 
 def _code(excerpt: Excerpt, sheet: Sheet) -> Text:
     """The code around the hottest place: each line's share of the samples, its number and what its warps wait for."""
-    head = f"{_file_name(excerpt.file) or 'instructions'}, share of {excerpt.weight}"
+    head = f"{file_name(excerpt.file or '') or 'instructions'}, share of {excerpt.weight}"
     hottest = max(excerpt.lines, key=lambda line: line.share, default=None)
     numbers = max((len(_line_number(line)) for line in excerpt.lines), default=0)
     lines = [_code_line(line, sheet, numbers, hottest=line is hottest) for line in excerpt.lines]
@@ -185,7 +186,9 @@ def _hot_lines(kernel: KernelProfile, sheet: Sheet) -> Text:
 def _hot_line(line: CodeLine, file: str | None, sheet: Sheet) -> str:
     """A line with its share and as many states of its warps as there is room for."""
     room = sheet.width - LABEL_WIDTH
-    text = sheet.legible(f"{format_percent(line.share).rjust(_SHARE_WIDTH)}  {_file_name(file)}:{line.number}")[:room]
+    text = sheet.legible(f"{format_percent(line.share).rjust(_SHARE_WIDTH)}  {file_name(file or '')}:{line.number}")[
+        :room
+    ]
     for index, stall in enumerate(line.stalls):
         state = sheet.legible(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}")
         longer = f"{text}{', ' if index else '  '}{state}"
@@ -193,10 +196,6 @@ def _hot_line(line: CodeLine, file: str | None, sheet: Sheet) -> str:
             break
         text = longer
     return text
-
-
-def _file_name(file: str | None) -> str:
-    return (file or "").replace("\\", "/").rpartition("/")[2]
 
 
 def _line_number(line: CodeLine) -> str:

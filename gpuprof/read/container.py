@@ -93,7 +93,7 @@ def walk(data: bytes) -> Container:
                 if field == _SESSION:
                     _read_session(_as_bytes(value, at), at, versions, session)
                 elif field == _STRINGS:
-                    strings.extend(_text(_as_bytes(s, at)) for _, s, _ in _fields(_as_bytes(value, at), at))
+                    strings.extend(_text(_as_bytes(s, at)) for _, s, _ in fields(_as_bytes(value, at), at))
                 elif field == _PROCESS:
                     processes.append(_process(_as_bytes(value, at), at))
                 elif field in _NUM_RESULTS:
@@ -133,9 +133,9 @@ def section_names(data: Bytes, span: Span) -> tuple[str, ...]:
     """Return the identifiers of the sections that ncu collected for a launch, as far as the message parses."""
     names: list[str] = []
     try:
-        for field, value, at in _fields(data[span.start : span.end], span.start):
+        for field, value, at in fields(data[span.start : span.end], span.start):
             if field == _RESULT_SECTION and isinstance(value, bytes):
-                identifier = next(_fields(value, at))[1]
+                identifier = next(fields(value, at))[1]
                 names.append(_text(_as_bytes(identifier, at)))
     except (_Broken, StopIteration):
         pass
@@ -159,9 +159,9 @@ def raw_blocks(data: bytes) -> Iterator[RawBlock]:
     while at < len(data):
         start = at + 4
         header = (start, start + _length(data, at))
-        fields = list(_fields(data[slice(*header)], start))
-        messages = _payload_messages(data, header[1], fields, at)
-        sources, kernels = _split_messages(fields, messages)
+        entries = list(fields(data[slice(*header)], start))
+        messages = _payload_messages(data, header[1], entries, at)
+        sources, kernels = _split_messages(entries, messages)
         yield RawBlock(before, header, sources, kernels, messages[len(sources) + len(kernels) :])
         before = b""
         at = messages[-1][1] if messages else header[1]
@@ -171,7 +171,7 @@ def raw_fields(message: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield field number, start and end (tag and length included) of each field, as far as the message parses."""
     start = 0
     try:
-        for field, _, end in _fields(message, 0):
+        for field, _, end in fields(message, 0):
             yield field, start, end
             start = end
     except _Broken:
@@ -191,13 +191,13 @@ def metric_result(field: bytes) -> tuple[int, float | str]:
 
 
 def _metric_result(result: bytes) -> tuple[int, float | str]:
-    content = next((value for _, value, _ in _fields(result, 0)), b"")
+    content = next((value for _, value, _ in fields(result, 0)), b"")
     name, value = 0, math.nan
-    for field, part, _ in _fields(_as_bytes(content, 0), 0):
+    for field, part, _ in fields(_as_bytes(content, 0), 0):
         if field == 1:
             name = _as_int(part, 0)
         elif field == 2 and isinstance(part, bytes):
-            for kind, raw, _ in _fields(part, 0):
+            for kind, raw, _ in fields(part, 0):
                 return name, _metric_value(kind, raw)
     return name, value
 
@@ -240,7 +240,7 @@ def _first_fields(data: Bytes, span: Span, wanted: tuple[int, ...], stop: int | 
     """Return the wanted fields of a message, as far as it parses: what follows altered bytes is as good as missing."""
     found: dict[int, FieldValue] = {}
     try:
-        for field, value, _ in _fields(data[span.start : span.end], span.start):
+        for field, value, _ in fields(data[span.start : span.end], span.start):
             if field == stop:
                 break
             if field in wanted:
@@ -253,7 +253,7 @@ def _first_fields(data: Bytes, span: Span, wanted: tuple[int, ...], stop: int | 
 def _small_numbers(message: bytes, span: Span) -> dict[int, int]:
     """Return the integer fields of a small message; empty if it does not parse."""
     try:
-        return {field: value for field, value, _ in _fields(message, span.start) if isinstance(value, int)}
+        return {field: value for field, value, _ in fields(message, span.start) if isinstance(value, int)}
     except _Broken:
         return {}
 
@@ -282,13 +282,13 @@ def _blocks(data: bytes) -> Iterator[tuple[Header, Messages]]:
     at = 8 + size
     if at > len(data):
         raise _Broken(4, "the file header is cut off")
-    list(_fields(data[8:at], 8))
+    list(fields(data[8:at], 8))
     while at < len(data):
         start = at
         size = _length(data, at)
         if size > _MAX_HEADER or at + 4 + size > len(data):
             raise _Broken(start, f"a block header of {size} bytes does not fit into the file")
-        header = list(_fields(data[at + 4 : at + 4 + size], at + 4))
+        header = list(fields(data[at + 4 : at + 4 + size], at + 4))
         messages = _payload_messages(data, at + 4 + size, header, start)
         yield header, messages
         at = messages[-1][1] if messages else at + 4 + size
@@ -317,8 +317,11 @@ def _length(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "little")
 
 
-def _fields(message: bytes, base: int) -> Iterator[tuple[int, FieldValue, int]]:
-    """Yield (field number, value, offset in the file) of a protobuf message: integers and byte strings."""
+def fields(message: bytes, base: int) -> Iterator[tuple[int, FieldValue, int]]:
+    """Yield (field number, value, where it ends) of a protobuf message at offset `base`: integers and byte strings.
+
+    Bytes that do not parse end it with an error, which this module turns into damage.
+    """
     at = 0
     while at < len(message):
         tag, at = _varint(message, at, base)
@@ -355,10 +358,10 @@ def _varint(message: bytes, at: int, base: int) -> tuple[int, int]:
 
 
 def _read_session(message: bytes, at: int, versions: dict[str, str], session: dict[int, FieldValue]) -> None:
-    for field, value, where in _fields(message, at):
+    for field, value, where in fields(message, at):
         if field == _SESSION_VERSION:
             entry = {
-                number: _text(_as_bytes(text, where)) for number, text, _ in _fields(_as_bytes(value, where), where)
+                number: _text(_as_bytes(text, where)) for number, text, _ in fields(_as_bytes(value, where), where)
             }
             versions[entry.get(1, "")] = entry.get(2, "")
         elif field in (_SESSION_COMMAND, _SESSION_CREATED):
@@ -366,7 +369,7 @@ def _read_session(message: bytes, at: int, versions: dict[str, str], session: di
 
 
 def _process(message: bytes, at: int) -> tuple[int, str]:
-    entry = {field: value for field, value, _ in _fields(message, at)}
+    entry = {field: value for field, value, _ in fields(message, at)}
     number, name = entry.get(1, 0), entry.get(3, b"")
     return _as_int(number, at), _text(_as_bytes(name, at))
 
