@@ -185,10 +185,8 @@ def _hot_lines(kernel: KernelProfile, sheet: Sheet) -> Text:
 
 def _hot_line(line: CodeLine, file: str | None, sheet: Sheet) -> str:
     """A line with its share and as many states of its warps as there is room for."""
-    room = sheet.width - LABEL_WIDTH
-    text = sheet.legible(f"{format_percent(line.share).rjust(_SHARE_WIDTH)}  {file_name(file or '')}:{line.number}")[
-        :room
-    ]
+    room, place = sheet.width - LABEL_WIDTH, f"{file_name(file or '')}:{line.number}"
+    text = sheet.legible(f"{format_percent(line.share).rjust(_SHARE_WIDTH)}  {place}")[:room]
     for index, stall in enumerate(line.stalls):
         state = sheet.legible(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}")
         longer = f"{text}{', ' if index else '  '}{state}"
