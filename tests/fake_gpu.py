@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuprof.characterize.code.check import Checked, Variant
-from gpuprof.characterize.code.compile import Compiled
-from gpuprof.characterize.code.gate import Judgement
+from gpuprof.characterize.gates.check import Checked, Variant
+from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.on_gpu.device_launches import QUEUE
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.characterize.record.configurations import iteration_work
@@ -34,6 +33,7 @@ from gpuprof.characterize.record.gpu import (
     Timed,
     Way,
 )
+from gpuprof.code.compile import Compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gpuprof.characterize.code import nvrtc, table
-from gpuprof.characterize.code.nvrtc import find_nvrtc
+from gpuprof.characterize.gates import table
 from gpuprof.characterize.probes import library
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import TARGETS, Probe
 from gpuprof.cli import characterize as module
 from gpuprof.cli.characterize import command
+from gpuprof.code import nvrtc
+from gpuprof.code.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 
@@ -97,7 +98,7 @@ def test_emulation_is_said(twins: tuple[Probe, ...], monkeypatch: pytest.MonkeyP
 
 @needs_cuda_wheels
 def test_code_that_nothing_here_can_read_is_said_once_for_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprof.characterize.code.check.disassembler_for", lambda target: None)
+    monkeypatch.setattr("gpuprof.characterize.gates.check.disassembler_for", lambda target: None)
     result = characterize("--compile-only", "--only", FMA, "--only", MMA, "--arch", "sm_80")
     assert result.return_value == 0
     (said,) = [line for line in result.stdout.splitlines() if "not looked at" in line]

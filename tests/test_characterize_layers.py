@@ -10,7 +10,7 @@ import pytest
 import gpuprof.characterize
 
 ROOT = Path(gpuprof.characterize.__file__).parent
-ORDER = ("probes", "code", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results")
+ORDER = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results")
 _IMPORT = re.compile(r"gpuprof\.characterize\.(\w+)")
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize import counters
-from gpuprof.characterize.code.check import Checked
-from gpuprof.characterize.code.gate import Judgement
+from gpuprof.characterize.gates.check import Checked
+from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.code import compile as compiling
-from gpuprof.characterize.code import disassemble as disassembling
-from gpuprof.characterize.code import nvrtc as border
-from gpuprof.characterize.code.check import Variant, check, variants
-from gpuprof.characterize.code.compile import Compiled, NotCompiled, compile_kernel, compile_options, compiler_for
-from gpuprof.characterize.code.cubin import kernel_code
-from gpuprof.characterize.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
-from gpuprof.characterize.code.nvrtc import find_nvrtc
+from gpuprof.characterize.gates.check import Variant, check, variants
+from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
+from gpuprof.code import compile as compiling
+from gpuprof.code import disassemble as disassembling
+from gpuprof.code import nvrtc as border
+from gpuprof.code.compile import Compiled, NotCompiled, compiler_for
+from gpuprof.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.nvrtc import find_nvrtc
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 
@@ -307,7 +308,7 @@ def test_check_tells_how_many_are_compiled(probe: Probe) -> None:
 def test_runs_of_the_disassembler_do_not_change_the_answer(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [variant for target in ("sm_80", "sm_120a") for variant in variants(probe, target)]
     together = check(chosen)
-    monkeypatch.setattr("gpuprof.characterize.code.check._TOGETHER", 1)
+    monkeypatch.setattr("gpuprof.characterize.gates.check._TOGETHER", 1)
     assert check(chosen) == together
     assert [item.variant for item in together] == chosen
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gpuprof.characterize.code.check import Variant, check, variants
-from gpuprof.characterize.code.gate import Judgement, judge
-from gpuprof.characterize.code.sass import parse_sass
+from gpuprof.characterize.gates.check import Variant, check, variants
+from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Count, GateRules, Product
+from gpuprof.code.sass import parse_sass
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, recorded, twin_named
 
 TARGETS = ("sm_75", "sm_90a", "sm_100a", "sm_120a")

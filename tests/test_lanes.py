@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.code.compile import compiler_for
-from gpuprof.characterize.code.cubin import kernel_code
-from gpuprof.characterize.code.disassemble import disassemble, disassembler_for
-from gpuprof.characterize.code.lanes.access import Access, accesses, sectors, wavefronts, ways
-from gpuprof.characterize.code.lanes.constants import POINTER, Argument, constants_for
-from gpuprof.characterize.code.sass import Instruction, parse_sass
+from gpuprof.code.compile import compiler_for
+from gpuprof.code.disassemble import disassemble, disassembler_for
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
+from gpuprof.code.lanes.constants import POINTER, Argument, constants_for
+from gpuprof.code.sass import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpuprof.characterize.code.check import check, variants
-from gpuprof.characterize.code.cubin import kernel_code
-from gpuprof.characterize.code.disassemble import disassemble, disassembler_for
-from gpuprof.characterize.code.lanes.access import accesses, wavefronts
-from gpuprof.characterize.code.lanes.constants import POINTER, Argument, constants_for
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
+from gpuprof.code.disassemble import disassemble, disassembler_for
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.lanes.access import accesses, wavefronts
+from gpuprof.code.lanes.constants import POINTER, Argument, constants_for
+from gpuprof.code.sass import Instruction
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
 
 PROBES = [

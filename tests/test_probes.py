@@ -14,17 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.code import check as checking
-from gpuprof.characterize.code.check import Checked, Variant, check, variants
-from gpuprof.characterize.code.compile import (
-    Compiled,
-    NotCompiled,
-    compile_kernel,
-    compile_options,
-    compiler_for,
-    recorded,
-)
-from gpuprof.characterize.code.gate import NEVER_MEANT
+from gpuprof.characterize.gates import check as checking
+from gpuprof.characterize.gates.check import Checked, Variant, check, variants
+from gpuprof.characterize.gates.compile import compile_kernel, compile_options
+from gpuprof.characterize.gates.gate import NEVER_MEANT
 from gpuprof.characterize.probes.library import CASES, load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import (
     CHECKS,
@@ -52,6 +45,7 @@ from gpuprof.characterize.probes.probe import (
 )
 from gpuprof.characterize.probes.probe_file import KEYS, UNITS, read_probe
 from gpuprof.characterize.probes.tiles import Tile
+from gpuprof.code.compile import Compiled, NotCompiled, compiler_for, recorded
 from gpuprof.errors import UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.code.loops import Loop, find_loops, jumping_calls, natural_loops
-from gpuprof.characterize.code.operands import carried, sources, waits_for, written, zero_factors
-from gpuprof.characterize.code.sass import Instruction, parse_sass
+from gpuprof.code.loops import Loop, find_loops, jumping_calls, natural_loops
+from gpuprof.code.operands import carried, sources, waits_for, written, zero_factors
+from gpuprof.code.sass import Instruction, parse_sass
 from tests.cuda_tools import RECORDED, recorded
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.code.gate import Judgement
+from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.judge.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
 from gpuprof.characterize.judge.regime import (
     THROTTLE_MASK,

@@ -6,10 +6,10 @@ import re
 from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
-from gpuprof.characterize.code.compile import Compiled, NotCompiled, compile_file, include_options, target_options
-from gpuprof.characterize.code.cubin import kernel_code
-from gpuprof.characterize.code.disassemble import disassemble, disassembler_for
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.compile import Compiled, NotCompiled, compile_file, include_options, target_options
+from gpuprof.code.disassemble import disassemble, disassembler_for
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.sass import Instruction
 from gpuprof.errors import EnvironmentProblem
 
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from benchmarks.diagnosis.access import accesses_of
 from benchmarks.diagnosis.case import FIXED, SLOW, Bound, Case, Room, Twin
 from benchmarks.diagnosis.compiled import CompiledKernel, compile_case, kernels_of
-from gpuprof.characterize.code.compile import NotCompiled
-from gpuprof.characterize.code.gate import judge
-from gpuprof.characterize.code.lanes.access import Access, sectors, ways
+from gpuprof.characterize.gates.gate import judge
+from gpuprof.code.compile import NotCompiled
+from gpuprof.code.lanes.access import Access, sectors, ways
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec

@@ -19,8 +19,8 @@ from benchmarks.diagnosis.case import FIXED, SLOW, Case, Room, Shape, Sizes
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
 from benchmarks.diagnosis.contents import Array, agree, contents
-from gpuprof.characterize.code.compile import NotCompiled
 from gpuprof.characterize.probes.probe import target_of
+from gpuprof.code.compile import NotCompiled
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
 
 

@@ -1,6 +1,6 @@
 """Measures a GPU with micro-kernels: compile, gate by their SASS, time, reduce, judge.
 
-Data goes one way, and a folder imports only from those before it: `probes` (what a probe is), `code` (compiled, and
+Data goes one way, and a folder imports only from those before it: `probes` (what a probe is), `gates` (compiled, and
 gated), `maths`, `judge` (verdicts and limits), `sheet` (the measured file), `record` (configurations and samples),
 `on_gpu` (the border), `measure` (steps of a run), `results`; then `run` and `runner`, which drive them.
 """

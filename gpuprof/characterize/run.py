@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuprof.characterize.certify import certificate_of, on_file
-from gpuprof.characterize.code.check import Checked, check, variants
 from gpuprof.characterize.counters import Verified, verify_counters
+from gpuprof.characterize.gates.check import Checked, check, variants
 from gpuprof.characterize.measure.effort import EFFORTS
 from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Remark, Tell, silence
 from gpuprof.characterize.measure.schedule import Plan, plan

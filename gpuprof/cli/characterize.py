@@ -89,7 +89,7 @@ def _list(probes: Sequence[Probe], form: str) -> int:
 
 
 def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
-    from gpuprof.characterize.code.table import gate_table
+    from gpuprof.characterize.gates.table import gate_table
     from gpuprof.present.gate_text import gate_json, gate_lines
 
     rows = gate_table(probes, _targets(archs), tell=_progress())

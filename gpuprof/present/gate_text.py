@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.code.table import Row
+    from gpuprof.characterize.gates.table import Row
     from gpuprof.characterize.probes.probe import Probe
 
 _MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-"}

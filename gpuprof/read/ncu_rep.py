@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpuprof.code.elf import instruction_word, kernel_code
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult, plausible
 from gpuprof.model.torch_ranges import readable_range
@@ -27,7 +28,6 @@ from gpuprof.read.container import (
     section_names,
     walk,
 )
-from gpuprof.read.cubin import instruction_word, kernel_code
 from gpuprof.read.file_bytes import Bytes, kept
 from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
@@ -498,8 +498,11 @@ class _NcuDetails:
         executed = self._metrics.instances("thread_inst_executed_true") or {}
         addresses = [pc for pc in executed if isinstance(pc, int)]
         program = program_of(self._file.data, self._file.container, self._span) if self._span and addresses else None
-        code = kernel_code(program[1], program[0]) if program is not None else None
-        if code is None:
+        if program is None:
+            return {}
+        try:
+            code = kernel_code(program[1], program[0])
+        except DamagedInput:
             return {}
         start = min(addresses)
         words = {pc: instruction_word(code, pc - start) for pc in addresses}

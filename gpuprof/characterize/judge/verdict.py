@@ -11,7 +11,7 @@ from gpuprof.characterize.maths.fit import Scaling
 from gpuprof.units import format_si
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.code.gate import Judgement
+    from gpuprof.characterize.gates.gate import Judgement
 
 Word = Literal["verified", "plausible", "rejected", "unsupported", "not_permitted"]
 State = Literal["passed", "failed", "missing", "not_applicable"]

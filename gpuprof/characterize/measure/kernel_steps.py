@@ -21,7 +21,7 @@ from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.store import FINAL, SWEEP
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.code.check import Checked
+    from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Probe
 
 _SETTLING = 0.6

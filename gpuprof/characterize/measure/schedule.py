@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.characterize.code.table import why_not
+from gpuprof.characterize.gates.table import why_not
 from gpuprof.characterize.measure.effort import Effort
 from gpuprof.characterize.measure.step import Step
 from gpuprof.hardware.specs import INSTRUCTIONS

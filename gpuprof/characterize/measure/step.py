@@ -15,7 +15,7 @@ from gpuprof.characterize.record.samples import Parameter
 from gpuprof.characterize.record.store import Store
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.code.check import Checked
+    from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Probe
 
 Fixed = tuple[tuple[str, Parameter], ...]

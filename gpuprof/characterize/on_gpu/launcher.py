@@ -17,7 +17,7 @@ from gpuprof.errors import GpuprofError
 if TYPE_CHECKING:
     import numpy as np
 
-    from gpuprof.characterize.code.check import Checked
+    from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Argument, Kernel
     from gpuprof.characterize.record.gpu import Records
 

@@ -34,7 +34,7 @@ from gpuprof.model.quantities import Clocks
 from gpuprof.units import format_percent
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.code.check import Checked
+    from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Probe
 
 SHOWN = ("block", "grid", "blocks_per_sm", "ran")

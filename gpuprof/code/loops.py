@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.code.sass import JUMPS, Instruction
+from gpuprof.code.sass import JUMPS, Instruction
 
 _ENDS = {"EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.code.check import Checked, check, variants
-from gpuprof.characterize.code.disassemble import find_disassemblers
-from gpuprof.characterize.code.gate import Judgement
-from gpuprof.characterize.code.nvrtc import INSTALL_HINT
+from gpuprof.characterize.gates.check import Checked, check, variants
+from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.probes.probe import TARGETS, Probe
+from gpuprof.code.disassemble import find_disassemblers
+from gpuprof.code.nvrtc import INSTALL_HINT
 from gpuprof.errors import EnvironmentProblem
 
 _WORST_FIRST = ("fail", None, "unsupported", "emulated", "pass")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
-from gpuprof.characterize.code.lanes.graph import ENDS, Graph, meeting
-from gpuprof.characterize.code.lanes.operands import Block, Reader, State
-from gpuprof.characterize.code.lanes.rules import results
-from gpuprof.characterize.code.lanes.values import ONE, Value, bits, choose, exactly, join, mix
-from gpuprof.characterize.code.sass import JUMPS, Instruction
+from gpuprof.code.lanes.graph import ENDS, Graph, meeting
+from gpuprof.code.lanes.operands import Block, Reader, State
+from gpuprof.code.lanes.rules import results
+from gpuprof.code.lanes.values import ONE, Value, bits, choose, exactly, join, mix
+from gpuprof.code.sass import JUMPS, Instruction
 
 _NUMBERED = re.compile(r"U?[RP]\d+")
 

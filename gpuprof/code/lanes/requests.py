@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from gpuprof.characterize.code.lanes.values import LANES
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.values import LANES
+from gpuprof.code.sass import Instruction
 
 Space = Literal["global", "shared", "local", "generic"]
 Kind = Literal["load", "store", "atomic", "copy"]

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gpuprof.characterize.code.loops import Loop, find_loops, jumping_calls
-from gpuprof.characterize.code.operands import carried, early_waits, waits_for, zero_factors
-from gpuprof.characterize.code.sass import Instruction
 from gpuprof.characterize.probes.probe import Assignment, Count, GateRules
+from gpuprof.code.loops import Loop, find_loops, jumping_calls
+from gpuprof.code.operands import carried, early_waits, waits_for, zero_factors
+from gpuprof.code.sass import Instruction
 
 GateStatus = Literal["pass", "fail", "emulated", "unsupported"]
 

@@ -9,12 +9,13 @@ from itertools import count
 from math import ceil
 from typing import NamedTuple
 
-from gpuprof.characterize.code.compile import Compiled, NotCompiled, compile_kernel
-from gpuprof.characterize.code.cubin import kernel_code
-from gpuprof.characterize.code.disassemble import disassemble, disassembler_for, find_disassemblers
-from gpuprof.characterize.code.gate import Judgement, judge
-from gpuprof.characterize.code.nvrtc import find_nvrtc
+from gpuprof.characterize.gates.compile import compile_kernel
+from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Kernel, Probe
+from gpuprof.code.compile import Compiled, NotCompiled
+from gpuprof.code.disassemble import disassemble, disassembler_for, find_disassemblers
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 
 _TOGETHER = 200

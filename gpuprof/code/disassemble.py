@@ -17,8 +17,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.characterize.code.nvrtc import library_folders
-from gpuprof.characterize.code.sass import Instruction, parse_sass
+from gpuprof.code.nvrtc import library_folders
+from gpuprof.code.sass import Instruction, parse_sass
 from gpuprof.errors import EnvironmentProblem
 
 _WHEEL_FOLDERS = ("nvidia/cu13/bin", "nvidia/cuda_nvdisasm/bin", "triton/backends/nvidia/bin")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuprof.characterize.code.lanes.arithmetic import add
-from gpuprof.characterize.code.lanes.integers import Results, Rule, number_of, split_operands
-from gpuprof.characterize.code.lanes.operands import Reader
-from gpuprof.characterize.code.lanes.values import UNIFORM, Value, choose, exactly, signed
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.arithmetic import add
+from gpuprof.code.lanes.integers import Results, Rule, number_of, split_operands
+from gpuprof.code.lanes.operands import Reader
+from gpuprof.code.lanes.values import UNIFORM, Value, choose, exactly, signed
+from gpuprof.code.sass import Instruction
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "LT": lambda a, b: a < b,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuprof.characterize.code.lanes.writes import may_write
-from gpuprof.characterize.code.loops import jumping_calls, natural_loops
-from gpuprof.characterize.code.sass import JUMPS, Instruction
+from gpuprof.code.lanes.writes import may_write
+from gpuprof.code.loops import jumping_calls, natural_loops
+from gpuprof.code.sass import JUMPS, Instruction
 
 ENDS = {"EXIT", "RET", "KILL"}
 _ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gpuprof.characterize.code.lanes.arithmetic import halves
-from gpuprof.characterize.code.lanes.comparisons import COMPARISON_RULES
-from gpuprof.characterize.code.lanes.integers import INTEGER_RULES, NAME, Results, Rule, next_register, two
-from gpuprof.characterize.code.lanes.operands import Reader
-from gpuprof.characterize.code.lanes.requests import requests
-from gpuprof.characterize.code.lanes.values import (
+from gpuprof.code.lanes.arithmetic import halves
+from gpuprof.code.lanes.comparisons import COMPARISON_RULES
+from gpuprof.code.lanes.integers import INTEGER_RULES, NAME, Results, Rule, next_register, two
+from gpuprof.code.lanes.operands import Reader
+from gpuprof.code.lanes.requests import requests
+from gpuprof.code.lanes.values import (
     LANES,
     UNIFORM,
     WORD_BITS,
@@ -20,9 +20,9 @@ from gpuprof.characterize.code.lanes.values import (
     uniform_of,
     value,
 )
-from gpuprof.characterize.code.lanes.writes import LANE_BY_LANE, first_register, may_write
-from gpuprof.characterize.code.operands import sources, written
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.writes import LANE_BY_LANE, first_register, may_write
+from gpuprof.code.operands import sources, written
+from gpuprof.code.sass import Instruction
 
 _INDICES = ("TID.X", "TID.Y", "TID.Z")
 _SAME_FOR_A_WARP = {"CgaCtaId", "VIRTUALSMID", "NTID.X", "NTID.Y", "NTID.Z", "NCTAID.X", "NCTAID.Y", "NCTAID.Z"}

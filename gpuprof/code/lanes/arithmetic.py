@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-from gpuprof.characterize.code.lanes.values import (
+from gpuprof.code.lanes.values import (
     LANES,
     UNIFORM,
     WORD,

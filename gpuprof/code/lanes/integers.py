@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from gpuprof.characterize.code.lanes.arithmetic import (
+from gpuprof.code.lanes.arithmetic import (
     Wide,
     add,
     add_wide,
@@ -22,9 +22,9 @@ from gpuprof.characterize.code.lanes.arithmetic import (
     shift_right_wide,
     upper,
 )
-from gpuprof.characterize.code.lanes.operands import Reader
-from gpuprof.characterize.code.lanes.values import LANES, WORD_BITS, Value, constant, exactly
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.operands import Reader
+from gpuprof.code.lanes.values import LANES, WORD_BITS, Value, constant, exactly
+from gpuprof.code.sass import Instruction
 
 Results = Sequence["tuple[str, Value | None]"]
 """What is written where."""

@@ -1,15 +1,13 @@
-"""Compiles one kernel for one exact target with NVRTC, without a GPU, and says what stands in the way."""
+"""Compiles one file for one exact target with NVRTC, without a GPU, and says what stands in the way."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.characterize.code.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
-from gpuprof.characterize.probes.probe import Kernel
+from gpuprof.code.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
 
 _STANDARD = "--std=c++17"
 _ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
@@ -35,11 +33,6 @@ class NotCompiled(NamedTuple):
     log: str
 
 
-def compile_kernel(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> Compiled | NotCompiled:
-    """Compile for exactly `target` ("sm_90a"). Raises EnvironmentProblem where there is no NVRTC."""
-    return compile_file(kernel.source, target, compile_options(kernel, target, assignment))
-
-
 def compile_file(source: Path, target: str, options: tuple[str, ...]) -> Compiled | NotCompiled:
     """Compile a file with options that name the target. Raises EnvironmentProblem where there is no NVRTC."""
     nvrtc = compiler_for(target)
@@ -63,13 +56,6 @@ def compiler_for(target: str) -> Nvrtc | None:
     """Return the newest NVRTC that knows the target, or None."""
     number = int(target.removeprefix("sm_").rstrip("af"))
     return next((nvrtc for nvrtc in find_nvrtc() if number in nvrtc.architectures), None)
-
-
-def compile_options(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return NVRTC's options: the exact target, one macro per parameter, and where the shared headers lie."""
-    folder = kernel.source.parent
-    defines = (f"--define-macro={name}={value}" for name, value in assignment.items())
-    return (*target_options(target), *defines, *include_options(folder, folder.parent))
 
 
 def target_options(target: str) -> tuple[str, ...]:

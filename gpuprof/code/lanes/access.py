@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from gpuprof.characterize.code.lanes.graph import graph_of
-from gpuprof.characterize.code.lanes.operands import Block, Reader
-from gpuprof.characterize.code.lanes.requests import Kind, Request, Space, requests
-from gpuprof.characterize.code.lanes.values import LANES, WORD
-from gpuprof.characterize.code.lanes.walk import Walk
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.graph import graph_of
+from gpuprof.code.lanes.operands import Block, Reader
+from gpuprof.code.lanes.requests import Kind, Request, Space, requests
+from gpuprof.code.lanes.values import LANES, WORD
+from gpuprof.code.lanes.walk import Walk
+from gpuprof.code.sass import Instruction
 
 Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
 

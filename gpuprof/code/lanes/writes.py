@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from gpuprof.characterize.code.lanes.requests import requests, words
-from gpuprof.characterize.code.operands import written
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.requests import requests, words
+from gpuprof.code.operands import written
+from gpuprof.code.sass import Instruction
 
 _LANE_BY_LANE = {
     *("BMSK", "BREV", "DADD", "DFMA", "DMNMX", "DMUL", "DSETP", "F2F", "F2FP", "F2I", "F2IP", "FADD", "FCHK", "FFMA"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.characterize.code.lanes.arithmetic import (
+from gpuprof.code.lanes.arithmetic import (
     Wide,
     add_wide,
     extended,
@@ -16,8 +16,8 @@ from gpuprof.characterize.code.lanes.arithmetic import (
     negative_wide,
     pair,
 )
-from gpuprof.characterize.code.lanes.values import LANES, ONE, UNIFORM, ZERO, Value, bits, constant, value
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.lanes.values import LANES, ONE, UNIFORM, ZERO, Value, bits, constant, value
+from gpuprof.code.sass import Instruction
 
 _OPERAND = re.compile(
     r"(?P<sign>[-~]?)(?:(?P<register>U?R)(?P<number>\d+|Z)|(?P<constant>c\[.*\])|(?P<immediate>0x[0-9a-f]+|\d+)|SRZ)"

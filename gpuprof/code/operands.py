@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuprof.characterize.code.sass import Instruction
+from gpuprof.code.sass import Instruction
 
 _REGISTER = re.compile(r"U?R\d+")
 _PREDICATE = re.compile(r"U?P\d+")

@@ -1,1 +1,0 @@
-"""Kernels compiled and disassembled, and the gate that their instructions must pass."""

@@ -1,0 +1,1 @@
+"""Probes compiled and disassembled, and the gate that their instructions must pass."""

@@ -1,0 +1,68 @@
+"""Reads the machine code of a kernel out of a cubin: an ELF file with one `.text.NAME` section per function."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuprof.errors import DamagedInput
+
+INSTRUCTION_BYTES = 16
+"""The size of every instruction since Volta."""
+
+_IDENT = b"\x7fELF\x02\x01"
+_MACHINE_CUDA = 190
+_NO_BITS = 8
+"""The type of a section that has a size and no bytes."""
+_TEXT = b".text."
+
+
+class _Section(NamedTuple):
+    name: bytes
+    kind: int
+    offset: int
+    size: int
+
+
+def kernel_code(cubin: bytes, entry: str) -> bytes:
+    """Return the instructions of a kernel, by its mangled name.
+
+    Raises DamagedInput if this is no cubin, has no such kernel, or ends within its code.
+    """
+    wanted = _TEXT + entry.encode()
+    try:
+        found = next((section for section in _sections(cubin) if section.name == wanted), None)
+        if found is None or found.kind == _NO_BITS:
+            raise DamagedInput(f"the cubin has no kernel {entry!r}; it has {_kernels(cubin) or 'none'}")
+    except (struct.error, ValueError, IndexError) as error:
+        raise DamagedInput(f"the cubin cannot be read: {error}") from error
+    code = cubin[found.offset : found.offset + found.size]
+    if len(code) != found.size:
+        raise DamagedInput("the cubin cannot be read: it is cut short")
+    return code
+
+
+def instruction_word(code: bytes, offset: int) -> int | None:
+    """Return the 128-bit instruction at a byte offset; None outside the kernel (a called function, say)."""
+    if offset < 0 or offset % INSTRUCTION_BYTES or offset + INSTRUCTION_BYTES > len(code):
+        return None
+    return int.from_bytes(code[offset : offset + INSTRUCTION_BYTES], "little")
+
+
+def _kernels(cubin: bytes) -> str:
+    names = (section.name for section in _sections(cubin) if section.name.startswith(_TEXT))
+    return ", ".join(name.removeprefix(_TEXT).decode("utf-8", "replace") for name in names)
+
+
+def _sections(elf: bytes) -> Iterator[_Section]:
+    """Yield the sections of a 64-bit little-endian ELF file for CUDA (System V ABI, chapter 4)."""
+    if not elf.startswith(_IDENT) or struct.unpack_from("<H", elf, 0x12)[0] != _MACHINE_CUDA:
+        raise ValueError("not a 64-bit ELF file for CUDA")
+    (table,) = struct.unpack_from("<Q", elf, 0x28)
+    entry_size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", elf, table + index * entry_size) for index in range(count)]
+    texts = headers[names][4]
+    for name, kind, _flags, _address, offset, size in headers:
+        start = texts + name
+        yield _Section(elf[start : elf.index(b"\0", start)], kind, offset, size)
