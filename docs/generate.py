@@ -7,18 +7,14 @@ matplotlib.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import types
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 import click
 from bottlenecks_page import bottlenecks_page
@@ -29,38 +25,15 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.hardware.trust import TRUST
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
-from gpuprof.model.trace import TRACE_KINDS
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
+from gpuprof.store.schema import session_schema
 from gpuprof.units import format_percent, format_si, significant
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 README = REFERENCE.parents[1] / "README.md"
 NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
 WIDTH = 100
-
-REPORT_KINDS = ("ncu-rep", "cuprof-report", "ncu-csv-raw", "ncu-csv-details")
-ENUMS: dict[tuple[str, str], list[str]] = {
-    ("Source", "kind"): [f"{kind}{mark}" for mark in ("", SURVEY_MARK) for kind in (*REPORT_KINDS, *TRACE_KINDS)],
-    ("Ceiling", "kind"): ["compute", "bandwidth"],
-    ("Ceiling", "origin"): ["rated", "at-clock", "measured"],
-    ("Utilisation", "origin"): ["rated", "at-clock", "measured"],
-    ("Work", "certificate"): list(TRUST),
-    ("Traffic", "certificate"): list(TRUST),
-    ("Work", "basis"): ["counted", "derived", "estimated"],
-    ("Traffic", "basis"): ["counted", "derived", "estimated"],
-    ("Traffic", "level"): ["l1", "l2", "dram"],
-    ("RooflinePoint", "level"): ["l1", "l2", "dram"],
-    ("RooflinePoint", "bound"): ["memory", "compute"],
-    ("RooflinePoint", "ceiling"): ["rated", "at-clock", "measured"],
-    ("Stall", "family"): ["counter", "sampled", "sampled-not-issued"],
-    ("Throughput", "unit"): ["sm", "memory", "dram", "l2", "l1"],
-    ("Finding", "severity"): list(SEVERITIES),
-    ("Finding", "confidence"): list(CONFIDENCES),
-    ("Excerpt", "language"): ["source", "sass"],
-}
 
 
 def main() -> int:
@@ -161,62 +134,6 @@ def _command_blocks(command: click.Command, name: str, parent: click.Context) ->
 
 def _help_block(name: str, text: str) -> str:
     return f"## `{name}`\n\n```text\n{text}\n```\n"
-
-
-def schema_page() -> str:
-    """The JSON Schema of `show --format json`, from the session's types."""
-    definitions: dict[str, Any] = {}
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gpuprof session, version 1",
-        **_record(Session, definitions),
-        "$defs": dict(sorted(definitions.items())),
-    }
-    schema["properties"]["schema_version"] = {"const": 1}
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-def _record(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = get_type_hints(kind, localns={"pandas": None})
-    properties = {}
-    for field in dataclasses.fields(kind):
-        shape = _shape(hints[field.name], definitions)
-        allowed: list[str | None] = [*ENUMS.get((kind.__name__, field.name), [])]
-        if allowed and {"type": "null"} in shape.get("anyOf", ()):
-            allowed.append(None)
-        properties[field.name] = {"enum": allowed} if allowed else shape
-    description = (kind.__doc__ or "").strip().split("\n")[0]
-    return {
-        "type": "object",
-        "description": description,
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _shape(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin = get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_shape(choice, definitions) for choice in get_args(kind)]}
-    if origin is tuple:
-        return _array(get_args(kind), definitions)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if kind.__name__ not in definitions:
-            definitions[kind.__name__] = {}
-            definitions[kind.__name__] = _record(kind, definitions)
-        return {"$ref": f"#/$defs/{kind.__name__}"}
-    names = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
-    return {"type": names[kind]}
-
-
-def _array(items: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
-    if not items:
-        return {"type": "array", "maxItems": 0}
-    if items[-1] is Ellipsis:
-        return {"type": "array", "items": _shape(items[0], definitions)}
-    shapes = [_shape(item, definitions) for item in items]
-    return {"type": "array", "prefixItems": shapes, "minItems": len(shapes), "maxItems": len(shapes)}
 
 
 def hardware_page() -> str:
@@ -359,7 +276,7 @@ The rule `launch-gaps` needs a timeline, which a counter report does not have.
 FILES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "rules.md": rules_page,
-    "session.schema.json": schema_page,
+    "session.schema.json": session_schema,
     "hardware.md": hardware_page,
     "counters.md": counters_page,
     "probes.md": lambda: NOTE + "\n" + probes_page(),

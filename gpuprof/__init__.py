@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprof._version import __version__
+
 if TYPE_CHECKING:
     from gpuprof.api import load, load_spec
     from gpuprof.ranges import annotate
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "annotate", "load", "load_spec"]
 
 

@@ -6,15 +6,16 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof import __version__
+from gpuprof._version import __version__
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import InputError
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import analyse, spec_session
 from gpuprof.model.ceilings import Hardware, MeasuredLimits
-from gpuprof.model.report import RecordedDevice, Report
+from gpuprof.model.report import Report
 from gpuprof.model.session import Session
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace

@@ -87,11 +87,19 @@ class LoadedSession(Session):
         ax.set_title(figure.title, loc="left", parse_math=False)
         return ax
 
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a pandas DataFrame with one row a kernel, the columns of `gpuprof.present.table.rows`."""
+        import pandas
+
+        from gpuprof.present.table import rows
+
+        return pandas.DataFrame.from_records(rows(self))
+
     def findings_dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row a finding, the first to repair first."""
         import pandas
 
-        from gpuprof.model.table import FINDING_COLUMNS, finding_rows
+        from gpuprof.present.table import FINDING_COLUMNS, finding_rows
 
         return pandas.DataFrame.from_records(finding_rows(self), columns=list(FINDING_COLUMNS))
 
@@ -100,11 +108,10 @@ class LoadedSession(Session):
 
         Raises FileExistsError rather than to replace a file, unless `overwrite`.
         """
-        from gpuprof.present.json_out import session_lines
+        from gpuprof.store.write import session_bytes
 
-        text = "".join(f"{line}\n" for line in session_lines(self))
         with Path(path).open("wb" if overwrite else "xb") as out:
-            out.write(text.encode("utf-8", "backslashreplace"))
+            out.write(session_bytes(self))
 
 
 def _content(session: Session) -> tuple[object, ...]:

@@ -9,9 +9,9 @@ import pytest
 
 import gpuprof
 from gpuprof.errors import DamagedInput, GpuprofError
-from gpuprof.present.json_out import session_lines
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.store.write import session_lines
 from tests.conftest import REAL_REPORTS
 
 SMALL = [path for path in REAL_REPORTS if path.stat().st_size < 310_000]

@@ -27,8 +27,8 @@ from gpuprof.diagnose.repairs import repairs
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.model.session import RooflinePoint
 from gpuprof.present.console_recording import lacking, repair_text
-from gpuprof.read.session_html import read_session_html
 from gpuprof.recordings import recordings
+from gpuprof.store.page import read_session_html
 from tests.hand_made import finding, kernel
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,8 +24,8 @@ from gpuprof.model.session import (
     Work,
 )
 from gpuprof.present.figures import RooflineFigure, hierarchical, overview
-from gpuprof.present.json_out import plain
 from gpuprof.present.plot import render_svg
+from gpuprof.store.write import plain
 
 PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}
 BANDWIDTHS = {"l1": 1e13, "l2": 4e12, "dram": 1e12}

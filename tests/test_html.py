@@ -22,9 +22,9 @@ from gpuprof.errors import UsageError
 from gpuprof.model.report import Missing
 from gpuprof.model.session import Device, Session
 from gpuprof.present.html import render_html
-from gpuprof.present.json_out import session_lines
 from gpuprof.present.page.stalls import STALL_COLOURS
 from gpuprof.present.words import verdict
+from gpuprof.store.write import session_lines
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
 

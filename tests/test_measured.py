@@ -30,10 +30,10 @@ from gpuprof.characterize.sheet.measured_text import measured_text, quantity_tex
 from gpuprof.characterize.sheet.normal import Assessment, Published, assess
 from gpuprof.characterize.sheet.side_by_side import Difference, differences, side_by_side
 from gpuprof.errors import SpecError
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, parse_tree
-from gpuprof.model.report import RecordedDevice
 from gpuprof.resources import data_dir
 
 H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")

@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import blended_rate
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.profile import profile_launch
 from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
-from gpuprof.model.report import Missing, RecordedDevice
+from gpuprof.model.report import Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Occupancy, Traffic, Work
 from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
-from gpuprof.model.table import rows
+from gpuprof.notebook import LoadedSession
+from gpuprof.present.table import rows
 from tests import builders
 
 
@@ -435,6 +437,6 @@ def test_the_dataframe_has_one_row_a_kernel() -> None:
     session = analyse(
         [builders.report(builders.launch(builders.FLOP_1), builders.launch({}))], builders.hardware_of, "1"
     ).session
-    frame = session.to_dataframe()
+    frame = LoadedSession.of(session).to_dataframe()
     assert frame.shape[0] == 2
     assert frame.loc[0, "flop_per_s_fp32"] == pytest.approx(1.3e13)

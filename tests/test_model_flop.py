@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from gpuprof.api import HardwareFinder, load
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.model_flop import MOST_UNCOUNTED, measured_flop, utilisation
-from gpuprof.model.report import RecordedDevice
 from gpuprof.model.session import Ceiling, KernelProfile, MeasuredFlop, ModelFlop, PathFlop, Session, StepFlop, Work
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import KERNEL, Activity, Product, Step, Trace
-from gpuprof.present.json_out import session_bytes
 from gpuprof.present.timeline_words import timeline_facts
-from gpuprof.read.session_json import read_session
+from gpuprof.store.read import read_session
+from gpuprof.store.write import session_bytes
 from tests import hand_made
 
 H100 = RecordedDevice("NVIDIA H100 80GB HBM3", "9.0", sm_count=132)

@@ -17,11 +17,11 @@ import pytest
 import gpuprof
 from gpuprof.errors import InputError
 from gpuprof.model.session import Session
-from gpuprof.model.table import FINDING_COLUMNS, finding_rows, rows
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.csv_out import csv_lines
-from gpuprof.present.json_out import session_lines
 from gpuprof.present.markdown import markdown_lines
+from gpuprof.present.table import FINDING_COLUMNS, finding_rows, rows
+from gpuprof.store.write import session_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.test_docs import blocks

@@ -9,8 +9,8 @@ import pytest
 from gpuprof.model.report import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Ranked, Session
 from gpuprof.present.html import render_html
-from gpuprof.present.json_out import session_lines
 from gpuprof.present.privacy import file_name, without_folders, without_home, without_private
+from gpuprof.store.write import session_lines
 from tests.test_figures import TWO, kernel, session
 
 PRIVATE = "/home/ann.smith/project/gather.cu"
@@ -148,7 +148,7 @@ def test_commands_lose_hosts_and_secrets(command: str, shown: str) -> None:
 
 
 def test_neither_the_page_nor_what_it_carries_names_the_owner(tmp_path: object) -> None:
-    from gpuprof.read.session_html import read_session_html
+    from gpuprof.store.page import read_session_html
 
     page = render_html(revealing())
     carried = "\n".join(session_lines(read_session_html(page.encode(), "page.html")))

@@ -21,7 +21,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.groups import percentile
 from gpuprof.model.report import DictMetrics, Launch, Metric
 from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Finding, KernelProfile, Ranked, Session
-from gpuprof.present.json_out import session_lines
+from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
 from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example, of_time, verdict

@@ -19,7 +19,7 @@ from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.model.session import Finding, KernelProfile, Session
-from gpuprof.present.json_out import session_lines
+from gpuprof.store.write import session_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "docs" / "reference" / "session.schema.json"

@@ -13,7 +13,7 @@ import pytest
 import gpuprof
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Session
-from gpuprof.present.json_out import session_lines
+from gpuprof.store.write import session_lines
 from tests import builders
 
 ROOT = Path(__file__).resolve().parents[1]

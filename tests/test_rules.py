@@ -14,10 +14,10 @@ from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, Verdict, finding_of
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.report import RecordedDevice
 from gpuprof.model.session import CONFIDENCES, SEVERITIES, Evidence, Finding
 from tests import builders
 from tests.kernels import (

@@ -23,11 +23,11 @@ from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.session import Session
 from gpuprof.present import words
 from gpuprof.present.html import render_html
-from gpuprof.present.json_out import session_lines
 from gpuprof.present.privacy import without_private
-from gpuprof.read import session_html
 from gpuprof.read.files import read_file
-from gpuprof.read.session_html import read_session_html
+from gpuprof.store import page as session_html
+from gpuprof.store.page import read_session_html
+from gpuprof.store.write import session_lines
 from tests.test_figures import TWO
 
 BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-session">\n)(.*?)(\n</script>)', re.DOTALL)

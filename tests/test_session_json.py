@@ -20,9 +20,9 @@ from gpuprof.present import words
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.figures import overview
 from gpuprof.present.html import render_html
-from gpuprof.present.json_out import session_lines
 from gpuprof.present.markdown import markdown_lines
-from gpuprof.read.session_json import read_session
+from gpuprof.store.read import read_session
+from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 
 WHOLE = {

@@ -22,11 +22,12 @@ from gpuprof.hardware.check import (
     implied_peak,
     match_reasons,
 )
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary, load_gpu, user_spec_dir
 from gpuprof.hardware.parse import parse_arch, parse_compute_key, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, GpuSpec, Link, compute_rates
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree, merge, parse_tree
-from gpuprof.model.report import RecordedDevice, Report
+from gpuprof.model.report import Report
 from gpuprof.read.files import read_file
 from gpuprof.resources import data_dir
 

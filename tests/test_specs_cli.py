@@ -193,7 +193,7 @@ def test_match_of_an_unknown_gpu_names_its_architecture(tmp_path: Path) -> None:
 
 def test_match_of_a_session_uses_what_it_keeps(reports: Path, tmp_path: Path) -> None:
     from gpuprof.api import load
-    from gpuprof.present.json_out import session_lines
+    from gpuprof.store.write import session_lines
 
     file = tmp_path / "session.json"
     file.write_text("\n".join(session_lines(load(reports / "cutlass-384.ncu-rep"))), encoding="utf-8")

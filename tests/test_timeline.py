@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from gpuprof.api import HardwareFinder, load
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.intervals import common, merged
-from gpuprof.model.report import RecordedDevice
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
-from gpuprof.present.json_out import session_bytes
 from gpuprof.present.timeline_words import Rates, timeline_facts
-from gpuprof.read.session_json import read_session
 from gpuprof.read.torch_words import collective
+from gpuprof.store.read import read_session
+from gpuprof.store.write import session_bytes
 
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
 

@@ -39,11 +39,11 @@ from gpuprof.characterize.judge.verdict import (
 )
 from gpuprof.characterize.maths.fit import scaling
 from gpuprof.characterize.probes.probe import Condition, Limit
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
-from gpuprof.model.report import RecordedDevice
 from gpuprof.resources import data_dir
 
 PACKAGED = SpecLibrary(folders=(data_dir("specs"),))

@@ -12,19 +12,13 @@ import pytest
 
 import gpuprof
 from gpuprof.diagnose.grouping import grouped
+from gpuprof.diagnose.priorities import fix_first
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.report import Missing
 from gpuprof.model.session import KernelProfile, Occupancy, Session, Throughput, Traffic, Work
 from gpuprof.present import words
 from gpuprof.present.figures import overview, without_point
-from gpuprof.present.finding_words import (
-    CONFIDENCE_WORDS,
-    diagnosis_sentence,
-    fix_first,
-    fix_first_note,
-    found_in,
-    value_text,
-)
+from gpuprof.present.finding_words import CONFIDENCE_WORDS, diagnosis_sentence, fix_first_note, found_in, value_text
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
@@ -116,7 +110,7 @@ def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_entry() -> None:
     first, second = fix_first(read)
     assert (first.kernel.id, first.shapes) == (1, 2)
     assert first.gain_total == pytest.approx(0.45)
-    assert (found_in(first), found_in(second)) == ("in 2 launch shapes", "")
+    assert (found_in(first, read), found_in(second, read)) == ("in 2 launch shapes", "")
     assert diagnosis_sentence(read).endswith("It can save at most 45 % of the run, in 2 launch shapes.")
     assert "≤ 45 % headline of uncoalesced-global #1 gather_rows, in 2 launch shapes, uncoalesced-global, measured" in (
         flat(shown(read))

@@ -146,7 +146,7 @@ def _files(shown: _Shown) -> Mapping[Path, bytes]:
     """Return the report, the page, the session and, where there are rooflines, their pictures."""
     from gpuprof.present.figures import overview
     from gpuprof.present.html import render_html
-    from gpuprof.present.json_out import session_bytes
+    from gpuprof.store.write import session_bytes
 
     origin = shown.recording.origin
     title = shown.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")

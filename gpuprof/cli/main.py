@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from gpuprof import __version__
+from gpuprof._version import __version__
 from gpuprof.errors import GpuprofError
 from gpuprof.present.text import printable, tolerate
 

@@ -251,7 +251,7 @@ def _read_survey(path: Path) -> Report | Trace:
 
 
 def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) -> Session | None:
-    from gpuprof import __version__
+    from gpuprof._version import __version__
     from gpuprof.diagnose.diagnose import diagnose
     from gpuprof.model.analyse import analyse
     from gpuprof.model.surveyed import joined
@@ -283,7 +283,7 @@ def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) 
 
 
 def _survey_analysis(survey: Survey, finder: HardwareFinder) -> Analysis:
-    from gpuprof import __version__
+    from gpuprof._version import __version__
     from gpuprof.model.analyse import Analysis, analyse
     from gpuprof.model.report import Report
     from gpuprof.model.timeline import analyse_traces

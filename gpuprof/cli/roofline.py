@@ -130,7 +130,7 @@ class _Look(NamedTuple):
 
 def _profile_and_draw(program: ProfiledProgram, look: _Look, *, dry: bool, force: bool) -> int:
     """Profile a program, leave its session beside its pictures, and return the exit code."""
-    from gpuprof.present.json_out import session_bytes
+    from gpuprof.store.write import session_bytes
 
     if dry:
         program.print_commands()
@@ -182,7 +182,7 @@ def _figures(session: Session, level: str | None, ceiling: str) -> list[Roofline
 
 
 def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
-    from gpuprof.present.json_out import plain
+    from gpuprof.store.write import plain
 
     document = {
         "schema_version": session.schema_version,

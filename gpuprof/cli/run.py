@@ -65,7 +65,7 @@ def command(
     from gpuprof.cli.select import sort_kernels
     from gpuprof.present.console import make_console, print_session
     from gpuprof.present.html import render_html
-    from gpuprof.present.json_out import session_bytes
+    from gpuprof.store.write import session_bytes
 
     write_files(
         {session_file: session_bytes(session), page_file: render_html(session).encode("utf-8", "backslashreplace")}

@@ -112,7 +112,7 @@ def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: st
 
     chosen = narrowed(session, kernels)
     if form == "json":
-        from gpuprof.present.json_out import session_lines
+        from gpuprof.store.write import session_lines
 
         write_lines(session_lines(chosen))
         return
@@ -164,7 +164,7 @@ def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) ->
         click.echo(printable(message), err=True)
     tree = explain(kernel, from_text="csv" in session.sources[kernel.source].kind)
     if form == "json":
-        from gpuprof.present.json_out import tree_lines
+        from gpuprof.present.tree_json import tree_lines
 
         write_lines(tree_lines(session, kernel, tree))
         return

@@ -19,7 +19,7 @@ from gpuprof.present.specs_text import arch_lines, arch_table, gpu_lines, gpu_ta
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
-    from gpuprof.model.report import RecordedDevice
+    from gpuprof.hardware.device import RecordedDevice
 
 _form = click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 
@@ -146,7 +146,7 @@ def _match_lines(library: SpecLibrary, device: RecordedDevice) -> Iterator[str]:
 
 def _devices(name: str) -> tuple[RecordedDevice, ...]:
     """Return the GPUs of a report or a timeline, or those of a session as far as it keeps them."""
-    from gpuprof.model.report import RecordedDevice
+    from gpuprof.hardware.device import RecordedDevice
     from gpuprof.model.session import Session
     from gpuprof.read.files import read_file
 

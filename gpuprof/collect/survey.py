@@ -9,7 +9,8 @@ from typing import NamedTuple
 from gpuprof.collect.counter_sets import SHARED
 from gpuprof.collect.plan import Seen
 from gpuprof.errors import InputError
-from gpuprof.model.report import GpuSamples, Launch, RecordedDevice, Report
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.report import GpuSamples, Launch, Report
 from gpuprof.model.timeline import as_report
 from gpuprof.model.trace import Trace
 

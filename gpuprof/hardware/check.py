@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuprof.errors import SpecError
 from gpuprof.hardware.certificates import Certificate, misnamed, read_certificate, tolerance
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary, arch_tree, base_path, load_gpu, same_memory
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.specs import (
@@ -29,7 +30,6 @@ from gpuprof.hardware.specs import (
     compute_rates,
 )
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree
-from gpuprof.model.report import RecordedDevice
 from gpuprof.units import format_si
 
 _RATED_TOLERANCE = 0.02

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.certificates import CERTIFICATES, Certificate, load_certificates
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.parse import ARCH_NAME, parse_arch, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, GpuSpec
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree, merge, read_text
-from gpuprof.model.report import RecordedDevice
 from gpuprof.resources import data_dir
 
 _BASE_NAME = re.compile(r"[a-z0-9_-]+")

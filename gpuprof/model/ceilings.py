@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gpuprof.hardware.certificates import Certificate, trust
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.quantities import Clocks, Counted, evaluate
-from gpuprof.model.report import MetricTable, RecordedDevice
+from gpuprof.model.report import MetricTable
 
 _SECTOR_BYTES = 32
 _L2_PEAK = "lts__t_sectors_srcunit_tex.avg.peak_sustained"

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gpuprof.hardware.device import RecordedDevice
+
 Dim3 = tuple[int, int, int]
 
 
@@ -192,22 +194,6 @@ class FixedDetails:
     def machine_words(self) -> Mapping[int, int]:
         """Return nothing: a text export has no program."""
         return {}
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedDevice:
-    """A GPU as the report describes it. Clocks in Hz, memory in bytes."""
-
-    name: str | None = None
-    compute_capability: str | None = None
-    pci_id: str | None = None
-    sm_count: int | None = None
-    max_sm_clock_hz: float | None = None
-    max_memory_clock_hz: float | None = None
-    memory_bus_bits: int | None = None
-    memory_bytes: int | None = None
-    l2_bytes: int | None = None
-    attributes: Mapping[str, float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,8 @@ Base SI units, the unit in the name. None means missing, and `missing` says why;
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gpuprof.model.report import Dim3, GpuSamples, Missing
-
-if TYPE_CHECKING:
-    import pandas
 
 SCHEMA_VERSION = 1
 SEVERITIES = ("high", "medium", "low", "info")
@@ -531,11 +527,3 @@ class Session:
     def only_times(self) -> bool:
         """Tell whether it is of a timeline alone, without counters of any kernel."""
         return self.timeline is not None and not any(source.is_survey for source in self.sources)
-
-    def to_dataframe(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row a kernel, the columns of `gpuprof.model.table.rows`."""
-        import pandas
-
-        from gpuprof.model.table import rows
-
-        return pandas.DataFrame.from_records(rows(self))

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuprof.model.report import Dim3, RecordedDevice
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.report import Dim3
 
 TORCH_TRACE = "torch-trace"
 TRACE_KINDS = (TORCH_TRACE, "nsys-sqlite")

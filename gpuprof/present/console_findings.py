@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
 from gpuprof.present.finding_words import (
     CONFIDENCE_WORDS,
-    Priority,
     at_most,
     evidence_texts,
-    fix_first,
     fix_first_note,
     found_in,
     gain_text,
@@ -41,11 +40,11 @@ def fix_first_lines(session: Session, sheet: Sheet) -> Iterator[Text]:
     heading.append(f"  {fix_first_note(first)}", style="not bold dim")
     yield heading
     for item in first:
-        yield _priority(item, sheet, in_source(session, item.kernel))
+        yield _priority(item, sheet, session)
     yield Text("")
 
 
-def _priority(item: Priority, sheet: Sheet, source: str) -> Text:
+def _priority(item: Priority, sheet: Sheet, session: Session) -> Text:
     """The gain as a bar and a number, the headline, and below it the kernel, the rule and how sure it is."""
     from rich.text import Text
 
@@ -55,8 +54,8 @@ def _priority(item: Priority, sheet: Sheet, source: str) -> Text:
     line.append(f"{sheet.legible(at_most(item.gain)).rjust(_GAIN_WIDTH)}  ", "bold")
     margin = f"\n{' ' * _TEXT_COLUMN}"
     line.append(margin.join(sheet.wrapped(finding.headline, _TEXT_COLUMN)))
-    name = f"#{item.kernel.id} {item.kernel.label}{source}"
-    about = ", ".join(part for part in (name, found_in(item), finding.rule, finding.confidence) if part)
+    name = f"#{item.kernel.id} {item.kernel.label}{in_source(session, item.kernel)}"
+    about = ", ".join(part for part in (name, found_in(item, session), finding.rule, finding.confidence) if part)
     line.append(margin + margin.join(sheet.wrapped(about, _TEXT_COLUMN)), "dim")
     return line
 

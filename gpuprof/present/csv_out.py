@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 from gpuprof.model.session import Session
-from gpuprof.model.table import rows
+from gpuprof.present.table import rows
 from gpuprof.present.text import printable
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")

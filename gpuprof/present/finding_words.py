@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
-from gpuprof.diagnose.ranking import changes_with_a_repair, expected_gain
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Location, Ranked, Session
+from gpuprof.diagnose.priorities import Priority, fix_first
+from gpuprof.model.session import Evidence, Finding, Location, Session
 from gpuprof.present.source_names import source_name
 from gpuprof.present.words import count, row_noun
 from gpuprof.units import format_binary, format_percent, format_si, significant
-
-FIX_FIRST = 5
-"""How many findings over all kernels a reader is told first."""
 
 CONFIDENCE_WORDS = {
     "measured": "measured: a counter counts it",
@@ -21,81 +16,18 @@ CONFIDENCE_WORDS = {
     "guess": "a guess: the report does not prove it",
 }
 _LEAST_GAIN = 0.03
-_LEAST_OF_RUN = 0.005
-"""A finding that saves less of the run is left to its kernel."""
 _PREFIXED = ("B/s", "FLOP", "FLOP/s", "Hz", "s")
 
 
-class Priority(NamedTuple):
-    """What one rule finds in one kernel: in `shapes` of its launch shapes (or launches, as `noun` says).
-
-    `kernel` and `finding` are those of the shape that is ranked first, `gain_total` is the gain of the run over all.
-    """
-
-    kernel: KernelProfile
-    finding: Finding
-    shapes: int
-    noun: tuple[str, str]
-    gain_total: float | None
-
-    @property
-    def gain(self) -> float | None:
-        """What it can gain of the run, else of its kernel."""
-        return self.gain_total if self.gain_total is not None else self.finding.gain_kernel
-
-
-def fix_first(session: Session, limit: int = FIX_FIRST) -> list[Priority]:
-    """Return the findings to repair first, the shapes of a kernel as one, without those that hardly change the run."""
-    noun = row_noun(session.kernels)
-    groups = sorted(_same_findings(session), key=_rank_of_group)
-    items = [Priority(*group[0], len(group), noun, _total_gain(finding for _, finding in group)) for group in groups]
-    return [item for item in items if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN][:limit]
-
-
-def _same_findings(session: Session) -> Iterable[list[tuple[KernelProfile, Finding]]]:
-    """Group what a rule finds in a kernel's shapes, in the order of the ranking; a rule may speak twice of each.
-
-    A kernel's limits and symptoms are left out behind a defect: repairing that changes them.
-    """
-    kernels = {kernel.id: kernel for kernel in session.kernels}
-    groups: dict[tuple[object, ...], list[tuple[KernelProfile, Finding]]] = {}
-    spoken: Counter[tuple[int, str]] = Counter()
-    for item in session.ranking:
-        kernel = kernels.get(item.kernel)
-        finding = _ranked_finding(kernel, item) if kernel is not None else None
-        if kernel is None or finding is None or changes_with_a_repair(kernel, finding):
-            continue
-        spoken[item.kernel, item.rule] += 1
-        same = (kernel.source, kernel.device, kernel.label, item.rule, spoken[item.kernel, item.rule])
-        groups.setdefault(same, []).append((kernel, finding))
-    return groups.values()
-
-
-def _rank_of_group(group: Sequence[tuple[KernelProfile, Finding]]) -> tuple[bool, float]:
-    """Groups without a gain of the run come last and stay in the order of the ranking."""
-    return group[0][1].gain_total is None, -sum(expected_gain(finding) for _, finding in group)
-
-
-def _total_gain(findings: Iterable[Finding]) -> float | None:
-    gains = [finding.gain_total for finding in findings if finding.gain_total is not None]
-    return sum(gains) if gains else None
-
-
-def found_in(item: Priority) -> str:
-    """Write in how many launch shapes a finding is; empty where it is one."""
-    return f"in {count(item.shapes, *item.noun)}" if item.shapes > 1 else ""
+def found_in(item: Priority, session: Session) -> str:
+    """Write in how many launch shapes (or launches) of the session a finding is; empty where it is one."""
+    return f"in {count(item.shapes, *row_noun(session.kernels))}" if item.shapes > 1 else ""
 
 
 def fix_first_note(items: Iterable[Priority]) -> str:
     """Say what the gains of these findings are of, and their order."""
     whole_run = all(item.gain_total is not None for item in items)
     return f"at most this much of {'the run' if whole_run else 'its kernel'}; by gain and how sure it is"
-
-
-def _ranked_finding(kernel: KernelProfile, item: Ranked) -> Finding | None:
-    """Return the finding that an entry of the ranking is about: a rule may find two things in one kernel."""
-    same = [finding for finding in kernel.findings if finding.rule == item.rule]
-    return next((finding for finding in same if finding.gain_total == item.gain_total), same[0] if same else None)
 
 
 def gain_text(finding: Finding) -> str:
@@ -177,7 +109,7 @@ def diagnosis_sentence(session: Session) -> str:
             return "Too little was collected to say why: profile with ncu --set full."
         return f"Near its roofs: no finding would gain more than {format_percent(_LEAST_GAIN)}."
     of = "the run" if first.gain_total is not None else "that kernel's time"
-    shapes = f", {found_in(first)}" if first.shapes > 1 else ""
+    shapes = f", {found_in(first, session)}" if first.shapes > 1 else ""
     bound = f" It can save at most {format_percent(first.gain)} of {of}{shapes}." if first.gain is not None else ""
     source = source_name(session, first.kernel)
     where = f"{first.kernel.label} ({source})" if source else first.kernel.label

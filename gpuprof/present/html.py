@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.session import Session
 from gpuprof.present.page.build import Choice, build_page, chosen
-from gpuprof.present.page.embed import packed_session
 from gpuprof.present.privacy import without_private
 from gpuprof.present.text import printable
-from gpuprof.read.session_html import DATA_ID, DATA_TYPE
+from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
 
 if TYPE_CHECKING:
     from jinja2 import Environment

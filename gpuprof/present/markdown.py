@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import first_finding
 from gpuprof.present import words
-from gpuprof.present.finding_words import (
-    Priority,
-    at_most,
-    diagnosis_sentence,
-    fix_first,
-    fix_first_note,
-    found_in,
-    location_text,
-)
+from gpuprof.present.finding_words import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
 from gpuprof.present.privacy import with_file_names
 from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
@@ -36,7 +29,7 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         yield f"**Fix first**, {fix_first_note(first)}"
         yield ""
         for index, item in enumerate(first, 1):
-            yield _priority(index, item, in_source(session, item.kernel))
+            yield _priority(index, item, session)
         yield ""
     for label, text in timeline_facts(session):
         yield f"- {escape(label)}: {escape(text)}"
@@ -55,15 +48,15 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
     yield from _provenance(session)
 
 
-def _priority(index: int, item: Priority, source: str) -> str:
+def _priority(index: int, item: Priority, session: Session) -> str:
     """One finding a line. Numbers have no `#`, which review tools would take for an issue."""
     finding = item.finding
     where = location_text(finding.location)
-    parts = (f"kernel {item.kernel.id}", found_in(item), where, finding.rule, finding.confidence)
+    parts = (f"kernel {item.kernel.id}", found_in(item, session), where, finding.rule, finding.confidence)
     about = ", ".join(part for part in parts if part)
     return (
         f"{index}. **{escape(at_most(item.gain))}** {escape(finding.headline)} "
-        f"– {escape(item.kernel.label + source)} ({escape(about)})"
+        f"– {escape(item.kernel.label + in_source(session, item.kernel))} ({escape(about)})"
     )
 
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
+from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time, first_finding
 from gpuprof.present import words
-from gpuprof.present.finding_words import (
-    Priority,
-    at_most,
-    diagnosis_sentence,
-    fix_first,
-    fix_first_note,
-    found_in,
-    location_text,
-)
+from gpuprof.present.finding_words import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
 from gpuprof.present.privacy import with_file_names
 from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
@@ -57,7 +50,7 @@ def _parts(session: Session) -> Iterator[str]:
     if first:
         yield f"<p><strong>Fix first</strong> {_muted(fix_first_note(first))}</p>"
         yield '<table style="border-collapse:collapse;border:0"><tbody>'
-        yield from (_priority(item, in_source(session, item.kernel)) for item in first)
+        yield from (_priority(item, session) for item in first)
         yield "</tbody></table>"
     kernels = by_time(session.kernels)
     if kernels:
@@ -71,13 +64,13 @@ def _parts(session: Session) -> Iterator[str]:
     yield "</div>"
 
 
-def _priority(item: Priority, source: str) -> str:
+def _priority(item: Priority, session: Session) -> str:
     finding = item.finding
     width = 6 * min(1.0, max(0.0, item.gain or 0.0))
     bar = f'<div style="background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em"></div>'
     about = (
-        f"#{item.kernel.id} {item.kernel.label}{source}",
-        found_in(item),
+        f"#{item.kernel.id} {item.kernel.label}{in_source(session, item.kernel)}",
+        found_in(item, session),
         location_text(finding.location),
         finding.rule,
         finding.confidence,

@@ -10,7 +10,7 @@ from gpuprof.units import format_binary, format_si
 
 if TYPE_CHECKING:
     from gpuprof.hardware.check import Difference
-    from gpuprof.model.report import RecordedDevice
+    from gpuprof.hardware.device import RecordedDevice
 
 _MARK = "*"
 _UNKNOWN = "–"

@@ -74,7 +74,7 @@ def _read_stream(data: bytes, name: str) -> Report | Session | Trace:
 
 def _read_text(data: bytes, name: str, kind: str) -> Report | Session | Trace:
     if kind == "page":
-        from gpuprof.read.session_html import read_session_html
+        from gpuprof.store.page import read_session_html
 
         return read_session_html(data, name)
     if kind == "torch-trace" or (kind == "session" and holds_trace(data)):
@@ -83,7 +83,7 @@ def _read_text(data: bytes, name: str, kind: str) -> Report | Session | Trace:
         return read_torch_trace(data, name, hashlib.sha256(data).hexdigest())
     text = data.decode("utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
     if kind == "session":
-        from gpuprof.read.session_json import read_session
+        from gpuprof.store.read import read_session
 
         return read_session(text, name)
     refuse_json(text, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuprof.errors import InputError
 from gpuprof.read.container import MAGIC
-from gpuprof.read.session_html import looks_like_page
+from gpuprof.store.page import looks_like_page
 
 _HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from gpuprof.errors import InputError
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.report import (
     DictMetrics,
     Dim3,
@@ -18,7 +19,6 @@ from gpuprof.model.report import (
     LaunchDetails,
     Metric,
     NoDetails,
-    RecordedDevice,
     Report,
     RuleResult,
 )

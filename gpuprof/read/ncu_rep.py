@@ -17,7 +17,8 @@ from typing import Any
 
 from gpuprof.code.elf import instruction_word, kernel_code
 from gpuprof.errors import DamagedInput, EnvironmentProblem
-from gpuprof.model.report import Dim3, Instruction, Launch, Metric, RecordedDevice, Report, RuleResult, plausible
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.report import Dim3, Instruction, Launch, Metric, Report, RuleResult, plausible
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.container import (
     Container,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.report import Dim3, RecordedDevice
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.report import Dim3
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, Step, Trace
 from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from gpuprof.errors import InputError
-from gpuprof.model.report import RecordedDevice
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, TORCH_TRACE, Activity, Collective, Product, Trace
 from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
 from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words

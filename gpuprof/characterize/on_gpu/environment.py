@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from gpuprof import __version__
+from gpuprof._version import __version__
 from gpuprof.characterize.judge.limits import Link
 from gpuprof.characterize.probes.probe import TARGETS, target_of
 from gpuprof.characterize.record.gpu import Gpu, Others, Properties, Telemetry
 from gpuprof.characterize.record.samples import Header, Parameter
 from gpuprof.characterize.sheet.measured import Conditions, MeasuredDevice
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.report import RecordedDevice
 from gpuprof.units import format_percent
 
 BUSY = 0.01

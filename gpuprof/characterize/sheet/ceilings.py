@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuprof.characterize.sheet.measured import Measured, MeasuredValue, load_measured
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import same_memory
 from gpuprof.hardware.specs import PATHS, ComputeKey
 from gpuprof.hardware.yaml_tree import read_text
 from gpuprof.model.ceilings import Limit
-from gpuprof.model.report import RecordedDevice
 
 SUFFIX = ".measured.yaml"
 FOLDER = "measured"

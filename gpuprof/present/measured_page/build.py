@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import gpuprof
+from gpuprof._version import __version__
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.present.measured_page.curves import Figure, figures
 from gpuprof.present.measured_page.evidence import EvidenceRow, evidence_rows
@@ -99,7 +99,7 @@ def build_page(view: View, title: str | None = None) -> Page:
         verdicts=_verdicts(view),
         doubts=tuple(f"{count(doubt.number, 'value')}: {doubt.why}" for doubt in doubts(view.entries)),
         absent=tuple(family_title(name) for name in absent_families(view)),
-        version=gpuprof.__version__,
+        version=__version__,
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from gpuprof.diagnose.priorities import fix_first
 from gpuprof.model.run import narrowed
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time
 from gpuprof.present import words
-from gpuprof.present.finding_words import diagnosis_sentence, fix_first
+from gpuprof.present.finding_words import diagnosis_sentence
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import PriorityLine, priority_kernels, priority_lines
 from gpuprof.present.page.glossary import Term, glossary

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
 from gpuprof.present.finding_words import (
     CONFIDENCE_WORDS,
-    Priority,
     at_most,
     evidence_bar,
-    fix_first,
     found_in,
     gain_text,
     location_text,
@@ -70,7 +69,7 @@ class Card:
 
 def priority_lines(session: Session) -> tuple[PriorityLine, ...]:
     """Return the findings to look at first, over all kernels of a session."""
-    return tuple(_priority_line(item, source_name(session, item.kernel)) for item in fix_first(session))
+    return tuple(_priority_line(item, session) for item in fix_first(session))
 
 
 def priority_kernels(session: Session) -> frozenset[int]:
@@ -113,7 +112,7 @@ def rule_name(rule: str) -> str:
     return rule.replace("-", " ").replace("_", " ")
 
 
-def _priority_line(item: Priority, file: str) -> PriorityLine:
+def _priority_line(item: Priority, session: Session) -> PriorityLine:
     kernel, finding = item.kernel, item.finding
     return PriorityLine(
         href=f"#{card_id(kernel.id, finding.rule)}",
@@ -121,8 +120,8 @@ def _priority_line(item: Priority, file: str) -> PriorityLine:
         rule=rule_name(finding.rule),
         kernel=label(kernel.label),
         kernel_id=kernel.id,
-        file=file,
-        shapes=found_in(item),
+        file=source_name(session, item.kernel),
+        shapes=found_in(item, session),
         gain=Bar(at_most(item.gain), percent_number(item.gain) if item.gain is not None else None),
         of="of the run"
         if item.gain_total is not None

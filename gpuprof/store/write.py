@@ -7,12 +7,8 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
-from gpuprof.model.session import KernelProfile, Session
-
-if TYPE_CHECKING:
-    from gpuprof.diagnose.explain_node import Node
+from gpuprof.model.session import Session
 
 _STEERING = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 """What could steer or fool a terminal: JSON has an escape for it."""
@@ -28,11 +24,11 @@ def session_lines(session: Session) -> Iterator[str]:
         comma = "," if name != names[-1] else ""
         value = getattr(session, name)
         if name not in _ONE_LINE_EACH or not value:
-            yield f"  {json.dumps(name)}: {_dump(value)}{comma}"
+            yield f"  {json.dumps(name)}: {dumped(value)}{comma}"
             continue
         yield f"  {json.dumps(name)}: ["
         for index, item in enumerate(value):
-            yield f"    {_dump(item)}{',' if index + 1 < len(value) else ''}"
+            yield f"    {dumped(item)}{',' if index + 1 < len(value) else ''}"
         yield f"  ]{comma}"
     yield "}"
 
@@ -42,19 +38,8 @@ def session_bytes(session: Session) -> bytes:
     return "".join(f"{line}\n" for line in session_lines(session)).encode("utf-8", "backslashreplace")
 
 
-def tree_lines(session: Session, kernel: KernelProfile, tree: Node) -> Iterator[str]:
-    """Yield the explanation of a kernel as a JSON document, line by line."""
-    yield "{"
-    yield f'  "schema_version": {session.schema_version},'
-    yield f'  "gpuprof_version": {_dump(session.gpuprof_version)},'
-    yield f'  "kernel": {_dump(kernel.id)},'
-    yield f'  "label": {_dump(kernel.label)},'
-    yield f'  "demangled": {_dump(kernel.demangled)},'
-    yield f'  "tree": {_dump(tree)}'
-    yield "}"
-
-
-def _dump(value: object) -> str:
+def dumped(value: object) -> str:
+    """Return a value of the contract as JSON on one line, with escapes for what could steer a terminal."""
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
     return text if text.isascii() else _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -1,17 +1,19 @@
-"""The session that a page carries, back into a Session. Nothing of the page is run, and nothing else of it is read."""
+"""The session inside a page: packed into it (JSON, compressed, in base64), and read back without running anything."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Protocol
 
 from gpuprof.errors import DamagedInput, InputError
-
-if TYPE_CHECKING:
-    from gpuprof.model.session import Session
+from gpuprof.model.session import Session
+from gpuprof.store.write import plain
 
 DATA_ID = "gpuprof-session"
 """The id of the element that holds the session: JSON, compressed with xz or gzip, in base64."""
@@ -32,11 +34,55 @@ _BLOCK = re.compile(
 _OURS = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']gpuprof ", re.IGNORECASE)
 _END = re.compile(rb"</html>\s*\Z", re.IGNORECASE)
 _HEAD_BYTES = 4096
+_LINE = 160
+_MANY_KERNELS = 1000
+_THOROUGH, _FAST = 6, 1
 _AGAIN = "name the report that the page was made from, or write the page again: gpuprof report FILE"
+
+
+class _Compressor(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
 
 
 class _Broken(Exception):
     """The compressed data is not what it should be."""
+
+
+def packed_session(session: Session) -> str:
+    """Return a session as lines of base64; the same session gives the same text, and no digit is lost."""
+    compressor = _compressor(len(session.kernels))
+    packed = b"".join([*(compressor.compress(piece.encode("ascii")) for piece in _pieces(session)), compressor.flush()])
+    text = base64.b64encode(packed).decode("ascii")
+    return "\n".join(text[start : start + _LINE] for start in range(0, len(text), _LINE))
+
+
+def _compressor(kernels: int) -> _Compressor:
+    """Return one for xz, which finds what kernels have in common; for gzip where Python was built without it."""
+    try:
+        import lzma
+    except ImportError:
+        return zlib.compressobj(9, wbits=31)
+    return lzma.LZMACompressor(preset=_FAST if kernels > _MANY_KERNELS else _THOROUGH)
+
+
+def _pieces(session: Session) -> Iterator[str]:
+    """Yield the JSON document piece by piece, so that a large session is not held twice."""
+    for index, field in enumerate(fields(session)):
+        value = getattr(session, field.name)
+        yield f"{',' if index else '{'}{json.dumps(field.name)}:"
+        if not isinstance(value, tuple):
+            yield _dumped(value)
+            continue
+        for place, item in enumerate(value):
+            yield f"{',' if place else '['}{_dumped(item)}"
+        yield "]" if value else "[]"
+    yield "}"
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
 
 
 def looks_like_page(head: bytes) -> bool:
@@ -49,7 +95,7 @@ def read_session_html(data: bytes, file: str) -> Session:
 
     Raises InputError for a page without one, DamagedInput for one that is cut, altered or too large.
     """
-    from gpuprof.read.session_json import read_session
+    from gpuprof.store.read import read_session
 
     block = _block(data, file)
     try:

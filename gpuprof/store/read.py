@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.errors import DamagedInput, InputError
+from gpuprof.hardware.specs import LEVELS
 from gpuprof.hardware.trust import TRUST
 from gpuprof.model.session import (
     CONFIDENCES,
@@ -27,6 +28,7 @@ from gpuprof.model.session import (
     Throughput,
     Timeline,
 )
+from gpuprof.store.words import BOUNDS, LANGUAGES, ORIGINS, UNITS
 
 _LARGEST = 1e30
 """No number of a session comes near it; larger ones would break what is computed from them."""
@@ -39,18 +41,17 @@ _DRAWN = {RooflinePoint: ("intensity", "flop_per_s", "roof_flop_per_s"), Ceiling
 _LARGEST_GAIN = 1 + 1e-9
 """All of the time, and what adding shares up can round."""
 _GAINS = {Finding: ("gain_kernel", "gain_total"), Ranked: ("gain_total",)}
-_ORIGINS = ("rated", "at-clock", "measured")
 _CHOICES = {
-    "level": ("l1", "l2", "dram"),
-    "origin": _ORIGINS,
-    "ceiling": _ORIGINS,
-    "bound": ("memory", "compute"),
+    "level": LEVELS,
+    "origin": ORIGINS,
+    "ceiling": ORIGINS,
+    "bound": BOUNDS,
     "severity": SEVERITIES,
     "confidence": CONFIDENCES,
-    "language": ("source", "sass"),
+    "language": LANGUAGES,
     "certificate": TRUST,
 }
-_CHOICES_OF: dict[type, dict[str, tuple[str, ...]]] = {Throughput: {"unit": ("sm", "memory", "dram", "l2", "l1")}}
+_CHOICES_OF: dict[type, dict[str, tuple[str, ...]]] = {Throughput: {"unit": UNITS}}
 _WORDS = frozenset((*_CHOICES, "path", "kind", "basis", "reason", "family", "limiters", "rule", "weight"))
 _WORD = re.compile(r"[A-Za-z0-9_. -]{1,60}")
 

@@ -1,0 +1,21 @@
+"""The explanation of a kernel as a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.diagnose.explain_node import Node
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.store.write import dumped
+
+
+def tree_lines(session: Session, kernel: KernelProfile, tree: Node) -> Iterator[str]:
+    """Yield the explanation of a kernel as a JSON document, line by line."""
+    yield "{"
+    yield f'  "schema_version": {session.schema_version},'
+    yield f'  "gpuprof_version": {dumped(session.gpuprof_version)},'
+    yield f'  "kernel": {dumped(kernel.id)},'
+    yield f'  "label": {dumped(kernel.label)},'
+    yield f'  "demangled": {dumped(kernel.demangled)},'
+    yield f'  "tree": {dumped(tree)}'
+    yield "}"

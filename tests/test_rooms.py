@@ -1,0 +1,155 @@
+"""The folders of gpuprof are rooms in an order: a file imports from rooms before its own, and no imports make a circle.
+
+Imports inside functions and those for type checkers count like the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+import gpuprof.characterize
+
+ROOT = Path(gpuprof.__file__).parent
+PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
+
+BASE = ("_version", "errors", "units", "resources", "ranges")
+"""What every room may import, and what imports nothing but one another."""
+ROOMS = (
+    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "collect", "characterize", "present",
+    "notebook", "api", "cli", "__main__",
+)  # fmt: skip
+NOTHING_OF = {
+    "code": {"hardware", "recordings", "model"},
+    "read": {"recordings"},
+    "diagnose": {"recordings", "code", "store", "read"},
+    "collect": {"recordings", "code", "store", "read"},
+    "characterize": {"recordings", "store", "diagnose"},
+    "present": {"read"},
+}
+"""Rooms that come before, and that a room all the same does without."""
+STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results")
+"""The order within `characterize`."""
+ONLY_IN = {
+    "subprocess": {"code", "collect"},
+    "cupy": {"characterize"},
+    "ncu_report": {"read"},
+    "pynvml": {"collect"},
+    "rich": {"present"},
+    "click": {"cli"},
+    "matplotlib": {"present", "notebook"},
+    "pandas": {"notebook"},
+    "jinja2": {"present"},
+}
+"""Which rooms touch a package that stands at a border."""
+
+
+@cache
+def imports() -> Mapping[str, frozenset[str]]:
+    """Return for each module of gpuprof what it imports, by whole names; of gpuprof itself, the modules."""
+    trees = {_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+    return {name: frozenset(_imported(tree, frozenset(trees))) for name, tree in trees.items()}
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(tree: ast.Module, modules: frozenset[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in modules else node.module
+
+
+def of_gpuprof(name: str) -> set[str]:
+    return {one for one in imports()[name] if one.split(".")[0] == "gpuprof"}
+
+
+def room(name: str) -> str:
+    """Return the room of a module; the package itself is "gpuprof"."""
+    return name.split(".")[1] if "." in name else name
+
+
+def step(name: str) -> str | None:
+    """Return the folder within `characterize`."""
+    parts = name.split(".")
+    return parts[2] if parts[1:2] == ["characterize"] and len(parts) > 3 else None
+
+
+def test_every_folder_and_file_has_its_place_in_the_order() -> None:
+    entries = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert entries - {"__init__"} == {*BASE, *ROOMS}
+
+
+def test_the_architecture_page_has_the_same_rooms_in_the_same_order() -> None:
+    rows = re.findall(r"^\| `(\w+?)(?:/|\.py)?`", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [name for name in rows if name in ROOMS] == list(ROOMS)
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_imports_from_those_before_it(name: str) -> None:
+    allowed = {*BASE, *ROOMS[: ROOMS.index(name) + 1]} - NOTHING_OF.get(name, set())
+    modules = [module for module in imports() if room(module) == name]
+    assert modules
+    for module in modules:
+        assert {room(one) for one in of_gpuprof(module)} <= allowed, module
+
+
+def test_the_base_imports_nothing_of_the_rooms() -> None:
+    for module in imports():
+        if room(module) in BASE:
+            assert {room(one) for one in of_gpuprof(module)} <= set(BASE), module
+
+
+def test_nothing_imports_the_package_s_face() -> None:
+    assert not [module for module in imports() if "gpuprof" in imports()[module]]
+
+
+def test_imports_make_no_circle() -> None:
+    waiting = {module: of_gpuprof(module) & set(imports()) for module in imports()}
+    while ready := [module for module, needed in waiting.items() if not needed & set(waiting)]:
+        for module in ready:
+            del waiting[module]
+    assert not waiting, f"each of these imports another one of them: {', '.join(sorted(waiting))}"
+
+
+@pytest.mark.parametrize("package", ONLY_IN)
+def test_a_border_is_touched_in_its_rooms_only(package: str) -> None:
+    touching = {room(module) for module, names in imports().items() if package in {one.split(".")[0] for one in names}}
+    assert touching == ONLY_IN[package]
+
+
+def test_the_folders_of_characterize_have_an_order_too() -> None:
+    folder = ROOT / "characterize"
+    assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS)
+    named = re.findall(r"`(\w+)`", gpuprof.characterize.__doc__ or "")
+    assert [name for name in named if name in STEPS] == list(STEPS)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_folder_of_characterize_imports_from_those_before_it(name: str) -> None:
+    allowed = set(STEPS[: STEPS.index(name) + 1])
+    modules = [module for module in imports() if step(module) == name]
+    assert modules
+    for module in modules:
+        for one in of_gpuprof(module):
+            if room(one) == "characterize":
+                assert step(one) in allowed, (module, one)
+
+
+def test_what_is_loaded_into_the_user_s_program_needs_nothing_of_gpuprof() -> None:
+    injected = {_name(path) for path in (ROOT / "collect" / "inject").glob("*.py")}
+    assert injected
+    for module in injected:
+        assert of_gpuprof(module) <= injected, module
