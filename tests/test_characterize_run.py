@@ -17,12 +17,12 @@ from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
+from gpuprof.characterize.methods import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record import samples
 from gpuprof.characterize.record.gpu import DeviceError, Others
 from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
-from gpuprof.characterize.results import results
 from gpuprof.characterize.results.judging import Counted
 from gpuprof.characterize.run import Run, Wanted, characterize
 from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
@@ -754,7 +754,7 @@ def test_samples_that_make_no_sense_cost_only_their_own_probe(tmp_path: Path, mo
     def senseless(*_: object) -> Iterator[Result]:
         raise ValueError("a point is not finite")
 
-    monkeypatch.setitem(results._BY_METHOD, "curve", senseless)
+    monkeypatch.setitem(METHODS, "curve", METHODS["curve"]._replace(results=senseless))
     probes = (fake_probes.conflicts(tmp_path), fake_probes.ffma(tmp_path))
     values = measure(tmp_path, probes, FakeGpu(probes, LAWS)).measured.values
     assert values["bank-conflict/load-4"].reasons == ("its samples cannot be evaluated: a point is not finite",)

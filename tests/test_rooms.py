@@ -15,6 +15,8 @@ import pytest
 
 import gpuprof
 import gpuprof.characterize
+from gpuprof.characterize import methods
+from gpuprof.characterize.probes import probe
 
 ROOT = Path(gpuprof.__file__).parent
 PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
@@ -26,7 +28,9 @@ ROOMS = (
     "notebook", "api", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
+    "model": {"recordings"},
     "code": {"hardware", "recordings", "model"},
+    "store": {"recordings", "code"},
     "read": {"recordings"},
     "diagnose": {"recordings", "code", "store", "read"},
     "collect": {"recordings", "code", "store", "read"},
@@ -40,7 +44,7 @@ ONLY_IN = {
     "subprocess": {"code", "collect"},
     "cupy": {"characterize"},
     "ncu_report": {"read"},
-    "pynvml": {"collect"},
+    "pynvml": {"collect", "characterize"},
     "rich": {"present"},
     "click": {"cli"},
     "matplotlib": {"present", "notebook"},
@@ -93,8 +97,9 @@ def test_every_folder_and_file_has_its_place_in_the_order() -> None:
 
 
 def test_the_architecture_page_has_the_same_rooms_in_the_same_order() -> None:
-    rows = re.findall(r"^\| `(\w+?)(?:/|\.py)?`", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [name for name in rows if name in ROOMS] == list(ROOMS)
+    rows = re.findall(r"^\| `(\w+?)(?:/|\.py)` \|.*\|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [name for name, _ in rows] == list(ROOMS)
+    assert {name: set(re.findall(r"`(\w+)`", without)) for name, without in rows if without.strip()} == NOTHING_OF
 
 
 @pytest.mark.parametrize("name", ROOMS)
@@ -135,6 +140,10 @@ def test_the_folders_of_characterize_have_an_order_too() -> None:
     assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS)
     named = re.findall(r"`(\w+)`", gpuprof.characterize.__doc__ or "")
     assert [name for name in named if name in STEPS] == list(STEPS)
+
+
+def test_every_method_that_a_probe_can_name_can_be_run() -> None:
+    assert tuple(methods.METHODS) == probe.METHODS
 
 
 @pytest.mark.parametrize("name", STEPS)

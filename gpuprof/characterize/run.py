@@ -16,6 +16,7 @@ from gpuprof.characterize.measure.effort import EFFORTS
 from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Remark, Tell, silence
 from gpuprof.characterize.measure.schedule import Plan, plan
 from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.methods import results_of
 from gpuprof.characterize.on_gpu.environment import (
     Place,
     conditions,
@@ -34,7 +35,6 @@ from gpuprof.characterize.record.gpu import Gpu, Others
 from gpuprof.characterize.record.samples import Header, SampleFile
 from gpuprof.characterize.record.store import Store
 from gpuprof.characterize.results.judging import Counted, Judging
-from gpuprof.characterize.results.results import results_of
 from gpuprof.characterize.runner import Outcome, run
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text

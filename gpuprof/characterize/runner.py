@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuprof.characterize.measure.events import Remark, Result, Started
-from gpuprof.characterize.measure.host_steps import measure_copies, measure_launches, measure_map, measure_resident
-from gpuprof.characterize.measure.kernel_steps import failure, measure_points
-from gpuprof.characterize.measure.power import measure_power
+from gpuprof.characterize.measure.kernel_steps import failure
 from gpuprof.characterize.measure.step import Bench, Failure, Step
+from gpuprof.characterize.methods import METHODS, results_of
 from gpuprof.characterize.on_gpu.environment import as_words, environment_words
 from gpuprof.characterize.on_gpu.launcher import Stopped
 from gpuprof.characterize.record.gpu import DeviceError, Telemetry
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.results.judging import Judging
-from gpuprof.characterize.results.results import results_of
 
 RUN = "run"
 """The probe name under which the sample file keeps what happened to the run itself."""
 _MOST = 3.0
 """A step may take so many times its share where others took less than theirs."""
-
-_MEASURE: dict[str, Callable[[Bench, Step], Iterator[Failure]]] = {
-    "slope": measure_points,
-    "curve": measure_points,
-    "map": measure_map,
-    "resident": measure_resident,
-    "launch": measure_launches,
-    "copy": measure_copies,
-    "power": measure_power,
-}
 
 
 class Outcome(NamedTuple):
@@ -76,7 +64,7 @@ def _step(bench: Bench, step: Step, died: dict[str, str]) -> list[Failure]:
         return [failure(step, None, f"it ended an earlier run: {died[step.probe.id]}")]
     try:
         gated = _gated(bench, step)
-        return [gated] if gated is not None else list(_MEASURE[step.probe.method](bench, step))
+        return [gated] if gated is not None else list(METHODS[step.probe.method].measure(bench, step))
     except DeviceError as error:
         if error.fatal:
             raise

@@ -17,8 +17,6 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from gpuprof.characterize.probes.probe import Probe
     from gpuprof.characterize.record.gpu import Gpu
     from gpuprof.characterize.run import Run
@@ -42,6 +40,7 @@ class Options(NamedTuple):
 def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -> int:
     """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
     from gpuprof.characterize.run import Wanted, characterize
+    from gpuprof.present.console import make_talk_console
     from gpuprof.present.measured_live import LiveLines
 
     if options.html is not None:
@@ -58,7 +57,7 @@ def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -
         counters=options.counters,
         device=options.device,
     )
-    live = LiveLines(_stderr())
+    live = LiveLines(make_talk_console())
     with _stoppable() as stop:
         try:
             run = characterize(gpu, wanted, tell=live, stop=stop.asked)
@@ -108,12 +107,6 @@ def _opened(index: int) -> Gpu:
         raise EnvironmentProblem(
             "there is no NVIDIA GPU to measure on this machine", "--compile-only checks the kernels without a GPU"
         ) from problem
-
-
-def _stderr() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
 
 
 def _show(run: Run, options: Options) -> None:

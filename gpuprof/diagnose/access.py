@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, Case, opcode_of
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
-from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, Threshold, Verdict
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.session import Evidence, Location
 from gpuprof.units import format_percent
@@ -447,6 +447,7 @@ RULES = (
         "the same.",
         _uncoalesced,
         tuple(name.format(what) for name in (_PER_SECTOR, _SECTORS, _REQUESTS) for what in ("ld", "st")),
+        place=AT_MEMORY,
     ),
     Rule(
         "shared-bank-conflict",
@@ -459,6 +460,7 @@ RULES = (
         "Under 5 % of the wavefronts, or shared memory is not used.",
         _bank_conflicts,
         (_HARDWARE_WAVES, _HARDWARE_CONFLICTS),
+        place=AT_SHARED,
     ),
     Rule(
         "local-memory-spill",
@@ -470,6 +472,7 @@ RULES = (
         "Under 1 %, or local accesses were not counted.",
         _spill,
         (*_LOCAL, *_GLOBAL),
+        place=AT_MEMORY,
     ),
     Rule(
         "narrow-access",
@@ -481,6 +484,7 @@ RULES = (
         "The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
         _narrow,
         (WARP_OPCODES,),
+        place=AT_MEMORY,
     ),
     Rule(
         "atomic-contention",
@@ -493,5 +497,6 @@ RULES = (
         "hides.",
         _atomics,
         (*_L2_ATOMICS, *_SHARED_ATOMICS),
+        place=AT_MEMORY,
     ),
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.case import Case, opcode_of
-from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.diagnose.case import SHARED_STALLS, Case, opcode_of
+from gpuprof.diagnose.rule import AT_MATH, Place, Rule, Threshold, Verdict
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.ceilings import fastest
 from gpuprof.model.session import Evidence
@@ -426,7 +426,14 @@ def _tensor_idle(case: Case) -> Iterator[Verdict]:
 _WITHOUT_PIPES = " Without any pipe: the SM's speed of light, and floating-point work of its peak (a guess)."
 
 
-def _pipe_rule(rule_id: str, title: str, pipe: str, check: Callable[[Case], Iterator[Verdict]], more: str = "") -> Rule:
+def _pipe_rule(
+    rule_id: str,
+    title: str,
+    pipe: str,
+    check: Callable[[Case], Iterator[Verdict]],
+    more: str = "",
+    place: Place = AT_MATH,
+) -> Rule:
     return Rule(
         rule_id,
         title,
@@ -436,6 +443,7 @@ def _pipe_rule(rule_id: str, title: str, pipe: str, check: Callable[[Case], Iter
         "1 − busy fraction of the pipe: at most until it is full. From 80 % on it is told as a fact (`info`).",
         "The pipe is under 60 % busy and the warps are not throttled by it.",
         check,
+        place=place,
     )
 
 
@@ -451,12 +459,19 @@ RULES = (
         "The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
         _fp64,
         (WARP_OPCODES,),
+        place=AT_MATH,
     ),
     _pipe_rule("fp32-compute-bound", "FP32 arithmetic is the limit", "FMA", _fp32, _WITHOUT_PIPES),
     _pipe_rule(
         "integer-bound", "Integer arithmetic is the limit", "ALU (or the FMA pipe, by IMAD)", _integer, _WITHOUT_PIPES
     ),
-    _pipe_rule("special-function-bound", "Special functions or conversions are the limit", "XU", _special),
+    _pipe_rule(
+        "special-function-bound",
+        "Special functions or conversions are the limit",
+        "XU",
+        _special,
+        place=Place(("math_pipe_throttle", *SHARED_STALLS), "unit"),
+    ),
     _pipe_rule("tensor-compute-bound", "Tensor cores are the limit", "tensor", _tensor),
     Rule(
         "tensor-cores-idle",
@@ -468,6 +483,7 @@ RULES = (
         "types are exact enough.",
         "Tensor instructions ran, or the GPU has none, or FP32 work is under 30 % of its peak or under 80 % fused.",
         _tensor_idle,
+        place=AT_MATH,
     ),
     Rule(
         "non-fused-fp",
@@ -480,5 +496,6 @@ RULES = (
         "pipe.",
         "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         _non_fused,
+        place=Place(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),
     ),
 )

@@ -7,11 +7,13 @@ the warps wait for. Pure: everything comes from the profile; a level that was no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from gpuprof.diagnose.explain_causes import MEMORY, SHARED, cause_nodes, pipe_nodes
+from gpuprof.diagnose.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.diagnose.explain_lines import hottest_line, location_node, missing_lines, places_of
 from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.registry import rule_named
+from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
 from gpuprof.model.session import Finding, KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED
 from gpuprof.model.summary import limited_by, nearest_limit, stalls_of
@@ -25,6 +27,9 @@ BUSY, IDLE = 0.8, 0.6
 _FAMILIES = {"sampled": "of the samples", "sampled-not-issued": "of the samples without an issue"}
 _REASONS_SHOWN = 5
 _LEAST_SHARE = 0.02
+
+_EXPLAINED_ALIKE = (AT_MEMORY.reasons, AT_SHARED.reasons)
+"""Stall reasons with the same units behind them: those are told once."""
 
 STALL_MEANINGS = {
     "long_scoreboard": "waits for global, local or texture memory",
@@ -45,42 +50,6 @@ STALL_MEANINGS = {
     "gmma": "waits for tensor instructions of the warp group",
     "misc": "another reason",
 }
-
-_MATH = ("math_pipe_throttle", "wait", "dispatch_stall")
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a rule's finding hangs: at the largest of these stall reasons that is shown, else at another node."""
-
-    reasons: tuple[str, ...]
-    otherwise: str
-
-
-_PLACES = {
-    **dict.fromkeys(
-        (
-            "dram-bandwidth", "l2-bandwidth", "l1-bandwidth", "memory-latency", "uncoalesced-global",
-            "local-memory-spill", "narrow-access", "host-memory-traffic", "atomic-contention",
-        ),
-        _Place(MEMORY, "unit"),
-    ),
-    **dict.fromkeys(("shared-bandwidth", "shared-bank-conflict"), _Place(SHARED, "unit")),
-    **dict.fromkeys(
-        ("fp64-bound", "integer-bound", "fp32-compute-bound", "tensor-compute-bound", "tensor-cores-idle"),
-        _Place(_MATH[:1], "unit"),
-    ),
-    "special-function-bound": _Place(("math_pipe_throttle", *SHARED), "unit"),
-    "non-fused-fp": _Place(_MATH, "unit"),
-    "dependency-latency": _Place(("wait",), "issue"),
-    "barrier-wait": _Place(("barrier",), "issue"),
-    "branch-divergence": _Place(("branch_resolving",), "issue"),
-    "instruction-fetch": _Place(("no_instruction",), "issue"),
-    "constant-miss": _Place(("imc_miss",), "issue"),
-    **dict.fromkeys(("low-occupancy", "small-grid", "tail-effect", "load-imbalance"), _Place((), "warps")),
-    "latency-bound": _Place((), "issue"),
-}  # fmt: skip
-_ANYWHERE = _Place((), "kernel")
 
 
 def explain(kernel: KernelProfile, *, from_text: bool = False) -> Node:
@@ -136,7 +105,8 @@ def _placed(findings: Sequence[Finding], reasons: Sequence[str]) -> dict[str, tu
     """Return the findings by the node that they belong to; `reasons` are those shown, largest first."""
     placed: dict[str, tuple[Finding, ...]] = {}
     for finding in findings:
-        place = _PLACES.get(finding.rule, _ANYWHERE)
+        rule = rule_named(finding.rule)
+        place = rule.place if rule is not None else AT_KERNEL
         where = next((reason for reason in reasons if reason in place.reasons), place.otherwise)
         placed[where] = (*placed.get(where, ()), finding)
     return placed
@@ -225,7 +195,9 @@ def _warp_states(
         return
     explained: set[tuple[str, ...]] = set()
     for stall in stalls:
-        group = next((group for group in (MEMORY, SHARED) if stall.reason in group), (stall.reason,))
+        group = next(
+            (group for group in (AT_MEMORY.reasons, AT_SHARED.reasons) if stall.reason in group), (stall.reason,)
+        )
         causes = tuple(cause_nodes(kernel, stall.reason)) if group not in explained else ()
         explained.add(group)
         yield _stall(kernel, stall, causes, findings.get(stall.reason, ()))

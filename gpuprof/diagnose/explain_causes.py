@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+from gpuprof.diagnose.case import SHARED_STALLS
 from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile
 from gpuprof.units import format_binary, format_si, significant
-
-MEMORY = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain", "membar")
-"""Reasons that the path to DRAM explains."""
-SHARED = ("short_scoreboard", "mio_throttle")
-"""Reasons that the pipes behind the queue of shared memory explain."""
 
 _PIPES_SHOWN = 3
 _WARP = 32
@@ -21,9 +18,9 @@ _PASSES_BY = 1.1
 
 def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[Node]:
     """Yield the units behind a reason, as far as the report tells of them."""
-    if reason in MEMORY:
+    if reason in AT_MEMORY.reasons:
         yield from _memory_path(kernel)
-    elif reason in SHARED:
+    elif reason in SHARED_STALLS:
         yield from _shared_memory(kernel)
     elif reason == "math_pipe_throttle":
         yield from pipe_nodes(kernel, _MATH_PIPES)

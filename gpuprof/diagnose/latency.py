@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import MEMORY_STALLS, Case
-from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MEMORY, Place, Rule, Threshold, Verdict
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
@@ -291,6 +291,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _memory_latency,
+        place=AT_MEMORY,
     ),
     Rule(
         "dependency-latency",
@@ -301,6 +302,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _dependency,
+        place=Place(("wait",), "issue"),
     ),
     Rule(
         "barrier-wait",
@@ -311,6 +313,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _barrier,
+        place=Place(("barrier",), "issue"),
     ),
     Rule(
         "instruction-fetch",
@@ -321,6 +324,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _instruction_fetch,
+        place=Place(("no_instruction",), "issue"),
     ),
     Rule(
         "constant-miss",
@@ -331,6 +335,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _constant,
+        place=Place(("imc_miss",), "issue"),
     ),
     Rule(
         "branch-divergence",
@@ -342,6 +347,7 @@ RULES = (
         "24 threads or more are active on average, or it was not collected.",
         _divergence,
         (_THREADS[0], _UNIFORM),
+        place=Place(("branch_resolving",), "issue"),
     ),
     Rule(
         "latency-bound",
@@ -352,5 +358,6 @@ RULES = (
         "1 − the busiest unit's fraction.",
         "A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
         _latency_bound,
+        place=Place((), "issue"),
     ),
 )

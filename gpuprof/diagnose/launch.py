@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import WELL_USED, Case
-from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import Place, Rule, Threshold, Verdict
 from gpuprof.model.session import Evidence
 from gpuprof.model.summary import limited_by
 from gpuprof.units import format_percent, format_si
@@ -408,6 +408,7 @@ RULES = (
         _small_grid,
         (_WAVES,),
         by_times=True,
+        place=Place((), "warps"),
     ),
     Rule(
         "tail-effect",
@@ -420,6 +421,7 @@ RULES = (
         "One wave or less, five waves or more, or a whole number of them.",
         _tail,
         (_WAVES,),
+        place=Place((), "warps"),
     ),
     Rule(
         "load-imbalance",
@@ -434,6 +436,7 @@ RULES = (
         "(`tail-effect` speaks then).",
         _imbalance,
         (_BUSIEST_SM, _AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
+        place=Place((), "warps"),
     ),
     Rule(
         "low-occupancy",
@@ -445,6 +448,7 @@ RULES = (
         "nothing where the grid is under one wave.",
         "100 % theoretical occupancy: nothing limits it then.",
         _occupancy,
+        place=Place((), "warps"),
     ),
     Rule(
         "short-kernel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Place, Rule, Threshold, Verdict
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
@@ -306,6 +306,7 @@ def _bandwidth_rule(
     looks_at: str,
     gain: str = _REUSE_GAIN,
     metrics: tuple[str, ...] = (),
+    place: Place = AT_MEMORY,
 ) -> Rule:
     return Rule(
         f"{level}-bandwidth",
@@ -317,6 +318,7 @@ def _bandwidth_rule(
         f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
         check,
         metrics,
+        place=place,
     )
 
 
@@ -337,6 +339,7 @@ RULES = (
         _shared,
         "Busy fraction of the data pipe by shared-memory wavefronts.",
         metrics=(_SHARED,),
+        place=AT_SHARED,
     ),
     Rule(
         "host-memory-traffic",
@@ -349,5 +352,6 @@ RULES = (
         "Under 10 % of them go to the host, or the misses were not counted, or the GPU shares the host's memory.",
         _host,
         (_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
+        place=AT_MEMORY,
     ),
 )

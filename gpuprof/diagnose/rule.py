@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
 from gpuprof.model.session import Evidence, Finding, Location
 
 HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
@@ -24,6 +24,22 @@ class Threshold:
     value: float
     unit: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a finding hangs in the explanation of a kernel: at the largest of these stall reasons that is shown, else
+    at another node: "kernel", "unit" (the busiest), "issue" (issue slots) or "warps".
+    """
+
+    reasons: tuple[str, ...]
+    otherwise: str
+
+
+AT_MEMORY = Place((*MEMORY_STALLS, "membar"), "unit")
+AT_SHARED = Place(SHARED_STALLS, "unit")
+AT_MATH = Place(("math_pipe_throttle",), "unit")
+AT_KERNEL = Place((), "kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,7 @@ class Rule:
     check: Callable[[Case], Iterator[Verdict]]
     metrics: tuple[str, ...] = ()
     by_times: bool = False
+    place: Place = AT_KERNEL
 
 
 def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Finding:

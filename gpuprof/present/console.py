@@ -43,6 +43,13 @@ def make_console() -> Console:
     return console
 
 
+def make_talk_console() -> Console:
+    """Return a console for stderr, where progress and remarks go."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
 def print_session(
     console: Console,
     session: Session,
