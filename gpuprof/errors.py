@@ -5,10 +5,9 @@ GpuprofError            1  something went wrong that has no better class
 ├── EnvironmentProblem  3  no ncu, no GPU, no permission
 ├── ProgramFailed       4  the user's program failed
 ├── Interrupted       130  the user stopped it
-├── InputError          5  a file cannot be read
-│   ├── DamagedInput    5  it is the right kind of file, but broken
-│   └── SpecError       5  a hardware spec is wrong, at a file and line
-└── RegressionFound     6  `compare` found a regression
+└── InputError          5  a file cannot be read
+    ├── DamagedInput    5  it is the right kind of file, but broken
+    └── SpecError       5  a hardware spec is wrong, at a file and line
 """
 
 from __future__ import annotations
@@ -61,9 +60,3 @@ class DamagedInput(InputError):
 
 class SpecError(InputError):
     """A hardware spec breaks a rule; the message starts with `file:line`."""
-
-
-class RegressionFound(GpuprofError):
-    """A comparison found a regression."""
-
-    exit_code = 6

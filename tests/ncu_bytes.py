@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 
 from benchmarks.recordings import report_file
 from benchmarks.recordings.report_file import dim3, report
-from gpuprof.read.wire import double, message, number
+from gpuprof.read.wire import message, number
 
 __all__ = ["A100", "block", "launch", "report", "session_details", "simple_report"]
 
@@ -29,7 +30,8 @@ def launch(
 
 
 def _value(value: float | str) -> bytes:
-    return message(1, value.encode()) if isinstance(value, str) else double(3, value)
+    """Text is field 1; a double, field 3, is its tag (field 3, eight bytes) and the bytes."""
+    return message(1, value.encode()) if isinstance(value, str) else b"\x19" + struct.pack("<d", value)
 
 
 def block(

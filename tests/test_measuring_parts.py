@@ -16,7 +16,7 @@ from gpuprof.characterize.counters import _count, claimed, command, counted, cou
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
-from gpuprof.characterize.measure.schedule import MODES, phase, plan
+from gpuprof.characterize.measure.schedule import phase, plan
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.probes.library import load_probes, probe_folder
@@ -295,7 +295,7 @@ def test_rounds_are_complete_and_sorted_by_iterations() -> None:
 def test_quick_default_and_full_take_a_minute_six_and_thirty() -> None:
     assert [effort.total_s for effort in (QUICK, DEFAULT, FULL)] == [60, 360, 1800]
     probes = load_probes(probe_folder())
-    for mode in MODES:
+    for mode in EFFORTS:
         steps = plan(probes, "sm_90a", mode, EFFORTS[mode]).steps
         assert 0 < sum(step.seconds for step in steps) <= EFFORTS[mode].total_s * 1.001
 

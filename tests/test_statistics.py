@@ -1,4 +1,4 @@
-"""Statistics of timed samples: medians, undisturbed latencies, intervals, stopping, and ceilings without flattery."""
+"""Statistics of timed samples: medians, undisturbed latencies, intervals, stopping, and rounds in random order."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 
 from gpuprof.characterize.maths.statistics import (
     StopRule,
-    Winner,
     bootstrap,
-    ceiling,
     clusters,
     estimate,
     half_sample_mode,
     lowest_mode,
     rounds,
     stop_reason,
-    winner,
 )
 
 times = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40)
@@ -125,36 +122,6 @@ def test_measuring_ends_when_the_time_is_up() -> None:
     assert stop_reason([90.0, 110.0], 14.9) is None
     assert stop_reason([90.0, 110.0], 15.0) == "time is up"
     assert stop_reason([90.0, 110.0], 3.0, StopRule(longest_s=2.0)) == "time is up"
-
-
-def test_winner_has_the_highest_median_not_the_highest_sample() -> None:
-    sweep = {"128 threads": [1.0, 1.1, 9.0], "256 threads": [2.0, 2.1, 2.2]}
-    assert winner(sweep) == Winner("256 threads", 2.1)
-
-
-def test_sweep_without_configurations_has_no_winner() -> None:
-    with pytest.raises(ValueError, match="no winner"):
-        winner({})
-
-
-def test_ceiling_counts_only_the_samples_that_were_taken_afresh() -> None:
-    found = ceiling(Winner("256 threads", 2.1), [2.0] * 11)
-    assert found.estimate.value == 2.0
-    assert found.sweep_median == 2.1
-    assert found.change == pytest.approx(2.0 / 2.1 - 1)
-
-
-def test_fresh_samples_undo_the_flattery_of_the_highest_of_many() -> None:
-    # 40 equal configurations, 5 noisy samples each: the best median is too high, its fresh one is not.
-    flattered, fresh = [], []
-    for seed in range(60):
-        sweep = {shape: normal(5, 1000 * seed + shape) for shape in range(40)}
-        best = winner(sweep)
-        found = ceiling(best, normal(11, 1_000_000 + seed))
-        flattered.append(found.sweep_median)
-        fresh.append(found.estimate.value)
-    assert median(flattered) > 100.8
-    assert abs(median(fresh) - 100.0) < 0.15
 
 
 def test_rounds_visit_each_configuration_once_in_changing_order() -> None:

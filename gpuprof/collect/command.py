@@ -7,12 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-REPLAY_MODES = ("kernel", "application")
-CLOCK_CONTROLS = ("none", "base")
-CACHE_CONTROLS = ("all", "none")
-TARGETS = ("all", "application-only")
-GRAPH_MODES = ("node", "graph")
-
 
 @dataclass(frozen=True, slots=True)
 class Filters:

@@ -18,7 +18,7 @@ AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
 TOOLS = (AUTO, TORCH, NSYS, CUPTI, NCU)
 INJECTED = (TORCH, CUPTI)
 """Those that record in the program's own Python."""
-SURVEY_TRACE, SURVEY_EXPORT, SURVEY_NSYS = "survey.pt.trace.json.gz", "survey.sqlite", "survey.nsys-rep"
+SURVEY_TRACE, SURVEY_EXPORT = "survey.pt.trace.json.gz", "survey.sqlite"
 _NSYS_UNREAD = "survey.qdstrm"
 _FOLDER = ".survey"
 _TRACES, _NOTES = "*.pt.trace.json.gz", "*.note"

@@ -14,12 +14,6 @@ from gpuprof.model.session import Evidence, Location
 from gpuprof.units import format_percent
 
 EXCESS = Threshold("excess sectors", 1.0, "%", "less than 1 % of the sectors is an edge of the data, not a pattern")
-WAVEFRONTS = Threshold(
-    "wavefronts a request",
-    2.0,
-    "",
-    "a coalesced access of 4 bytes takes one and of 8 bytes two; more needs 16-byte accesses",
-)
 CONFLICTS = Threshold("conflict wavefronts", 5.0, "%", "half of the 10 % from which NVIDIA's rule speaks")
 SPILL = Threshold("local sectors", 1.0, "%", "less is a rare path, such as an error branch")
 NARROW = Threshold("narrow accesses", 50.0, "%", "most accesses must be narrow for width to matter")

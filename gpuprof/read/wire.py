@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-_VARINT, _EIGHT_BYTES, _BYTES = 0, 1, 2
+_VARINT, _BYTES = 0, 2
 
 
 def varint(value: int) -> bytes:
@@ -25,11 +25,6 @@ def number(field: int, value: int) -> bytes:
 def message(field: int, content: bytes) -> bytes:
     """Return a field of text, bytes or a message."""
     return varint(field << 3 | _BYTES) + varint(len(content)) + content
-
-
-def double(field: int, value: float) -> bytes:
-    """Return a double field."""
-    return varint(field << 3 | _EIGHT_BYTES) + struct.pack("<d", value)
 
 
 def prefixed(content: bytes) -> bytes:

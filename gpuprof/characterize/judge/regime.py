@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from statistics import median
 from typing import Literal, NamedTuple, get_args
@@ -27,10 +26,9 @@ _STEPS_PER_WINDOW = 200
 
 
 class SmClock(NamedTuple):
-    """The SM clock in the timed window, over all blocks: the middle and the lowest."""
+    """The SM clock in the timed window, the middle of all blocks."""
 
     median_hz: float
-    lowest_hz: float
 
 
 class NoClock(NamedTuple):
@@ -84,12 +82,6 @@ def keep(attempts: Sequence[Attempt], regime: Regime = "short", retries: int = R
     )
 
 
-def timer_step_ns(readings: Sequence[int]) -> int | None:
-    """Return the step of `globaltimer` from readings one after the other; None if it never moved."""
-    moves = [after - before for before, after in itertools.pairwise(readings) if after > before]
-    return min(moves, default=None)
-
-
 def sm_clock(windows: Sequence[tuple[int, int]], step_ns: int) -> SmClock | NoClock:
     """Return the SM clock from (clock64 cycles, globaltimer nanoseconds) of each block's window."""
     if not windows:
@@ -102,7 +94,7 @@ def sm_clock(windows: Sequence[tuple[int, int]], step_ns: int) -> SmClock | NoCl
     if any(cycles <= 0 for cycles, _ in windows):
         return NoClock("clock64 did not advance")
     clocks = [cycles / nanoseconds * 1e9 for cycles, nanoseconds in windows]
-    return SmClock(median(clocks), min(clocks))
+    return SmClock(median(clocks))
 
 
 def settled(samples: Sequence[tuple[float, float]], last_s: float = 2.0, tolerance: float = 0.005) -> Settled:

@@ -61,11 +61,6 @@ def unsupported(why: str) -> Verdict:
     return Verdict("unsupported", (why,))
 
 
-def not_permitted(why: str) -> Verdict:
-    """Return the verdict on a probe that needs a right which the user lacks."""
-    return Verdict("not_permitted", (why,))
-
-
 def not_applicable(name: str, why: str) -> Check:
     """Return a check that this probe does not need, with the reason: a power draw has no loop to scale."""
     return Check(name, "not_applicable", why)
@@ -117,24 +112,6 @@ def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = 
     if ratio < floor and bound.exact:
         return Check("limit", "failed", f"too little for a ceiling: {against}", ratio)
     return Check("limit", "passed", None, ratio)
-
-
-def little_check(latency_s: float, bytes_in_flight: float, bandwidth: float, what: str) -> Check:
-    """Check an unloaded latency against a bandwidth that so many bytes in flight gave.
-
-    By Little's law the loaded latency was bytes ÷ bandwidth, and an unloaded one is not longer. `what` tells where the
-    bytes in flight are from: a measured knee, or the registers of all SMs, which hold all that plain loads can return.
-    """
-    longest = bytes_in_flight / bandwidth
-    ratio = latency_s / longest
-    if ratio <= LIMIT_MARGIN:
-        return Check("little", "passed", None, ratio)
-    needed, given = format_si(latency_s * bandwidth, "B", 3), format_si(bytes_in_flight, "B", 3)
-    why = (
-        f"an unloaded latency of {format_si(latency_s, 's', 3)} needs {needed} in flight for "
-        f"{format_si(bandwidth, 'B/s', 3)}, but {given} gave it ({what})"
-    )
-    return Check("little", "failed", why, ratio)
 
 
 def agreement_check(

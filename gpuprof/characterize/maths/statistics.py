@@ -1,12 +1,11 @@
-"""Statistics of timed samples: the middle, the undisturbed latency, an interval, when to stop, which shape wins."""
+"""Statistics of timed samples: the middle, the undisturbed latency, an interval, when to stop, in which order."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
 from statistics import median
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 Statistic = Literal["median", "mode"]
 Shape = TypeVar("Shape", bound=Hashable)
@@ -45,24 +44,6 @@ class StopRule(NamedTuple):
     least: int = 11
     half_width: float = 0.005
     longest_s: float = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Winner(Generic[Shape]):
-    """The configuration with the highest median of a sweep. Its median is flattered by having been chosen."""
-
-    configuration: Shape
-    median: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling(Generic[Shape]):
-    """The winner of a sweep, measured again: only the fresh samples count. `change` is fresh ÷ sweep − 1."""
-
-    configuration: Shape
-    estimate: Estimate
-    sweep_median: float
-    change: float
 
 
 def estimate(values: Sequence[float], statistic: Statistic = "median", seed: int = 0) -> Estimate:
@@ -143,24 +124,6 @@ def half_sample_mode(ordered: Sequence[float]) -> float:
             return middle
         ordered = ordered[:2] if middle - left < right - middle else ordered[1:]
     return sum(ordered) / len(ordered)
-
-
-def winner(sweep: Mapping[Shape, Sequence[float]]) -> Winner[Shape]:
-    """Return the configuration with the highest median; of equal ones the first."""
-    if not sweep:
-        raise ValueError("a sweep without configurations has no winner")
-    medians = {configuration: median(values) for configuration, values in sweep.items() if values}
-    best = max(medians, key=lambda configuration: medians[configuration])
-    return Winner(best, medians[best])
-
-
-def ceiling(best: Winner[Shape], fresh: Sequence[float], seed: int = 0) -> Ceiling[Shape]:
-    """Return what the winner reaches when it is measured again.
-
-    The highest of many medians is too high by chance (winner's curse), so that its own samples do not count.
-    """
-    again = estimate(fresh, seed=seed)
-    return Ceiling(best.configuration, again, best.median, again.value / best.median - 1 if best.median else math.nan)
 
 
 def rounds(configurations: Sequence[Shape], count: int, seed: int = 0) -> Iterator[tuple[Shape, ...]]:

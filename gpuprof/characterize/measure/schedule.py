@@ -13,8 +13,6 @@ from gpuprof.hardware.specs import INSTRUCTIONS
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
 
-MODES = ("quick", "default", "full")
-
 _QUICK = (
     "clocks/idle", "clocks/ffma", "clocks/dram-read", "launch/null-queued", "launch/null-synchronous",
     "latency/l1", "latency/l2", "latency/shared", "latency/dram",

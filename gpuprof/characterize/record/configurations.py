@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from gpuprof.characterize.probes.probe import Buffer, Kernel, Probe, Size, Sweep
-from gpuprof.characterize.record.gpu import RECORD_BYTES, Properties, Shape
+from gpuprof.characterize.record.gpu import Properties, Shape
 from gpuprof.characterize.record.samples import Parameter
 
 OF_MEMORY = 0.9
@@ -54,14 +54,6 @@ class Configuration:
     def names(self) -> dict[str, str]:
         """Return parameters and run-time variables as text: what counts of work are made of."""
         return with_values(self.assignment, self.values)
-
-    def axis(self, name: str) -> float:
-        """Return its place on an axis: a parameter, a run-time variable, or a number of the launch."""
-        launch = {"block": self.block, "blocks_per_sm": self.blocks or 0, "grid": self.shape.grid}
-        found = launch.get(name, self.values.get(name, self.assignment.get(name)))
-        if found is None:
-            raise KeyError(name)
-        return float(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +150,6 @@ def iteration_work(kernel: Kernel, what: str, names: Mapping[str, str], grid: in
     """Return what one iteration does on the whole GPU: FLOP, operations, bytes or results; None if not counted."""
     each = kernel.work.amount(what, names)
     return each * sharers(kernel.work.per, grid, block) if each is not None else None
-
-
-def needed_bytes(kernel: Kernel, one: Configuration, l2_bytes: float) -> int:
-    """Return how much memory a configuration needs: its buffers, a record for each block, a word for each thread."""
-    buffers = sum(buffer_bytes(buffer, one, l2_bytes) for buffer in kernel.buffers.values())
-    return buffers + RECORD_BYTES * one.shape.grid + 4 * one.shape.grid * one.block
 
 
 def chosen(words: Mapping[str, Parameter]) -> dict[str, Parameter]:
