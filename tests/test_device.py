@@ -15,8 +15,9 @@ import pytest
 
 from gpuprof.characterize.on_gpu import device, device_copies, device_launches
 from gpuprof.characterize.on_gpu.device import CudaGpu, open_gpu
-from gpuprof.characterize.on_gpu.nvml import Nvml
+from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.record.gpu import DeviceError, Memory, OutOfMemory, Shape
+from gpuprof.collect.nvml import Nvml
 from gpuprof.errors import EnvironmentProblem
 from tests.standin_cuda import CudaError, StandinCuda
 
@@ -26,7 +27,7 @@ SHA = hashlib.sha256(CUBIN).hexdigest()
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> StandinCuda:
-    monkeypatch.setattr(device, "Nvml", lambda _bus: Nvml("0000:01:00.0", FakeNvml()))
+    monkeypatch.setattr(device, "NvmlView", lambda _bus: view())
     return StandinCuda(gpus=2)
 
 
@@ -77,11 +78,16 @@ class FakeNvml:
         return ask
 
 
+def view(**answers: Any) -> NvmlView:
+    """The GPU as such a driver tells of it."""
+    return NvmlView("0000:01:00.0", Nvml(FakeNvml(**answers)))
+
+
 # NVML
 
 
 def test_settings_are_read_in_base_units() -> None:
-    settings = Nvml("bus", FakeNvml()).settings()
+    settings = view().settings()
     assert (settings.pci_id, settings.pci_subsystem) == ("10de:2335", "10de:18be")
     assert (settings.driver, settings.ecc, settings.mig, settings.mps) == ("580.1", True, False, False)
     assert (settings.power_limit_w, settings.default_power_limit_w) == (650.0, 700.0)
@@ -90,7 +96,7 @@ def test_settings_are_read_in_base_units() -> None:
 
 
 def test_telemetry_is_read_in_base_units() -> None:
-    seen = Nvml("bus", FakeNvml()).telemetry()
+    seen = view().telemetry()
     assert (seen.sm_clock_hz, seen.memory_clock_hz) == (1.755e9, 3.201e9)
     assert (seen.power_w, seen.temperature_c, seen.energy_j) == (123.456, 41.0, 5.0)
     assert (seen.reasons, seen.pcie_generation, seen.pcie_width) == (4, 5, 16)
@@ -100,19 +106,19 @@ def test_other_processes_are_counted_once_each_and_without_this_one() -> None:
     import os
 
     ours = SimpleNamespace(pid=os.getpid())
-    others = Nvml("bus", FakeNvml(nvmlDeviceGetGraphicsRunningProcesses=[ours])).others()
+    others = view(nvmlDeviceGetGraphicsRunningProcesses=[ours]).others()
     assert (others.processes, others.busy) == (2, 0.37)
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("not supported"), None])
 def test_question_that_the_driver_does_not_answer_is_unknown(answer: Any) -> None:
-    nvml = Nvml("bus", FakeNvml(nvmlDeviceGetPowerUsage=answer, nvmlDeviceGetUtilizationRates=answer))
+    nvml = view(nvmlDeviceGetPowerUsage=answer, nvmlDeviceGetUtilizationRates=answer)
     assert nvml.telemetry().power_w is None
     assert nvml.others().busy is None
 
 
 def test_gpu_that_nvml_does_not_know_has_no_answers() -> None:
-    nvml = Nvml("bus", FakeNvml(nvmlDeviceGetHandleByPciBusId=RuntimeError("not found")))
+    nvml = view(nvmlDeviceGetHandleByPciBusId=RuntimeError("not found"))
     assert nvml.telemetry() == type(nvml.telemetry())()
     assert nvml.others().processes is None
     assert nvml.settings().driver == "580.1"

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from gpuprof.collect.monitor import Monitor, Sample, summaries
+from gpuprof.collect.nvml import Nvml
 from gpuprof.model.report import GpuSamples, Throttling
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.present.words import samples_text
@@ -20,7 +21,7 @@ def sample(clock_mhz: float | None, reasons: int | None = 0, gpu: int = 0, watts
     return Sample(gpu, "NVIDIA H200", hz, watts, 60.0, reasons)
 
 
-class Nvml:
+class Library:
     """Answers as pynvml does: one GPU whose power is not supported, and one that is lost."""
 
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
@@ -84,7 +85,7 @@ def test_one_sample_is_no_throttling(throttled: int, samples: int, told: bool) -
 
 
 def test_a_monitor_asks_while_the_block_runs_and_takes_no_answer_for_an_answer() -> None:
-    monitor = Monitor(Nvml())
+    monitor = Monitor(Nvml(Library()))
     with monitor.watching():
         time.sleep(0.05)
     (one,) = monitor.summary()
@@ -112,7 +113,7 @@ def test_without_a_driver_there_are_no_samples() -> None:
         def nvmlDeviceGetCount(self) -> int:  # noqa: N802
             raise OSError("no driver")
 
-    monitor = Monitor(Broken())
+    monitor = Monitor(Nvml(Broken()))
     with monitor.watching():
         pass
     assert monitor.summary() == ()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gpuprof.collect.nvml import MHZ, MILLI, Nvml
 from gpuprof.model.report import GpuSamples, Throttling
 
 _EVERY_S = 0.1
@@ -38,8 +39,8 @@ class Sample(NamedTuple):
 class Monitor:
     """Samples all GPUs of the machine while `watching`; without NVML it has no samples."""
 
-    def __init__(self, nvml: Any | None = None) -> None:
-        self._nvml = nvml if nvml is not None else _load()
+    def __init__(self, nvml: Nvml | None = None) -> None:
+        self._nvml = nvml if nvml is not None else Nvml()
         self._samples: list[Sample] = []
 
     @contextmanager
@@ -48,13 +49,13 @@ class Monitor:
         ended = threading.Event()
         thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
         self._samples = []
-        if self._nvml is not None:
+        if self._nvml.there:
             thread.start()
         try:
             yield
         finally:
             ended.set()
-            if self._nvml is not None:
+            if self._nvml.there:
                 thread.join(timeout=5.0)
 
     def _watch(self, ended: threading.Event) -> None:
@@ -94,39 +95,13 @@ def _summary(number: int, ones: Sequence[Sample]) -> GpuSamples:
     )
 
 
-def _load() -> Any | None:
-    """Return NVML, ready to be asked; None where it or the driver is not there."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # whatever is wrong with it, profiling goes on without
-        return None
-    return pynvml
-
-
-def _samples(nvml: Any) -> Iterator[Sample]:
-    for number in range(_asked(nvml.nvmlDeviceGetCount) or 0):
-        handle = _asked(nvml.nvmlDeviceGetHandleByIndex, number)
-        if handle is None:
-            continue
-        name = _asked(nvml.nvmlDeviceGetName, handle)
-        clock = _asked(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
-        power = _asked(nvml.nvmlDeviceGetPowerUsage, handle)
-        heat = _asked(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+def _samples(nvml: Nvml) -> Iterator[Sample]:
+    for number, gpu in nvml.gpus():
         yield Sample(
             gpu=number,
-            name=name.decode(errors="replace") if isinstance(name, bytes) else str(name or ""),
-            sm_clock_hz=clock * 1e6 if clock is not None else None,
-            power_w=power / 1e3 if power is not None else None,
-            temperature_c=float(heat) if heat is not None else None,
-            reasons=_asked(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
+            name=gpu.text("nvmlDeviceGetName") or "",
+            sm_clock_hz=gpu.amount("nvmlDeviceGetClockInfo", MHZ, "NVML_CLOCK_SM"),
+            power_w=gpu.amount("nvmlDeviceGetPowerUsage", MILLI),
+            temperature_c=gpu.amount("nvmlDeviceGetTemperature", which="NVML_TEMPERATURE_GPU"),
+            reasons=gpu.whole("nvmlDeviceGetCurrentClocksThrottleReasons"),
         )
-
-
-def _asked(question: Callable[..., Any], *words: Any) -> Any | None:
-    """Return the driver's answer; None if it has none."""
-    try:
-        return question(*words)
-    except Exception:  # not supported, not permitted, GPU lost: each is no answer
-        return None

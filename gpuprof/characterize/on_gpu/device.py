@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuprof.characterize.on_gpu.device_copies import Copies
 from gpuprof.characterize.on_gpu.device_launches import QUEUE, LaunchRows
-from gpuprof.characterize.on_gpu.nvml import Nvml
+from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.record.gpu import (
     RECORD,
     RECORD_BYTES,
@@ -94,7 +94,7 @@ class CudaGpu:
         self._runtime, self._driver = runtime, driver
         self._stream = 0
         with self._calling("the GPU cannot be used"):
-            self._nvml = Nvml(runtime.deviceGetPCIBusId(index))
+            self._nvml = NvmlView(runtime.deviceGetPCIBusId(index))
             runtime.setDevice(index)
             self._stream = runtime.streamCreateWithFlags(runtime.streamNonBlocking)
             self._start, self._end = runtime.eventCreate(), runtime.eventCreate()
@@ -284,7 +284,7 @@ class CudaGpu:
         return True
 
 
-def _properties(runtime: Any, nvml: Nvml, index: int) -> Properties:
+def _properties(runtime: Any, nvml: NvmlView, index: int) -> Properties:
     found = runtime.getDeviceProperties(index)
 
     def attribute(name: str) -> int:

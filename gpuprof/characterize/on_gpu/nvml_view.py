@@ -1,0 +1,91 @@
+"""What NVML says of the GPU that is measured: settings, clocks, power and neighbours. What it does not say is None."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from gpuprof.characterize.record.gpu import Others, Telemetry
+from gpuprof.collect.nvml import MHZ, MILLI, Nvml
+
+_SM, _MEMORY = "NVML_CLOCK_SM", "NVML_CLOCK_MEM"
+
+
+class Settings(NamedTuple):
+    """What NVML knows of the GPU that does not change while it is measured."""
+
+    pci_id: str | None = None
+    pci_subsystem: str | None = None
+    driver: str | None = None
+    ecc: bool | None = None
+    mig: bool | None = None
+    mps: bool | None = None
+    persistence: bool | None = None
+    power_limit_w: float | None = None
+    default_power_limit_w: float | None = None
+    max_sm_clock_hz: float | None = None
+    max_memory_clock_hz: float | None = None
+    max_pcie_generation: int | None = None
+    max_pcie_width: int | None = None
+
+
+class NvmlView:
+    """NVML's view of the GPU at a PCI bus id; without NVML it knows nothing.
+
+    Processes are counted once, before this process has a context: in a container its own number is not that which
+    NVML shows.
+    """
+
+    def __init__(self, bus_id: str, nvml: Nvml | None = None) -> None:
+        self._nvml = nvml if nvml is not None else Nvml()
+        self._gpu = self._nvml.gpu_at(bus_id)
+        self._processes = self._count_processes()
+
+    def settings(self) -> Settings:
+        """Return how the GPU is set."""
+        gpu = self._gpu
+        pci_id, pci_subsystem = gpu.pci_ids()
+        served = gpu.processes("nvmlDeviceGetMPSComputeRunningProcesses")
+        return Settings(
+            pci_id=pci_id,
+            pci_subsystem=pci_subsystem,
+            driver=self._nvml.driver(),
+            ecc=gpu.flag("nvmlDeviceGetEccMode"),
+            mig=gpu.flag("nvmlDeviceGetMigMode"),
+            mps=bool(served) if served is not None else None,
+            persistence=gpu.flag("nvmlDeviceGetPersistenceMode"),
+            power_limit_w=gpu.amount("nvmlDeviceGetEnforcedPowerLimit", MILLI),
+            default_power_limit_w=gpu.amount("nvmlDeviceGetPowerManagementDefaultLimit", MILLI),
+            max_sm_clock_hz=gpu.amount("nvmlDeviceGetMaxClockInfo", MHZ, _SM),
+            max_memory_clock_hz=gpu.amount("nvmlDeviceGetMaxClockInfo", MHZ, _MEMORY),
+            max_pcie_generation=gpu.whole("nvmlDeviceGetMaxPcieLinkGeneration"),
+            max_pcie_width=gpu.whole("nvmlDeviceGetMaxPcieLinkWidth"),
+        )
+
+    def telemetry(self) -> Telemetry:
+        """Return everything that changes, as it is now."""
+        gpu = self._gpu
+        return self.clock_and_reasons()._replace(
+            memory_clock_hz=gpu.amount("nvmlDeviceGetClockInfo", MHZ, _MEMORY),
+            power_w=gpu.amount("nvmlDeviceGetPowerUsage", MILLI),
+            temperature_c=gpu.amount("nvmlDeviceGetTemperature", which="NVML_TEMPERATURE_GPU"),
+            energy_j=gpu.amount("nvmlDeviceGetTotalEnergyConsumption", MILLI),
+            pcie_generation=gpu.whole("nvmlDeviceGetCurrPcieLinkGeneration"),
+            pcie_width=gpu.whole("nvmlDeviceGetCurrPcieLinkWidth"),
+        )
+
+    def clock_and_reasons(self) -> Telemetry:
+        """Return the SM clock and what holds it back: the two answers that every timed window needs."""
+        return Telemetry(
+            sm_clock_hz=self._gpu.amount("nvmlDeviceGetClockInfo", MHZ, _SM),
+            reasons=self._gpu.whole("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        )
+
+    def others(self) -> Others:
+        """Return how many processes were there before this one, and how busy the GPU was in the last moment."""
+        return Others(self._processes, self._gpu.busy())
+
+    def _count_processes(self) -> int | None:
+        kinds = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+        known = [found for found in map(self._gpu.processes, kinds) if found is not None]
+        return len(set().union(*known) - {os.getpid()}) if known else None
