@@ -151,7 +151,7 @@ def format_waves(waves: float) -> str:
 _WHOLE_PERCENT = 100 - 1e-6
 
 
-def format_percent(fraction: float, digits: int = 2) -> str:
+def format_percent(fraction: float) -> str:
     """Write a fraction as percent: 0.612 → "61 %", 0.0042 → "0.42 %", 1.0 → "100 %", 0.9993 → "99.9 %".
 
     "100 %" is the whole, but for rounding of the input.
@@ -165,4 +165,4 @@ def format_percent(fraction: float, digits: int = 2) -> str:
         return "0 %"
     if abs(percent) < 0.01:
         return "<0.01 %" if percent > 0 else f"{percent:.2g} %"
-    return f"{significant(percent, digits)} %"
+    return f"{significant(percent, 2)} %"

@@ -28,7 +28,6 @@ from gpuprof.present.measured_page.rates import Kind
 from gpuprof.present.measured_page.render import render_measured_html
 from gpuprof.present.measured_page.scales import Scale, height_scale, ticks, width_scale
 from tests.chromium import CHROMIUM, Browser
-from tests.hand_made import HOSTILE
 from tests.test_browser import CONTRASTS
 from tests.test_html import Outline
 from tests.test_measured_console import (
@@ -101,7 +100,7 @@ def test_the_same_file_gives_the_same_page() -> None:
 
 
 def test_hostile_texts_are_text_everywhere() -> None:
-    text = render_measured_html(seen_hostile(), title=HOSTILE)
+    text = render_measured_html(seen_hostile())
     outline = Outline(text)
     assert outline.open == []
     assert "img" not in outline.tags
@@ -505,7 +504,7 @@ def test_every_line_stands_out_in_both_schemes(browser: Browser, tmp_path: Path)
 
 @in_a_browser
 def test_hostile_names_run_nothing(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_measured_html(seen_hostile(), title=HOSTILE))
+    open_page(browser, tmp_path, render_measured_html(seen_hostile()))
     assert browser.run("[document.images.length, document.scripts.length]") == [0, 1]
     assert browser.messages() == [] and browser.requests() == []
 

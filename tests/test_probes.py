@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 import pytest
@@ -560,7 +560,9 @@ def chosen_variants() -> list[Variant]:
         variant
         for index, probe in enumerate(PROBES)
         for number, target in enumerate(probe.targets)
-        for variant in variants(probe, target, every=everything or number == index % len(probe.targets))
+        for variant in islice(
+            variants(probe, target), None if everything or number == index % len(probe.targets) else 1
+        )
     ]
 
 

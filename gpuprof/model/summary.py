@@ -56,10 +56,9 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     return NearestLimit(busiest.unit, busiest.fraction) if busiest is not None else None
 
 
-def stalls_of(kernel: KernelProfile, family: str | None = None) -> tuple[Stall, ...]:
-    """Return the stall shares of one family; without a name the counters, else the samples that the kernel has."""
-    families = (family,) if family else ("counter", "sampled-not-issued", "sampled")
-    for wanted in families:
+def stalls_of(kernel: KernelProfile) -> tuple[Stall, ...]:
+    """Return the stall shares of one family: the counters, else the samples that the kernel has."""
+    for wanted in ("counter", "sampled-not-issued", "sampled"):
         found = tuple(stall for stall in kernel.stalls if stall.family == wanted)
         if found:
             return found

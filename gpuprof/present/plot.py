@@ -60,11 +60,11 @@ def render_png(figure: RooflineFigure, theme: ThemeName = "light") -> bytes:
     return out.getvalue()
 
 
-def draw(figure: RooflineFigure, ax: Axes | None = None, theme: ThemeName = "light") -> Axes:
+def draw(figure: RooflineFigure, ax: Axes | None = None) -> Axes:
     """Draw into `ax`, or into a new figure of its own, and return the axes, so that notebooks can add to them."""
     if ax is None:
-        return _sheet(figure, theme, heading=True).axes[0]
-    draw_axes(figure, ax, theme_colours(theme))
+        return _sheet(figure, "light", heading=True).axes[0]
+    draw_axes(figure, ax, theme_colours("light"))
     return ax
 
 

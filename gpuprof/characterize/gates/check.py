@@ -39,14 +39,12 @@ class Checked(NamedTuple):
     judgement: Judgement
 
 
-def variants(probe: Probe, target: str, *, every: bool = True) -> Iterator[Variant]:
+def variants(probe: Probe, target: str) -> Iterator[Variant]:
     """Yield a probe's variants for a target, the default first; none where it has no kernel for the target."""
     if probe.kernel is None or target not in probe.targets:
         return
     for assignment in probe.kernel.assignments(target):
         yield Variant(probe, probe.kernel, target, assignment)
-        if not every:
-            return
 
 
 def check(chosen: Sequence[Variant], tell: Callable[[int], None] | None = None) -> tuple[Checked, ...]:

@@ -24,11 +24,7 @@ class Row(NamedTuple):
 
 
 def gate_table(
-    probes: Iterable[Probe],
-    targets: Sequence[str],
-    *,
-    every_variant: bool = True,
-    tell: Callable[[int, int], None] | None = None,
+    probes: Iterable[Probe], targets: Sequence[str], *, tell: Callable[[int, int], None] | None = None
 ) -> tuple[Row, ...]:
     """Judge each probe that has a kernel on each target; `tell` hears how many of how many are compiled.
 
@@ -37,7 +33,7 @@ def gate_table(
     if not find_disassemblers():
         raise EnvironmentProblem("nvdisasm was not found, so no code can be checked", INSTALL_HINT)
     cells = [(probe, target) for probe in probes if probe.kernel is not None for target in targets]
-    chosen = [variant for probe, target in cells for variant in variants(probe, target, every=every_variant)]
+    chosen = [variant for probe, target in cells for variant in variants(probe, target)]
     answers: dict[tuple[str, str], list[Checked]] = {}
     for checked in check(chosen, (lambda done: tell(done, len(chosen))) if tell else None):
         answers.setdefault((checked.variant.probe.id, checked.variant.target), []).append(checked)

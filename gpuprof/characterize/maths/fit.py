@@ -165,7 +165,7 @@ def copy_time(points: Points) -> CopyTime:
     return CopyTime(fitted.intercept, bandwidth, fitted.intercept * bandwidth, fitted.residual, misfit)
 
 
-def saturation(points: Points, tolerance: float = SATURATION_TOLERANCE) -> Saturation:
+def saturation(points: Points) -> Saturation:
     """Fit y = min(peak, x ÷ latency).
 
     Little's law: x bytes in flight, y bytes/s, latency in seconds. Latency hiding: x warps × independent instructions,
@@ -179,8 +179,10 @@ def saturation(points: Points, tolerance: float = SATURATION_TOLERANCE) -> Satur
         return best._replace(misfit="it still rises at the largest value: the peak was not reached")
     if best.latency is None:
         return best._replace(misfit="the smallest value saturates already: the latency does not show")
-    if best.residual > tolerance:
-        return best._replace(misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {tolerance:.0%}")
+    if best.residual > SATURATION_TOLERANCE:
+        return best._replace(
+            misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {SATURATION_TOLERANCE:.0%}"
+        )
     return best
 
 

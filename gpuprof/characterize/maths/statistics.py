@@ -89,12 +89,12 @@ def stop_reason(
     return "time is up" if elapsed_s >= rule.longest_s else None
 
 
-def clusters(values: Sequence[float], gap: float = _CLUSTER_GAP) -> tuple[tuple[float, ...], ...]:
-    """Return sorted positive values in groups; a new one begins where a value is more than `gap` above the last."""
+def clusters(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    """Return sorted positive values in groups; a new one begins where a value is more than 1 % above the last."""
     _check(values)
     groups: list[list[float]] = []
     for value in sorted(values):
-        if groups and value <= groups[-1][-1] * (1 + gap):
+        if groups and value <= groups[-1][-1] * (1 + _CLUSTER_GAP):
             groups[-1].append(value)
         else:
             groups.append([value])

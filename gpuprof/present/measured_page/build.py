@@ -80,13 +80,13 @@ class Page(NamedTuple):
     version: str
 
 
-def build_page(view: View, title: str | None = None) -> Page:
+def build_page(view: View) -> Page:
     """Return the sheet of a measured file."""
     ids = {entry.name: identifier(index, entry.name[:60]) for index, entry in enumerate(view.entries)}
     outside = view.outliers()
     conditions = _conditions(view)
     return Page(
-        title=title or f"{view.measured.device.name}, measured",
+        title=f"{view.measured.device.name}, measured",
         sentence=normal_sentence(view),
         cause=cause_sentence(view),
         counts=count_sentence(view),

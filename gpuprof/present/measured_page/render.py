@@ -9,7 +9,7 @@ from gpuprof.present.measured_view import View
 _SCRIPT, _STYLES = "report.js", ("report.css", "measured.css")
 
 
-def render_measured_html(view: View, *, title: str | None = None) -> str:
+def render_measured_html(view: View) -> str:
     """Return the page of a measured file."""
     from markupsafe import Markup
 
@@ -17,7 +17,7 @@ def render_measured_html(view: View, *, title: str | None = None) -> str:
     script = page_source(templates, _SCRIPT)
     style = colour_variables() + "".join(page_source(templates, name) for name in _STYLES)
     return templates.get_template("measured.html").render(
-        page=build_page(view, title),
+        page=build_page(view),
         policy=page_policy(script),
         script=Markup(script),  # noqa: S704  (our own file)
         style=Markup(style),  # noqa: S704  (our own file)
