@@ -12,9 +12,10 @@ from pathlib import Path
 from benchmarks.diagnosis.case import Case
 from gpuprof.characterize.probes.probe import target_of
 from gpuprof.collect.command import Filters, NcuCommand
-from gpuprof.collect.counter_sets import DEFAULT, metrics_of
+from gpuprof.collect.counter_sets import DEFAULT
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.machine import Gpu, gpus_here
+from gpuprof.collect.metrics import metrics_of
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
 from gpuprof.hardware.library import SpecLibrary
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.options import refuse_overwrite
+from gpuprof.collect.counter_sets import DEFAULT, SETS
 from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class Profiling:
 
 
 _OPTIONS = (
-    click.option("--set", "counters", type=click.Choice(["roofline", "diagnose", "full"]), default="diagnose",
-                 show_default=True, help="What to count."),
+    click.option("--set", "counters", type=click.Choice(list(SETS)), default=DEFAULT, show_default=True,
+                 help="What to count."),
     click.option("--range", "ranges", multiple=True, metavar="NVTX", help="Profile only inside this NVTX range."),
     click.option("--coverage", type=click.FloatRange(0, 100, min_open=True), default=95, show_default=True,
                  metavar="PERCENT", help="Profile the kernels that take this share of the GPU's time."),

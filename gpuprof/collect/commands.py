@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.collect.command import Filters, NcuCommand
-from gpuprof.collect.counter_sets import SETS, SHARED, TIME, metrics_of
+from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import Failure
+from gpuprof.collect.metrics import SHARED, TIME, metrics_of
 from gpuprof.collect.plan import Plan
 from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, Request
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command

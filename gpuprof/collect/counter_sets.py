@@ -1,103 +1,45 @@
-"""Which metrics a run collects: those that the model and the rules read, by the names that the architecture has."""
+"""The counter sets that `--set` names, as data: which quantities each collects, and what beside them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from gpuprof.diagnose.case import stall_metric
-from gpuprof.diagnose.registry import RULES
-from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, Link
-
-TIME = "gpu__time_duration.sum"
-SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
-LAUNCH = (
-    "launch__grid_size", "launch__block_size", "launch__registers_per_thread", *SHARED,
-    "launch__shared_mem_per_block_driver", "launch__shared_mem_config_size",
-    "launch__waves_per_multiprocessor", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
-    "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",
-)  # fmt: skip
-"""Attributes of a launch: they cost no pass."""
-_OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct")
-_CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
+Group = Literal["occupancy", "stalls", "rules", "samples"]
+EVIDENCE: tuple[Group, ...] = ("occupancy", "stalls", "rules", "samples")
+"""What findings rest on beside the quantities of the model."""
+_ALL = ("",)
 _ROOFLINE = ("duration", "sm-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
-_DRAM = "peak.dram"
-_OPCODE_LINKS = ("thread-opcodes", "tensor-opcodes")
-_SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
-"""Where warps wait, by instruction: one pass, and findings name a line."""
-_SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
+_STOCK_PASSES = (34, 74)
+"""Passes of ncu's full set in 16 public reports: A40 34, H800 42, A100 47 to 49, V100 74."""
 
 
 class CounterSet(NamedTuple):
-    """What `ncu` is told to collect: metrics, one of its own sets beside them, and whether code comes along."""
+    """What `ncu` is told to collect: metrics, one of its own sets beside them, and whether code comes along.
+
+    `quantities` are the beginnings of the names of the model's quantities. `passes` are the least and most that a
+    launch takes, where the number of metrics does not tell it.
+    """
 
     name: str
     purpose: str
+    quantities: tuple[str, ...] = _ALL
+    groups: tuple[Group, ...] = EVIDENCE
     sections: tuple[str, ...] = ()
     stock_set: str | None = None
-    source: bool = False
+    source: bool = True
+    passes: tuple[int, int] | None = None
 
 
-SETS = {
-    "roofline": CounterSet("roofline", "rooflines of all paths at three levels, speed of light"),
-    "diagnose": CounterSet(
-        "diagnose", "the same with occupancy, stalls by line and the evidence of every rule", source=True,
+_ROWS = (
+    CounterSet(
+        "roofline", "rooflines of all paths at three levels, speed of light",
+        quantities=_ROOFLINE, groups=(), source=False,
     ),
-    "full": CounterSet(
+    CounterSet("diagnose", "the same with occupancy, stalls by line and the evidence of every rule"),
+    CounterSet(
         "full", "the same with samples and counters of every source line, and all that ncu's full set has",
-        sections=("SourceCounters",), stock_set="full", source=True,
+        sections=("SourceCounters",), stock_set="full", passes=_STOCK_PASSES,
     ),
-}  # fmt: skip
+)  # fmt: skip
+SETS = {row.name: row for row in _ROWS}
 DEFAULT = "diagnose"
-_COUNTERS_PER_PASS = {"sm_7": (9.0, 4.3), "newer": (11.8, 7.0)}
-"""Counters ÷ `profiler__replayer_passes` in 16 public reports: from V100, 321 ÷ 74, to GTX 1660 Ti, 72 ÷ 8; and from
-A10G, 56 ÷ 8, to A40, 401 ÷ 34, with A100, H800 and GH200 between."""
-_STOCK_PASSES = (34, 74)
-"""Passes of ncu's full set in the same reports: A40 34, H800 42, A100 47 to 49, V100 74."""
-
-
-def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the metrics of a set on an architecture, each once, without those that this GPU refused.
-
-    Raises KeyError for a set that does not exist.
-    """
-    counters = SETS[name]
-    wanted = [TIME, *_CYCLES, *LAUNCH, *_SLICES, *_quantities(arch, all_of_them=counters.name != "roofline")]
-    if counters.name != "roofline":
-        wanted += [*_OCCUPANCY, *(stall_metric(reason, "counter") for reason in arch.stalls)]
-        wanted += [*_of_rules(arch), *_SAMPLES]
-    refused = set(without)
-    return tuple(metric for metric in dict.fromkeys(wanted) if metric not in refused)
-
-
-def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
-    """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number.
-
-    Reports of other programs hold so many counters for each pass that they took: see _COUNTERS_PER_PASS.
-    """
-    if SETS[name].stock_set is not None:
-        return _STOCK_PASSES
-    counters = {metric.partition(".")[0] for metric in metrics_of(arch, name) if not metric.startswith("launch__")}
-    most, least = _COUNTERS_PER_PASS["sm_7" if arch.name.startswith("sm_7") else "newer"]
-    return math.ceil(len(counters) / most), math.ceil(len(counters) / least)
-
-
-def _of_rules(arch: ArchSpec) -> Iterator[str]:
-    """Yield what the rules read; DRAM has counters of its own where it is not the host's."""
-    for rule in RULES:
-        yield from (metric for metric in rule.metrics if _DRAM in arch.counters or not metric.startswith("dram__"))
-
-
-def _quantities(arch: ArchSpec, *, all_of_them: bool) -> Iterator[str]:
-    """Yield the metrics of the first way to each quantity; tensor work also by opcodes where no counter tells it."""
-    for quantity, chain in arch.counters.items():
-        if all_of_them or quantity.startswith(_ROOFLINE):
-            yield from _metrics(chain[0])
-
-
-def _metrics(link: Link) -> Iterator[str]:
-    if link.how in _OPCODE_LINKS:
-        yield WARP_OPCODES
-    else:
-        yield from (metric for metric, _ in link.terms)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpuprof.collect.counter_sets import SHARED
+from gpuprof.collect.metrics import SHARED
 from gpuprof.collect.plan import Seen
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.collect.counter_sets import forecast_passes
+from gpuprof.collect.metrics import forecast_passes
 from gpuprof.present import words
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si

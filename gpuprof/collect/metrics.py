@@ -1,0 +1,91 @@
+"""Which metrics a run collects: those that the model and the rules read, by the names that the architecture has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from gpuprof.collect.counter_sets import SETS, Group
+from gpuprof.diagnose.case import stall_metric
+from gpuprof.diagnose.registry import RULES
+from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, Link
+
+TIME = "gpu__time_duration.sum"
+SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
+LAUNCH = (
+    "launch__grid_size", "launch__block_size", "launch__registers_per_thread", *SHARED,
+    "launch__shared_mem_per_block_driver", "launch__shared_mem_config_size",
+    "launch__waves_per_multiprocessor", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
+    "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",
+)  # fmt: skip
+"""Attributes of a launch: they cost no pass."""
+_OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct")
+_CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
+_DRAM = "peak.dram"
+_OPCODE_LINKS = ("thread-opcodes", "tensor-opcodes")
+_SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
+"""Where warps wait, by instruction: one pass, and findings name a line."""
+_SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
+_COUNTERS_PER_PASS = {"sm_7": (9.0, 4.3), "newer": (11.8, 7.0)}
+"""Counters ÷ `profiler__replayer_passes` in 16 public reports: from V100, 321 ÷ 74, to GTX 1660 Ti, 72 ÷ 8; and from
+A10G, 56 ÷ 8, to A40, 401 ÷ 34, with A100, H800 and GH200 between."""
+
+
+def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the metrics of a set on an architecture, each once, without those that this GPU refused.
+
+    Raises KeyError for a set that does not exist.
+    """
+    chosen = SETS[name]
+    wanted = [TIME, *_CYCLES, *LAUNCH, *_SLICES, *_quantities(arch, chosen.quantities)]
+    for group in chosen.groups:
+        wanted += _GROUPS[group](arch)
+    refused = set(without)
+    return tuple(metric for metric in dict.fromkeys(wanted) if metric not in refused)
+
+
+def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
+    """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number.
+
+    Reports of other programs hold so many counters for each pass that they took: see _COUNTERS_PER_PASS.
+    """
+    known = SETS[name].passes
+    if known is not None:
+        return known
+    counters = {metric.partition(".")[0] for metric in metrics_of(arch, name) if not metric.startswith("launch__")}
+    most, least = _COUNTERS_PER_PASS["sm_7" if arch.name.startswith("sm_7") else "newer"]
+    return math.ceil(len(counters) / most), math.ceil(len(counters) / least)
+
+
+def _of_stalls(arch: ArchSpec) -> Iterator[str]:
+    """Yield how long warps wait for each reason that the architecture tells apart."""
+    return (stall_metric(reason, "counter") for reason in arch.stalls)
+
+
+def _of_rules(arch: ArchSpec) -> Iterator[str]:
+    """Yield what the rules read; DRAM has counters of its own where it is not the host's."""
+    for rule in RULES:
+        yield from (metric for metric in rule.metrics if _DRAM in arch.counters or not metric.startswith("dram__"))
+
+
+def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
+    """Yield the metrics of the first way to each quantity; tensor work also by opcodes where no counter tells it."""
+    for quantity, chain in arch.counters.items():
+        if quantity.startswith(beginnings):
+            yield from _metrics(chain[0])
+
+
+def _metrics(link: Link) -> Iterator[str]:
+    if link.how in _OPCODE_LINKS:
+        yield WARP_OPCODES
+    else:
+        yield from (metric for metric, _ in link.terms)
+
+
+_GROUPS: Mapping[Group, Callable[[ArchSpec], Iterable[str]]] = {
+    "occupancy": lambda _: _OCCUPANCY,
+    "stalls": _of_stalls,
+    "rules": _of_rules,
+    "samples": lambda _: _SAMPLES,
+}
+"""What a set may take beside quantities, in metrics of an architecture."""
