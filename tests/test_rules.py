@@ -75,8 +75,8 @@ REPORTED_LIMITS = {
     f"launch__occupancy_limit_{name}": value
     for name, value in (("registers", 4.0), ("shared_mem", 32.0), ("warps", 8.0), ("blocks", 32.0))
 }
-ON_TIMELINES = "launch-gaps"
-"""A rule that reads timelines; tests/test_timeline.py tries it."""
+OF_RUN = {rule.id for rule in RULES if rule.of_run}
+"""Rules that read timelines; tests/test_timeline.py tries them."""
 HALF_OCCUPANCY = {REGISTERS: 64.0}
 """8 warps a block, 2048 registers a warp: 8 warps in each quarter of the SM, so 4 blocks and 32 of 64 warps."""
 
@@ -336,7 +336,7 @@ def named(examples: Iterable[Example]) -> list[object]:
 
 
 def test_every_rule_has_an_example() -> None:
-    assert {example.rule for example in EXAMPLES} == {rule.id for rule in RULES} - {ON_TIMELINES}
+    assert {example.rule for example in EXAMPLES} == {rule.id for rule in RULES} - OF_RUN
 
 
 @pytest.mark.parametrize("example", named(EXAMPLES))
@@ -477,7 +477,7 @@ def test_every_rule_is_tried_without_what_it_looks_at() -> None:
     # The grid and local memory are tried below: their metrics are sums, or no metrics at all.
     assert {example.rule for example in EXAMPLES if example.needs} == {rule.id for rule in RULES} - {
         "local-memory-spill",
-        ON_TIMELINES,
+        *OF_RUN,
     }
 
 
@@ -1182,7 +1182,7 @@ EDGES = (
 
 def test_every_threshold_is_tried_on_both_sides() -> None:
     tried = {(edge.rule, edge.threshold) for edge in EDGES}
-    rules = [rule for rule in RULES if rule.id != ON_TIMELINES]
+    rules = [rule for rule in RULES if rule.id not in OF_RUN]
     assert {(rule.id, threshold) for rule in rules for threshold in rule.thresholds} <= tried
 
 

@@ -186,5 +186,6 @@ RULES = (
         "or of the one that comes next after most of the copies that do.",
         _launch_gaps,
         by_times=True,
+        of_run=True,
     ),
 )

@@ -67,6 +67,7 @@ class Rule:
     """One diagnosis. The texts are what the reference prints of it; `check` gives its verdicts on a kernel.
 
     `by_times` says that names, shapes and times are enough for it, so that it also judges timelines.
+    `of_run` says that it speaks of the run on a timeline, so that no kernel alone can show it.
     `metrics` are what it reads beside the quantities of the model, as `ncu --metrics` takes them.
     `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
     `symptom`, which is only worth telling where no other rule explains it.
@@ -83,6 +84,7 @@ class Rule:
     metrics: tuple[str, ...] = ()
     by_times: bool = False
     place: Place = AT_KERNEL
+    of_run: bool = False
 
 
 def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Finding:
