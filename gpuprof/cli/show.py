@@ -12,6 +12,7 @@ from gpuprof.cli.options import input_files, reading, selecting
 from gpuprof.cli.output import to_type, warn, write_lines
 from gpuprof.cli.select import SORT_KEYS, select_kernels, sort_kernels
 from gpuprof.errors import UsageError
+from gpuprof.present.formats import DEFAULT, FORMATS, Format
 
 if TYPE_CHECKING:
     from gpuprof.model.session import KernelProfile, Session
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "json", "csv", "md"]),
-    default="table",
+    type=click.Choice(list(FORMATS)),
+    default=DEFAULT,
     show_default=True,
     help="What to print.",
 )
@@ -71,27 +72,28 @@ def command(
 
     if cost_per_hour is not None and items_per_step is None:
         raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
-    if explain is not None and (kernel is not None or form not in ("table", "json")):
+    chosen = FORMATS[form]
+    if explain is not None and (kernel is not None or chosen.tree is None):
         wrong = "--kernel" if kernel is not None else f"--format {form}"
         raise UsageError(f"--explain and {wrong} exclude each other", "--explain KERNEL names the kernel itself")
     names_a_launch = re.fullmatch(r"#[0-9]+", kernel or explain or "") is not None
-    groups = form not in ("json", "csv") and not names_a_launch
+    groups = chosen.takes != "launches" and not names_a_launch
     session = load(*files, spec=spec, salvage=salvage, groups=groups or (explain is not None and not names_a_launch))
     if explain is not None:
-        _explain(session, explain, form, files)
+        _explain(session, explain, chosen, files)
         return
-    if form in ("json", "csv"):
-        _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), form)
+    if chosen.takes == "launches":
+        _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), chosen)
         return
     run, found = _kernels(session, kernel)
     kernels = sort_kernels(found, sort)
-    if form == "md":
-        from gpuprof.present.markdown import markdown_lines
-
+    if chosen.kernels.warns:
         warn(session)
-        write_lines(markdown_lines(run, kernels, top))
+    if chosen.takes == "terminal":
+        rates = items_per_step, cost_per_hour
+        _print_table(run, kernels, top, files, rates, chosen, depth=kernel is not None)
     else:
-        _print_table(run, kernels, top, files, (items_per_step, cost_per_hour), depth=kernel is not None)
+        write_lines(chosen.kernels.function()(run, kernels, top))
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
@@ -107,19 +109,12 @@ def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[Kerne
     return groups, select_kernels(session if is_number and not speaks else groups, pattern)
 
 
-def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: str) -> None:
+def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
     from gpuprof.model.run import narrowed
 
-    chosen = narrowed(session, kernels)
-    if form == "json":
-        from gpuprof.store.write import session_lines
-
-        write_lines(session_lines(chosen))
-        return
-    from gpuprof.present.csv_out import csv_lines
-
-    warn(session)
-    write_lines(csv_lines(chosen))
+    if form.kernels.warns:
+        warn(session)
+    write_lines(form.kernels.function()(narrowed(session, kernels)))
 
 
 def _print_table(
@@ -128,14 +123,15 @@ def _print_table(
     top: int,
     files: Sequence[str],
     rates: tuple[float | None, float | None],
+    form: Format,
     *,
     depth: bool,
 ) -> None:
     from gpuprof.present import words
-    from gpuprof.present.console import make_console, print_session
+    from gpuprof.present.console import make_console
     from gpuprof.present.timeline_words import Rates
 
-    print_session(make_console(), session, list(kernels), top, depth=depth, rates=Rates(*rates))
+    form.kernels.function()(make_console(), session, list(kernels), top, depth=depth, rates=Rates(*rates))
     if not kernels:
         return
     shown = len(kernels[:top] if top else kernels)
@@ -145,7 +141,7 @@ def _print_table(
     _say(f"shown: {shown} of {rows}, {depths}", f"show --explain '#{number}'", files)
 
 
-def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) -> None:
+def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
     from gpuprof.diagnose.explain import explain
     from gpuprof.model.summary import by_time
@@ -163,15 +159,16 @@ def _explain(session: Session, pattern: str, form: str, files: Sequence[str]) ->
         message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
         click.echo(printable(message), err=True)
     tree = explain(kernel, from_text="csv" in session.sources[kernel.source].kind)
-    if form == "json":
-        from gpuprof.present.tree_json import tree_lines
-
-        write_lines(tree_lines(session, kernel, tree))
+    assert form.tree is not None
+    write = form.tree.function()
+    if form.tree.warns:
+        warn(session)
+    if form.takes != "terminal":
+        write_lines(write(session, kernel, tree))
         return
-    from gpuprof.present.console import make_console, print_tree
+    from gpuprof.present.console import make_console
 
-    warn(session)
-    print_tree(make_console(), session, tree)
+    write(make_console(), session, tree)
     _say(f"explained: #{kernel.id}", f"show --kernel '#{kernel.id}'", files)
 
 

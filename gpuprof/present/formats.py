@@ -1,0 +1,50 @@
+"""What `gpuprof show` can print: a row for each format, with its writers and what they take."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+Takes = Literal["launches", "groups", "terminal"]
+
+
+class Writer(NamedTuple):
+    """A function as `module:name`, imported when it is called for, and whether warnings go to stderr beside it."""
+
+    place: str
+    warns: bool = False
+
+    def function(self) -> Callable[..., Any]:
+        """Import the function."""
+        found: Callable[..., Any] = pkgutil.resolve_name(self.place)
+        return found
+
+
+class Format(NamedTuple):
+    """A format: how the kernels are written, how the tree of `--explain` is (None: it cannot be), and from what.
+
+    Of "launches", a writer gets a session with the chosen ones and gives lines; of "groups", where equal launches are
+    one kernel, the run, the chosen kernels and how many to show, and gives lines; on a "terminal" it prints the same.
+    """
+
+    name: str
+    takes: Takes
+    kernels: Writer
+    tree: Writer | None = None
+
+
+_ROWS = (
+    Format(
+        "table", "terminal", Writer("gpuprof.present.console:print_session"),
+        tree=Writer("gpuprof.present.console:print_tree", warns=True),
+    ),
+    Format(
+        "json", "launches", Writer("gpuprof.store.write:session_lines"),
+        tree=Writer("gpuprof.present.tree_json:tree_lines"),
+    ),
+    Format("csv", "launches", Writer("gpuprof.present.csv_out:csv_lines", warns=True)),
+    Format("md", "groups", Writer("gpuprof.present.markdown:markdown_lines", warns=True)),
+)  # fmt: skip
+FORMATS = {row.name: row for row in _ROWS}
+DEFAULT = "table"
