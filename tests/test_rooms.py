@@ -1,6 +1,6 @@
 """The folders of gpuprof are rooms in an order: a file imports from rooms before its own, and no imports make a circle.
 
-Imports inside functions and those for type checkers count like the others.
+Imports inside functions, those for type checkers and those that a table names count like the others.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ONLY_IN = {
     "subprocess": {"code", "collect"},
     "cupy": {"characterize"},
     "ncu_report": {"read"},
-    "pynvml": {"collect", "characterize"},
+    "pynvml": {"collect"},
     "rich": {"present"},
     "click": {"cli"},
     "matplotlib": {"present", "notebook"},
@@ -52,6 +52,10 @@ ONLY_IN = {
     "jinja2": {"present"},
 }
 """Which rooms touch a package that stands at a border."""
+
+
+_LATER = re.compile(r"gpuprof(\.\w+)+:\w+")
+"""A row of a table that names a function to import when it is called for."""
 
 
 @cache
@@ -74,6 +78,8 @@ def _imported(tree: ast.Module, modules: frozenset[str]) -> Iterator[str]:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield whole if whole in modules else node.module
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _LATER.fullmatch(node.value):
+            yield node.value.partition(":")[0]
 
 
 def of_gpuprof(name: str) -> set[str]:
