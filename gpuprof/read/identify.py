@@ -1,15 +1,16 @@
-"""Tells what a file is before anyone tries to read it, and says what to do with one that cannot be read here."""
+"""What a file looks like before anyone tries to read it: its name, its first bytes, the rest where that decides."""
 
 from __future__ import annotations
 
 import json
 import re
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gpuprof.errors import InputError
-from gpuprof.read.container import MAGIC
-from gpuprof.store.page import looks_like_page
 
 _HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -22,14 +23,37 @@ _TRACE = re.compile(
 )
 """How traces of PyTorch and Chrome start: an object with these fields, or a list of events with their phase."""
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
-_EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {name} --page raw --csv > report.csv"
 
 
-def identify(path: Path) -> str:
-    """Return "ncu-rep", "torch-trace", "nsys-sqlite", "csv", "session" or "page".
+@dataclass(frozen=True)
+class Look:
+    """A file or a stream as the kinds of files see it. `name` is what the user called it; a stream has no `path`."""
 
-    Raises InputError that names what the file is and what to do.
-    """
+    name: str
+    path: Path | None
+    head: bytes
+    read: Callable[[], bytes]
+
+    @cached_property
+    def start(self) -> bytes:
+        """Return the head; that of UTF-16 as UTF-8."""
+        if not self.head.startswith(UTF16_MARKS):
+            return self.head
+        return self.head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
+
+    @cached_property
+    def data(self) -> bytes:
+        """Read the whole of it."""
+        return self.read()
+
+    @cached_property
+    def text(self) -> str:
+        """Read the whole of it as text."""
+        return self.data.decode("utf-16" if self.data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
+
+
+def look_at(path: Path, name: str) -> Look:
+    """Look at a file. Raises InputError where there is none, or nothing in it."""
     if path.is_dir():
         raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep")
     try:
@@ -41,71 +65,60 @@ def identify(path: Path) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if not head:
         raise InputError(f"{path} is empty", "the profiler wrote nothing; look at its messages")
-    return _by_content(path, head)
+    return Look(name, path, head, path.read_bytes)
 
 
-def _by_content(path: Path, head: bytes) -> str:
-    name = path.name.lower()
-    if head.startswith(MAGIC):
-        return "ncu-rep"
-    if head.startswith(b"version https://git-lfs"):
-        raise InputError(f"{path} is a Git LFS pointer, not the report itself", f"git lfs pull --include {path.name}")
-    if name.endswith(".ncu-repz"):
-        raise InputError(f"{path} is a compressed Nsight Compute report", _EXPORT.format(name=path.name))
-    if name.endswith((".nsys-rep", ".qdrep")):
-        raise InputError(
-            f"{path} is an Nsight Systems report; it has a timeline and no counters",
-            f"export it: nsys export --type sqlite {path.name}; for counters profile with ncu",
-        )
-    if head.startswith(b"SQLite format 3\0"):
-        return "nsys-sqlite"
-    if head.startswith(GZIP) and _starts_trace(_unzipped(head)):
-        return "torch-trace"
-    if head.startswith((GZIP, b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
-        raise InputError(f"{path} is a compressed archive", "unpack it first, then name the report inside")
-    if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
-        raise InputError(f"{path} is not a report: it does not start with NVR", "copy it again, in binary mode")
-    return text_kind(head, str(path))
+def look_at_stream(data: bytes, name: str) -> Look:
+    """Look at what can be read only once. Raises InputError for nothing."""
+    if not data:
+        raise InputError(f"{name} is empty")
+    return Look(name, None, data[:_HEAD_BYTES], lambda: data)
 
 
-def text_kind(head: bytes, name: str) -> str:
-    """Return "torch-trace" or "session" for JSON, "page" for HTML and "csv" for other text, compressed traces included.
-
-    Raises InputError for other binary data.
-    """
-    if head.startswith(GZIP) and _starts_trace(_unzipped(head)):
-        return "torch-trace"
-    if head.startswith(UTF16_MARKS):
-        head = head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
-    if looks_like_page(head):
-        return "page"
-    if _starts_trace(head):
-        return "torch-trace"
-    if b"\0" in head:
-        raise InputError(f"{name} is binary data that gpuprof does not know", _known())
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    return "session" if start == b"{" else "csv"
+def starts(*beginnings: bytes) -> Callable[[Look], bool]:
+    """Return what tells files by their first bytes."""
+    return lambda look: look.head.startswith(beginnings)
 
 
-def _starts_trace(head: bytes) -> bool:
-    """Tell whether a text that begins so is a trace of PyTorch or Chrome."""
-    return _TRACE.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+def named(*suffixes: str) -> Callable[[Look], bool]:
+    """Return what tells files by the end of their name."""
+    return lambda look: look.path is not None and look.path.name.lower().endswith(suffixes)
 
 
-def holds_trace(data: bytes) -> bool:
-    """Tell whether JSON is a trace whose first bytes do not show it."""
-    return _EVENTS.search(data) is not None
+def is_packed_trace(look: Look) -> bool:
+    """Tell whether it is a compressed trace of PyTorch or Chrome."""
+    return look.head.startswith(GZIP) and _starts_trace(_unzipped(look.head))
 
 
-def refuse_json(text: str, name: str) -> None:
-    """Raise InputError if a text that is no object is JSON all the same: a list, which no session and no CSV is."""
+def is_trace(look: Look) -> bool:
+    """Tell whether it is a trace of PyTorch or Chrome, even one whose first bytes do not show it."""
+    return _starts_trace(look.start) or (is_object(look) and not is_binary(look) and bool(_EVENTS.search(look.data)))
+
+
+def is_binary(look: Look) -> bool:
+    """Tell whether it is no text."""
+    return b"\0" in look.start
+
+
+def is_object(look: Look) -> bool:
+    """Tell whether text starts as a JSON object does."""
+    return look.start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+
+
+def is_list(look: Look) -> bool:
+    """Tell whether text is a JSON list, which no session and no CSV is."""
+    text = look.text
     if not text.lstrip().startswith("["):
-        return
+        return False
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return
-    raise InputError(f"{name} is JSON, but not a gpuprof session: it is a list", _known())
+        return False
+    return True
+
+
+def _starts_trace(head: bytes) -> bool:
+    return _TRACE.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
 def _unzipped(head: bytes) -> bytes:
@@ -114,13 +127,6 @@ def _unzipped(head: bytes) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(head, _LARGEST_HEAD)
     except zlib.error:
         return b""
-
-
-def _known() -> str:
-    return (
-        "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
-        "nsys exports (.sqlite), its own session.json and its own pages"
-    )
 
 
 def _near(path: Path) -> str | None:

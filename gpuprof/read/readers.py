@@ -1,0 +1,130 @@
+"""The kinds of files that gpuprof knows, a row each: how one is told, and what reads it or what to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from gpuprof.errors import InputError
+from gpuprof.read.container import MAGIC
+from gpuprof.read.identify import GZIP, Look, is_binary, is_list, is_object, is_packed_trace, is_trace, named, starts
+from gpuprof.store.page import looks_like_page
+
+Fits = Callable[[Look], bool]
+Place = Literal["file", "pipe", "both"]
+"""Where a kind is looked for."""
+_REPORTS = (".ncu-rep", ".nsight-cuprof-report")
+_EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {file} --page raw --csv > report.csv"
+
+
+class Told(NamedTuple):
+    """How gpuprof tells what it reads: where in the list it comes, and the words for it."""
+
+    place: int
+    words: str
+    suffixes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        suffixes = ", ".join(self.suffixes)
+        return f"{self.words} ({suffixes})" if self.words and suffixes else self.words or suffixes
+
+
+class Readable(NamedTuple):
+    """A kind that can be read, by a function `module:name` that is imported when such a file comes.
+
+    It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
+    `check_size` names a function that gets size and name before a file is read.
+    """
+
+    kind: str
+    fits: Fits
+    reader: str
+    takes: Literal["path", "bytes", "text"]
+    told: Told | None
+    digest: bool = False
+    salvage: bool = False
+    check_size: str | None = None
+    place: Place = "both"
+
+
+class Refused(NamedTuple):
+    """A kind that cannot be read: what it is, and what to do. Both may name {path}, {name}, {file} and {known}."""
+
+    kind: str
+    fits: Fits
+    message: str
+    hint: str
+    place: Place = "file"
+
+
+_TRACE = Readable(
+    "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", "bytes",
+    Told(3, "traces of PyTorch", (".json", ".json.gz")), digest=True, check_size="gpuprof.read.torch_json:check_size",
+)  # fmt: skip
+
+KINDS: tuple[Readable | Refused, ...] = (
+    Readable(
+        "ncu-rep", starts(MAGIC), "gpuprof.read.ncu_rep:read_ncu_rep", "path", Told(1, "", _REPORTS),
+        salvage=True, place="file",
+    ),
+    Refused(
+        "ncu-rep in a pipe", starts(MAGIC), "a .ncu-rep cannot be read from {name}",
+        "give its path; only text and traces can be piped", place="pipe",
+    ),
+    Refused(
+        "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
+        "git lfs pull --include {file}",
+    ),
+    Refused("ncu-repz", named(".ncu-repz"), "{path} is a compressed Nsight Compute report", _EXPORT),
+    Refused(
+        "nsys-rep", named(".nsys-rep", ".qdrep"),
+        "{path} is an Nsight Systems report; it has a timeline and no counters",
+        "export it: nsys export --type sqlite {file}; for counters profile with ncu",
+    ),
+    Readable(
+        "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", "path",
+        Told(4, "nsys exports", (".sqlite",)), digest=True, place="file",
+    ),
+    _TRACE._replace(fits=is_packed_trace, told=None),
+    Refused(
+        "archive", starts(GZIP, b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"),
+        "{path} is a compressed archive", "unpack it first, then name the report inside",
+    ),
+    Refused(
+        "no ncu-rep", named(*_REPORTS), "{path} is not a report: it does not start with NVR",
+        "copy it again, in binary mode",
+    ),
+    Readable(
+        "page", lambda look: looks_like_page(look.start), "gpuprof.store.page:read_session_html", "bytes",
+        Told(6, "its own pages"),
+    ),
+    _TRACE,
+    Refused("binary", is_binary, "{path} is binary data that gpuprof does not know", "gpuprof reads {known}", "both"),
+    Readable(
+        "session", is_object, "gpuprof.store.read:read_session", "text", Told(5, "its own session.json"),
+    ),
+    Refused(
+        "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list", "gpuprof reads {known}", "both",
+    ),
+    Readable("csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", "text", Told(2, "ncu's CSV"), digest=True),
+)  # fmt: skip
+"""In the order in which they are tried; the last one takes all that is left."""
+
+
+def kind_of(look: Look) -> Readable:
+    """Return the kind of a file or a stream. Raises InputError for one that cannot be read."""
+    here = "file" if look.path is not None else "pipe"
+    found = next(kind for kind in KINDS if kind.place in (here, "both") and kind.fits(look))
+    if isinstance(found, Readable):
+        return found
+    path = look.path or Path(look.name)
+    words = {"path": look.path or look.name, "name": look.name, "file": path.name, "known": _known()}
+    raise InputError(found.message.format(**words), found.hint.format(**words))
+
+
+def _known() -> str:
+    """List what gpuprof reads."""
+    told = sorted(kind.told for kind in KINDS if isinstance(kind, Readable) and kind.told)
+    *most, last = map(str, told)
+    return f"{', '.join(most)} and {last}"

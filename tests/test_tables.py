@@ -1,0 +1,69 @@
+"""The tables of readers, output formats and counter sets: every row leads somewhere, and each is what it says."""
+
+from __future__ import annotations
+
+import pkgutil
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from gpuprof.collect.counter_sets import DEFAULT as DEFAULT_SET
+from gpuprof.collect.counter_sets import SETS, Group
+from gpuprof.collect.metrics import metrics_of
+from gpuprof.errors import InputError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.present.formats import DEFAULT as DEFAULT_FORMAT
+from gpuprof.present.formats import FORMATS
+from gpuprof.read.files import read_file
+from gpuprof.read.identify import look_at_stream
+from gpuprof.read.readers import KINDS, Readable, kind_of
+
+READABLE = [kind for kind in KINDS if isinstance(kind, Readable)]
+WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.tree) if writer is not None]
+
+
+@pytest.mark.parametrize("place", sorted({kind.reader for kind in READABLE}))
+def test_every_reader_is_where_its_row_says(place: str) -> None:
+    assert place.startswith(("gpuprof.read.", "gpuprof.store."))
+    assert callable(pkgutil.resolve_name(place))
+
+
+def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.bin"
+    noise.write_bytes(b"ab\0cd")
+    with pytest.raises(InputError) as caught:
+        read_file(str(noise))
+    assert caught.value.hint == (
+        "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
+        "nsys exports (.sqlite), its own session.json and its own pages"
+    )
+    assert {kind.kind for kind in READABLE if kind.told} == {kind.kind for kind in READABLE}
+
+
+def test_what_no_other_row_knows_is_text_of_ncu() -> None:
+    assert kind_of(look_at_stream(b"anything", "standard input")) is KINDS[-1]
+
+
+def test_what_needs_a_path_is_not_looked_for_in_a_pipe() -> None:
+    assert {kind.place for kind in READABLE if kind.takes == "path"} == {"file"}
+
+
+@pytest.mark.parametrize("place", sorted({writer.place for writer in WRITERS}))
+def test_every_writer_is_where_its_row_says(place: str) -> None:
+    assert place.startswith(("gpuprof.present.", "gpuprof.store."))
+    assert callable(pkgutil.resolve_name(place))
+
+
+def test_defaults_are_rows() -> None:
+    assert DEFAULT_FORMAT in FORMATS
+    assert DEFAULT_SET in SETS
+
+
+@pytest.mark.parametrize("group", get_args(Group))
+def test_every_group_of_a_set_adds_metrics(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    arch = SpecLibrary().arch("sm_90")
+    assert arch is not None
+    for name, groups in (("bare", ()), ("more", (group,))):
+        monkeypatch.setitem(SETS, name, SETS["roofline"]._replace(groups=groups))
+    assert set(metrics_of(arch, "bare")) < set(metrics_of(arch, "more"))
