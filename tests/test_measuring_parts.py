@@ -20,7 +20,7 @@ from gpuprof.characterize.measure.schedule import phase, plan
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.characterize.probes.probe import TARGETS, Size, Sweep
+from gpuprof.characterize.probes.probe import Size, Sweep, all_targets
 from gpuprof.characterize.probes.tiles import Tile, elements, wrong
 from gpuprof.characterize.record.configurations import MEASURED, chosen, points, sweep_values
 from gpuprof.characterize.record.gpu import RECORD
@@ -266,7 +266,7 @@ def test_no_sweep_or_parameter_of_the_library_is_called_like_a_word_of_our_own()
         assert not ours & {*probe.sweeps, *parameters}, probe.id
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", all_targets())
 def test_every_probe_of_the_library_has_points_on_every_target_that_it_names(target: str) -> None:
     for probe in load_probes(probe_folder()):
         if probe.kernel is None or target not in probe.targets:

@@ -28,7 +28,6 @@ from gpuprof.characterize.probes.probe import (
     REGIMES,
     SHARES,
     STATISTICS,
-    TARGETS,
     TYPES,
     WORK,
     Argument,
@@ -39,6 +38,7 @@ from gpuprof.characterize.probes.probe import (
     Product,
     Size,
     Transfer,
+    all_targets,
     target_named,
     target_of,
     targets_named,
@@ -217,7 +217,7 @@ def test_a_probe_of_the_host_has_no_kernel(tmp_path: Path) -> None:
     assert probe.kernel is None
     assert probe.transfer == Transfer("pinned", "device")
     assert (probe.along, probe.limits[0].bandwidth) == ("size", "pcie")
-    assert probe.targets == TARGETS
+    assert probe.targets == all_targets()
 
 
 BAD = {
@@ -438,7 +438,7 @@ def test_names_of_targets(text: str, targets: tuple[str, ...]) -> None:
 
 def test_every_architecture_of_the_specs_has_its_target() -> None:
     names = {path.stem for path in SpecLibrary().arch_files()} - {"base", "sm_72"}
-    assert {target_named(name) for name in names} == set(TARGETS)
+    assert {target_named(name) for name in names} == set(all_targets())
     assert (target_of("9.0"), target_of("12.1"), target_of("8.6"), target_of("7.2")) == (
         "sm_90a",
         "sm_121a",

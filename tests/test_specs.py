@@ -23,7 +23,7 @@ from gpuprof.hardware.check import (
     match_reasons,
 )
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.library import SpecLibrary, load_gpu, user_spec_dir
+from gpuprof.hardware.library import SpecLibrary, compile_targets, load_gpu, user_spec_dir
 from gpuprof.hardware.parse import parse_arch, parse_compute_key, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, GpuSpec, Link, compute_rates
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree, merge, parse_tree
@@ -782,6 +782,48 @@ sources:
 compute:
   fp64: null
 """
+
+
+def compiling(entry: str, text: str) -> str:
+    return text.replace("compute_capability:", f"compile: {entry}\ncompute_capability:")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{target: sm_78, source: guide}", "target 'sm_78' is neither sm_77 nor sm_77a"),
+        ("{target: sm_77, source: hearsay}", "source 'hearsay' of compile is not in the sources table"),
+        ("{target: sm_77}", "source is missing"),
+        ("{source: guide}", "target is missing"),
+        ("{target: sm_77, source: guide, with: nvcc}", "unknown key 'with'; known: source, target"),
+        ("sm_77", "compile must be a mapping"),
+    ],
+)
+def test_a_broken_target_is_found_at_its_line(tmp_path: Path, entry: str, message: str) -> None:
+    finding = only(check_text(tmp_path, compiling(entry, ARCH), "sm_77"))
+    line = compiling(entry, ARCH).partition("compile:")[0].count("\n") + 1
+    assert (finding.place.line, finding.severity, finding.message) == (line, "error", message)
+
+
+def test_a_target_is_of_one_architecture_and_none_comes_from_the_base(tmp_path: Path) -> None:
+    (tmp_path / "arch").mkdir()
+    (tmp_path / "arch" / "sm_77.yaml").write_text(compiling("{target: sm_77a, source: guide}", ARCH))
+    (tmp_path / "arch" / "sm_78.yaml").write_text(CHILD.replace("fp64", "fp32"))
+    library = with_user(tmp_path)
+    assert [arch.target for name in ("sm_77", "sm_78") if (arch := library.arch(name))] == ["sm_77a", None]
+
+
+def test_what_is_compiled_for_comes_from_the_packaged_specs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "arch").mkdir()
+    (tmp_path / "arch" / "sm_77.yaml").write_text(compiling("{target: sm_77, source: guide}", ARCH))
+    monkeypatch.setenv("GPUPROF_SPECS", str(tmp_path))
+    compile_targets.cache_clear()
+    found = compile_targets()
+    assert list(found.items()) == [(arch.name, arch.target) for arch in packaged_archs() if arch.target]
+    assert list(found) == sorted(found, key=lambda arch: int(arch.removeprefix("sm_")))
+    assert {arch.name for arch in packaged_archs()} - set(found) == {"sm_72"}
 
 
 def test_removing_what_the_base_does_not_have_is_a_warning(tmp_path: Path) -> None:

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.characterize.probes.probe import Argument, Condition, GateRules
+from gpuprof.hardware.library import SpecLibrary, compile_targets
 from gpuprof.hardware.yaml_tree import Place
+from gpuprof.resources import data_dir
 
-TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-"""What the gate looks at."""
+_PRODUCTS = ("a100-80gb-sxm", "rtx-3090", "rtx-4090", "h200-sxm", "b200", "rtx-5090")
+TYPICAL = {compile_targets()[gpu.arch]: gpu for gpu in map(SpecLibrary(folders=(data_dir("specs"),)).gpu, _PRODUCTS)}
+"""What the gate looks at: targets, and the product of each architecture whose SMs count for waves."""
+TARGETS = tuple(TYPICAL)
 SLOW, FIXED = "slow", "fixed"
 NONE = "none"
 """In the place of a planted rule: nothing is wrong."""

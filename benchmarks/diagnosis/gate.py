@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from benchmarks.diagnosis.access import accesses_of
-from benchmarks.diagnosis.case import FIXED, SLOW, Bound, Case, Room, Twin
+from benchmarks.diagnosis.case import FIXED, SLOW, TYPICAL, Bound, Case, Room, Twin
 from benchmarks.diagnosis.compiled import CompiledKernel, compile_case, kernels_of
 from gpuprof.characterize.gates.gate import judge
 from gpuprof.code.compile import NotCompiled
@@ -16,12 +16,6 @@ from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
-
-TYPICAL = {
-    "sm_80": "a100-80gb-sxm", "sm_86": "rtx-3090", "sm_89": "rtx-4090",
-    "sm_90a": "h200-sxm", "sm_100a": "b200", "sm_120a": "rtx-5090",
-}  # fmt: skip
-"""The product of each architecture whose SMs count for waves."""
 
 _PATTERNS = {"sectors": sectors, "ways": ways}
 
@@ -147,6 +141,5 @@ def _blocks_per_sm(case: Case, entry: str, kernel: CompiledKernel, arch: ArchSpe
 
 @lru_cache(maxsize=8)
 def _typical(target: str) -> tuple[int, ArchSpec]:
-    library = SpecLibrary()
-    gpu = library.gpu(TYPICAL[target])
-    return int(gpu.number("sm_count") or 1), library.arch(gpu.arch)
+    gpu = TYPICAL[target]
+    return int(gpu.number("sm_count") or 1), SpecLibrary().arch(gpu.arch)

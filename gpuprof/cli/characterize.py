@@ -117,10 +117,10 @@ def _progress() -> Callable[[int, int], None] | None:
 
 
 def _targets(archs: tuple[str, ...]) -> tuple[str, ...]:
-    from gpuprof.characterize.probes.probe import TARGETS, target_named
+    from gpuprof.characterize.probes.probe import all_targets, target_named
 
     named = [target_named(arch) for arch in archs]
     for arch, target in zip(archs, named, strict=True):
         if target is None:
-            raise UsageError(f"--arch {arch} is none of the targets", f"they are {', '.join(TARGETS)}")
-    return tuple(dict.fromkeys(target for target in named if target)) or TARGETS
+            raise UsageError(f"--arch {arch} is none of the targets", f"they are {', '.join(all_targets())}")
+    return tuple(dict.fromkeys(target for target in named if target)) or all_targets()

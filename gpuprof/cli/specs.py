@@ -53,7 +53,7 @@ def _readable_gpus(library: SpecLibrary) -> Iterator[GpuSpec]:
 
 
 def _readable_archs(library: SpecLibrary) -> Iterator[ArchSpec]:
-    for path in _arch_files(library):
+    for path in library.arch_files():
         try:
             arch = library.arch(path.stem)
         except SpecError as error:
@@ -61,11 +61,6 @@ def _readable_archs(library: SpecLibrary) -> Iterator[ArchSpec]:
         else:
             if arch is not None:
                 yield arch
-
-
-def _arch_files(library: SpecLibrary) -> list[Path]:
-    """Return the architecture files in the order of their compute capability."""
-    return sorted(library.arch_files(), key=lambda path: (len(path.stem), path.stem))
 
 
 def _left_out(error: SpecError) -> None:
@@ -86,7 +81,7 @@ def show(name: str, form: str) -> None:
             _write(arch_lines(arch))
         return
     if ARCH_NAME.fullmatch(name):
-        known = ", ".join(path.stem for path in _arch_files(library))
+        known = ", ".join(path.stem for path in library.arch_files())
         raise InputError(f"no spec describes the architecture {name}", f"there are {known}")
     gpu = library.gpu(name)
     rates = _rates(library, gpu)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -17,7 +17,7 @@ from pathlib import Path
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.certificates import CERTIFICATES, Certificate, load_certificates
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.parse import ARCH_NAME, parse_arch, parse_gpu
+from gpuprof.hardware.parse import ARCH_NAME, compile_target, parse_arch, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, GpuSpec
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree, merge, read_text
 from gpuprof.resources import data_dir
@@ -48,8 +48,9 @@ class SpecLibrary:
         return tuple(path for tier in self._tiers("gpu") for path in tier)
 
     def arch_files(self) -> tuple[Path, ...]:
-        """Return every architecture file once, the shared base file excluded."""
-        return tuple(path for tier in self._tiers("arch") for path in tier if path.stem != "base")
+        """Return every architecture file once in the order of compute capability, the shared base file excluded."""
+        files = [path for tier in self._tiers("arch") for path in tier if path.stem != "base"]
+        return tuple(sorted(files, key=lambda path: (len(path.stem), path.stem)))
 
     def files(self) -> tuple[Path, ...]:
         """Return every file in reach once, the shared base file and certificates included."""
@@ -132,6 +133,17 @@ class SpecLibrary:
             if path.is_file():
                 return path
         return None
+
+
+@cache
+def compile_targets() -> Mapping[str, str]:
+    """Return what kernels are compiled for, by architecture in the order of compute capability: "sm_90" → "sm_90a".
+
+    Only packaged specs count: a user's own must not change what a probe is compiled for.
+    """
+    files = SpecLibrary(folders=(data_dir("specs"),)).arch_files()
+    found = {path.stem: compile_target(load_tree(path)) for path in files}
+    return {arch: target for arch, target in found.items() if target is not None}
 
 
 def _match_among(paths: Iterable[Path], device: RecordedDevice) -> GpuSpec | None:

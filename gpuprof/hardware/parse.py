@@ -30,8 +30,8 @@ HOWS = (
 BASES = ("counted", "derived", "estimated")
 
 _ARCH_KEYS = {
-    "schema", "kind", "name", "base", "compute_capability", "family", "chips", "ncu_chip", "sources",
-    "limits", "compute", "operations", "bandwidth", "counters", "stalls",
+    "schema", "kind", "name", "base", "compute_capability", "family", "chips", "ncu_chip", "compile",
+    "sources", "limits", "compute", "operations", "bandwidth", "counters", "stalls",
 }  # fmt: skip
 _GPU_KEYS = {"schema", "kind", "name", "title", "arch", "sources", "match", "facts", "rated", "compute"}
 _FACT_KEYS = {"value", "source", "confirmed", "note", "clock"}
@@ -79,6 +79,7 @@ def parse_arch(tree: Node, *, generic: bool = False) -> ArchSpec:
         family="unknown" if generic else _text(top, "family", tree),
         chips=_texts(top.get("chips")),
         ncu_chip=_optional_text(top, "ncu_chip"),
+        target=_sourced_target(tree, sources),
         limits=limits,
         compute=_without_none(_compute(top.get("compute"), sources, instruction=True)),
         operations=_facts(top.get("operations"), sources, OPERATIONS),
@@ -87,6 +88,33 @@ def parse_arch(tree: Node, *, generic: bool = False) -> ArchSpec:
         counters=_counters(top.get("counters")),
         file=tree.place.file,
     )
+
+
+def compile_target(tree: Node) -> str | None:
+    """Return the target that kernels for an architecture are compiled for, or None. Raises BrokenSpec.
+
+    It is that of the file itself: a target is of one architecture, and none comes from a base.
+    """
+    top = tree.mapping("a spec file")
+    node = top.get("compile")
+    if node is None or node.value is None or node.place.file != tree.place.file:
+        return None
+    entry = node.mapping("compile")
+    _refuse_unknown(entry, {"target", "source"})
+    name, target = _arch_name(top, "name", tree), _text(entry, "target", node)
+    if target not in {name, f"{name}a"}:
+        raise BrokenSpec(entry["target"].place, f"target {target!r} is neither {name} nor {name}a")
+    _text(entry, "source", node)
+    return target
+
+
+def _sourced_target(tree: Node, sources: Mapping[str, tuple[str, str]]) -> str | None:
+    target = compile_target(tree)
+    if target is not None:
+        source = tree.mapping("a spec file")["compile"].mapping("compile")["source"]
+        if source.value not in sources:
+            raise BrokenSpec(source.place, f"source {source.value!r} of compile is not in the sources table")
+    return target
 
 
 def parse_gpu(tree: Node) -> GpuSpec:

@@ -60,13 +60,14 @@ Chain = tuple[Link, ...]
 
 @dataclass(frozen=True, slots=True)
 class ArchSpec:
-    """What one SM of a compute capability can do, and what its counters are called."""
+    """What one SM of a compute capability can do, what its counters are called, and the target of compiled kernels."""
 
     name: str
     compute_capability: str
     family: str
     chips: tuple[str, ...]
     ncu_chip: str | None
+    target: str | None
     limits: Mapping[str, Fact]
     compute: Mapping[ComputeKey, Fact]
     operations: Mapping[str, Fact]

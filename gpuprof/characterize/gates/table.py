@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.characterize.gates.check import Checked, check, variants
 from gpuprof.characterize.gates.gate import Judgement
-from gpuprof.characterize.probes.probe import TARGETS, Probe
+from gpuprof.characterize.probes.probe import Probe, targets_from
 from gpuprof.code.disassemble import find_disassemblers
 from gpuprof.code.nvrtc import INSTALL_HINT
 from gpuprof.errors import EnvironmentProblem
@@ -55,6 +55,6 @@ def why_not(probe: Probe, target: str) -> str:
     """Say why a probe is not for a target."""
     if target in probe.unsupported:
         return probe.unsupported[target]
-    if probe.targets == TARGETS[TARGETS.index(probe.targets[0]) :]:
+    if probe.targets == targets_from(probe.targets[0]):
         return f"needs {probe.targets[0]} or newer"
     return f"the probe is for {', '.join(probe.targets)}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.characterize.judge.limits import Link
-from gpuprof.characterize.probes.probe import TARGETS, target_of
+from gpuprof.characterize.probes.probe import all_targets, target_of
 from gpuprof.characterize.record.gpu import Gpu, Others, Properties, Telemetry
 from gpuprof.characterize.record.samples import Header, Parameter
 from gpuprof.characterize.sheet.measured import Conditions, MeasuredDevice
@@ -39,7 +39,7 @@ def place_of(properties: Properties, library: SpecLibrary) -> Place:
     if target is None:
         raise EnvironmentProblem(
             f"no probe is made for {properties.name}, compute capability {properties.compute_capability}",
-            f"probes are made for {', '.join(TARGETS)}",
+            f"probes are made for {', '.join(all_targets())}",
         )
     device = recorded(properties)
     gpu = library.match(device)

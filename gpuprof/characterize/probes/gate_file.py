@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuprof.characterize.probes.probe import TARGETS, Condition, Count, GateRules, GateSpec, Product, targets_named
+from gpuprof.characterize.probes.probe import (
+    Condition,
+    Count,
+    GateRules,
+    GateSpec,
+    Product,
+    all_targets,
+    targets_named,
+)
 from gpuprof.characterize.probes.products import parse_product
 from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, Node
@@ -59,7 +67,7 @@ def parse_targets(node: Node) -> tuple[str, ...]:
     text = node.text("a target")
     targets = targets_named(text)
     if not targets:
-        raise BrokenSpec(node.place, f"{text!r} names no target; they are {', '.join(TARGETS)}")
+        raise BrokenSpec(node.place, f"{text!r} names no target; they are {', '.join(all_targets())}")
     return targets
 
 

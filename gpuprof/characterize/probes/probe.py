@@ -9,17 +9,12 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuprof.hardware.library import compile_targets
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_tree import Place
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.tiles import Tile
-
-TARGETS = (
-    "sm_70", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89",
-    "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a",
-)  # fmt: skip
-"""What probes are compiled for. The `a` targets have wgmma, tcgen05 and block-scaled mma; plain ones reject them."""
 
 QUANTITIES = ("throughput", "bandwidth", "latency", "capacity", "time", "rate", "power")
 METHODS = ("slope", "curve", "map", "resident", "launch", "copy", "power")
@@ -297,6 +292,11 @@ class Probe:
         return next((limit for limit in self.limits if limit.condition.holds(target, assignment)), None)
 
 
+def all_targets() -> tuple[str, ...]:
+    """Return what probes are compiled for, as the specs of architectures name it."""
+    return tuple(compile_targets().values())
+
+
 def target_of(compute_capability: str) -> str | None:
     """Return the target for a device: "9.0" → "sm_90a"; None where probes are compiled for no such device."""
     return target_named("sm_" + compute_capability.replace(".", ""))
@@ -307,12 +307,19 @@ def targets_named(text: str) -> tuple[str, ...]:
     first, dots, last = text.partition("..")
     if not dots:
         return tuple(filter(None, [target_named(text)]))
-    low, high = target_named(first or TARGETS[0]), target_named(last or TARGETS[-1])
+    every = all_targets()
+    low, high = target_named(first or every[0]), target_named(last or every[-1])
     if low is None or high is None:
         return ()
-    return TARGETS[TARGETS.index(low) : TARGETS.index(high) + 1]
+    return every[every.index(low) : every.index(high) + 1]
+
+
+def targets_from(lowest: str) -> tuple[str, ...]:
+    """Return a target and all newer ones."""
+    every = all_targets()
+    return every[every.index(lowest) :]
 
 
 def target_named(name: str) -> str | None:
-    """Return the target that a user means by "sm_90" or "sm_90a"; None if it is none of TARGETS."""
-    return next((target for target in TARGETS if name in {target, target.rstrip("a")}), None)
+    """Return the target that a user means by "sm_90" or "sm_90a"; None if probes are compiled for no such one."""
+    return next((target for arch, target in compile_targets().items() if name in {arch, target}), None)

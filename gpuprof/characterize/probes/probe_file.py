@@ -16,7 +16,6 @@ from gpuprof.characterize.probes.probe import (
     QUANTITIES,
     REGIMES,
     STATISTICS,
-    TARGETS,
     Expected,
     Kernel,
     Limit,
@@ -24,6 +23,8 @@ from gpuprof.characterize.probes.probe import (
     Sweep,
     TileSpec,
     Transfer,
+    all_targets,
+    targets_from,
 )
 from gpuprof.characterize.probes.products import parse_product
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS, parse_compute_key
@@ -110,11 +111,10 @@ def _architectures(top: Fields) -> tuple[tuple[str, ...], dict[str, str]]:
         for target in parse_targets(Node(name, node.place))
     }
     if "lowest" in entry:
-        lowest = parse_targets(entry.required("lowest"))[0]
-        named = set(TARGETS[TARGETS.index(lowest) :])
+        named = set(targets_from(parse_targets(entry.required("lowest"))[0]))
     else:
         named = {target for node in entry.items("targets") for target in parse_targets(node)}
-    targets = tuple(target for target in TARGETS if target in named and target not in unsupported)
+    targets = tuple(target for target in all_targets() if target in named and target not in unsupported)
     if not targets:
         raise BrokenSpec(top.place("architectures"), "no target is left")
     return targets, unsupported
