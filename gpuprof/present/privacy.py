@@ -31,8 +31,11 @@ _IN_NAME = r"[^\s/\\:;,=()'\"]"
 _PATH = re.compile(rf"(?<!{_IN_NAME})(?:[A-Za-z]:(?=[/\\]))?{_IN_NAME}*(?:[/\\]{_IN_NAME}*)+")
 _HOME = re.compile(r"(?:[A-Za-z]:)?[/\\]+(?:root|(?:home|Users)[/\\]+[^/\\]+)[/\\]*", re.IGNORECASE)
 _WINDOWS_HOME = re.compile(r"[A-Za-z]:[/\\]+Users[/\\]+([^/\\:*?\"<>|\r\n]{1,60})(?=[/\\])", re.IGNORECASE)
-_ABSOLUTE = re.compile(r"(?:[A-Za-z]:)?(?:[/\\]+[^\s/\\:;,()'\"<>|*?=&{}\[\]`]+)+[/\\]*")
-_OWNER = re.compile(r"[/\\](?:home|Users)[/\\]+([^\s/\\:;,()'\"<>|*?=&{}\[\]`]+)", re.IGNORECASE)
+_PART = r"[^\s/\\:;,()'\"<>|*?=&{}\[\]`]+"
+_IN_TEXT = re.compile(rf"(?:(?<!\w)[A-Za-z]:|~)?(?:[/\\]+{_PART})+[/\\]*")
+_RELATIVE = re.compile(r"[\w)\].*]")
+"""What stands before a slash that divides, ends a comment, or goes on with a path: `a/b`, `x[i]/y`, `1./dx`, `../c`."""
+_OWNER = re.compile(rf"[/\\](?:home|Users)[/\\]+({_PART})", re.IGNORECASE)
 _CACHE = re.compile(r"(torchinductor_)(\w+)")
 _LOGIN = re.compile(r"(?:\b[\w.%+-]{1,80}:[^\s/@'\"]{0,200}|\b[\w.-]{1,80})@[\w.-]+\b")
 _VALUE = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"-]\S*)"
@@ -53,10 +56,6 @@ _MASKED = tuple(
 """What a command line says of hosts and secrets: the first group stays."""
 
 _HOME_PARTS = frozenset({"home", "users"})
-_ROOTS = frozenset({
-    "root", "tmp", "var", "private", "scratch", "mnt", "media", "data", "datasets", "nfs", "gpfs", "lustre", "export",
-    "net", "work", "workspace", "projects", "storage", "srv",
-})  # fmt: skip
 _NUMBER = re.compile(r"(?:float|int|bool|Dim3|None)(?: \| None)?")
 _FILE_FIELDS = frozenset({"file"})
 _COMMAND_FIELDS = frozenset({"command", "warnings"})
@@ -73,22 +72,12 @@ _OWNED: Mapping[type, frozenset[str]] = {
 }
 """The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
 _SHORTEST_OWNER = 3
-_NOBODY = frozenset({
-    "root", "user", "users", "runner", "ubuntu", "shared", "public", "default", "data", "admin", "guest", "test",
-    "tester", "build", "builder", "ci", "dev", "devel", "git", "conda", "jenkins", "docker", "nvidia", "gpu", "cuda",
-    "app", "apps", "work", "local", "host", "node", "student", "demo", "main", "centos", "debian", "vscode", "jovyan",
+_ORDINARY = frozenset({
+    "app", "build", "cuda", "data", "default", "dev", "gpu", "host", "local", "main", "mark", "max", "model", "node",
+    "nvidia", "public", "python", "ray", "shared", "test", "torch", "train", "will", "work",
 })  # fmt: skip
-"""Accounts that are no person's."""
-_CODE_WORDS = frozenset({
-    "add", "auto", "block", "bool", "cache", "char", "class", "const", "copy", "cub", "cutlass", "dim", "dot", "double",
-    "exp", "fast", "float", "for", "gemm", "global", "grid", "half", "head", "index", "input", "int", "kernel", "lane",
-    "layer", "list", "load", "local", "log", "long", "loop", "map", "mark", "math", "matrix", "max", "mean", "mem",
-    "min", "model", "mul", "name", "new", "norm", "out", "output", "pow", "python", "ray", "reduce", "scan", "sgemm",
-    "shared", "short", "size", "sort", "source", "sqrt", "std", "step", "store", "sum", "swap", "tensor", "thread",
-    "thrust", "tile", "time", "torch", "train", "triton", "type", "val", "value", "vector", "void", "volta", "warp",
-    "while", "will", "with",
-})  # fmt: skip
-"""Ordinary words of kernels and their code: taking them out for a user of that name would spoil what is shown."""
+"""Names of folders below `home` that code uses as words. Nothing in a session tells that `data` is no person; without
+this list a kernel `test_data` of a container with such a folder would be shown as `test_user`."""
 
 
 def without_private(session: Session) -> Session:
@@ -112,18 +101,18 @@ def file_name(path: str) -> str:
     return name or path
 
 
-def without_home(text: str) -> str:
-    """Shorten paths below a home, temporary or data folder to their last part; other slashes stay, as in `a/b`."""
+def without_absolute(text: str) -> str:
+    """Shorten absolute paths, and all below a home folder, to their last part; other slashes stay, as in `a/b`."""
     if "/" not in text and "\\" not in text:
         return text
-    text = _ABSOLUTE.sub(_private_last_part, _WINDOWS_HOME.sub("~", text))
+    text = _IN_TEXT.sub(_shortened, _WINDOWS_HOME.sub("~", text))
     return _CACHE.sub(r"\1user", text)
 
 
 def _owner_pattern(session: Session) -> re.Pattern[str] | None:
     """Return what matches the user names that folders of the session give away; None where there is none.
 
-    Names of fewer than three characters, of no person, and ordinary words of code are left alone.
+    Names of fewer than three characters and ordinary words of code are left alone.
     """
     texts = {text for source in session.sources for text in (source.file, source.command or "", *source.warnings)}
     for kernel in session.kernels:
@@ -134,7 +123,7 @@ def _owner_pattern(session: Session) -> re.Pattern[str] | None:
     owners = [
         re.escape(name)
         for name in sorted(found, key=len, reverse=True)
-        if len(name) >= _SHORTEST_OWNER and name.lower() not in _NOBODY | _CODE_WORDS
+        if len(name) >= _SHORTEST_OWNER and name.lower() not in _ORDINARY
     ]
     if not owners:
         return None
@@ -179,7 +168,7 @@ def _text(text: str, name: str) -> str:
     if name in _FILE_FIELDS:
         return file_name(text)
     if name not in _COMMAND_FIELDS:
-        return without_home(text)
+        return without_absolute(text)
     text = _LOGIN.sub("user@host", text)
     for pattern in _MASKED:
         text = pattern.sub(r"\1…", text)
@@ -193,18 +182,22 @@ def _last_part(match: re.Match[str]) -> str:
     return parts[-1]
 
 
-def _private_last_part(match: re.Match[str]) -> str:
-    parts = _parts(match[0])
-    before = match.string[match.start() - 1] if match.start() else " "
-    absolute = not (before.isalnum() or before in "_)]")
-    below_home = any(part.lower() in _HOME_PARTS for part in parts[:-1])
-    if not below_home and not (absolute and len(parts) > 1 and _first_folder(parts).lower() in _ROOTS):
-        return match[0]
-    return _last_part(match)
+def _shortened(match: re.Match[str]) -> str:
+    """Shorten a path within a text where it is absolute; what follows `//` of a comment can be one, an address is none.
 
-
-def _first_folder(parts: list[str]) -> str:
-    return parts[1] if parts[0].endswith(":") and len(parts) > 1 else parts[0]
+    A backslash after a colon can also be an escape: `"x:\\t%d\\n"`.
+    """
+    path, before = match[0], match.string[match.start() - 1 : match.start()]
+    parts = _parts(path)
+    if any(part.lower() in _HOME_PARTS for part in parts[:-1]):
+        return _last_part(match)
+    rooted = path[0] == "/"
+    folders = parts[:-1] if rooted else parts[1:-1]
+    if not folders or path[0] == "\\" or ("\\" in path and "%" in path) or _RELATIVE.match(before):
+        return path
+    if not rooted or not path.startswith("//") or path.startswith("///"):
+        return parts[-1]
+    return path if before == ":" else f"//{parts[-1]}"
 
 
 def _parts(path: str) -> list[str]:
