@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Collection
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gpuprof.model.session import Session
@@ -55,6 +56,7 @@ def render_html(
     )
 
 
+@cache
 def page_environment() -> Environment:
     """Return the templates of pages: every value is escaped, and none may be missing."""
     from jinja2 import Environment, PackageLoader, StrictUndefined

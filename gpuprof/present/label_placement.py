@@ -19,6 +19,8 @@ _GAPS = (3.0, 10.0, 20.0, 34.0, 52.0, 74.0, 100.0, 135.0)
 _DIRECTIONS = (0, 180, 35, -35, 145, -145, 90, -90, 65, -65, 115, -115, 15, -15, 165, -165)
 _ROOTS = (0.85, 0.65, 0.45, 0.25)
 _STEPS = 48
+_ROUNDING = 1e-6
+"""Sums over boxes are differences of large sums."""
 
 
 class Box(NamedTuple):
@@ -65,18 +67,29 @@ class Occupied:
         self._texts = _Raster(size)
         self._ink = _Raster(size)
 
-    def cost(self, boxes: Sequence[Box]) -> float:
-        """Return the cost of a text that covers these boxes; infinite outside the frame or over another text."""
-        if any(not box.inside(self._frame) or self._texts.total(box) > 0.5 for box in boxes):
-            return math.inf
-        return sum(self._ink.total(box) for box in boxes)
+    def cost(self, boxes: Sequence[Box], most: float = math.inf) -> float:
+        """Return the cost of a text that covers these boxes; infinite outside the frame or over another text.
 
-    def leader_cost(self, start: Place, end: Place) -> float:
-        """Return the cost of a leader: its length and what it crosses; infinite through a text."""
-        windows = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in _samples((start, end))]
-        if any(self._texts.total(window) > 0.5 for window in windows):
+        Above `most` the cost is no longer counted: infinite too.
+        """
+        if not all(box.inside(self._frame) for box in boxes):
             return math.inf
-        return 0.15 * math.dist(start, end) + sum(self._ink.total(window) for window in windows)
+        return self._covered(boxes, most)
+
+    def leader_cost(self, start: Place, end: Place, most: float = math.inf) -> float:
+        """Return the cost of a leader: its length and what it crosses; infinite through a text, or above `most`."""
+        length = 0.15 * math.dist(start, end)
+        windows = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in _samples((start, end))]
+        return length + self._covered(windows, most - length)
+
+    def _covered(self, boxes: Sequence[Box], most: float) -> float:
+        """Return the ink in all boxes; infinite if one of them covers a text, or the ink is clearly more than most."""
+        ink = 0.0
+        for box in boxes:
+            ink += self._ink.total(box)
+            if ink > most + _ROUNDING:
+                return math.inf
+        return ink if not any(self._texts.total(box) > 0.5 for box in boxes) else math.inf
 
     def add_text(self, boxes: Iterable[Box]) -> None:
         """Remember a text."""
@@ -115,8 +128,8 @@ class _Raster:
         if self._sums is None:
             self._sums = numpy.pad(self._cells.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
         left, right, bottom, top = self._window(box)
-        sums = self._sums
-        return float(sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom])
+        at = self._sums.item
+        return at(right, top) - at(left, top) - at(right, bottom) + at(left, bottom)
 
     def _window(self, box: Box) -> tuple[int, int, int, int]:
         columns, rows = self._cells.shape
@@ -143,8 +156,9 @@ def place_along(
     best: Along | None = None
     for start, preference in _places_along(line, width, size, near_start=near_start, above=above):
         boxes = _boxes_along(start, angle, width, size)
-        cost = occupied.cost(boxes) + preference
-        if cost < (best.cost if best is not None else math.inf):
+        most = best.cost if best is not None else math.inf
+        cost = occupied.cost(boxes, most - preference) + preference
+        if cost < most:
             best = Along(cost, start, angle, boxes)
     return best
 
@@ -198,11 +212,12 @@ def place_around(occupied: Occupied, middle: Place, radius: float, width: float,
     """Return the cheapest place for a text around a point of that radius, or nothing."""
     best: Beside | None = None
     for rank, (box, tip) in enumerate(_boxes_around(middle, radius, width + 2, size + 3)):
-        cost = occupied.cost([box])
+        most = best.cost if best is not None else math.inf
+        cost = occupied.cost([box], most)
         if cost == math.inf:
             continue
-        cost += 0.02 * rank + occupied.leader_cost(_towards(middle, tip, radius + 3), tip)
-        if cost < (best.cost if best is not None else math.inf):
+        cost += 0.02 * rank + occupied.leader_cost(_towards(middle, tip, radius + 3), tip, most - cost)
+        if cost < most:
             best = Beside(cost, _towards(middle, tip, radius), tip, box)
     return best
 
