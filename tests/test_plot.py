@@ -6,6 +6,7 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -194,3 +195,10 @@ def test_draw_uses_the_axes_it_is_given() -> None:
 
 def test_figure_without_points_and_roofs_draws() -> None:
     assert "<svg" in render_svg(overview(TWO, device=9))
+
+
+@pytest.mark.parametrize("level", ["l1", "l2"])
+def test_a_roof_above_the_frame_of_a_level_without_points_draws(level: str) -> None:
+    fast = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
+    roofs = tuple(replace(one, value=9e13) for one in fast.ceilings if one.kind == "compute")
+    assert "<svg" in render_svg(overview(replace(fast, ceilings=roofs), level=level))

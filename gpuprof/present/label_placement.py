@@ -133,9 +133,15 @@ class _Raster:
 
     def _window(self, box: Box) -> tuple[int, int, int, int]:
         columns, rows = self._cells.shape
-        left, right = max(0, int(box.left + 0.5)), min(columns, int(box.right + 0.5))
-        bottom, top = max(0, int(box.bottom + 0.5)), min(rows, int(box.top + 0.5))
-        return left, max(left, right), bottom, max(bottom, top)
+        left, right = _span(box.left, box.right, columns)
+        bottom, top = _span(box.bottom, box.top, rows)
+        return left, right, bottom, top
+
+
+def _span(low: float, high: float, cells: int) -> tuple[int, int]:
+    """Return the first cell that a side touches and the one behind the last: none where it lies outside."""
+    first = min(max(0, int(low + 0.5)), cells)
+    return first, max(first, min(cells, int(high + 0.5)))
 
 
 def _samples(line: Line, step: float = 3.0) -> list[Place]:
