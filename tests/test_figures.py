@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import gpuprof
 from gpuprof.model.report import Missing
 from gpuprof.model.session import (
     Ceiling,
@@ -331,25 +329,3 @@ def test_figure_data_is_json_and_repeats() -> None:
             "main": True,
         },
     ]  # fmt: skip
-
-
-def test_real_reports_give_figures_with_all_points_inside(real_report: Path) -> None:
-    try:
-        read = gpuprof.load(real_report, salvage=True)
-    except gpuprof.errors.GpuprofError as error:
-        pytest.skip(f"not readable: {error.message}")
-    for device in read.devices:
-        for level in ("dram", "l2", "l1"):
-            figure = overview(read, device.id, level)
-            drawn = {point.kernel for point in figure.points}
-            left = {number for group in figure.left_out for number in group.kernels}
-            mine = {item.id for item in read.kernels if item.device == device.id}
-            assert drawn | left == mine
-            assert not drawn & left
-            assert all(
-                figure.intensity_range[0] < point.intensity < figure.intensity_range[1]
-                and figure.flop_per_s_range[0] < point.flop_per_s < figure.flop_per_s_range[1]
-                for point in figure.points
-            )
-    for item in read.kernels[:5]:
-        assert digits(hierarchical(read, item.id))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import gpuprof
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.model.analyse import analyse
@@ -54,16 +52,3 @@ def test_both_ways_give_the_same_groups() -> None:
     later, at_once = by_either_way()
     assert list(map(summary, at_once.kernels)) == list(map(summary, later.kernels))
     assert [item.kernel for item in at_once.ranking] == [item.kernel for item in later.ranking]
-
-
-def test_real_reports_give_the_same_groups_either_way(real_report: Path) -> None:
-    later, at_once = grouped(gpuprof.load(real_report)), gpuprof.load(real_report, groups=True)
-    assert list(map(summary, at_once.kernels)) == list(map(summary, later.kernels))
-    for one, two in zip(at_once.kernels, later.kernels, strict=True):
-        assert one.time_share == pytest.approx(two.time_share)
-        assert [finding.gain_total for finding in one.findings] == [
-            pytest.approx(finding.gain_total) for finding in two.findings
-        ]
-    assert {(item.kernel, item.rule) for item in at_once.ranking} == {
-        (item.kernel, item.rule) for item in later.ranking
-    }

@@ -20,7 +20,7 @@ from gpuprof.cli.main import cli
 from gpuprof.cli.output import write_files
 from gpuprof.errors import UsageError
 from gpuprof.model.report import Missing
-from gpuprof.model.session import Device, Session
+from gpuprof.model.session import Device
 from gpuprof.present.html import render_html
 from gpuprof.present.page.stalls import STALL_COLOURS
 from gpuprof.present.words import verdict
@@ -380,13 +380,3 @@ def test_new_files_get_the_permissions_of_the_user(tmp_path: Path) -> None:
     write_files({tmp_path / "a.html": b"x"})
     (tmp_path / "b.html").write_bytes(b"x")
     assert (tmp_path / "a.html").stat().st_mode == (tmp_path / "b.html").stat().st_mode
-
-
-@pytest.mark.parametrize("name", ["sglang-profile.ncu-rep", "nukexc-profile.ncu-rep", "csv/bert-torch-details.csv"])
-def test_real_reports_give_balanced_pages(reports: Path, name: str) -> None:
-    from gpuprof.api import load
-
-    read: Session = load(reports / name)
-    outline = Outline(render_html(read, top=1))
-    assert outline.open == []
-    assert len(outline.ids) == len(set(outline.ids))

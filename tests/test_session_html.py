@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import gpuprof
 from gpuprof.cli.main import cli
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.session import Session
 from gpuprof.present import words
@@ -69,12 +68,6 @@ def test_show_and_report_read_a_page(tmp_path: Path) -> None:
     again = tmp_path / "again.html"
     CliRunner().invoke(cli, ["report", str(path), "-o", str(again)], catch_exceptions=False)
     assert again.read_text(encoding="utf-8") == page()
-
-
-def test_real_sessions_survive_their_page(real_report: Path) -> None:
-    session = grouped(gpuprof.load(real_report))
-    back = read_session_html(render_html(session, top=1).encode("utf-8", "backslashreplace"), "page.html")
-    assert gpuprof.notebook.LoadedSession.of(back) == without_private(session)
 
 
 def test_only_chosen_kernels_are_carried() -> None:

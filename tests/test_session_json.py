@@ -45,11 +45,6 @@ def test_a_session_reads_back_equal() -> None:
     assert read_session(text_of(session), "s.json") == session
 
 
-def test_real_sessions_read_back_equal(real_report: Path) -> None:
-    session = gpuprof.load(real_report)
-    assert read_session(text_of(session), "s.json") == session
-
-
 def test_a_saved_session_is_loaded_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "session.json"
     path.write_text(text_of(example()), encoding="utf-8")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-import gpuprof
-from gpuprof.diagnose.grouping import grouped
+from gpuprof.cli.main import cli
 from gpuprof.diagnose.priorities import fix_first
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.report import Missing
@@ -24,9 +23,9 @@ from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
 from tests import hand_made
 from tests.hand_made import finding, kernel
+from tests.readings import reading_once, shown_session_of
 from tests.test_console import flat, shown
 from tests.test_html import Outline
-from tests.test_show import gpuprof as run
 
 
 def session(*kernels: KernelProfile) -> Session:
@@ -34,10 +33,11 @@ def session(*kernels: KernelProfile) -> Session:
     return replace(hand_made.session(*kernels), ranking=ranking(kernels))
 
 
-@cache
-def of(path: Path) -> Session:
-    """The session that the terminal and the page show of a report."""
-    return grouped(gpuprof.load(path))
+def run(*arguments: str | Path) -> Result:
+    """Run the command line in this process, as away from a terminal of 80 columns."""
+    with reading_once():
+        words = [str(argument) for argument in arguments]
+        return CliRunner().invoke(cli, words, env={"COLUMNS": "80"}, catch_exceptions=False)
 
 
 def page_facts(read: Session, kernel_number: int | None = None) -> dict[str, str]:
@@ -94,7 +94,7 @@ def test_real_reports_count_alike_in_terminal_and_page(reports: Path, name: str,
     done = run("show", reports / name)
     assert verdict in flat(done.stdout)
     assert f" of {rows}, #" in done.stderr
-    subtitle = overview(of(reports / name)).subtitle
+    subtitle = overview(shown_session_of(reports / name)).subtitle
     assert f"{rows} drawn" in subtitle
 
 
@@ -154,7 +154,7 @@ def test_without_durations_entries_keep_the_order_of_the_ranking() -> None:
 
 
 def test_a_real_kernel_of_198_launches_has_each_rule_once(reports: Path) -> None:
-    first = fix_first(of(reports / "csv" / "interpolate-with-program-output.csv"))
+    first = fix_first(shown_session_of(reports / "csv" / "interpolate-with-program-output.csv"))
     assert len({item.finding.rule for item in first}) == len(first) > 1
     assert all(item.shapes > 40 for item in first)
     whole = sum(item.gain_total or 0.0 for item in first)
@@ -212,7 +212,7 @@ def test_work_of_one_path_that_is_missing_everywhere_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["nukexc-profile.ncu-rep", "hyper-spec-m-profile.ncu-rep", "csv/rtx5090-details.csv"])
 def test_real_reports_without_work_say_so(reports: Path, name: str) -> None:
-    read = of(reports / name)
+    read = shown_session_of(reports / name)
     facts = page_facts(read)
     assert "work" not in facts["Collected"].split(", ")
     assert re.match(r"FP64, FP32, FP16(,| and) INT32 .*work \(.*--set full", facts["Not collected"])
@@ -242,21 +242,21 @@ def test_a_roof_that_is_not_known_is_not_called_uncollected() -> None:
 
 
 def test_an_unknown_architecture_has_no_name(reports: Path) -> None:
-    read = of(reports / "csv" / "bert-torch-details.csv")
+    read = shown_session_of(reports / "csv" / "bert-torch-details.csv")
     (gap,) = (gap for gap in read.kernels[0].missing if gap.what == "peak.fp32")
     assert gap.why == "no rate of fp32 is known for this GPU, whose architecture is not known"
     assert {words.roof_text(one) for one in read.kernels} == {"no roof known", "no traffic", "no FLOP"}
 
 
 def test_a_grid_of_unknown_shape_may_have_a_known_number_of_blocks(reports: Path) -> None:
-    read = of(reports / "csv" / "bert-torch-details.csv")
+    read = shown_session_of(reports / "csv" / "bert-torch-details.csv")
     facts = page_facts(read, 18)
     assert (facts["Grid"], facts["Block"]) == ("shape not collected, 0.07 waves", "shape not collected")
     assert "launch grid and block shape not collected, 118 registers" in flat(shown(read, read.kernels[18:19]))
 
 
 def test_equal_launches_without_durations_are_told_in_whole_phrases(reports: Path) -> None:
-    read = of(reports / "darknet-profile.nsight-cuprof-report")
+    read = shown_session_of(reports / "darknet-profile.nsight-cuprof-report")
     facts = page_facts(read, 0)
     assert (facts["Duration"], facts["Occupancy"]) == ("not collected", "100 % theoretical, achieved not collected")
     assert "launches 7 equal launches; figures are of the first" in flat(shown(read))
@@ -281,9 +281,3 @@ def test_the_note_on_the_nearest_limit_allows_what_the_table_shows() -> None:
     assert words.limit_text(read.kernels[0]) == "Memory 99.6 %"
     text = " ".join(Outline(render_html(read)).texts)
     assert "memory as a whole" in text and "an L1 that was recorded of active cycles only is left out" in text
-
-
-def test_no_phrase_is_broken_by_what_is_missing(real_report: Path) -> None:
-    read = of(real_report)
-    text = " ".join((flat(shown(read)), *Outline(render_html(read)).texts))
-    assert not re.search(r"not collected (each|in all|achieved|median|theoretical)|known for base", text)
