@@ -5,29 +5,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import ncu_report
 import pytest
 
-import gpuprof
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
 from gpuprof.model.report import Launch, Metric, Report
 from gpuprof.model.session import Session
-from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.units import ncu_unit
+from tests.readings import report_of, session_of
 
 LIBRARY = SpecLibrary()
 
 
-def native_actions(path: Path) -> Iterator[Any]:
+@cache
+def native_actions(path: Path) -> tuple[Any, ...]:
+    """NVIDIA's own view of every kernel, of the whole file."""
     context = ncu_report.load_report(str(path))
-    for index in range(context.num_ranges()):
-        yield from context.range_by_idx(index)
+    return tuple(action for index in range(context.num_ranges()) for action in context.range_by_idx(index))
 
 
 def native_value(action: Any, name: str) -> float | None:
@@ -38,8 +39,7 @@ def native_value(action: Any, name: str) -> float | None:
 
 def pairs(path: Path) -> Iterator[tuple[Any, Any]]:
     """Every kernel of our session beside NVIDIA's own view of it."""
-    session = gpuprof.load(path)
-    actions = list(native_actions(path))
+    session, actions = session_of(path), native_actions(path)
     assert len(session.kernels) == len(actions)
     yield from zip(session.kernels, actions, strict=True)
 
@@ -125,7 +125,7 @@ def test_flop_per_second_equal_ncus_roofline_values(real_report: Path) -> None:
 
 
 def test_fp32_flop_from_opcodes_equal_those_from_counters(real_report: Path) -> None:
-    report = read_ncu_rep(real_report)
+    report = report_of(real_report)
     chain = hardware(report).arch.counters["work.fp32"]
     by_counter = tuple(link for link in chain if link.how != "thread-opcodes")
     by_opcode = tuple(link for link in chain if link.how == "thread-opcodes")
@@ -143,7 +143,7 @@ def clocks_of(launch: Launch) -> Clocks:
 
 
 def test_tensor_flop_over_peak_cycles_equal_the_busy_tensor_pipe(real_report: Path) -> None:
-    report = read_ncu_rep(real_report)
+    report = report_of(real_report)
     rates = hardware(report).rates
     for launch in report:
         split = {key: flop for key, flop in (tensor_split(launch.metrics) or {}).items() if flop}
@@ -167,24 +167,24 @@ def busy_fraction(launch: Launch, split: Mapping[ComputeKey, float | None], rate
 
 
 def test_stall_shares_sum_to_one(real_report: Path) -> None:
-    for kernel in gpuprof.load(real_report).kernels:
+    for kernel in session_of(real_report).kernels:
         for family in {stall.family for stall in kernel.stalls}:
             assert sum(stall.share for stall in kernel.stalls if stall.family == family) == pytest.approx(1.0)
 
 
 def test_every_report_matches_a_product_spec(real_report: Path) -> None:
-    session = gpuprof.load(real_report)
+    session = session_of(real_report)
     assert all(device.spec is not None for device in session.devices)
 
 
 def test_constant_loads_are_no_fp16_work(reports: Path) -> None:
-    session = gpuprof.load(reports / "sglang-profile.ncu-rep")
+    session = session_of(reports / "sglang-profile.ncu-rep")
     fp16 = [work for kernel in session.kernels for work in kernel.work if work.path == "fp16"]
     assert fp16 and all(work.flop == 0 and work.basis == "counted" for work in fp16)
 
 
 def test_the_l2_share_of_a_kernel_that_l2_limits_is_near_that_of_ncu(reports: Path) -> None:
-    kernel = gpuprof.load(reports / "cutlass-384.ncu-rep").kernels[0]
+    kernel = session_of(reports / "cutlass-384.ncu-rep").kernels[0]
     ours = next(point for point in kernel.roofline if point.level == "l2" and point.path == "tensor.int8")
     ncus = next(unit for unit in kernel.throughput if unit.unit == "l2")
     assert ours.bound == "memory"
@@ -192,7 +192,7 @@ def test_the_l2_share_of_a_kernel_that_l2_limits_is_near_that_of_ncu(reports: Pa
 
 
 def test_an_export_of_chosen_metrics_has_work_traffic_and_time(reports: Path) -> None:
-    kernel = gpuprof.load(reports / "csv" / "bert-torch-details.csv").kernels[0]
+    kernel = session_of(reports / "csv" / "bert-torch-details.csv").kernels[0]
     assert kernel.duration_s == pytest.approx(5387.52 / 967.586e6, rel=1e-5)
     assert next(work.flop for work in kernel.work if work.path == "fp32") == 2 * 327_680
     assert next(moved.bytes for moved in kernel.traffic if moved.level == "l2") == 666_976
@@ -200,7 +200,7 @@ def test_an_export_of_chosen_metrics_has_work_traffic_and_time(reports: Path) ->
 
 
 def test_details_of_a_report_are_there_for_a_diagnosis(reports: Path) -> None:
-    report = read_ncu_rep(reports / "cutlass-report-s8-persist.ncu-rep")
+    report = report_of(reports / "cutlass-report-s8-persist.ncu-rep")
     launch = report.launches[0]
     assert launch.ranges == ("NCUTEST",)
     assert any(name.endswith("mma_base.h") and text for name, text in launch.details.source_files().items())
@@ -216,7 +216,7 @@ def test_details_of_a_report_are_there_for_a_diagnosis(reports: Path) -> None:
 
 
 def test_cuprof_reports_have_grids_and_no_durations(reports: Path) -> None:
-    session: Session = gpuprof.load(reports / "darknet-profile.nsight-cuprof-report")
+    session: Session = session_of(reports / "darknet-profile.nsight-cuprof-report")
     assert all(kernel.grid is not None and kernel.duration_s is None for kernel in session.kernels)
     assert all(kernel.time_share is None for kernel in session.kernels)
     assert any("duration" in entry.what for entry in session.kernels[0].missing)
@@ -224,7 +224,7 @@ def test_cuprof_reports_have_grids_and_no_durations(reports: Path) -> None:
 
 def test_every_metric_has_the_value_and_unit_of_the_whole_report(real_report: Path) -> None:
     """The copy that is read leaves out what is repeated; nothing of it may be lost or changed."""
-    for launch, action in zip(read_ncu_rep(real_report), native_actions(real_report), strict=True):
+    for launch, action in zip(report_of(real_report), native_actions(real_report), strict=True):
         assert launch.metrics.names() == tuple(sorted(action.metric_names()))
         for name in action.metric_names():
             assert same_metric(launch.metrics.get(name), action.metric_by_name(name)), name
