@@ -6,37 +6,31 @@ import importlib.util
 import json
 import sys
 from collections import Counter
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import jsonschema
 import pytest
 
-import gpuprof
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import rule_named
-from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.store.write import session_lines
+from tests.readings import read_once, session_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "docs" / "reference" / "session.schema.json"
 NVIDIA_RULES = ROOT / "benchmarks" / "nvidia_rules.py"
 
 
-@cache
-def loaded(path: Path) -> Session:
-    """A report's session, read once for all tests."""
-    return gpuprof.load(path)
-
-
 def kernels(folder: Path, name: str) -> tuple[KernelProfile, ...]:
     path = folder / name
     if not path.is_file():
         pytest.skip(f"{name} is not among the real reports")
-    return loaded(path).kernels
+    return session_of(path).kernels
 
 
 def named(found: tuple[KernelProfile, ...], name: str) -> list[KernelProfile]:
@@ -56,7 +50,7 @@ def validator() -> Any:
 
 
 def test_findings_are_in_order_and_gains_are_fractions(real_report: Path) -> None:
-    run = loaded(real_report)
+    run = session_of(real_report)
     for kernel in run.kernels:
         assert in_order(kernel.findings) == kernel.findings
         for finding in kernel.findings:
@@ -69,14 +63,14 @@ def test_findings_are_in_order_and_gains_are_fractions(real_report: Path) -> Non
 
 
 def test_the_ranking_holds_every_finding_that_can_gain(real_report: Path) -> None:
-    run = loaded(real_report)
+    run = session_of(real_report)
     ranked = Counter((one.kernel, one.rule) for one in run.ranking)
     assert ranked == Counter((k.id, f.rule) for k in run.kernels for f in k.findings if f.severity != "info")
     assert run.ranking == ranking(run.kernels)
 
 
 def test_texts_of_findings_are_whole(real_report: Path) -> None:
-    for kernel in loaded(real_report).kernels:
+    for kernel in session_of(real_report).kernels:
         for finding in kernel.findings:
             assert finding.why.endswith(".") and finding.advice.endswith((".", ".)"))
             words = set(f"{finding.headline} {finding.why} {finding.advice}".split())
@@ -87,7 +81,7 @@ def test_texts_of_findings_are_whole(real_report: Path) -> None:
 
 
 def test_shares_of_excerpts_are_parts_of_the_kernel(real_report: Path) -> None:
-    for kernel in loaded(real_report).kernels:
+    for kernel in session_of(real_report).kernels:
         for language in ("source", "sass"):
             lines = [line for one in kernel.excerpts if one.language == language for line in one.lines]
             assert sum(line.share for line in lines) <= 1 + 1e-9
@@ -97,7 +91,7 @@ def test_shares_of_excerpts_are_parts_of_the_kernel(real_report: Path) -> None:
 
 
 def test_a_limit_is_no_high_alarm_and_a_guess_is_low_at_most(real_report: Path) -> None:
-    for kernel in loaded(real_report).kernels:
+    for kernel in session_of(real_report).kernels:
         for finding in kernel.findings:
             rule = rule_named(finding.rule)
             assert rule is not None
@@ -106,12 +100,12 @@ def test_a_limit_is_no_high_alarm_and_a_guess_is_low_at_most(real_report: Path) 
 
 
 def test_diagnosed_sessions_follow_the_json_schema(real_report: Path) -> None:
-    document = json.loads("\n".join(session_lines(loaded(real_report))))
+    document = json.loads("\n".join(session_lines(session_of(real_report))))
     assert [error.message for error in validator().iter_errors(document)] == []
 
 
 def test_groups_of_equal_launches_follow_the_json_schema_and_keep_the_time(real_report: Path) -> None:
-    run = loaded(real_report)
+    run = session_of(real_report)
     together = grouped(run)
     for amount in ("launches", "time_total_s", "time_share"):
         before, after = (sum(getattr(one, amount) or 0 for one in some.kernels) for some in (run, together))
@@ -217,8 +211,10 @@ def nvidia_rules() -> ModuleType:
     return module
 
 
-def test_findings_agree_with_nvidias_own_rules(reports: Path) -> None:
+def test_findings_agree_with_nvidias_own_rules(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = nvidia_rules()
+    monkeypatch.setattr(tool, "read_file", read_once)
+    monkeypatch.setattr(tool, "gpuprof", SimpleNamespace(load=session_of))
     paths = sorted(path for path in reports.rglob("*") if path.name.endswith(tuple(tool.SUFFIXES)))
     judged = [one for path in paths for one in tool.compare(path) if one.claim.left_out is None]
     apart = [f"{one.file} #{one.kernel.id}: {one.claim.cause}" for one in judged if not one.agrees]
