@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,30 +16,23 @@ import gpuprof
 from gpuprof.collect.annotate import INJECTED, annotated, surveyed
 from gpuprof.model.labels import MAX_LAUNCH_WIDTH, label_kernels
 from gpuprof.model.torch_ranges import launched_by, readable_range
-
-PLAIN = {
-    name: value
-    for name, value in os.environ.items()
-    if name not in ("PYTHONPATH", "GPUPROF_ANNOTATE", "GPUPROF_SURVEY_TO")
-}
-TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
+from tests.torch_programs import (
+    NET,
+    PLAIN,
+    PLAIN_TORCH,
+    QUIET,
+    TORCH_PYTHON,
+    Servers,
+    need_torch,
+    run,
+    servers,
+)
 
 SEEN = """
 import os, sys, warnings
 print(__name__, __file__ if "__file__" in globals() else None, __package__, sys.argv, sys.path, os.getcwd())
 print(sorted(sys.modules), sys.flags, warnings.filters)
 """
-
-
-def run(
-    words: list[str], folder: Path, environ: Mapping[str, str], code: int = 0, python: str = sys.executable
-) -> subprocess.CompletedProcess[str]:
-    """Run Python on words in a folder."""
-    done = subprocess.run(
-        [python, *words], cwd=folder, env=dict(environ), capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def same_with_and_without(words: list[str], folder: Path, code: int = 0, **extra: str) -> str:
@@ -166,61 +159,55 @@ def test_nothing_is_marked_without_the_variable(tmp_path: Path) -> None:
 
 # With torch
 
-NET = """
-import sys
-import torch
-from torch import nn
-class MLP(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
-    def forward(self, x):
-        return self.down(torch.relu(self.up(x)))
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.mlp = nn.LayerNorm(8), MLP()
-    def forward(self, x):
-        return x + self.mlp(self.norm(x))
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(Block() for _ in range(2))
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return {"out": x}
-torch.manual_seed(0)
-net, x = Net(), torch.ones(4, 8)
-"""
+RANGES = "ranges"
+MARKED = annotated({**PLAIN_TORCH, "GPUPROF_RANGES_TO": RANGES})
+"""Ranges are written to a file in the folder that a program runs in."""
+Python = Callable[[Path, bool, int], subprocess.CompletedProcess[str]]
+"""Runs the script in a folder, with us or without, and asks for its exit code."""
 
 
-@cache
-def torch_missing() -> str | None:
-    """Why there is no torch to test with."""
-    found = subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True, check=False, env=PLAIN)
-    return None if found.returncode == 0 else f"{TORCH_PYTHON} has no torch; GPUPROF_TORCH_PYTHON can name another"
+class Marked(NamedTuple):
+    """A program that was run: what it printed, and the ranges it opened, each with those around it."""
+
+    stdout: str
+    ranges: list[tuple[str, ...]]
+
+    @property
+    def names(self) -> list[str]:
+        """The innermost name of every range."""
+        return [stack[-1] for stack in self.ranges]
 
 
+@dataclass(frozen=True)
 class Torch:
-    """A Python that has torch, and what is marked when it runs."""
+    """A Python that has torch, with which programs are run, marked or not."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
+    python: Python
 
     def run(self, text: str, *, on: bool = True, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a script, marked or not."""
         (self.folder / "script.py").write_text(text)
-        environ = {**PLAIN, "GPUPROF_RANGES_TO": str(self.folder / "ranges")}
-        (self.folder / "ranges").write_text("")
-        words = ["-W", "ignore:Failed to initialize NumPy", "script.py"]
-        return run(words, self.folder, annotated(environ) if on else environ, code, TORCH_PYTHON)
+        (self.folder / RANGES).write_text("")
+        return self.python(self.folder, on, code)
 
-    def ranges(self) -> list[tuple[str, ...]]:
-        """The ranges as they were opened, each with those around it; asserts that all were closed."""
+    def marked(self, text: str) -> Marked:
+        """Run a script with and without us, and ask for the same output and errors."""
+        without = self.run(text, on=False)
+        assert not self._ranges()
+        done = self.run(text)
+        assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
+        return Marked(done.stdout, self._ranges())
+
+    def names(self, text: str) -> list[str]:
+        """The innermost name of every range that a script opens, which prints what it prints without us."""
+        return self.marked(text).names
+
+    def _ranges(self) -> list[tuple[str, ...]]:
+        """The ranges as they were opened; asserts that all were closed."""
         opened: list[tuple[str, ...]] = []
         stacks: dict[str, list[str]] = {}
-        for line in (self.folder / "ranges").read_text().splitlines():
+        for line in (self.folder / RANGES).read_text().splitlines():
             process, thread, sign, name = line.split(" ", 3)
             stack = stacks.setdefault(f"{process} {thread}", [])
             if sign == "+":
@@ -231,30 +218,57 @@ class Torch:
         assert not any(stacks.values())
         return opened
 
-    def names(self, text: str) -> list[str]:
-        """The innermost name of every range that a script opens; asserts that it prints what it prints without us."""
-        without = self.run(text, on=False)
-        done = self.run(text)
-        assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
-        return [stack[-1] for stack in self.ranges()]
+
+def started(folder: Path, on: bool, code: int) -> subprocess.CompletedProcess[str]:
+    """Run the script in a folder in a Python that is started for it."""
+    return run([*QUIET, "script.py"], folder, MARKED if on else PLAIN_TORCH, code, TORCH_PYTHON)
+
+
+def forked_from(servers: Servers) -> Python:
+    """Have scripts run in children of processes that have loaded torch."""
+    return lambda folder, on, code: (servers.with_us if on else servers.without).run(folder, code)
 
 
 @pytest.fixture
-def torch(tmp_path: Path) -> Torch:
-    """A Python with torch, or a skipped test."""
-    why = torch_missing()
-    if why is not None:
-        pytest.skip(why)
-    return Torch(tmp_path)
+def fresh(tmp_path: Path) -> Torch:
+    """A Python that is started for each program, and loads torch as any does."""
+    need_torch()
+    return Torch(tmp_path, started)
+
+
+@pytest.fixture(scope="module")
+def with_torch() -> Iterator[Servers]:
+    """Processes that have loaded torch, as most programs do."""
+    with servers(MARKED, "torch") as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def with_dynamo() -> Iterator[Servers]:
+    """Processes that have also loaded torch.compile."""
+    with servers(MARKED, "torch", "torch._dynamo") as both:
+        yield both
+
+
+@pytest.fixture
+def torch(tmp_path: Path, with_torch: Servers) -> Torch:
+    """A Python that has loaded torch."""
+    return Torch(tmp_path, forked_from(with_torch))
+
+
+@pytest.fixture
+def dynamo(tmp_path: Path, with_dynamo: Servers) -> Torch:
+    """A Python that has also loaded torch.compile, which takes as long as torch itself."""
+    return Torch(tmp_path, forked_from(with_dynamo))
 
 
 BLOCK = ["", ".norm", ".mlp", ".mlp.up", ".mlp.down"]
 
 
-def test_modules_are_marked_with_their_path(torch: Torch) -> None:
-    names = torch.names(f"{NET}\nwith torch.no_grad():\n    print(net(x)['out'].sum())")
-    assert names == ["Net", *(f"layers.{number}{part}" for number in range(2) for part in BLOCK)]
-    assert torch.ranges()[4] == ("Net", "layers.0", "layers.0.mlp", "layers.0.mlp.up")
+def test_modules_are_marked_with_their_path(fresh: Torch) -> None:
+    marked = fresh.marked(f"{NET}\nwith torch.no_grad():\n    print(net(x)['out'].sum())")
+    assert marked.names == ["Net", *(f"layers.{number}{part}" for number in range(2) for part in BLOCK)]
+    assert marked.ranges[4] == ("Net", "layers.0", "layers.0.mlp", "layers.0.mlp.up")
 
 
 def test_annotation_loads_nothing_of_the_survey(torch: Torch) -> None:
@@ -321,8 +335,9 @@ for what in (ValueError("mine"), KeyboardInterrupt(), SystemExit(4)):
         print(type(error), error.args)
 nn.Identity()(x)
 """
-    assert torch.names(text) == [*["Sequential", "0", "1"] * 3, "Identity"]
-    assert torch.ranges()[-1] == ("Identity",)
+    marked = torch.marked(text)
+    assert marked.names == [*["Sequential", "0", "1"] * 3, "Identity"]
+    assert marked.ranges[-1] == ("Identity",)
     done = torch.run("from torch import nn\nnn.Linear(2, 2)(None)\n", code=1)
     assert done.stderr.rstrip().splitlines()[-1].startswith("TypeError: linear()")
 
@@ -340,14 +355,15 @@ for thread in threads:
 for thread in threads:
     thread.join()
 """
-    assert Counter(torch.names(text)) == {
+    marked = torch.marked(text)
+    assert Counter(marked.names) == {
         "Net": 80,
         **{f"layers.{number}{part}": 80 for number in range(2) for part in BLOCK},
     }
-    assert {stack[0] for stack in torch.ranges()} == {"Net"}
+    assert {stack[0] for stack in marked.ranges} == {"Net"}
 
 
-def test_checkpointed_modules_are_named_by_their_place_in_the_whole(torch: Torch) -> None:
+def test_checkpointed_modules_are_named_by_their_place_in_the_whole(dynamo: Torch) -> None:
     text = f"""{NET}
 from torch.utils.checkpoint import checkpoint
 def forward(x):
@@ -357,12 +373,12 @@ with torch.no_grad():
 forward(x.requires_grad_()).sum().backward()
 print(x.grad.sum())
 """
-    assert set(torch.names(text)) >= {"layers.1.mlp.up", "layers.1.mlp.up (backward)"}
+    assert set(dynamo.names(text)) >= {"layers.1.mlp.up", "layers.1.mlp.up (backward)"}
 
 
 @pytest.mark.parametrize("what", ["torch.func.vmap(net.layers[0])(x)", "torch.func.jacrev(net.layers[0])(x).sum()"])
-def test_function_transforms_work(torch: Torch, what: str) -> None:
-    assert "layers.0.mlp.up" in torch.names(f"{NET}\nnet(x)\nprint({what}.sum())")
+def test_function_transforms_work(dynamo: Torch, what: str) -> None:
+    assert "layers.0.mlp.up" in dynamo.names(f"{NET}\nnet(x)\nprint({what}.sum())")
 
 
 def test_a_module_s_output_can_be_changed_in_place(torch: Torch) -> None:
@@ -370,15 +386,15 @@ def test_a_module_s_output_can_be_changed_in_place(torch: Torch) -> None:
     assert "mlp.up (backward)" in torch.names(text)
 
 
-def test_strict_export_works(torch: Torch) -> None:
+def test_strict_export_works(dynamo: Torch) -> None:
     # With hooks on all modules it fails.
-    torch.names(f"{NET}\nprint(torch.export.export(nn.Linear(8, 8), (x,), strict=True).graph)")
+    dynamo.names(f"{NET}\nprint(torch.export.export(nn.Linear(8, 8), (x,), strict=True).graph)")
 
 
 @pytest.mark.parametrize(
     "how", ["net = torch.compile(net, backend='eager', fullgraph=True)", "net.compile(fullgraph=True, backend='eager')"]
 )
-def test_compiled_modules_compile_once_into_the_same_graph(torch: Torch, how: str) -> None:
+def test_compiled_modules_compile_once_into_the_same_graph(dynamo: Torch, how: str) -> None:
     text = f"""{NET}
 from torch._dynamo.utils import counters
 {how}
@@ -386,12 +402,12 @@ for _ in range(3):
     net(x)['out'].sum().backward()
 print(counters["stats"], counters["graph_break"], counters["frames"])
 """
-    names = torch.names(text)
-    assert "unique_graphs': 1" in torch.run(text).stdout
-    assert {name for name in names if "backward" not in name} == {"Net"}
+    marked = dynamo.marked(text)
+    assert "unique_graphs': 1" in marked.stdout
+    assert {name for name in marked.names if "backward" not in name} == {"Net"}
 
 
-def test_a_graph_break_leaves_what_is_run_without_a_graph_marked(torch: Torch) -> None:
+def test_a_graph_break_leaves_what_is_run_without_a_graph_marked(dynamo: Torch) -> None:
     text = f"""{NET}
 class Breaking(nn.Module):
     def __init__(self):
@@ -407,7 +423,7 @@ for _ in range(2):
 from torch._dynamo.utils import counters
 print(counters["stats"])
 """
-    assert torch.names(text)
+    assert dynamo.names(text)
 
 
 def test_a_failure_of_ours_is_told_once_and_the_program_goes_on(torch: Torch) -> None:
@@ -439,7 +455,7 @@ ours._give_way_to_profilers()
 """
 
 
-def test_torch_s_own_profiler_works_beside_the_observed_operators(torch: Torch) -> None:
+def test_torch_s_own_profiler_works_beside_the_observed_operators(dynamo: Torch) -> None:
     text = f"""{NET}{OBSERVED}
 import threading
 net(x)
@@ -452,7 +468,7 @@ with torch.profiler.profile() as profile:
 print(any("addmm" in event.name for event in profile.events()), torch.autograd._profiler_enabled())
 net(x)
 """
-    done = torch.run(text)
+    done = dynamo.run(text)
     assert done.stdout == "True\nTrue False\n"
     assert [line for line in done.stderr.splitlines() if not line.startswith("USDT")] == [
         "gpuprof: kernels get no more operator names, because the program uses torch's profiler itself"

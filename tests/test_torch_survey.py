@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from gpuprof.collect.annotate import surveyed
 from gpuprof.errors import InputError
 from gpuprof.read.torch_trace import read_torch_trace
-from tests.test_annotate import NET, PLAIN, TORCH_PYTHON, run, torch_missing
+from tests.torch_programs import NET, PLAIN_TORCH, QUIET, TORCH_PYTHON, Servers, need_torch, run, servers
 
 HARNESS = """
 import os, signal, sys, threading, time
@@ -38,13 +38,14 @@ net, x = nn.Linear(4, 4), torch.ones(2, 4)
 """
 
 Event = dict[str, Any]
+TRACES = "traces"
 
 
 class Surveyed:
     """A Python that has torch, a folder for its script, and one for the traces."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.to = folder, folder / "traces"
+    def __init__(self, folder: Path, servers: Servers | None) -> None:
+        self.folder, self.to, self.servers = folder, folder / TRACES, servers
         self.to.mkdir()
 
     def run(
@@ -53,8 +54,12 @@ class Surveyed:
         """Run a script, recorded or not, from its start or `later`, where CUDA would be used first."""
         (self.folder / "script.py").write_text(text)
         (self.folder / "children").unlink(missing_ok=True)
-        environ = {**PLAIN, "GPUPROF_SURVEY_CPU": begin, "GPUPROF_SURVEY_OPERATORS": operators}
-        words = ["-W", "ignore:Failed to initialize NumPy", "script.py"]
+        variables = {"GPUPROF_SURVEY_OPERATORS": operators}
+        if self.servers is not None:
+            server = self.servers.with_us if on else self.servers.without
+            return server.run(self.folder, code, cuda=begin == "now", variables=variables)
+        environ = {**PLAIN_TORCH, "GPUPROF_SURVEY_CPU": begin, **variables}
+        words = [*QUIET, "script.py"]
         return run(words, self.folder, surveyed(environ, self.to) if on else environ, code, TORCH_PYTHON)
 
     def same(self, text: str, code: int = 0, *, begin: str = "now", operators: str = "") -> str:
@@ -87,12 +92,27 @@ class Surveyed:
 
 
 @pytest.fixture
-def torch(tmp_path: Path) -> Surveyed:
-    """A Python with torch, or a skipped test."""
-    why = torch_missing()
-    if why is not None:
-        pytest.skip(why)
-    return Surveyed(tmp_path)
+def fresh(tmp_path: Path) -> Surveyed:
+    """A Python that is started for each program, and loads torch as any does."""
+    need_torch()
+    return Surveyed(tmp_path, None)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Servers]:
+    """Processes that have loaded torch and torch.compile, but not used CUDA: in their children the recording begins.
+
+    The folder for traces is one in the folder that a child runs in.
+    """
+    environ = surveyed({**PLAIN_TORCH, "GPUPROF_SURVEY_CPU": "later"}, Path())
+    with servers({**environ, "GPUPROF_SURVEY_TO": TRACES}, "torch", "torch._dynamo") as both:
+        yield both
+
+
+@pytest.fixture
+def torch(tmp_path: Path, loaded: Servers) -> Surveyed:
+    """A Python that has loaded torch."""
+    return Surveyed(tmp_path, loaded)
 
 
 def inside(events: Iterable[Event], outer: Event) -> list[str]:
@@ -110,15 +130,15 @@ def named(events: Iterable[Event], name: str) -> list[Event]:
     return [event for event in events if event["name"] == name and event["cat"] == "user_annotation"]
 
 
-def test_modules_are_annotated_around_their_operators_and_operators_have_shapes(torch: Surveyed) -> None:
-    torch.same(
+def test_modules_are_annotated_around_their_operators_and_operators_have_shapes(fresh: Surveyed) -> None:
+    fresh.same(
         f"""{NET}
 for _ in range(2):
     net(x)["out"].sum().backward()
 print(net.layers[0].norm.weight.grad)
 """
     )
-    events = torch.events()
+    events = fresh.events()
     up, _ = named(events, "layers.0.mlp.up")
     assert {"aten::linear", "aten::addmm"} <= set(inside(events, up))
     assert {"layers.0.mlp.up", "layers.0.mlp.down", "aten::relu"} <= set(
@@ -128,7 +148,7 @@ print(net.layers[0].norm.weight.grad)
     assert len(back) == 4 and any({"AddmmBackward0", "aten::mm"} <= set(names) for names in back)
     products = [event["args"]["Input Dims"] for event in events if event["name"] == "aten::addmm"]
     assert products[0] == [[16], [4, 8], [8, 16], [], []] and len(products) == 8
-    assert len(torch.left()) == 1
+    assert len(fresh.left()) == 1
 
 
 def test_the_reader_takes_a_trace_for_what_it_is(torch: Surveyed) -> None:
@@ -281,8 +301,8 @@ sys.exit(9)
 """
 
 
-def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_trace_or_none(torch: Surveyed) -> None:
-    printed = torch.same(EXITS, 9, begin="later")
+def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_trace_or_none(fresh: Surveyed) -> None:
+    printed = fresh.same(EXITS, 9, begin="later")
     assert dict(line.split() for line in printed.splitlines()) == {
         "normally": "0",
         "by_exit_code": str(3 << 8),
@@ -293,18 +313,18 @@ def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_tr
         "at_once": str(4 << 8),
         "by_signal": "15",
     }
-    children = torch.children()
+    children = fresh.children()
     ended = [process for name, process in children.items() if name not in ("at_once", "by_signal")]
-    assert torch.left() == sorted(f"torch-{process}.pt.trace.json.gz" for process in ended)
-    assert named(torch.events(children["by_interrupt"]), "Linear")
-    assert torch.events(children["without_work"]) == []
-    assert {event["name"] for event in torch.events(children["in_a_module"])} >= {"Sequential", "0", "1"}
+    assert fresh.left() == sorted(f"torch-{process}.pt.trace.json.gz" for process in ended)
+    assert named(fresh.events(children["by_interrupt"]), "Linear")
+    assert fresh.events(children["without_work"]) == []
+    assert {event["name"] for event in fresh.events(children["in_a_module"])} >= {"Sequential", "0", "1"}
 
 
-def test_processes_without_torch_or_without_work_on_a_gpu_leave_nothing(torch: Surveyed) -> None:
-    torch.same("print(1)")
-    torch.same(f"{NET}\nprint(net(x)['out'].sum())", begin="later")
-    assert torch.left() == []
+def test_processes_without_torch_or_without_work_on_a_gpu_leave_nothing(fresh: Surveyed) -> None:
+    fresh.same("print(1)")
+    fresh.same(f"{NET}\nprint(net(x)['out'].sum())", begin="later")
+    assert fresh.left() == []
 
 
 PROFILERS = f"""{HARNESS}
