@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from gpuprof.collect.annotate import INJECTED
+from tests.cli import GPUPROF, Done, drawing_once, gpuprof
 
 STANDIN = Path(__file__).with_name("standin_ncu.py")
 SMALL = "cuda_learning_mojo-profile.ncu-rep"
@@ -31,7 +33,9 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environ = {**os.environ, "STANDIN": str(folder), "COLUMNS": "120"}
+        # The stand-in runs under this Python: what else is called python3 may take a second to find itself.
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self.environ = {**os.environ, "PATH": path, "STANDIN": str(folder), "COLUMNS": "120"}
 
     def steps(self, *steps: Mapping[str, object]) -> None:
         """Say what each run of the stand-in does."""
@@ -45,22 +49,25 @@ class Bench:
 
     def words(self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run") -> list[str]:
         """A command line of gpuprof run."""
-        ours = [sys.executable, "-m", "gpuprof", command, "--ncu", str(STANDIN), "-o", "out", *options]
-        return [*ours, "--", *program]
+        return [command, "--ncu", str(STANDIN), "-o", "out", *options, "--", *program]
 
-    def run(
-        self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run"
-    ) -> subprocess.CompletedProcess[str]:
-        """Run gpuprof in the folder."""
+    def run(self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run") -> Done:
+        """Run gpuprof in the folder, in this process; the stand-in and the program are processes."""
+        return gpuprof(*self.words(*options, program=program, command=command), cwd=self.folder, environ=self.environ)
+
+    def start(self, *options: str, program: tuple[str, ...] = ("true",)) -> subprocess.Popen[str]:
+        """Start gpuprof in the folder, in a process of its own."""
+        return subprocess.Popen(
+            [*GPUPROF, *self.words(*options, program=program)], cwd=self.folder, env=self.environ,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def shell(self, line: str, stdin: IO[str] | None = None) -> Done:
+        """Run a line of bash in the folder."""
         return subprocess.run(
-            self.words(*options, program=program, command=command),
-            cwd=self.folder,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+            ["bash", "-c", line], stdin=stdin, cwd=self.folder, env=self.environ, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
 
     def left(self) -> list[str]:
         """The names of what lies in the output folder."""
@@ -68,9 +75,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> Iterator[Bench]:
     """A place to run in."""
-    return Bench(tmp_path)
+    with drawing_once():
+        yield Bench(tmp_path)
 
 
 def value_after(words: list[str], option: str) -> str:
@@ -278,7 +286,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench, re
 def test_a_second_interrupt_ends_what_ignores_the_first(bench: Bench, reports: Path) -> None:
     report = str(reports / SMALL)
     bench.steps({"report": report, "sleep": 60, "ignore": True})
-    child = subprocess.Popen(bench.words(), cwd=bench.folder, env=bench.environ, stderr=subprocess.PIPE, text=True)
+    child = bench.start()
     deadline = time.monotonic() + 20
     while "survey.ncu-rep" not in bench.left() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -294,9 +302,7 @@ def test_a_second_interrupt_ends_what_ignores_the_first(bench: Bench, reports: P
 def test_an_interrupt_keeps_what_was_recorded(bench: Bench, reports: Path) -> None:
     report = str(reports / BASELINE)
     bench.steps({"report": report}, {"report": report, "sleep": 30})
-    child = subprocess.Popen(
-        bench.words(), cwd=bench.folder, env=bench.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    child = bench.start()
     deadline = time.monotonic() + 20
     while "profile.ncu-rep" not in bench.left() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -323,9 +329,7 @@ def test_a_signal_to_stop_leaves_no_process_behind(bench: Bench, sent: signal.Si
     marker = bench.folder / "pid"
     bench.steps({"program": True})
     start = f"echo $$ > {marker}; sleep 300"
-    child = subprocess.Popen(
-        bench.words(program=("sh", "-c", start)), cwd=bench.folder, env=bench.environ, stderr=subprocess.PIPE
-    )
+    child = bench.start(program=("sh", "-c", start))
     deadline = time.monotonic() + 20
     while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -339,12 +343,10 @@ def test_standard_input_is_read_again_from_where_it_was(bench: Bench, reports: P
     report = str(reports / SMALL)
     bench.steps({"report": report, "program": True}, {"report": report, "program": True})
     (bench.folder / "in").write_text("header\nbody\n")
-    line = f"read first; {shlex.join(bench.words(program=('cat',)))}; echo then: $(cat)"
     with (bench.folder / "in").open() as given:
-        done = subprocess.run(
-            ["bash", "-c", line], stdin=given, cwd=bench.folder, env=bench.environ, capture_output=True, text=True,
-            check=False, timeout=60,
-        )  # fmt: skip
+        done = bench.shell(
+            f"read first; {shlex.join([*GPUPROF, *bench.words(program=('cat',))])}; echo then: $(cat)", given
+        )
     assert done.stdout.startswith("body\n") and "header" not in done.stdout
     assert (bench.folder / "out/program.log").read_text() == "body\n"
     assert done.stdout.endswith("then:\n")
@@ -353,10 +355,7 @@ def test_standard_input_is_read_again_from_where_it_was(bench: Bench, reports: P
 def test_a_pipe_that_only_the_first_run_can_read_is_told(bench: Bench, reports: Path) -> None:
     report = str(reports / SMALL)
     bench.steps({"report": report, "program": True}, {"report": report, "program": True})
-    line = f"echo data | {shlex.join(bench.words(program=('cat',)))}"
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=bench.folder, env=bench.environ, capture_output=True, text=True, check=False
-    )
+    done = bench.shell(f"echo data | {shlex.join([*GPUPROF, *bench.words(program=('cat',))])}")
     assert done.stdout.startswith("data\n")
     assert "standard input is a pipe" in done.stderr
 
@@ -364,9 +363,7 @@ def test_a_pipe_that_only_the_first_run_can_read_is_told(bench: Bench, reports: 
 def test_two_runs_do_not_share_a_folder(bench: Bench, reports: Path) -> None:
     report = str(reports / SMALL)
     bench.steps({"report": report, "sleep": 3}, {"report": report})
-    first = subprocess.Popen(
-        bench.words(), cwd=bench.folder, env=bench.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    first = bench.start()
     deadline = time.monotonic() + 20
     while not bench.calls and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -491,8 +488,7 @@ def test_roofline_of_a_script_leaves_reports_session_and_pictures(bench: Bench, 
 )
 def test_roofline_is_of_files_or_of_a_program(bench: Bench, options: tuple[str, ...], says: str) -> None:
     program = ["--", "true"] if options else []
-    words = [sys.executable, "-m", "gpuprof", "roofline", *options, *program]
-    done = subprocess.run(words, cwd=bench.folder, capture_output=True, text=True, check=False)
+    done = gpuprof("roofline", *options, *program, cwd=bench.folder)
     assert done.returncode == 2 and says in done.stderr
 
 

@@ -1,0 +1,140 @@
+"""The command line as tests call it: in this process with a process's streams, or in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from unittest.mock import patch
+
+import pytest
+
+from gpuprof.cli import main as entry
+from gpuprof.present import html, plot
+
+Done = subprocess.CompletedProcess[str]
+GPUPROF = (sys.executable, "-m", "gpuprof")
+_PATIENCE_S = 60.0
+
+
+def gpuprof(
+    *words: str | Path,
+    stdin: str | None = None,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    encoding: str = "utf-8",
+) -> Done:
+    """Run the command line in this process, from its first line to the exit code that it would end with.
+
+    Unlike click's CliRunner it gives it real descriptors, so that what a program under `gpuprof run` prints is seen
+    too, and its own way out of an error. `environ` is the whole environment; without it, ours at 80 columns.
+    """
+    with _descriptors(stdin or "") as (out, err), _streams(encoding), pytest.MonkeyPatch.context() as change:
+        _enter(change, cwd or Path.cwd(), environ if environ is not None else {**os.environ, "COLUMNS": "80"})
+        change.setattr(sys, "argv", ["gpuprof", *map(str, words)])
+        change.setattr(entry, "os", _NoExit())
+        code = _exit_code()
+        return Done(list(map(str, words)), code, _text(out, encoding), _text(err, encoding))
+
+
+def process(
+    *words: str | Path, stdin: str | None = None, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Done:
+    """Run the command line in a process of its own: for what a process has and this one would not show."""
+    return subprocess.run(
+        [*GPUPROF, *map(str, words)], input=stdin, cwd=cwd, capture_output=True, encoding="utf-8", check=False,
+        env={**os.environ, "COLUMNS": "80"} if environ is None else environ, timeout=_PATIENCE_S,
+    )  # fmt: skip
+
+
+@contextmanager
+def drawing_once() -> Iterator[None]:
+    """Draw each picture and compile each template once a process: commands draw the same ones again and again."""
+    with ExitStack() as stack:
+        for draw in (_SVG, _PNG):
+            stack.enter_context(patch.object(plot, draw.__name__, partial(_drawn, draw)))
+        stack.enter_context(patch.object(html, "page_environment", _environment))
+        yield
+
+
+_SVG, _PNG, _environment = plot.render_svg, plot.render_png, cache(html.page_environment)
+_DRAWN: dict[str, Any] = {}
+
+
+def _drawn(draw: Callable[..., object], *what: object, **how: object) -> Any:
+    """Return a picture; the `repr` of what is drawn, frozen dataclasses, holds all of it."""
+    key = repr((draw.__name__, what, how))
+    if key not in _DRAWN:
+        _DRAWN[key] = draw(*what, **how)
+    return _DRAWN[key]
+
+
+class _NoExit:
+    """The module `os` as the entry point has it, but that ending the process is told to the caller."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    @staticmethod
+    def _exit(code: int) -> NoReturn:
+        raise SystemExit(code)
+
+
+def _exit_code() -> int:
+    """Run the entry point to its end."""
+    try:
+        entry.main()
+    except SystemExit as end:
+        assert isinstance(end.code, int)
+        return end.code
+    finally:
+        gc.enable()
+    raise AssertionError("the command line has not ended the process")
+
+
+def _enter(change: pytest.MonkeyPatch, cwd: Path, environ: Mapping[str, str]) -> None:
+    """Go to a folder and an environment as a new process has them: nothing remembers an earlier TMPDIR."""
+    change.chdir(cwd)
+    change.setattr(tempfile, "tempdir", None)
+    for name in set(os.environ) - set(environ):
+        change.delenv(name)
+    for name, value in environ.items():
+        change.setenv(name, value)
+
+
+@contextmanager
+def _descriptors(stdin: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Put files in the place of the process's first three descriptors; give those of stdout and stderr."""
+    with ExitStack() as stack:
+        files = given, out, err = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        given.write(stdin.encode())
+        given.seek(0)
+        for number, file in enumerate(files):
+            before = os.dup(number)
+            stack.callback(os.close, before)
+            stack.callback(os.dup2, before, number)
+            os.dup2(file.fileno(), number)
+        yield out, err
+
+
+@contextmanager
+def _streams(encoding: str) -> Iterator[None]:
+    """Let Python's streams be those of a process that has just begun on these descriptors."""
+    with ExitStack() as stack:
+        for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+            errors = "backslashreplace" if name == "stderr" else "strict"
+            stream = os.fdopen(number, mode, encoding=encoding, errors=errors, closefd=False)
+            stack.enter_context(patch.object(sys, name, stack.enter_context(stream)))
+        yield
+
+
+def _text(file: IO[bytes], encoding: str) -> str:
+    file.seek(0)
+    return file.read().decode(encoding)
