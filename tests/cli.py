@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from unittest.mock import patch
@@ -17,7 +17,8 @@ from unittest.mock import patch
 import pytest
 
 from gpuprof.cli import main as entry
-from gpuprof.present import html, plot
+from gpuprof.present import plot
+from tests.readings import reading_once
 
 Done = subprocess.CompletedProcess[str]
 GPUPROF = (sys.executable, "-m", "gpuprof")
@@ -34,7 +35,8 @@ def gpuprof(
     """Run the command line in this process, from its first line to the exit code that it would end with.
 
     Unlike click's CliRunner it gives it real descriptors, so that what a program under `gpuprof run` prints is seen
-    too, and its own way out of an error. `environ` is the whole environment; without it, ours at 80 columns.
+    too, and its own way out of an error. `environ` is the whole environment; without it, ours at 80 columns. Files are
+    read once, see `readings`.
     """
     with _descriptors(stdin or "") as (out, err), _streams(encoding), pytest.MonkeyPatch.context() as change:
         _enter(change, cwd or Path.cwd(), environ if environ is not None else {**os.environ, "COLUMNS": "80"})
@@ -56,15 +58,12 @@ def process(
 
 @contextmanager
 def drawing_once() -> Iterator[None]:
-    """Draw each picture and compile each template once a process: commands draw the same ones again and again."""
-    with ExitStack() as stack:
-        for draw in (_SVG, _PNG):
-            stack.enter_context(patch.object(plot, draw.__name__, partial(_drawn, draw)))
-        stack.enter_context(patch.object(html, "page_environment", _environment))
+    """Let this process draw each picture once: for commands, which draw the same ones again and again."""
+    svg, png = partial(_drawn, plot.render_svg), partial(_drawn, plot.render_png)
+    with patch.object(plot, "render_svg", svg), patch.object(plot, "render_png", png):
         yield
 
 
-_SVG, _PNG, _environment = plot.render_svg, plot.render_png, cache(html.page_environment)
 _DRAWN: dict[str, Any] = {}
 
 
@@ -90,7 +89,8 @@ class _NoExit:
 def _exit_code() -> int:
     """Run the entry point to its end."""
     try:
-        entry.main()
+        with reading_once():
+            entry.main()
     except SystemExit as end:
         assert isinstance(end.code, int)
         return end.code

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuprof.characterize.sheet.measured_text import measured_text
+from tests.cli import Done, gpuprof
 from tests.test_measured_ceilings import made_up
 
 
-def compare(*words: str) -> subprocess.CompletedProcess[str]:
+def compare(*words: str) -> Done:
     """Run the command."""
-    command = [sys.executable, "-m", "gpuprof", "compare", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return gpuprof("compare", *words)
 
 
 @pytest.fixture

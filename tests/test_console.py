@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import gpuprof
 from gpuprof.diagnose.explain import explain
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.summary import by_time
@@ -24,8 +23,9 @@ from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.text import tolerate
 from tests import builders, ncu_bytes
+from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, finding, kernel, session
-from tests.test_show import gpuprof as run
+from tests.readings import session_of
 
 
 class Ascii(io.StringIO):
@@ -246,7 +246,7 @@ def test_what_came_through_a_pipe_is_not_named_again() -> None:
 
 
 def test_every_real_report_fits_80_columns_with_all_findings(real_report: Path) -> None:
-    loaded = gpuprof.load(real_report)
+    loaded = session_of(real_report)
     ranked = by_time(loaded.kernels)
     text = shown(loaded, ranked, depth=True)
     assert max(map(len, lines_of(text))) <= 80

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from gpuprof.collect.doctor import NOTE, OK, PROBLEM, UNKNOWN, Check, examine
+from tests.cli import gpuprof
 from tests.test_installation import machine, ncu, program
 
 
@@ -86,13 +85,12 @@ def test_a_machine_without_anything_is_told_what_to_do(tmp_path: Path) -> None:
 
 def test_the_command_prints_json_and_ends_with_3_on_problems(tmp_path: Path) -> None:
     environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
-    words = [sys.executable, "-m", "gpuprof", "doctor"]
-    done = subprocess.run([*words, "--format", "json"], env=environ, capture_output=True, text=True, check=False)
+    done = gpuprof("doctor", "--format", "json", environ=environ)
     checks = json.loads(done.stdout)["checks"]
     assert {"name", "state", "found", "fix"} == set(checks[0])
     problems = [check for check in checks if check["state"] == "problem"]
     assert done.returncode == (3 if problems else 0)
-    text = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    text = gpuprof("doctor", environ=environ)
     assert text.returncode == done.returncode
     assert text.stdout.splitlines()[-1].startswith(
         f"{len(problems)} of {len(checks)} checks" if problems else "nothing"

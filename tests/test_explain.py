@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import gpuprof
 from gpuprof.diagnose.explain import explain
 from gpuprof.diagnose.explain_node import Node
 from gpuprof.diagnose.registry import RULES
 from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Throughput
+from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
-from tests.test_show import gpuprof as run
+from tests.readings import session_of
 
 
 def nodes(tree: Node) -> Iterator[Node]:
@@ -225,7 +225,7 @@ def test_memory_as_a_whole_speaks_for_a_part_without_a_figure() -> None:
 
 
 def test_every_finding_of_a_real_report_is_in_the_tree_once(real_report: Path) -> None:
-    for one in gpuprof.load(real_report).kernels:
+    for one in session_of(real_report).kernels:
         told = [node.text for node in nodes(explain(one)) if node.kind in ("finding", "note")]
         assert sorted(told) == sorted(item.headline for item in one.findings)
 
@@ -260,12 +260,12 @@ def test_explain_as_json_is_the_same_tree(reports: Path) -> None:
             "children": [plain(child) for child in node.children],
         }  # fmt: skip
 
-    (one,) = [kernel for kernel in gpuprof.load(report).kernels if kernel.id == 4]
+    (one,) = [kernel for kernel in session_of(report).kernels if kernel.id == 4]
     assert document["tree"] == plain(explain(one))
 
 
 def test_explain_works_for_every_real_report(real_report: Path) -> None:
-    done = run("show", "--explain", ".", real_report, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = run("show", "--explain", ".", real_report, encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii() and max(map(len, done.stdout.splitlines())) <= 80
 

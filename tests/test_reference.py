@@ -10,11 +10,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-import gpuprof
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Session
 from gpuprof.store.write import session_lines
 from tests import builders
+from tests.readings import session_of
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,7 +43,7 @@ def test_a_hand_made_session_fits_the_schema(schema: jsonschema.Draft202012Valid
 
 
 def test_real_sessions_fit_the_schema(real_report: Path, schema: jsonschema.Draft202012Validator) -> None:
-    schema.validate(to_json(gpuprof.load(real_report)))
+    schema.validate(to_json(session_of(real_report)))
 
 
 @pytest.mark.parametrize("field", ["schema_version", "kernels", "devices"])

@@ -17,18 +17,13 @@ import pytest
 from gpuprof.api import load_spec
 from gpuprof.present.html import render_html
 from tests import builders, ncu_bytes
+from tests.cli import gpuprof, process
 from tests.conftest import REPORTS
 
+__all__ = ["gpuprof"]
+"""Other tests of commands have it from here."""
+
 HOSTILE = 'evil<"\x1b[31m|`$(x)`\u202e>'
-
-
-def gpuprof(*arguments: str | Path, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, away from a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "gpuprof", *map(str, arguments)],
-        input=stdin, capture_output=True, encoding="utf-8", check=False, timeout=60,
-        env={**os.environ, "COLUMNS": "80", **environment},
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -102,7 +97,8 @@ def test_two_reports_are_one_run(report: Path, tmp_path: Path) -> None:
 
 
 def test_a_locale_without_unicode_is_no_obstacle(report: Path) -> None:
-    done = gpuprof("show", report, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = process("show", report, environ={**os.environ, **ascii_only})
     assert done.returncode == 0, done.stderr
     assert "saxpy" in done.stdout
 
