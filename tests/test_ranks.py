@@ -117,7 +117,7 @@ PROGRAM = ("mpirun", "-n", "2", "sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK")
 
 def test_one_rank_is_profiled_unless_more_are_asked_for(bench: Bench, reports: Path) -> None:
     mpirun_on_path(bench)
-    report = str(reports / BASELINE)
+    report = str(reports / GEMMS)
     bench.steps({"report": report, "program": True}, {"report": report, "program": True})
     done = bench.run("--survey", "ncu", program=PROGRAM)
     assert done.returncode == 0, done.stderr
@@ -148,7 +148,7 @@ def test_all_ranks_are_in_one_session_each_with_its_own_counters(bench: Bench, r
 
 def test_a_rank_that_leaves_no_report_does_not_take_the_others_with_it(bench: Bench, reports: Path) -> None:
     mpirun_on_path(bench)
-    report = str(reports / BASELINE)
+    report = str(reports / GEMMS)
     bench.steps({"report": report}, {"report": report, "bytes": 1000}, {"report": report}, {"report": report})
     done = bench.run("--survey", "ncu", "--ranks", "all", program=PROGRAM)
     assert done.returncode == 0, done.stderr
@@ -183,7 +183,7 @@ def test_the_ranks_of_a_real_torchrun_start_by_the_script(bench: Bench, reports:
     torchrun = Path(TORCH_PYTHON).with_name("torchrun")
     if not torchrun.exists():
         pytest.skip("no torchrun is installed here; GPUPROF_TORCH_PYTHON names a Python that has PyTorch beside it")
-    report = str(reports / BASELINE)
+    report = str(reports / GEMMS)
     bench.steps({"report": report, "program": True}, {"report": report, "program": True})
     (bench.folder / "train.py").write_text("import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\n")
     program = (str(torchrun), "--standalone", "--nproc-per-node", "2", "train.py", "--lr", "3")
