@@ -245,8 +245,8 @@ def with_torch() -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def with_dynamo() -> Iterator[Servers]:
-    """Processes that have also loaded torch.compile."""
-    with servers(MARKED, "torch", "torch._dynamo") as both:
+    """Processes that have also loaded torch.compile, and what its first use loads."""
+    with servers(MARKED, "torch", "torch._dynamo", "torch._functorch.aot_autograd") as both:
         yield both
 
 
