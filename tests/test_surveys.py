@@ -18,11 +18,11 @@ from gpuprof.collect.survey_tools import find_nsys, tools_for
 from gpuprof.model.report import Report
 from gpuprof.read.files import read_file
 from tests.test_run import Bench, bench, value_after
+from tests.torch_programs import TORCH_PYTHON
 
 assert bench  # a fixture
 
 GEMMS = "esmm-research-profile-71fb9e5.ncu-rep"
-TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
 RECORDS = """
 import os, shutil, sys
 folder = os.environ.get("GPUPROF_SURVEY_TO")

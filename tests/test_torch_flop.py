@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from math import prod
 from pathlib import Path
@@ -20,8 +17,8 @@ from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flo
 from gpuprof.model.trace import Product, Shape, Trace
 from gpuprof.read.torch_json import trace_json
 from gpuprof.read.torch_trace import read_torch_trace, recorded_products
+from tests.torch_programs import PLAIN_TORCH, TORCH_PYTHON, need_torch, run
 
-TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
 RECORD = Path(__file__).with_name("torch_flop_programs.py")
 
 
@@ -38,14 +35,9 @@ class Recorded(NamedTuple):
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     """Small programs, run on the CPU by a real torch under its FLOP counter and under its profiler."""
+    need_torch()
     folder = tmp_path_factory.mktemp("torch")
-    if subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode:
-        pytest.skip(f"{TORCH_PYTHON} has no torch; GPUPROF_TORCH_PYTHON can name another")
-    done = subprocess.run(
-        [TORCH_PYTHON, "-W", "ignore", str(RECORD), str(folder)],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = run(["-W", "ignore", str(RECORD), str(folder)], folder, PLAIN_TORCH, python=TORCH_PYTHON)
     return {
         name: Recorded(flop, trace_json((folder / f"{name}.json").read_bytes(), name)["traceEvents"])
         for name, flop in json.loads(done.stdout).items()
