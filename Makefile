@@ -43,4 +43,4 @@ docs: $(TESTS)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) .venv-torch $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-torch $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache .test-cache

@@ -1,10 +1,13 @@
-"""What tests share: where the real reports of other people's programs lie, if they lie beside the checkout."""
+"""What tests share: real reports, if they lie beside the checkout; compilers that remember; the order of the files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import kept, kept_tools
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
@@ -17,6 +20,26 @@ def reports() -> Path:
     if not REPORTS.is_dir():
         pytest.skip("no real reports lie beside the checkout (../shared/reports)")
     return REPORTS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tools_remember() -> Iterator[None]:
+    """NVRTC and nvdisasm are asked once for the same thing, in whichever run of the tests."""
+    with kept_tools.keeping():
+        yield
+
+
+@pytest.fixture
+def tools_themselves() -> Iterator[None]:
+    """NVRTC and nvdisasm answer, whatever they answered earlier: for tests of the borders to them."""
+    with kept_tools.asking():
+        yield
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Bound what is kept, once for all processes of a run."""
+    if not hasattr(session.config, "workerinput"):
+        kept.forget_the_old()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -7,13 +7,14 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case, Room
 from benchmarks.diagnosis.case_file import load_cases, read_case
-from benchmarks.diagnosis.gate import check_case
+from benchmarks.diagnosis.gate import Answer, check_cases
 from benchmarks.diagnosis.score import HALVES, half
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import UsageError
@@ -30,7 +31,7 @@ GIVEN_AWAY = re.compile(
 """Words that would say in `slow` what is wrong with it."""
 
 
-def compiled() -> Iterator[tuple[Case, str]]:
+def chosen() -> Iterator[tuple[Case, str]]:
     """Yield each case on Hopper and, in turn, on one of the other targets; with GPUPROF_ALL_VARIANTS on all."""
     every = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
     others = [target for target in TARGETS if target != "sm_90a"]
@@ -41,12 +42,18 @@ def compiled() -> Iterator[tuple[Case, str]]:
         yield case, "sm_90a"
 
 
+@lru_cache(maxsize=len(TARGETS))
+def answers(target: str) -> dict[str, Answer]:
+    """What the gate says of the chosen cases on a target, by name; one run, for the disassembler starts slowly."""
+    return {
+        answer.case.name: answer for answer in check_cases([case for case, one in chosen() if one == target], target)
+    }
+
+
 @needs_cuda_wheels
-@pytest.mark.parametrize(
-    ("case", "target"), list(compiled()), ids=lambda one: one if isinstance(one, str) else one.name
-)
+@pytest.mark.parametrize(("case", "target"), list(chosen()), ids=lambda one: one if isinstance(one, str) else one.name)
 def test_the_cause_is_in_the_code_of_slow_and_gone_from_fixed(case: Case, target: str) -> None:
-    answer = check_case(case, target)
+    answer = answers(target)[case.name]
     assert answer.gate == ("pass" if target in case.targets else "unsupported"), answer.why
 
 
@@ -178,20 +185,25 @@ def test_a_source_that_is_no_text_is_refused(tmp_path: Path) -> None:
         read_case(tmp_path / "doubles.yaml")
 
 
+def answer_to(case: Case, target: str) -> Answer:
+    (answer,) = check_cases([case], target)
+    return answer
+
+
 def test_a_block_that_fits_no_sm_fails(tmp_path: Path) -> None:
     (tmp_path / "doubles.yaml").write_text(FILE.replace("block: [8]", "block: [8], shared: 200000"))
     (tmp_path / "doubles.cu").write_text(SOURCE)
     shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
     one = read_case(tmp_path / "doubles.yaml")
-    assert "does not fit on an SM" in check_case(one, "sm_86").why
-    assert "does not fit" not in check_case(one, "sm_90a").why
+    assert "does not fit on an SM" in answer_to(one, "sm_86").why
+    assert "does not fit" not in answer_to(one, "sm_90a").why
 
 
 def test_a_gate_that_sees_no_difference_fails(tmp_path: Path) -> None:
     (tmp_path / "doubles.yaml").write_text(FILE.replace("IMAD: {least: 1}", "LDG: {least: 1}"))
     (tmp_path / "doubles.cu").write_text(SOURCE)
     shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
-    answer = check_case(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+    answer = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
     assert answer.gate == "fail"
     assert "lets fixed pass" in answer.why
 
@@ -201,7 +213,7 @@ def test_a_cause_that_is_not_in_the_code_fails(tmp_path: Path) -> None:
     (tmp_path / "doubles.yaml").write_text(text.replace("{forbidden: [IMAD]}", "{sectors: {LDG: {most: 4}}}"))
     (tmp_path / "doubles.cu").write_text(SOURCE)
     shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
-    answer = check_case(read_case(tmp_path / "doubles.yaml"), "sm_80")
+    answer = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_80")
     assert answer.gate == "fail"
     assert "slow: registers is" in answer.why
     assert "slow: at most 8 sectors of LDG, not at least 32" in answer.why

@@ -47,11 +47,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Print a line for each case and target whose gate does not pass, and how many do."""
-    from benchmarks.diagnosis.gate import check_case
+    from benchmarks.diagnosis.gate import check_cases
 
-    cells = [(case, target) for case in load_cases(options.names) for target in options.arch or TARGETS]
+    cases = load_cases(options.names)
     with ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda cell: check_case(*cell), cells))
+        by_target = list(pool.map(lambda target: check_cases(cases, target), options.arch or TARGETS))
+    answers = [answer for of_case in zip(*by_target, strict=True) for answer in of_case]
     for answer in answers:
         if answer.gate != "pass" or options.names:
             print(f"{answer.gate:12} {answer.case.name} {answer.target}: {answer.why}")

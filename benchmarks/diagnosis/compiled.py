@@ -1,8 +1,9 @@
-"""Compiles a case for one target, both kernels together, and tells what the compiler made of each."""
+"""Compiles cases for one target, both kernels of each together, and tells what the compiler made of them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
@@ -30,23 +31,39 @@ class CompiledKernel(NamedTuple):
     code: tuple[Instruction, ...]
 
 
+class CaseCode(NamedTuple):
+    """The machine code of a case's kernels by entry, and registers, local and shared bytes of each."""
+
+    codes: dict[str, bytes]
+    numbers: dict[str, dict[str, int]]
+
+
 def compile_case(case: Case, target: str) -> Compiled | NotCompiled:
     """Compile both kernels with line numbers. Raises EnvironmentProblem where there is no NVRTC."""
     options = (*target_options(target), "--generate-line-info", "--ptxas-options=-v")
     return compile_file(case.source, target, (*options, *include_options(case.source.parent)))
 
 
-def kernels_of(case: Case, target: str, compiled: Compiled) -> dict[str, CompiledKernel]:
-    """Return the kernels by entry. Raises EnvironmentProblem where no nvdisasm reads the target."""
+def code_of(case: Case, compiled: Compiled) -> CaseCode:
+    """Return the code of a case's kernels. Raises DamagedInput where one is missing."""
+    return CaseCode({entry: kernel_code(compiled.cubin, entry) for entry in case.entries}, resources(compiled.log))
+
+
+def kernels_of(cases: Sequence[CaseCode], target: str) -> list[dict[str, CompiledKernel]]:
+    """Return the kernels of each case by entry. Raises EnvironmentProblem where no nvdisasm reads the target."""
+    if not cases:
+        return []
     tool = disassembler_for(target)
     if tool is None:
         raise EnvironmentProblem(f"no nvdisasm here reads {target}")
-    codes = [kernel_code(compiled.cubin, entry) for entry in case.entries]
-    numbers = resources(compiled.log)
-    return {
-        entry: CompiledKernel(**numbers[entry], code_bytes=len(code), code=sass)
-        for entry, code, sass in zip(case.entries, codes, disassemble(tool, target, codes), strict=True)
-    }
+    listings = iter(disassemble(tool, target, [code for case in cases for code in case.codes.values()]))
+    return [
+        {
+            entry: CompiledKernel(**case.numbers[entry], code_bytes=len(code), code=next(listings))
+            for entry, code in case.codes.items()
+        }
+        for case in cases
+    ]
 
 
 def resources(log: str) -> dict[str, dict[str, int]]:

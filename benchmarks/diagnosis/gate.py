@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.diagnosis.access import accesses_of
 from benchmarks.diagnosis.case import FIXED, SLOW, TYPICAL, Bound, Case, Room, Twin
-from benchmarks.diagnosis.compiled import CompiledKernel, compile_case, kernels_of
+from benchmarks.diagnosis.compiled import CaseCode, CompiledKernel, code_of, compile_case, kernels_of
 from gpuprof.characterize.gates.gate import judge
 from gpuprof.code.compile import NotCompiled
 from gpuprof.code.lanes.access import Access, sectors, ways
@@ -30,17 +30,33 @@ class Answer(NamedTuple):
     kernels: dict[str, CompiledKernel]
 
 
-def check_case(case: Case, target: str) -> Answer:
-    """Compile and judge a case for one target. Raises EnvironmentProblem without NVRTC or nvdisasm."""
+def check_cases(cases: Sequence[Case], target: str) -> tuple[Answer, ...]:
+    """Compile and judge cases for one target; one run of nvdisasm, for it starts slowly.
+
+    Raises EnvironmentProblem without NVRTC or nvdisasm.
+    """
+    seen = [_code(case, target) for case in cases]
+    kernels = iter(kernels_of([one for one in seen if not isinstance(one, Answer)], target))
+    return tuple(
+        one if isinstance(one, Answer) else _judged(case, target, next(kernels))
+        for case, one in zip(cases, seen, strict=True)
+    )
+
+
+def _code(case: Case, target: str) -> CaseCode | Answer:
+    """Return the code of a case, or the answer where there is none."""
     if target not in case.targets:
         return Answer(case, target, "unsupported", case.unsupported.get(target, "the case is not for it"), {})
     compiled = compile_case(case, target)
     if isinstance(compiled, NotCompiled):
         return Answer(case, target, "unsupported" if compiled.unsupported else "fail", compiled.why, {})
     try:
-        kernels = kernels_of(case, target, compiled)
+        return code_of(case, compiled)
     except DamagedInput as error:
         return Answer(case, target, "fail", error.message, {})
+
+
+def _judged(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Answer:
     problems = list(_problems(case, target, kernels))
     return Answer(case, target, "fail" if problems else "pass", "; ".join(problems) or _census(kernels), kernels)
 

@@ -1,0 +1,139 @@
+"""Lets NVRTC and nvdisasm answer from what an earlier run of the tests kept, where everything is as it was then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpuprof.code import disassemble, nvrtc
+from gpuprof.code.disassemble import Disassembler
+from gpuprof.code.nvrtc import Nvrtc, Outcome
+from tests import kept
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
+_NAMED = re.compile(r'["<]([^">]+)[">]')
+_ALSO_INCLUDES = re.compile(r"__has_include|#[ \t]*include_next|\?\?=|%:")
+_FOLDER = "--include-path="
+_SAYS_PATHS = ("--generate-line-info", "--device-debug")
+"""Options with which a cubin names the files that it is from."""
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Keep what the tools answer, and answer with it, until the end of the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Nvrtc, "compile", _compiling(Nvrtc.compile))
+        patch.setattr(disassemble, "_run", _disassembling(disassemble._run))
+        yield
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Ask the tools themselves, whatever was kept, until the end of the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Nvrtc, "compile", getattr(Nvrtc.compile, "asked", Nvrtc.compile))
+        patch.setattr(disassemble, "_run", getattr(disassemble._run, "asked", disassemble._run))
+        yield
+
+
+def compiler_key(compiler: Nvrtc) -> str:
+    """Say which compiler it is, and how it is called, by the content of its libraries and of the border to it."""
+    files = sorted(compiler.path.parent.glob("*nvrtc*"))
+    return kept.key_of(
+        str(compiler),
+        kept.hash_of(Path(nvrtc.__file__)),
+        [(file.name, kept.hash_of(file)) for file in files if file.is_file()],
+    )
+
+
+def tool_key(tool: Disassembler) -> str:
+    """Say which disassembler it is, and how it is called, by its content and that of the border to it."""
+    return kept.key_of(str(tool), kept.hash_of(tool.path), kept.hash_of(Path(disassemble.__file__)))
+
+
+def source_key(source: str, folders: Sequence[Path]) -> str | None:
+    """Return the hash of a source and of all that it includes; None where that cannot be told from its text."""
+    found: dict[str, list[bytes | None]] = {}
+    waiting = [source]
+    while waiting:
+        text = waiting.pop()
+        if _ALSO_INCLUDES.search(text):
+            return None
+        for line in _INCLUDE.findall(text):
+            named = _NAMED.match(line)
+            if named is None:
+                return None
+            if named[1] not in found:
+                found[named[1]] = [_content(folder / named[1]) for folder in folders]
+                waiting += [content.decode("utf-8", "replace") for content in found[named[1]] if content is not None]
+    return kept.key_of(source, sorted(found.items()))
+
+
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _compiling(
+    ask: Callable[[Nvrtc, str, str, Sequence[str]], Outcome],
+) -> Callable[[Nvrtc, str, str, Sequence[str]], Outcome]:
+    def compile_or_recall(self: Nvrtc, source: str, name: str, options: Sequence[str]) -> Outcome:
+        made: list[Outcome] = []
+
+        def make() -> bytes | None:
+            made.append(ask(self, source, name, options))
+            return None if _says_a_folder(made[0], options) else _as_bytes(made[0])
+
+        key = _compilation_key(self, source, name, options)
+        stored = kept.kept("compiled", key, make) if key is not None else make()
+        if made:
+            return made[0]
+        assert stored is not None
+        return _as_outcome(stored)
+
+    compile_or_recall.asked = ask  # type: ignore[attr-defined]
+    return compile_or_recall
+
+
+def _compilation_key(compiler: Nvrtc, source: str, name: str, options: Sequence[str]) -> str | None:
+    folders = [Path(option.removeprefix(_FOLDER)) for option in options if option.startswith(_FOLDER)]
+    text = source_key(source, [Path(), *folders])
+    if text is None:
+        return None
+    says_paths = any(option.startswith(_SAYS_PATHS) for option in options)
+    named = [option for option in options if says_paths or not option.startswith(_FOLDER)]
+    return kept.key_of(compiler_key(compiler), text, name, named, str(Path.cwd()) if says_paths else "")
+
+
+def _says_a_folder(outcome: Outcome, options: Sequence[str]) -> bool:
+    """Tell whether the log names a folder, which another run may have elsewhere."""
+    return any(option.removeprefix(_FOLDER) in outcome.log for option in options if option.startswith(_FOLDER))
+
+
+def _as_bytes(outcome: Outcome) -> bytes:
+    head = json.dumps([outcome.cubin is not None, outcome.log]).encode()
+    return head + b"\n" + (outcome.cubin or b"")
+
+
+def _as_outcome(stored: bytes) -> Outcome:
+    head, _, cubin = stored.partition(b"\n")
+    there, log = json.loads(head)
+    return Outcome(cubin if there else None, log)
+
+
+def _disassembling(ask: Callable[[Disassembler, str, bytes], str]) -> Callable[[Disassembler, str, bytes], str]:
+    def run_or_recall(tool: Disassembler, target: str, code: bytes) -> str:
+        if not tool.path.is_file():
+            return ask(tool, target, code)
+        key = kept.key_of(tool_key(tool), target, hashlib.sha256(code).hexdigest())
+        text = kept.kept("disassembled", key, lambda: ask(tool, target, code).encode())
+        assert text is not None
+        return text.decode()
+
+    run_or_recall.asked = ask  # type: ignore[attr-defined]
+    return run_or_recall
