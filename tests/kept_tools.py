@@ -1,16 +1,21 @@
-"""Lets NVRTC and nvdisasm answer from what an earlier run of the tests kept, where everything is as it was then."""
+"""Lets NVRTC, nvdisasm and g++ answer from what earlier runs of the tests kept, where everything is as it was then."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
+from benchmarks.diagnosis import host_run
 from gpuprof.code import disassemble, nvrtc
 from gpuprof.code.disassemble import Disassembler
 from gpuprof.code.nvrtc import Nvrtc, Outcome
@@ -20,6 +25,8 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
 _NAMED = re.compile(r'["<]([^">]+)[">]')
 _ALSO_INCLUDES = re.compile(r"__has_include|#[ \t]*include_next|\?\?=|%:")
 _FOLDER = "--include-path="
+_ORIGIN = re.compile(r'^# \d+ "(/[^"]+)"', re.MULTILINE)
+_CHECKOUT = Path(__file__).resolve().parents[1]
 _SAYS_PATHS = ("--generate-line-info", "--device-debug")
 """Options with which a cubin names the files that it is from."""
 
@@ -30,6 +37,7 @@ def keeping() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Nvrtc, "compile", _compiling(Nvrtc.compile))
         patch.setattr(disassemble, "_run", _disassembling(disassemble._run))
+        patch.setattr(host_run, "_make", _making(host_run._make))
         yield
 
 
@@ -39,6 +47,7 @@ def asking() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Nvrtc, "compile", getattr(Nvrtc.compile, "asked", Nvrtc.compile))
         patch.setattr(disassemble, "_run", getattr(disassemble._run, "asked", disassemble._run))
+        patch.setattr(host_run, "_make", getattr(host_run._make, "asked", host_run._make))
         yield
 
 
@@ -137,3 +146,60 @@ def _disassembling(ask: Callable[[Disassembler, str, bytes], str]) -> Callable[[
 
     run_or_recall.asked = ask  # type: ignore[attr-defined]
     return run_or_recall
+
+
+def _making(ask: Callable[[list[str], Path, Path], None]) -> Callable[[list[str], Path, Path], None]:
+    def make_or_recall(command: list[str], result: Path, source: Path) -> None:
+        key = _making_key(command)
+        stored = kept.read("host", key) if key is not None else None
+        if stored is not None:
+            result.write_bytes(stored)
+            return
+        ask(command, result, source)
+        if key is not None:
+            kept.write("host", key, result.read_bytes())
+
+    make_or_recall.asked = ask  # type: ignore[attr-defined]
+    return make_or_recall
+
+
+def _making_key(command: Sequence[str]) -> str | None:
+    """Return the hash of g++, its options and what it is given; None for a file that never comes back."""
+    compiler, words = command[0], []
+    for word in command[1:]:
+        if not Path(word).is_file():
+            words.append(word)
+        elif word.endswith((".ii", ".o")):
+            content = Path(word).read_bytes()
+            if word.endswith(".ii") and _from_a_passing_folder(content.decode("utf-8", "replace")):
+                return None
+            words.append(hashlib.sha256(content).hexdigest())
+        else:
+            words.append(_preprocessed(tuple(command)))
+    return kept.key_of(_gxx_key(compiler), words)
+
+
+def _from_a_passing_folder(preprocessed: str) -> bool:
+    """Tell whether a file that it is from lies in a folder for this run alone."""
+    files = map(Path, set(_ORIGIN.findall(preprocessed)))
+    passing = Path(tempfile.gettempdir()).resolve()
+    return any(file.is_relative_to(passing) and not file.is_relative_to(_CHECKOUT) for file in files)
+
+
+@lru_cache(maxsize=4)
+def _preprocessed(command: tuple[str, ...]) -> str:
+    """Return the hash of a source with all its headers."""
+    words = [word for word in command if word != "-c"]
+    return hashlib.sha256(subprocess.run([*words, "-E"], capture_output=True, check=True).stdout).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _gxx_key(compiler: str) -> str:
+    """Say which g++ it is, by the content of its parts, and how it is called."""
+    parts = [Path(compiler).resolve(), *(Path(_part(compiler, name)) for name in ("cc1plus", "as", "ld"))]
+    return kept.key_of([kept.hash_of(part) for part in parts if part.is_file()], kept.hash_of(Path(host_run.__file__)))
+
+
+def _part(compiler: str, name: str) -> str:
+    told = subprocess.run([compiler, f"-print-prog-name={name}"], capture_output=True, text=True, check=True)
+    return shutil.which(told.stdout.strip()) or name
