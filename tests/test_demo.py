@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -15,6 +17,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -29,6 +32,7 @@ from gpuprof.model.session import RooflinePoint
 from gpuprof.present.console_recording import lacking, repair_text
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
+from tests.cli import Done, drawing_once, gpuprof, process
 from tests.hand_made import finding, kernel
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,19 +42,22 @@ NO_NETWORK = (
 )
 
 
-def demo(
-    *words: str, cwd: Path, package: Path = ROOT, environ: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run `gpuprof demo` of the package in that folder, without network."""
+def demo(*words: str, cwd: Path, environ: dict[str, str] | None = None) -> Done:
+    """Run `gpuprof demo` in that folder, without network."""
+    refuse = Mock(side_effect=OSError("the network was asked for"))
+    with drawing_once(), patch.object(socket.socket, "connect", refuse):
+        done = gpuprof("demo", *words, cwd=cwd, environ={**os.environ, "COLUMNS": "80", **(environ or {})})
+    assert not refuse.called
+    return done
+
+
+def demo_of(package: Path, cwd: Path) -> Done:
+    """Run `gpuprof demo` of a package that lies elsewhere, in a process of its own, without network."""
     blocked = cwd / "blocked"
-    blocked.mkdir(exist_ok=True)
+    blocked.mkdir()
     (blocked / "sitecustomize.py").write_text(NO_NETWORK)
     paths = os.pathsep.join(map(str, (blocked, package)))
-    return subprocess.run(
-        [sys.executable, "-m", "gpuprof", "demo", *words],
-        cwd=cwd, capture_output=True, encoding="utf-8", check=False, timeout=120,
-        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": paths, **(environ or {})},
-    )  # fmt: skip
+    return process("demo", cwd=cwd, environ={**os.environ, "COLUMNS": "80", "PYTHONPATH": paths})
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +120,37 @@ def test_what_it_leaves_is_whole_and_reads_back(shown: Shown) -> None:
 def test_the_next_step_works_as_it_is_printed(shown: Shown) -> None:
     folder, _, err = shown
     (words,) = re.findall(r"next: gpuprof (.*)", err)
-    line = f"{sys.executable} -m gpuprof {words}"
-    done = subprocess.run(line, shell=True, cwd=folder.parent, capture_output=True, text=True, check=False)
+    done = gpuprof(*shlex.split(words), cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     assert "issue" in done.stdout
 
 
+GENERATE = """
+import runpy, subprocess, sys
+printed = sys.stdin.read()
+def run(words, *, env, **_):
+    assert words[1:] == ["-m", "gpuprof", "demo"] and env["COLUMNS"] == "80"
+    return subprocess.CompletedProcess(words, 0, printed)
+subprocess.run = run
+sys.path.insert(0, sys.argv[1])
+sys.argv[1:] = ["--check"]
+runpy.run_path(f"{sys.path[0]}/generate.py", run_name="__main__")
+"""
+"""`python docs/generate.py --check`, which takes for the README what the demo has printed before."""
+
+
+def test_the_readme_and_the_generated_reference_are_current(shown: Shown) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GENERATE, str(ROOT / "docs")], input=shown[1], capture_output=True, encoding="utf-8",
+        check=False, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_lines_in_the_terminal_come_hottest_first(shown: Shown) -> None:
-    words = [sys.executable, "-m", "gpuprof", "show", str(shown[0] / FIRST.file_name), "--kernel", "#4"]
     environ = {**os.environ, "COLUMNS": "60"}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=True, env=environ)
+    done = gpuprof("show", shown[0] / FIRST.file_name, "--kernel", "#4", environ=environ)
+    assert done.returncode == 0, done.stderr
     text = done.stdout[done.stdout.index("   code ") :]
     assert text.startswith("   code        share of samples; the report has no text\n")
     lines = re.findall(r"([\d.]+) %  (\S+:\d+)(.*)", text)
@@ -194,16 +222,15 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     assert place.read_text() != "mine"
 
 
-def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
-    package = tmp_path / "package"
-    for name in ("gpuprof", "recordings", "specs"):
-        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
-    broken, scratch = package / "recordings" / f"{OTHERS[-1].name}.ncu-rep.gz", tmp_path / "scratch"
+def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "recordings", tmp_path / "recordings")
+    monkeypatch.setattr("gpuprof.recordings.data_dir", lambda name: tmp_path / name)
+    broken, scratch = tmp_path / "recordings" / f"{OTHERS[-1].name}.ncu-rep.gz", tmp_path / "scratch"
     scratch.mkdir()
     whole = broken.read_bytes()
     for damaged in (whole[:-100], gzip.compress(gzip.decompress(whole)[:-100])):
         broken.write_bytes(damaged)
-        done = demo("-o", "nested/folder", cwd=tmp_path, package=package, environ={"TMPDIR": str(scratch)})
+        done = demo("-o", "nested/folder", cwd=tmp_path, environ={"TMPDIR": str(scratch)})
         assert done.returncode == 5 and broken.name in done.stderr and "is damaged" in done.stderr
         assert "hint: install gpuprof again" in done.stderr and "Traceback" not in done.stderr
         assert not (tmp_path / "nested").exists() and not any(scratch.iterdir())
@@ -285,7 +312,7 @@ def same_demo(cwd: Path, package: Path, shown: Shown) -> None:
     told = subprocess.run([sys.executable, "-c", where], cwd=cwd, env={**os.environ, "PYTHONPATH": str(package)},
                           capture_output=True, text=True, check=True)  # fmt: skip
     assert all(place.startswith(str(package)) for place in told.stdout.split())
-    done = demo(cwd=cwd, package=package)
+    done = demo_of(package, cwd)
     assert done.returncode == 0, done.stderr
     assert done.stdout == shown[1]
 
@@ -425,27 +452,34 @@ def test_nvcc_is_found_on_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path: 
 
 
 NVCC = shutil.which("nvcc")
+SIDE, GEMM = 128, 64
+"""The sides of the matrices on the host's processor."""
 
 
 @pytest.mark.skipif(NVCC is None, reason="there is no nvcc on this machine")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
-def test_the_program_compiles_for_gpus_of_today(arch: str, tmp_path: Path) -> None:
+def test_the_program_compiles_for_gpus_of_today(tmp_path: Path) -> None:
     program = tmp_path / "demo"
     assert NVCC is not None
-    compile_program(Path(NVCC), ROOT / "recordings" / "demo.cu", program, [arch])
+    compile_program(Path(NVCC), ROOT / "recordings" / "demo.cu", program, ["sm_80", "sm_90", "sm_120"])
     assert os.access(program, os.X_OK)
+
+
+@pytest.fixture(scope="module")
+def on_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program's own kernels for the host's processor, with a matrix of 128 × 128 in place of 4096 × 4096."""
+    folder = tmp_path_factory.mktemp("host")
+    text = (ROOT / "recordings" / "demo.cu").read_text(encoding="utf-8")
+    constants, _, rest = text[text.index("constexpr int SIDE") :].partition("__global__")
+    small = constants.replace("= 4096", f"= {SIDE}").replace("GEMM_SIDE = 1024", f"GEMM_SIDE = {GEMM}")
+    source = folder / "kernels.cu"
+    source.write_text(f"{small}__global__{rest[: rest.index('static bool')]}", encoding="utf-8")
+    return compile_case(source, folder)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ on this machine")
 @pytest.mark.parametrize("backwards", [False, True])
-def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, tmp_path: Path) -> None:
-    """The program's own kernels on the host's processor, with a matrix of 128 × 128 in place of 4096 × 4096."""
-    text = (ROOT / "recordings" / "demo.cu").read_text(encoding="utf-8")
-    constants, _, rest = text[text.index("constexpr int SIDE") :].partition("__global__")
-    small = constants.replace("= 4096", "= 128").replace("GEMM_SIDE = 1024", "GEMM_SIDE = 64")
-    source = tmp_path / "kernels.cu"
-    source.write_text(f"{small}__global__{rest[: rest.index('static bool')]}", encoding="utf-8")
-    library, side, gemm = compile_case(source, tmp_path), 128, 64
+def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, on_host: Path) -> None:
+    side, gemm = SIDE, GEMM
     cells = np.arange(side * side, dtype=np.float32) * 7 % 61
     count = np.int32(cells.size)
 
@@ -453,7 +487,7 @@ def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, tmp_p
         name: str, grid: tuple[int, int], block: tuple[int, int], *before: object, like: np.ndarray[Any, Any]
     ) -> np.ndarray[Any, Any]:
         out = np.zeros_like(like)
-        run_on_host(library, name, (*grid, 1), (*block, 1), 0, [*before, out], backwards=backwards)
+        run_on_host(on_host, name, (*grid, 1), (*block, 1), 0, [*before, out], backwards=backwards)
         return out
 
     line, tiles = ((cells.size // 256, 1), (256, 1)), ((side // 32, side // 32), (32, 8))
