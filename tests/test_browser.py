@@ -44,6 +44,18 @@ def three() -> str:
     )
 
 
+@cache
+def findings() -> str:
+    """Two kernels with all that a section can have."""
+    return render_html(diagnosed())
+
+
+@cache
+def crowded() -> str:
+    """Fourteen kernels of a long name, two of them with a section."""
+    return render_html(many(14, LONG), top=2)
+
+
 def open_page(browser: Browser, folder: Path, page: str, width: int = 1280, **options: bool) -> None:
     path = folder / "page.html"
     path.write_text(page, encoding="utf-8")
@@ -69,7 +81,7 @@ def click_heading(browser: Browser, name: str) -> str:
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: Path, scripts: bool) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()), scripts=scripts)
+    open_page(browser, tmp_path, findings(), scripts=scripts)
     assert browser.messages() == []
     assert browser.requests() == []
     assert len(browser.picture()) > 30_000
@@ -105,7 +117,7 @@ def test_a_keyboard_reaches_and_sorts_the_table(browser: Browser, tmp_path: Path
 
 
 def test_filter_keeps_rows_that_have_every_word(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()))
+    open_page(browser, tmp_path, findings())
     browser.run("document.getElementById('filter').focus()")
     browser.type("UNCOALESCED rows")
     assert labels(browser) == ["gather_rows"]
@@ -142,7 +154,7 @@ def test_pointing_at_a_point_marks_and_reads_its_row(browser: Browser, tmp_path:
 
 
 def test_without_scripts_everything_is_there_and_points_lead_to_rows(browser: Browser, tmp_path: Path) -> None:
-    page = render_html(diagnosed())
+    page = findings()
     open_page(browser, tmp_path, page, scripts=False)
     seen = "document.body.innerText"
     for text in (
@@ -160,7 +172,7 @@ def test_without_scripts_everything_is_there_and_points_lead_to_rows(browser: Br
 
 
 def test_copy_buttons_name_what_they_copy(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()))
+    open_page(browser, tmp_path, findings())
     names = browser.run("[...document.querySelectorAll('button.copy')].map(b => b.ariaLabel)")
     assert names[0] == "Copy a link to: gather_rows #0"
     assert len(names) == 5
@@ -198,7 +210,7 @@ def test_the_policy_stops_foreign_scripts(browser: Browser, tmp_path: Path) -> N
 @pytest.mark.parametrize("width", [360, 800, 1000, 1239, 1240, 1600])
 @pytest.mark.parametrize("scripts", [True, False])
 def test_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, width: int, scripts: bool) -> None:
-    for page in (render_html(many(14, LONG), top=2), render_html(diagnosed())):
+    for page in (crowded(), findings()):
         open_page(browser, tmp_path, page, width=width, scripts=scripts)
         assert browser.run("document.documentElement.scrollWidth") <= width
 
@@ -235,7 +247,7 @@ CONTRASTS = """
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, tmp_path: Path, dark: bool) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()), dark=dark)
+    open_page(browser, tmp_path, findings(), dark=dark)
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
     browser.run("document.getElementById('row-0').classList.add('marked')")
     found: dict[str, Any] = browser.run(CONTRASTS)
@@ -252,7 +264,7 @@ def test_colours_follow_the_scheme(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_landmarks_headings_and_table_headers_are_named(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()))
+    open_page(browser, tmp_path, findings())
     unnamed = browser.run(
         "[...document.querySelectorAll('section, article, [role=region], [role=img]')].filter(e => !e.ariaLabel &&"
         " !document.getElementById((e.getAttribute('aria-labelledby') || '').split(' ')[0])).length"
@@ -268,7 +280,7 @@ REGIONS = "[...document.querySelectorAll('.scroll')].filter(e => e.checkVisibili
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_only_what_scrolls_stops_the_tab_key(browser: Browser, tmp_path: Path, width: int) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()), width=width)
+    open_page(browser, tmp_path, findings(), width=width)
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert _settled(browser)
     wide = browser.run(f"{REGIONS}.filter(e => e.tabIndex === 0 && e.role === 'region' && e.ariaLabel).length")
@@ -291,7 +303,7 @@ def _settled(browser: Browser) -> bool:
 
 
 def test_without_scripts_every_box_that_may_scroll_can_be_reached(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()), scripts=False)
+    open_page(browser, tmp_path, findings(), scripts=False)
     assert browser.run("[...document.querySelectorAll('.scroll')].every(e => e.tabIndex === 0)")
     names = browser.run("[...document.querySelectorAll('[role=region], table[aria-label]')].map(e => e.ariaLabel)")
     assert len(names) == len(set(names)) > 10
@@ -304,7 +316,7 @@ def test_sources_of_ceilings_are_legible_on_a_phone(browser: Browser, tmp_path: 
 
 
 def test_headings_on_paper_are_blocks_and_keep_to_what_follows(browser: Browser, tmp_path: Path) -> None:
-    open_page(browser, tmp_path, render_html(diagnosed()))
+    open_page(browser, tmp_path, findings())
     browser.send("Emulation.setEmulatedMedia", media="print")
     styles = browser.run(
         "[...document.querySelectorAll('.kernel > h3, .card h4, .tag, .worth')].map(e => getComputedStyle(e))"
@@ -316,7 +328,7 @@ def test_headings_on_paper_are_blocks_and_keep_to_what_follows(browser: Browser,
 def test_paper_has_everything_open_with_scripts_and_without(browser: Browser, tmp_path: Path) -> None:
     sheets = []
     for scripts in (True, False):
-        open_page(browser, tmp_path, render_html(diagnosed()), scripts=scripts)
+        open_page(browser, tmp_path, findings(), scripts=scripts)
         sheets.append(len(re.findall(rb"/Type\s*/Page\b", browser.paper())))
     assert sheets[0] == sheets[1] >= 3
     browser.send("Emulation.setEmulatedMedia", media="print")
