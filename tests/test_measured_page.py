@@ -461,6 +461,19 @@ def open_page(browser: Browser, folder: Path, text: str, width: int = 1280, **op
     browser.open(path, width, **options)
 
 
+@cache
+def hostile_page() -> str:
+    return render_measured_html(seen_hostile())
+
+
+@cache
+def wide_page() -> str:
+    """Names of 300 letters."""
+    long = {f"instruction/{'n' * 300}": value(64.0, "result/clk/SM", 64.0, method="m" * 300)}
+    device = replace(MADE_UP.device, name="d" * 300)
+    return render_measured_html(seen(replace(MADE_UP, values={**VALUES, **long}, device=device)))
+
+
 @in_a_browser
 @pytest.mark.parametrize("scripts", [True, False])
 def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: Path, scripts: bool) -> None:
@@ -473,9 +486,7 @@ def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: P
 @in_a_browser
 @pytest.mark.parametrize("width", [360, 800, 1000, 1280, 1600])
 def test_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, width: int) -> None:
-    long = {f"instruction/{'n' * 300}": value(64.0, "result/clk/SM", 64.0, method="m" * 300)}
-    wide = seen(replace(MADE_UP, values={**VALUES, **long}, device=replace(MADE_UP.device, name="d" * 300)))
-    for text in (page(), render_measured_html(seen_hostile()), render_measured_html(wide)):
+    for text in (page(), hostile_page(), wide_page()):
         open_page(browser, tmp_path, text, width=width)
         browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert browser.run("document.documentElement.scrollWidth") <= width

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gpuprof
 from benchmarks.recordings.__main__ import main
 from benchmarks.recordings.line_table import Position
 from benchmarks.recordings.report_file import report_file
@@ -21,24 +20,17 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number
 from gpuprof.recordings import Recording, recordings
+from tests.readings import report_of, session_of, unpacked
 
 ROOT = Path(__file__).resolve().parents[1]
 ALL = recordings()
 each = pytest.mark.parametrize("recording", ALL, ids=[one.name for one in ALL])
 
 
-def unpacked(recording: Recording, folder: Path) -> Path:
-    place = folder / recording.file_name
-    place.write_bytes(recording.report())
-    return place
-
-
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Report, Session]]:
+def read() -> dict[str, tuple[Report, Session]]:
     """Every recording as a report and as a session, by name."""
-    folder = tmp_path_factory.mktemp("recordings")
-    places = {one.name: unpacked(one, folder) for one in ALL}
-    return {name: (read_ncu_rep(place), gpuprof.load(place)) for name, place in places.items()}
+    return {one.name: (report_of(unpacked(one)), session_of(unpacked(one))) for one in ALL}
 
 
 Read = dict[str, tuple[Report, Session]]
@@ -126,7 +118,7 @@ def test_process_command_clocks_and_time_are_those_of_the_original(
     recording: Recording, read: Read, reports: Path
 ) -> None:
     original = reports / ORIGINALS[recording.name]
-    mine, theirs = read[recording.name][0], read_ncu_rep(original)
+    mine, theirs = read[recording.name][0], report_of(original)
     for name in ("tool_version", "driver", "created_s", "clock_control", "cache_control", "devices"):
         assert getattr(mine, name) == getattr(theirs, name)
     assert {launch.process for launch in mine} == {launch.process for launch in theirs}
@@ -138,7 +130,7 @@ def test_process_command_clocks_and_time_are_those_of_the_original(
 
 @each
 def test_figures_are_those_of_the_original_report(recording: Recording, read: Read, reports: Path) -> None:
-    original = gpuprof.load(reports / ORIGINALS[recording.name])
+    original = session_of(reports / ORIGINALS[recording.name])
     shipped = read[recording.name][1]
     for mine, theirs in zip(shipped.kernels, original.kernels, strict=False):
         assert figures(mine) == figures(theirs)
@@ -166,7 +158,7 @@ def places(kernel: KernelProfile) -> set[tuple[str, str, int | None]]:
 def test_every_metric_has_the_value_and_the_instances_of_the_original(
     recording: Recording, read: Read, reports: Path
 ) -> None:
-    original = read_ncu_rep(reports / ORIGINALS[recording.name])
+    original = report_of(reports / ORIGINALS[recording.name])
     for mine, theirs in zip(read[recording.name][0], original, strict=False):
         names = {name for name in theirs.metrics.names() if not name.startswith(("group:", "breakdown:"))}
         assert set(mine.metrics.names()) == names

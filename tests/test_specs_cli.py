@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from gpuprof.cli.specs import command
 from gpuprof.errors import InputError, SpecError
 from gpuprof.resources import data_dir
+from tests.readings import session_of
 from tests.test_specs import ARCH, GPU, changed, for_a100, write_arch, write_gpu
 
 
@@ -192,11 +193,10 @@ def test_match_of_an_unknown_gpu_names_its_architecture(tmp_path: Path) -> None:
 
 
 def test_match_of_a_session_uses_what_it_keeps(reports: Path, tmp_path: Path) -> None:
-    from gpuprof.api import load
     from gpuprof.store.write import session_lines
 
     file = tmp_path / "session.json"
-    file.write_text("\n".join(session_lines(load(reports / "cutlass-384.ncu-rep"))), encoding="utf-8")
+    file.write_text("\n".join(session_lines(session_of(reports / "cutlass-384.ncu-rep"))), encoding="utf-8")
     assert "a100-80gb-pcie by name" in succeed("match", str(file)).stdout
 
 
