@@ -1,59 +1,114 @@
-"""Real small reports, truncated and altered at random: never a crash, a traceback or a silent loss."""
+"""Real small reports, truncated and altered in each of their parts: never a crash, a traceback or a silent loss."""
 
 from __future__ import annotations
 
+import faulthandler
+import itertools
+import os
 import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import gpuprof
 from gpuprof.errors import DamagedInput, GpuprofError
+from gpuprof.read.container import raw_blocks, walk
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines
 from tests.conftest import REAL_REPORTS
 
 SMALL = [path for path in REAL_REPORTS if path.stat().st_size < 310_000]
-VARIANTS = 60
-"""Per report here; the full 300 are run by benchmarks/damage.py."""
+KINDS = ("cut", "bytes", "stretch")
+SEEDS = (40, 41)
+"""Per kind of damage and part of a report; benchmarks/damage.py tries 300 places anywhere."""
+COMPLAINTS = {
+    "the file does not start with NVR", "the file header is cut off", "the file ends inside a length",
+    "a block header of … bytes does not fit into the file", "a block declares … bytes and the file has …",
+    "a block declares … entries and holds …", "a header has a field of unknown type", "a header field is cut off",
+    "a header number is cut off", "a header field has the wrong type",
+}  # fmt: skip
+
+Stretch = tuple[int, int]
 
 
-def damaged_variant(data: bytes, seed: int) -> bytes:
-    """Cut a report, change one to twenty of its bytes, or overwrite a stretch, as the seed says."""
-    rng = random.Random(seed)
-    kind = seed % 3
-    if kind == 0:
-        return data[: rng.randrange(len(data))]
+def parts(data: bytes) -> dict[str, list[Stretch]]:
+    """Where the parts of a report lie that damage meets differently: most of its bytes are values and code."""
+    blocks = list(raw_blocks(data))
+    launches = [span for block in blocks for span in block.kernels]
+    programs = [span for block in blocks for span in block.sources]
+    messages = [*launches, *programs, *(span for block in blocks for span in block.others)]
+    lengths = [0, *(block.header[0] - 4 for block in blocks), *(start - 4 for start, _ in messages)]
+    return {
+        "lengths": [(at, min(at + 16, len(data))) for at in lengths],
+        "headers": [block.header for block in blocks],
+        "launches": launches,
+        "programs": programs,
+        "anywhere": [(0, len(data))],
+    }
+
+
+def damaged(data: bytes, where: list[Stretch], kind: str, rng: random.Random) -> bytes:
+    """Cut a report in such a part, change one to twenty of its bytes there, or overwrite a stretch from there on."""
+    start, end = rng.choice(where)
+    at = rng.randrange(start + 1, end)
+    if kind == "cut":
+        return data[:at]
     changed = bytearray(data)
-    if kind == 1:
+    if kind == "bytes":
         for _ in range(rng.choice((1, 3, 20))):
-            changed[rng.randrange(len(changed))] = rng.randrange(256)
+            changed[rng.randrange(*rng.choice(where))] = rng.randrange(256)
     else:
-        start = rng.randrange(len(changed))
-        for at in range(start, min(len(changed), start + rng.randrange(1, 200))):
-            changed[at] = rng.randrange(256)
+        for each in range(at, min(len(changed), at + rng.randrange(1, 200))):
+            changed[each] = rng.randrange(256)
     return bytes(changed)
+
+
+def variants(path: Path) -> Iterator[tuple[tuple[str, str, int], bytes]]:
+    """Damage each part of a report in each way, with what was done; the same every time."""
+    data = path.read_bytes()
+    for (part, where), kind, seed in itertools.product(parts(data).items(), KINDS, SEEDS):
+        yield (part, kind, seed), damaged(data, where, kind, random.Random(f"{path.name} {part} {kind} {seed}"))
+
+
+@pytest.fixture(autouse=True)
+def silent_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let children crash without a word of pytest's fault handler: that they may is what is tested."""
+    fork = os.fork
+
+    def silent_fork() -> int:
+        child = fork()
+        if child == 0:
+            faulthandler.disable()
+        return child
+
+    monkeypatch.setattr(os, "fork", silent_fork)
 
 
 @pytest.mark.skipif(not SMALL, reason="no real reports lie beside the checkout (../shared/reports)")
 @pytest.mark.parametrize("path", SMALL, ids=[path.stem for path in SMALL])
 def test_damage_is_an_error_or_changes_no_launch_count(path: Path, tmp_path: Path) -> None:
-    data = path.read_bytes()
     whole = len(read_ncu_rep(path).launches)
     target = tmp_path / path.name
-    for seed in range(VARIANTS):
-        target.write_bytes(damaged_variant(data, seed))
+    for (part, kind, seed), variant in variants(path):
+        target.write_bytes(variant)
         try:
             session = gpuprof.load(target)
         except GpuprofError as error:
-            assert (
-                "damaged" in error.message or "does not start with NVR" in error.message or "is empty" in error.message
-            )
+            assert "damaged" in error.message or "does not start with NVR" in error.message, (part, kind, seed)
             continue
-        assert seed % 3 != 0, "a truncated report was read as whole"
-        assert len(session.kernels) == whole
+        assert kind != "cut", f"a truncated report was read as whole: {part} {seed}"
+        assert len(session.kernels) == whole, (part, kind, seed)
         assert list(session_lines(session))
+
+
+@pytest.mark.skipif(not SMALL, reason="no real reports lie beside the checkout (../shared/reports)")
+def test_the_damage_that_is_tried_is_of_every_kind_that_is_told_apart() -> None:
+    found = [walk(variant).damage for path in SMALL for _, variant in variants(path)]
+    assert {re.sub(r"\d+", "…", one.why) for one in found if one is not None} == COMPLAINTS
+    assert found.count(None) > len(found) / 4, "much damage is not seen in the structure"
 
 
 @pytest.mark.skipif(not SMALL, reason="no real reports lie beside the checkout (../shared/reports)")
