@@ -119,15 +119,8 @@ def _blocks(
 def _provenance(session: Session, sheet: Sheet) -> Iterator[Text]:
     """Say which GPU, which files and which tool the numbers come from."""
     for device in session.devices:
-        yield _hanging("GPU     ", words.device_text(device), sheet)
+        yield sheet.hanging("GPU     ", words.device_text(device))
     for source in session.sources:
-        yield _hanging("Report  ", f"{source.file}: {words.source_text(source)}", sheet)
+        yield sheet.hanging("Report  ", f"{source.file}: {words.source_text(source)}")
         for sampled in source.samples:
-            yield _hanging("        ", f"meanwhile GPU {sampled.gpu}, {words.samples_text(sampled)}", sheet)
-
-
-def _hanging(label: str, text: str, sheet: Sheet) -> Text:
-    from rich.text import Text
-
-    lines = sheet.wrapped(text, len(label))
-    return Text(label + f"\n{' ' * len(label)}".join(lines), style="dim", overflow="fold")
+            yield sheet.hanging("        ", f"meanwhile GPU {sampled.gpu}, {words.samples_text(sampled)}")

@@ -75,6 +75,10 @@ class Sheet:
         whole.rstrip()
         return whole
 
+    def hanging(self, label: str, text: str) -> Text:
+        """Return a dim text that wraps beside its label."""
+        return _text(label + f"\n{' ' * len(label)}".join(self.wrapped(text, len(label))), "dim")
+
     def bar(self, fraction: float, width: int) -> str:
         """Draw a fraction of 1 as a bar of `width` characters, in eighths of a block or in `#`; above 0 it shows."""
         filled = min(1.0, max(0.0, fraction)) * width

@@ -11,7 +11,8 @@ from gpuprof.characterize.sheet.side_by_side import SAME, Difference, Row, Word,
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.markdown import escape
-from gpuprof.present.measured_view import family_of, family_title
+from gpuprof.present.measured_row import Columns, fitted_columns, head_line
+from gpuprof.present.measured_view import by_family, family_title
 from gpuprof.present.measured_words import NOT_KNOWN, amount, value_text
 from gpuprof.present.words import count
 from gpuprof.units import format_percent
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _STYLES = {"better": "cyan", "worse": "bold red", "unclear": "yellow", "same": ""}
 _HEADS = ("base", "new", "change", "per clock", "")
 _WITHIN = f"{100 * SAME:.0f} %"
-_LEFT = (0, 2, 5)
-_LEAST_NAME = 14
+_LEFT = (1, 4)
+"""The columns that are set to the left: the new value and the verdict."""
 _PHRASES = {
     "same": f"the same within {_WITHIN}",
     "better": "better",
@@ -129,10 +130,11 @@ def _blocks(base: Measured, new: Measured, sheet: Sheet) -> Iterator[RenderableT
     for one in differences(base, new):
         name, before, after = difference_texts(one)
         yield sheet.paragraph(f"{name}: {before} → {after}", indent=2)
-    widths = _widths([row for row in rows if row.ratio is not None], sheet)
-    for family, members in _by_family(rows):
+    cells = [_cells(row, sheet) for row in rows if row.ratio is not None]
+    columns = fitted_columns(_HEADS, [_HEADS, *cells], _LEFT, sheet)
+    for family, members in by_family(rows):
         yield Text("")
-        yield from _family(family, members, widths, sheet)
+        yield from _family(family, members, columns, sheet)
     yield Text("")
     yield sheet.paragraph(
         f"change: new ÷ base - 1; per clock: the same for rates and times in SM clocks; unclear: more than {_WITHIN}, "
@@ -141,67 +143,32 @@ def _blocks(base: Measured, new: Measured, sheet: Sheet) -> Iterator[RenderableT
     )
 
 
-def _by_family(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[Row, ...]]]:
-    """Yield the families in the order in which they come, each with all of its rows."""
-    families: dict[str, list[Row]] = {}
-    for row in rows:
-        families.setdefault(family_of(row.name), []).append(row)
-    for family, members in families.items():
-        yield family, tuple(members)
-
-
-def _family(family: str, rows: Sequence[Row], widths: Sequence[int], sheet: Sheet) -> Iterator[RenderableType]:
+def _family(family: str, rows: Sequence[Row], columns: Columns, sheet: Sheet) -> Iterator[RenderableType]:
     """Yield the rows that can be compared under their heads, then the names of the others."""
     from rich.text import Text
 
-    title = sheet.legible(family_title(family))
+    title = family_title(family)
     compared = [row for row in rows if row.ratio is not None]
-    if compared:
-        head = _line(("", *_HEADS), widths, sheet)
-        head.stylize("dim")
-        yield Text.assemble((title, "bold cyan"), head[len(title) :]) if len(title) < len(head) else head
-    else:
-        yield Text(title, style="bold cyan")
+    yield head_line(title, columns, sheet) if compared else Text(sheet.legible(title), style="bold cyan")
     for row in compared:
-        yield from _row_lines(row, row.name.removeprefix(f"{family}/"), widths, sheet)
+        yield from _row_lines(row, row.name.removeprefix(f"{family}/"), columns, sheet)
     for word in ("not comparable", "only base", "only new"):
         names = [row.name.removeprefix(f"{family}/") for row in rows if row.word == word]
         if names:
             yield sheet.paragraph(f"{_PHRASES[word]}: {', '.join(names)}", "dim", indent=2)
 
 
-def _widths(rows: Sequence[Row], sheet: Sheet) -> tuple[int, ...]:
-    """Return the width of each column, the name's first: what is left, or 0 where that is too little."""
-    texts: list[tuple[str, ...]] = [_HEADS, *map(_cells, rows)]
-    widths = [max(len(sheet.legible(text[index])) for text in texts) for index in range(len(_HEADS))]
-    name = sheet.width - 2 - sum(widths) - len(widths)
-    return (name if name >= _LEAST_NAME else 0, *widths)
-
-
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, sheet: Sheet) -> tuple[str, ...]:
     """Return the texts of a row; the base without its unit where the new value has the same."""
     base, new, *rest = row_texts(row)
     number, _, unit = base.partition(" ")
-    return (number if unit == new.partition(" ")[2] else base, new, *rest)
+    return tuple(map(sheet.legible, (number if unit == new.partition(" ")[2] else base, new, *rest)))
 
 
-def _row_lines(row: Row, name: str, widths: Sequence[int], sheet: Sheet) -> Iterator[Text]:
-    shown = sheet.legible(name)
-    if len(shown) > widths[0]:
-        yield sheet.paragraph(name, indent=2)
-        shown = ""
-    line = _line((shown, *_cells(row)), widths, sheet)
-    line.stylize(_STYLES.get(row.word, ""))
-    yield line
-
-
-def _line(texts: Sequence[str], widths: Sequence[int], sheet: Sheet) -> Text:
-    """Set a line: the name, the new value and the verdict to the left, figures to the right."""
+def _row_lines(row: Row, name: str, columns: Columns, sheet: Sheet) -> Iterator[Text]:
     from rich.text import Text
 
-    cells = [
-        sheet.legible(text).ljust(width) if index in _LEFT else sheet.legible(text).rjust(width)
-        for index, (text, width) in enumerate(zip(texts, widths, strict=True))
-        if width
-    ]
-    return Text(f"  {' '.join(cells)}".rstrip())
+    above, beside = columns.name_lines(sheet.legible(name), sheet)
+    yield from map(Text, above)
+    texts = " ".join(text for _, text in columns.padded(_cells(row, sheet)))
+    yield Text(f"  {beside.ljust(columns.name)} {texts}".rstrip(), style=_STYLES.get(row.word, ""))

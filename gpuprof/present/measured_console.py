@@ -113,7 +113,7 @@ def _family(family: str, entries: Sequence[Entry], columns: Columns, sheet: Shee
         names = [entry.short for entry in group.entries[:_NAMES_SHOWN]]
         more = [f"{len(group.entries) - len(names)} more"] if len(group.entries) > len(names) else []
         text = f"{group.verdict}: {', '.join([*names, *more])}: {group.why}"
-        yield _hanging(f"{mark(group.entries[0].value.verdict, sheet)} ", text, sheet)
+        yield sheet.hanging(f"{mark(group.entries[0].value.verdict, sheet)} ", text)
 
 
 def _probe_line(entry: Entry, sheet: Sheet) -> Text:
@@ -171,10 +171,3 @@ def _conditions(view: View, sheet: Sheet) -> Iterator[Text]:
     yield sheet.field("GPU", device_text(measured.device, measured.spec))
     for name, text in condition_facts(measured.conditions):
         yield sheet.field(name, text)
-
-
-def _hanging(label: str, text: str, sheet: Sheet) -> Text:
-    from rich.text import Text
-
-    lines = sheet.wrapped(text, len(label))
-    return Text(label + f"\n{' ' * len(label)}".join(lines), style="dim", overflow="fold")

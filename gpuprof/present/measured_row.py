@@ -1,4 +1,8 @@
-"""The lines of measured values in the terminal: columns that fit a width, for the sheet and for live progress."""
+"""The lines of measured values in the terminal: columns that fit a width, for the sheet, live progress and comparisons.
+
+They are no table of rich's: the columns go on over families with whole paragraphs in between, and the live ones are
+there before the values are known.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +59,24 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How wide each column is; 0: it is left out. `name` is what is left."""
+    """How wide each column is; 0: it is left out. `name` is what is left. Those in `left` begin where others end."""
 
+    heads: tuple[str, ...]
+    left: tuple[int, ...]
     name: int
     widths: tuple[int, ...]
+
+    def padded(self, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yield the texts of a line as wide as their columns, each with its column's number."""
+        for index, (text, width) in enumerate(zip(texts, self.widths, strict=True)):
+            if width:
+                yield index, text.ljust(width) if index in self.left else text.rjust(width)
+
+    def name_lines(self, name: str, sheet: Sheet) -> tuple[list[str], str]:
+        """Return the lines above the figures, for a name that is too long for its column, and the text beside them."""
+        if len(name) > self.name:
+            return [f"{' ' * _INDENT}{line}" for line in sheet.wrapped(name, _INDENT)], ""
+        return [], name
 
 
 def mark(verdict: str, sheet: Sheet) -> str:
@@ -73,28 +91,38 @@ def plus_minus(sheet: Sheet) -> str:
 
 def columns_for(entries: Iterable[Entry], sheet: Sheet) -> Columns:
     """Return columns as wide as these values need; columns that nothing would stand in are left out."""
-    return _columns(
+    return _sheet_columns(
         [cells_of(entry, sheet) for entry in entries], _WIDE_SHEET if sheet.width >= WIDE else _SHEET, sheet
     )
 
 
 def live_columns(sheet: Sheet) -> Columns:
     """Return columns for values that are not known yet."""
-    return _columns([Cells("99.9", "result/clk/SM", "99.9 %", "", "", "99.9–99.9", "normal", "")], _LIVE, sheet)
+    return _sheet_columns([Cells("99.9", "result/clk/SM", "99.9 %", "", "", "99.9–99.9", "normal", "")], _LIVE, sheet)
+
+
+def _sheet_columns(rows: Sequence[Cells], shown: Sequence[str], sheet: Sheet) -> Columns:
+    heads = Cells(*_HEADS)._replace(half_width=plus_minus(sheet))
+    kept = [tuple(text if field in shown else "" for field, text in row._asdict().items()) for row in rows]
+    return fitted_columns(heads, kept, _LEFT, sheet)
+
+
+def fitted_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], left: tuple[int, ...], sheet: Sheet) -> Columns:
+    """Return columns as wide as their heads and the texts of the rows, without those that are empty in all rows."""
+    widest = [max((len(row[index]) for row in rows), default=0) for index in range(len(heads))]
+    widths = tuple(max(width, len(head)) if width else 0 for width, head in zip(widest, heads, strict=True))
+    name = sheet.width - _INDENT - sum(width + _GAP for width in widths if width)
+    return Columns(tuple(heads), left, name if name >= _LEAST_NAME else 0, widths)
 
 
 def head_line(title: str, columns: Columns, sheet: Sheet) -> Text:
-    """Return the line above the columns, which begins with a title."""
+    """Return the line above the columns, which begins with a title, or has it above where it is too long."""
     from rich.text import Text
 
-    heads = Cells(*_HEADS)._replace(half_width=plus_minus(sheet))
-    texts = [
-        text.ljust(width) if index in _LEFT else text.rjust(width)
-        for index, (text, width) in enumerate(zip(heads, columns.widths, strict=True))
-        if width
-    ]
-    line = Text(sheet.legible(title).ljust(_INDENT + columns.name + _GAP), style="bold cyan")
-    line.append(" ".join(texts), "not bold dim default")
+    shown, room = sheet.legible(title), _INDENT + columns.name + _GAP
+    start = shown.ljust(room) if len(shown) < room else f"{shown}\n{' ' * room}"
+    line = Text(start, style="bold cyan")
+    line.append(" ".join(text for _, text in columns.padded(columns.heads)), "not bold dim default")
     line.rstrip()
     return line
 
@@ -103,16 +131,13 @@ def row_lines(entry: Entry, name: str, columns: Columns, sheet: Sheet) -> Iterat
     """Yield the line of a value; a name that is too long for its column stands above."""
     from rich.text import Text
 
-    above, beside = _name_lines(sheet.legible(name), columns.name, sheet)
-    for text in above:
-        yield Text(f"{' ' * _INDENT}{text}")
+    above, beside = columns.name_lines(sheet.legible(name), sheet)
+    yield from map(Text, above)
     line = Text()
     line.append(f"{mark(entry.value.verdict, sheet)} ", VERDICT_STYLES.get(entry.value.verdict, "dim"))
     line.append(beside.ljust(columns.name + _GAP))
-    for index, (text, width) in enumerate(zip(cells_of(entry, sheet), columns.widths, strict=True)):
-        if width:
-            padded = text.ljust(width) if index in _LEFT else text.rjust(width)
-            line.append(f"{padded} ", _style(Cells._fields[index], entry))
+    for index, text in columns.padded(cells_of(entry, sheet)):
+        line.append(f"{text} ", _style(Cells._fields[index], entry))
     line.rstrip()
     yield line
 
@@ -136,23 +161,6 @@ def cells_of(entry: Entry, sheet: Sheet) -> Cells:
 def _without_unit(published: str, unit: str) -> str:
     """Return a range without its unit where the value beside it has the same."""
     return published.removesuffix(f" {unit}") if unit else published
-
-
-def _columns(rows: Sequence[Cells], shown: Sequence[str], sheet: Sheet) -> Columns:
-    widths = []
-    for field, head in zip(Cells._fields, _HEADS, strict=True):
-        widest = max((len(getattr(row, field)) for row in rows), default=0) if field in shown else 0
-        widths.append(max(widest, len(head)) if widest else 0)
-    taken = _INDENT + _GAP + sum(width + _GAP for width in widths if width)
-    name = sheet.width - taken + _GAP
-    return Columns(name if name >= _LEAST_NAME else 0, tuple(widths))
-
-
-def _name_lines(name: str, width: int, sheet: Sheet) -> tuple[list[str], str]:
-    """Return the lines above the figures and the text beside them."""
-    if len(name) <= width:
-        return [], name
-    return sheet.wrapped(name, _INDENT), ""
 
 
 def _style(field: str, entry: Entry) -> str:

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gpuprof.characterize.judge.verdict import WORDS
 from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
+from gpuprof.characterize.sheet.side_by_side import Row
 from gpuprof.present.measured_words import is_outlier, is_worse
 from gpuprof.present.words import count
 
@@ -31,6 +32,9 @@ class Entry(NamedTuple):
     assessment: Assessment
 
 
+Quantity = TypeVar("Quantity", Entry, Row)
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A measured file with each value set in context. `titles` has every probe that gpuprof knows, by its id."""
@@ -41,10 +45,7 @@ class View:
 
     def families(self) -> Iterator[tuple[str, tuple[Entry, ...]]]:
         """Yield the families in the order of the file, each with all of its values."""
-        names = list(dict.fromkeys(entry.family for entry in self.entries))
-        ordered = sorted(self.entries, key=lambda entry: names.index(entry.family))
-        for family, entries in groupby(ordered, key=lambda entry: entry.family):
-            yield family, tuple(entries)
+        return by_family(self.entries)
 
     def outliers(self) -> tuple[Entry, ...]:
         """Return the values outside of their published range, the worse ones first."""
@@ -70,6 +71,15 @@ def probe_of(name: str) -> str:
     """Return the probe that a quantity or curve is of: "latency/l2-capacity stride=128 B" → "latency/l2-capacity"."""
     found = _PROBE.match(name)
     return found[0] if found is not None else name
+
+
+def by_family(quantities: Iterable[Quantity]) -> Iterator[tuple[str, tuple[Quantity, ...]]]:
+    """Yield families in the order in which they come, each with all of its quantities."""
+    families: dict[str, list[Quantity]] = {}
+    for one in quantities:
+        families.setdefault(family_of(one.name), []).append(one)
+    for family, members in families.items():
+        yield family, tuple(members)
 
 
 def family_of(name: str) -> str:
