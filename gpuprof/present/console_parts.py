@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,16 @@ SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "
 _GLUE = "\u00a0"
 _NUMBER_AND_UNIT = re.compile(r"(?<=[0-9≤≥=]) (?=\S)")
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), gap: str = "  ") -> Iterator[str]:
+    """Yield rows as plain lines, their columns below each other; those in `right` end there, the others begin there."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        yield gap.join(
+            cell.rjust(width) if index in right else cell.ljust(width) for index, (cell, width) in enumerate(cells)
+        ).rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gpuprof.present.console_parts import aligned
+
 if TYPE_CHECKING:
     from gpuprof.characterize.gates.table import Row
     from gpuprof.characterize.probes.probe import Probe
@@ -18,11 +20,9 @@ def gate_lines(rows: Sequence[Row]) -> Iterator[str]:
     targets = list(dict.fromkeys(row.arch for row in rows))
     probes = list(dict.fromkeys(row.probe for row in rows))
     gates = {(row.probe, row.arch): _gate(row) for row in rows}
-    width = max(map(len, (*probes, "probe")))
-    yield f"{'probe':{width}}  " + "  ".join(targets)
-    for probe in probes:
-        cells = (f"{_MARKS[gates[probe, target]]:{len(target)}}" for target in targets)
-        yield f"{probe:{width}}  {'  '.join(cells)}".rstrip()
+    yield from aligned(
+        [("probe", *targets), *((probe, *(_MARKS[gates[probe, target]] for target in targets)) for probe in probes)]
+    )
     remarks = tuple(_remarks(rows, every=len(targets) == 1))
     yield from ("", *remarks) if remarks else ()
 
@@ -62,11 +62,8 @@ def gate_json(rows: Sequence[Row]) -> dict[str, object]:
 
 
 def probe_lines(probes: Sequence[Probe]) -> Iterator[str]:
-    """Yield one line per probe: what it measures, and in which unit."""
-    width = max((len(probe.id) for probe in probes), default=0)
-    unit = max((len(probe.unit) for probe in probes), default=0)
-    for probe in probes:
-        yield f"{probe.id:{width}}  {probe.unit:{unit}}  {probe.title}"
+    """Return one line per probe: what it measures, and in which unit."""
+    return aligned([(probe.id, probe.unit, probe.title) for probe in probes])
 
 
 def probe_json(probes: Sequence[Probe]) -> dict[str, object]:

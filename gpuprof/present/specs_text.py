@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, Link
+from gpuprof.present.console_parts import aligned
 from gpuprof.units import format_binary, format_si
 
 if TYPE_CHECKING:
@@ -81,13 +82,8 @@ def _chips(arch: ArchSpec) -> str:
 
 def _table(rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:
     """Yield aligned lines: the first `left` columns to the left, numbers to the right, their marks hanging out."""
-    widths = [max(len(row[column].rstrip(_MARK)) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = []
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            bare = cell.rstrip(_MARK)
-            cells.append(bare.ljust(width) if column < left else bare.rjust(width) + cell[len(bare) :].ljust(1))
-        yield " ".join(cells).rstrip()
+    hanging = [(*row[:left], *(cell if cell.endswith(_MARK) else f"{cell} " for cell in row[left:])) for row in rows]
+    return aligned(hanging, range(left, len(hanging[0])), " ")
 
 
 def gpu_lines(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> Iterator[str]:
@@ -201,10 +197,11 @@ def _device_text(device: RecordedDevice) -> str:
 
 
 def _comparison(rows: Iterable[Difference]) -> Iterator[str]:
-    yield f"{'':<12} {'report':>12} {'spec':>12}"
-    for row in rows:
-        recorded, specified = _compared(row, row.recorded), _compared(row, row.specified)
-        yield f"{row.what:<12} {recorded:>12} {specified:>12}{'  differs' if row.differs else ''}"
+    compared = (
+        (row.what, _compared(row, row.recorded), _compared(row, row.specified), "differs" if row.differs else "")
+        for row in rows
+    )
+    return aligned([("", "report", "spec", ""), *compared], (1, 2))
 
 
 def _compared(row: Difference, value: float | None) -> str:
