@@ -94,20 +94,19 @@ def natural_loops(graph: Graph) -> dict[int, set[int]]:
     A jump back leads to a block that lies on every way to it (Aho, Sethi, Ullman: Compilers, 10.4). Jumps that share
     a header make one loop; what cannot be reached makes none.
     """
-    reached = _reached(graph)
+    reached = _reach(set(), [0] if graph else [], graph)
     before = _predecessors(graph, reached)
     dominators = _dominators(reached, before)
     loops: dict[int, set[int]] = {}
     for block, following in enumerate(graph):
         for header in following:
             if header in dominators.get(block, ()):
-                loops.setdefault(header, set()).update(_body(header, block, before))
+                loops.setdefault(header, set()).update(_reach({header}, [block], before))
     return loops
 
 
-def _reached(graph: Graph) -> set[int]:
-    seen: set[int] = set()
-    waiting = [0] if graph else []
+def _reach(seen: set[int], waiting: list[int], graph: Graph) -> set[int]:
+    """Return what has been seen, and all blocks that the waiting ones lead to without passing it."""
     while waiting:
         block = waiting.pop()
         if block not in seen:
@@ -135,13 +134,3 @@ def _dominators(reached: set[int], before: Graph) -> dict[int, set[int]]:
             if new != dominators[block]:
                 dominators[block], changed = new, True
     return dominators
-
-
-def _body(header: int, latch: int, before: Graph) -> set[int]:
-    body, waiting = {header}, [latch]
-    while waiting:
-        block = waiting.pop()
-        if block not in body:
-            body.add(block)
-            waiting += before[block]
-    return body

@@ -8,21 +8,10 @@ from contextlib import contextmanager
 from statistics import median
 from typing import NamedTuple
 
-from gpuprof.collect.nvml import MHZ, MILLI, Nvml
+from gpuprof.collect.nvml import IDLE, MHZ, MILLI, REASONS, Nvml
 from gpuprof.model.report import GpuSamples, Throttling
 
 _EVERY_S = 0.1
-_IDLE = 0x1
-_REASONS = {
-    0x04: "power cap",
-    0x08: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "software thermal limit",
-    0x40: "hardware thermal limit",
-    0x80: "power brake",
-}
-"""What lowers clocks below what the program could have (nvml.h, nvmlClocksEventReasons). An idle GPU, clocks that a
-user has set, and the display are no throttling."""
 
 
 class Sample(NamedTuple):
@@ -73,7 +62,7 @@ def summaries(samples: Sequence[Sample]) -> tuple[GpuSamples, ...]:
     """Sum up samples by GPU. Only those in which it was not idle count; a GPU that was always idle is left out."""
     found: dict[int, list[Sample]] = {}
     for sample in samples:
-        if sample.reasons is None or not sample.reasons & _IDLE:
+        if sample.reasons is None or not sample.reasons & IDLE:
             found.setdefault(sample.gpu, []).append(sample)
     return tuple(_summary(number, ones) for number, ones in sorted(found.items()))
 
@@ -81,7 +70,7 @@ def summaries(samples: Sequence[Sample]) -> tuple[GpuSamples, ...]:
 def _summary(number: int, ones: Sequence[Sample]) -> GpuSamples:
     clocks = [one.sm_clock_hz for one in ones if one.sm_clock_hz is not None]
     masks = [one.reasons for one in ones if one.reasons is not None]
-    shares = {reason: sum(bool(mask & bit) for mask in masks) / len(masks) for bit, reason in _REASONS.items() if masks}
+    shares = {reason: sum(bool(mask & bit) for mask in masks) / len(masks) for bit, reason in REASONS.items() if masks}
     return GpuSamples(
         gpu=number,
         name=ones[0].name,

@@ -7,6 +7,17 @@ from typing import Any
 
 from gpuprof.model.report import plausible
 
+IDLE = 0x1
+REASONS = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal limit",
+    0x40: "hardware thermal limit",
+    0x80: "power brake",
+}
+"""What lowers clocks below what a program could have (nvml.h, nvmlClocksEventReasons). An idle GPU and clocks that a
+user has set (0x2) are no throttling."""
 MHZ, MILLI = 1e6, 1e-3
 """NVML counts clocks in MHz, power and energy in thousandths."""
 

@@ -123,24 +123,12 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         where = " / ".join(profiled.ranges) or "no range"
         other = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
         profiled = replace(profiled, missing=(*profiled.missing, other))
+    named = replace(profiled, id=surveyed.id, label=surveyed.label, ranges=surveyed.ranges, launches=surveyed.launches)
     if surveyed.duration_s is None:
         # The duration is the profiler's own; what all launches took is not known.
-        return replace(
-            profiled,
-            id=surveyed.id,
-            label=surveyed.label,
-            ranges=surveyed.ranges,
-            launches=surveyed.launches,
-            duration_percentiles_s=None,
-            time_total_s=None,
-            time_share=None,
-        )
+        return replace(named, duration_percentiles_s=None, time_total_s=None, time_share=None)
     return replace(
-        profiled,
-        id=surveyed.id,
-        label=surveyed.label,
-        ranges=surveyed.ranges,
-        launches=surveyed.launches,
+        named,
         duration_s=surveyed.duration_s,
         duration_percentiles_s=surveyed.duration_percentiles_s,
         duration_source=SURVEY,

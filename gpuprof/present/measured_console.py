@@ -16,6 +16,7 @@ from gpuprof.present.measured_row import (
     head_line,
     mark,
     plus_minus,
+    remark_lines,
     row_lines,
 )
 from gpuprof.present.measured_view import (
@@ -39,7 +40,6 @@ from gpuprof.present.measured_words import (
     device_text,
     is_worse,
     outside_text,
-    regime_text,
     value_text,
 )
 from gpuprof.present.words import count
@@ -108,7 +108,7 @@ def _family(family: str, entries: Sequence[Entry], columns: Columns, sheet: Shee
             yield _probe_line(members[0], sheet)
         for entry in members:
             yield from row_lines(entry, _name(entry, alone=len(members) == 1), columns, sheet)
-            yield from _remarks(entry, sheet)
+            yield from remark_lines(entry, sheet)
     for group in unmeasured(entries):
         names = [entry.short for entry in group.entries[:_NAMES_SHOWN]]
         more = [f"{len(group.entries) - len(names)} more"] if len(group.entries) > len(names) else []
@@ -129,15 +129,6 @@ def _probe_line(entry: Entry, sheet: Sheet) -> Text:
 
 def _name(entry: Entry, *, alone: bool) -> str:
     return entry.short if alone else f"  {variant_of(entry.name) or 'default'}"
-
-
-def _remarks(entry: Entry, sheet: Sheet) -> Iterator[Text]:
-    """What a row cannot say: why a value was rejected, what held the clocks back."""
-    value = entry.value
-    if value.verdict == "rejected":
-        yield sheet.paragraph(f"rejected: {'; '.join(value.reasons) or 'no reason was recorded'}", "red", indent=4)
-    if value.throttling:
-        yield sheet.paragraph(regime_text(value), "yellow", indent=4)
 
 
 def _legend(view: View, sheet: Sheet) -> Iterator[Text]:

@@ -13,9 +13,9 @@ from gpuprof.characterize.measure.events import Compiling, Event, Finished, Plan
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice
 from gpuprof.characterize.sheet.normal import Assessment, assess
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.measured_row import head_line, live_columns, row_lines
-from gpuprof.present.measured_view import Entry, entry_of
-from gpuprof.present.measured_words import amount, is_outlier, is_worse, outside_text, regime_text, verdict_word
+from gpuprof.present.measured_row import head_line, live_columns, remark_lines, row_lines
+from gpuprof.present.measured_view import entry_of
+from gpuprof.present.measured_words import amount, is_outlier, is_worse, outside_text, verdict_word
 from gpuprof.units import format_si
 
 if TYPE_CHECKING:
@@ -123,19 +123,12 @@ def event_lines(event: Result | Remark, sheet: Sheet) -> Iterator[Text]:
         return
     entry = entry_of(event.name, event.value, _assessed(event), {})
     yield from row_lines(entry, event.name, live_columns(sheet), sheet)
-    yield from _remarks(entry, sheet)
+    if is_outlier(entry.assessment):
+        style = "yellow" if is_worse(entry.assessment) else "cyan"
+        yield sheet.paragraph(outside_text(entry.assessment), style, indent=4)
+    yield from remark_lines(entry, sheet)
 
 
 def _assessed(event: Result) -> Assessment:
     published = {event.name: event.expected} if event.expected is not None else {}
     return assess(replace(_NOWHERE, values={event.name: event.value}), published)[0]
-
-
-def _remarks(entry: Entry, sheet: Sheet) -> Iterator[Text]:
-    if entry.value.verdict == "rejected":
-        yield sheet.paragraph(f"rejected: {'; '.join(entry.value.reasons)}", "red", indent=4)
-    if is_outlier(entry.assessment):
-        style = "yellow" if is_worse(entry.assessment) else "cyan"
-        yield sheet.paragraph(outside_text(entry.assessment), style, indent=4)
-    if entry.value.throttling:
-        yield sheet.paragraph(regime_text(entry.value), "yellow", indent=4)

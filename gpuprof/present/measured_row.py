@@ -18,6 +18,7 @@ from gpuprof.present.measured_words import (
     is_worse,
     normal_word,
     published_text,
+    remarks,
     share,
     value_text,
     verdict_word,
@@ -34,6 +35,7 @@ _LIVE = ("number", "unit", "half_width", "published", "normal")
 VERDICT_STYLES = {"verified": "green", "plausible": "yellow", "rejected": "red"}
 OUTLIER_STYLES = {True: "bold red", False: "cyan"}
 """By whether a value is worse than published."""
+_REMARK_STYLES = {"rejected": "red", "throttled": "yellow"}
 _MARKS = {"verified": ("✓", "+"), "plausible": ("~", "~"), "rejected": ("✗", "x")}
 _NO_MARK = ("–", "-")
 _HEADS = ("", "", "", "limit", "rated", "published", "normal?", "verdict")
@@ -140,6 +142,12 @@ def row_lines(entry: Entry, name: str, columns: Columns, sheet: Sheet) -> Iterat
         line.append(f"{text} ", _style(Cells._fields[index], entry))
     line.rstrip()
     yield line
+
+
+def remark_lines(entry: Entry, sheet: Sheet) -> Iterator[Text]:
+    """Yield what stands below the line of a value."""
+    for kind, text in remarks(entry.value):
+        yield sheet.paragraph(text, _REMARK_STYLES[kind], indent=4)
 
 
 def cells_of(entry: Entry, sheet: Sheet) -> Cells:

@@ -128,6 +128,14 @@ def regime_text(value: MeasuredValue) -> str:
     return ", ".join(parts)
 
 
+def remarks(value: MeasuredValue) -> Iterator[tuple[str, str]]:
+    """Yield what a row of figures cannot say, each by kind: why a value was rejected, what held clocks back."""
+    if value.verdict == "rejected":
+        yield "rejected", f"rejected: {'; '.join(value.reasons) or 'no reason was recorded'}"
+    if value.throttling:
+        yield "throttled", regime_text(value)
+
+
 def device_text(device: MeasuredDevice, spec: str | None) -> str:
     """Write which GPU it is."""
     parts = [f"compute capability {device.compute_capability}", count(device.sm_count, "SM")]

@@ -6,19 +6,12 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Literal, NamedTuple, get_args
 
+from gpuprof.collect.nvml import REASONS
+
 Regime = Literal["short", "sustained", "power_limited"]
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 
-THROTTLE_REASONS = {
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "software thermal limit",
-    0x40: "hardware thermal limit",
-    0x80: "power brake",
-    0x100: "display clock setting",
-}
-"""Bits of NVML's clocks event reasons that hold clocks back. Idle (0x1) and application clocks (0x2) do not."""
+THROTTLE_REASONS = REASONS | {0x100: "display clock setting"}
 THROTTLE_MASK = sum(THROTTLE_REASONS)
 RETRIES = 3
 _STEPS_PER_WINDOW = 200

@@ -14,7 +14,7 @@ from gpuprof.present.measured_words import (
     normal_word,
     outside_text,
     published_text,
-    regime_text,
+    remarks,
     share,
     span,
     value_text,
@@ -126,7 +126,7 @@ def _row(entry: Entry, row_id: str) -> Row:
         strip=_strip(entry) if value.usable else None,
         normal=normal_word(said),
         standing=("worse" if is_worse(said) else "better") if is_outlier(said) else "",
-        remarks=tuple(_remarks(entry)),
+        remarks=tuple(text for _, text in remarks(value)),
     )
 
 
@@ -136,13 +136,6 @@ def _of_limit(entry: Entry) -> Bar | None:
     if found is None:
         return None
     return bar(found) if entry.value.usable else Bar(share(found), None)
-
-
-def _remarks(entry: Entry) -> Iterator[str]:
-    if entry.value.verdict == "rejected":
-        yield f"rejected: {'; '.join(entry.value.reasons) or 'no reason was recorded'}"
-    if entry.value.throttling:
-        yield regime_text(entry.value)
 
 
 def _strip(entry: Entry) -> Strip | None:
