@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.characterize.on_gpu.device_copies import Copies
-from gpuprof.characterize.on_gpu.device_launches import QUEUE, LaunchRows
+from gpuprof.characterize.on_gpu.device_copies import Copies, copy_on
+from gpuprof.characterize.on_gpu.device_launches import QUEUE, LaunchRows, elapsed_s
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.record.gpu import (
     RECORD,
@@ -144,10 +144,10 @@ class CudaGpu:
         done = min(len(pattern), memory.bytes)
         source = ctypes.create_string_buffer(pattern, len(pattern))
         with self._calling("memory cannot be filled"):
-            self._copy(memory.address, ctypes.addressof(source), done)
+            copy_on(self._runtime, self._stream, memory.address, ctypes.addressof(source), done)
             while done < memory.bytes:
                 size = min(done, memory.bytes - done)
-                self._copy(memory.address + done, memory.address, size)
+                copy_on(self._runtime, self._stream, memory.address + done, memory.address, size)
                 done += size
 
     def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
@@ -165,13 +165,8 @@ class CudaGpu:
         """Return the first bytes of memory."""
         buffer = ctypes.create_string_buffer(size)
         with self._calling("memory cannot be read"):
-            self._copy(ctypes.addressof(buffer), memory.address, size)
+            copy_on(self._runtime, self._stream, ctypes.addressof(buffer), memory.address, size)
         return buffer.raw
-
-    def _copy(self, target: int, source: int, size: int) -> None:
-        """Copy on the stream of the kernels, which the default stream does not wait for, and wait."""
-        self._runtime.memcpyAsync(target, source, size, self._runtime.memcpyDefault, self._stream)
-        self._runtime.streamSynchronize(self._stream)
 
     def load(self, cubin: bytes, sha256: str, entry: str) -> Function:
         """Load a kernel of a cubin that must have this SHA-256."""
@@ -207,13 +202,9 @@ class CudaGpu:
             self._launch(function, shape, call)
             runtime.eventRecord(self._end, self._stream)
             telemetry = self._nvml.clock_and_reasons() if watched else None
-            seconds = self._elapsed()
+            seconds = elapsed_s(runtime, self._start, self._end)
             records = self._records(clocks, shape.grid) if clocks is not None else None
         return Timed(seconds, records, telemetry)
-
-    def _elapsed(self) -> float:
-        self._runtime.eventSynchronize(self._end)
-        return float(self._runtime.eventElapsedTime(self._start, self._end)) / 1e3
 
     def _records(self, clocks: Memory, grid: int) -> NDArray[np.void]:
         import numpy as np

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpuprof.characterize.on_gpu.device_launches import held_back
+from gpuprof.characterize.on_gpu.device_launches import elapsed_s, held_back
 from gpuprof.characterize.record.gpu import DeviceError, Place
 
 _PATTERN = bytes(range(1, 252))
@@ -47,7 +47,7 @@ class Copies:
     def _by_host(self, source: int, target: int, size: int, count: int) -> float:
         began = time.perf_counter()
         for _ in range(count):
-            self._copy(target, source, size)
+            copy_on(self._runtime, self._stream, target, source, size)
         return time.perf_counter() - began
 
     def _by_events(self, places: tuple[Place, Place], source: int, target: int, size: int, count: int) -> float:
@@ -61,8 +61,7 @@ class Copies:
                 else:
                     runtime.memcpyAsync(target, source, size, runtime.memcpyDefault, self._stream)
             runtime.eventRecord(self._end, self._stream)
-        runtime.eventSynchronize(self._end)
-        return float(runtime.eventElapsedTime(self._start, self._end)) / 1e3
+        return elapsed_s(runtime, self._start, self._end)
 
     def _place(self, place: Place, role: str, size: int) -> int:
         """Return the address of memory that is large enough."""
@@ -112,12 +111,7 @@ class Copies:
                 ctypes.memmove(address + offset, text, length)
             else:
                 source = ctypes.create_string_buffer(text, length)
-                self._copy(address + offset, ctypes.addressof(source), length)
-
-    def _copy(self, target: int, source: int, size: int) -> None:
-        """Copy on the stream of the timed copies, and wait."""
-        self._runtime.memcpyAsync(target, source, size, self._runtime.memcpyDefault, self._stream)
-        self._runtime.streamSynchronize(self._stream)
+                copy_on(self._runtime, self._stream, address + offset, ctypes.addressof(source), length)
 
     def _compare(self, address: int, place: Place, size: int) -> None:
         for offset, length in _ends(size):
@@ -125,9 +119,15 @@ class Copies:
             if place in {"pinned", "pageable"}:
                 ctypes.memmove(buffer, address + offset, length)
             else:
-                self._copy(ctypes.addressof(buffer), address + offset, length)
+                copy_on(self._runtime, self._stream, ctypes.addressof(buffer), address + offset, length)
             if buffer.raw != _pattern(offset, length):
                 raise DeviceError(f"what was copied to {place} memory is not what was sent")
+
+
+def copy_on(runtime: Any, stream: int, target: int, source: int, size: int) -> None:
+    """Copy on a stream, which the default stream does not wait for, and wait."""
+    runtime.memcpyAsync(target, source, size, runtime.memcpyDefault, stream)
+    runtime.streamSynchronize(stream)
 
 
 def _connect(runtime: Any, other: int) -> None:

@@ -40,7 +40,7 @@ class LaunchRows:
             for _ in range(count):
                 launch()
             self._runtime.eventRecord(self._end, self._stream)
-        return self._elapsed()
+        return elapsed_s(self._runtime, self._start, self._end)
 
     def _in_graph(self, launch: Callable[[], None], count: int) -> float:
         """Capture the launches, run the graph once unseen, then time it."""
@@ -57,14 +57,16 @@ class LaunchRows:
             runtime.eventRecord(self._start, self._stream)
             runtime.graphLaunch(ready, self._stream)
             runtime.eventRecord(self._end, self._stream)
-            return self._elapsed()
+            return elapsed_s(self._runtime, self._start, self._end)
         finally:
             runtime.graphExecDestroy(ready)
             runtime.graphDestroy(graph)
 
-    def _elapsed(self) -> float:
-        self._runtime.eventSynchronize(self._end)
-        return float(self._runtime.eventElapsedTime(self._start, self._end)) / 1e3
+
+def elapsed_s(runtime: Any, start: Any, end: Any) -> float:
+    """Wait for an event, and return the seconds from another one to it."""
+    runtime.eventSynchronize(end)
+    return float(runtime.eventElapsedTime(start, end)) / 1e3
 
 
 @contextmanager
