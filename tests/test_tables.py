@@ -17,7 +17,7 @@ from gpuprof.present.formats import DEFAULT as DEFAULT_FORMAT
 from gpuprof.present.formats import FORMATS
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import look_at_stream
-from gpuprof.read.readers import KINDS, Readable, kind_of
+from gpuprof.read.readers import KINDS, Readable, has_name_of_a_file, kind_of
 
 READABLE = [kind for kind in KINDS if isinstance(kind, Readable)]
 WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.tree) if writer is not None]
@@ -39,6 +39,18 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
         "nsys exports (.sqlite), its own session.json and its own pages"
     )
     assert {kind.kind for kind in READABLE if kind.told} == {kind.kind for kind in READABLE}
+
+
+@pytest.mark.parametrize(
+    "name", ["a.ncu-rep", "A.NCU-REPZ", "a.nsight-cuprof-report", "a.csv", "a.json", "a.json.gz", "a.sqlite", "a.html"]
+)
+def test_the_name_of_a_file_to_read_is_known_by_its_end(name: str) -> None:
+    assert has_name_of_a_file(name)
+
+
+@pytest.mark.parametrize("word", ["train.py", "python", "csv", "./a.out", "a.nsys-rep", ""])
+def test_other_words_are_no_names_of_files_to_read(word: str) -> None:
+    assert not has_name_of_a_file(word)
 
 
 def test_what_no_other_row_knows_is_text_of_ncu() -> None:

@@ -29,15 +29,16 @@ class _FilesOrProgram(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the program out of the words and leave the files."""
         if "--" in args:
+            from gpuprof.read.readers import has_name_of_a_file
+
             place = args.index("--")
             words = args[place + 1 :]
-            if words and not words[0].lower().endswith(_READ):
+            if words and not has_name_of_a_file(words[0]):
                 ctx.meta[_PROGRAM] = tuple(words)
                 args = args[:place]
         return super().parse_args(ctx, args)
 
 
-_READ = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv", ".json", ".json.gz", ".sqlite", ".html")
 _PROGRAM = "gpuprof.program"
 
 

@@ -15,6 +15,7 @@ Fits = Callable[[Look], bool]
 Place = Literal["file", "pipe", "both"]
 """Where a kind is looked for."""
 _REPORTS = (".ncu-rep", ".nsight-cuprof-report")
+_PACKED = ".ncu-repz"
 _EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {file} --page raw --csv > report.csv"
 
 
@@ -23,18 +24,14 @@ class Told(NamedTuple):
 
     place: int
     words: str
-    suffixes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        suffixes = ", ".join(self.suffixes)
-        return f"{self.words} ({suffixes})" if self.words and suffixes else self.words or suffixes
 
 
 class Readable(NamedTuple):
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
     It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
-    `check_size` names a function that gets size and name before a file is read.
+    `check_size` names a function that gets size and name before a file is read. `suffixes` are how names of such
+    files may end, where a name alone must tell a file from a program; they do not decide what a file is.
     """
 
     kind: str
@@ -42,6 +39,7 @@ class Readable(NamedTuple):
     reader: str
     takes: Literal["path", "bytes", "text"]
     told: Told | None
+    suffixes: tuple[str, ...] = ()
     digest: bool = False
     salvage: bool = False
     check_size: str | None = None
@@ -60,13 +58,14 @@ class Refused(NamedTuple):
 
 _TRACE = Readable(
     "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", "bytes",
-    Told(3, "traces of PyTorch", (".json", ".json.gz")), digest=True, check_size="gpuprof.read.torch_json:check_size",
+    Told(3, "traces of PyTorch (.json, .json.gz)"), (".json", ".json.gz"),
+    digest=True, check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
 KINDS: tuple[Readable | Refused, ...] = (
     Readable(
-        "ncu-rep", starts(MAGIC), "gpuprof.read.ncu_rep:read_ncu_rep", "path", Told(1, "", _REPORTS),
-        salvage=True, place="file",
+        "ncu-rep", starts(MAGIC), "gpuprof.read.ncu_rep:read_ncu_rep", "path",
+        Told(1, ", ".join(_REPORTS)), (*_REPORTS, _PACKED), salvage=True, place="file",
     ),
     Refused(
         "ncu-rep in a pipe", starts(MAGIC), "a .ncu-rep cannot be read from {name}",
@@ -76,7 +75,7 @@ KINDS: tuple[Readable | Refused, ...] = (
         "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
         "git lfs pull --include {file}",
     ),
-    Refused("ncu-repz", named(".ncu-repz"), "{path} is a compressed Nsight Compute report", _EXPORT),
+    Refused("ncu-repz", named(_PACKED), "{path} is a compressed Nsight Compute report", _EXPORT),
     Refused(
         "nsys-rep", named(".nsys-rep", ".qdrep"),
         "{path} is an Nsight Systems report; it has a timeline and no counters",
@@ -84,7 +83,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", "path",
-        Told(4, "nsys exports", (".sqlite",)), digest=True, place="file",
+        Told(4, "nsys exports (.sqlite)"), (".sqlite",), digest=True, place="file",
     ),
     _TRACE._replace(fits=is_packed_trace, told=None),
     Refused(
@@ -97,19 +96,28 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "page", lambda look: looks_like_page(look.start), "gpuprof.store.page:read_session_html", "bytes",
-        Told(6, "its own pages"),
+        Told(6, "its own pages"), (".html",),
     ),
     _TRACE,
     Refused("binary", is_binary, "{path} is binary data that gpuprof does not know", "gpuprof reads {known}", "both"),
     Readable(
-        "session", is_object, "gpuprof.store.read:read_session", "text", Told(5, "its own session.json"),
+        "session", is_object, "gpuprof.store.read:read_session", "text",
+        Told(5, "its own session.json"), (".json",),
     ),
     Refused(
         "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list", "gpuprof reads {known}", "both",
     ),
-    Readable("csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", "text", Told(2, "ncu's CSV"), digest=True),
+    Readable(
+        "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", "text",
+        Told(2, "ncu's CSV"), (".csv",), digest=True,
+    ),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""
+
+
+def has_name_of_a_file(word: str) -> bool:
+    """Tell whether a word ends as the names of files do that can be read."""
+    return word.lower().endswith(tuple(suffix for kind in _readable() for suffix in kind.suffixes))
 
 
 def kind_of(look: Look) -> Readable:
@@ -125,6 +133,10 @@ def kind_of(look: Look) -> Readable:
 
 def _known() -> str:
     """List what gpuprof reads."""
-    told = sorted(kind.told for kind in KINDS if isinstance(kind, Readable) and kind.told)
-    *most, last = map(str, told)
+    told = sorted(kind.told for kind in _readable() if kind.told is not None)
+    *most, last = (one.words for one in told)
     return f"{', '.join(most)} and {last}"
+
+
+def _readable() -> list[Readable]:
+    return [kind for kind in KINDS if isinstance(kind, Readable)]
