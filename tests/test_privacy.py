@@ -81,6 +81,14 @@ def test_private_folders_leave_every_text_and_division_stays(text: str, shown: s
     assert without_absolute(text) == shown
 
 
+def test_layers_that_are_named_like_paths_stay_and_paths_of_the_session_s_folders_go() -> None:
+    names = ("/encoder/layer.0/MatMul", "load /scratch/ann/images", "/home/ann/images")
+    code = Excerpt("source", "/scratch/ann/k.cu", "samples", ())
+    (shown,) = without_private(session(kernel(0, label=names[0], ranges=names, excerpts=(code,)))).kernels
+    assert shown.label == names[0]
+    assert shown.ranges == (names[0], "load images", "images")
+
+
 @pytest.mark.parametrize("path", ["/home/ann/a.ncu-rep", "C:\\Users\\ann\\a.ncu-rep", "a.ncu-rep"])
 def test_a_file_is_its_name(path: str) -> None:
     assert file_name(path) == "a.ncu-rep"

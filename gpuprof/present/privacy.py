@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpuprof.model.session import (
     Ceiling,
@@ -71,6 +71,13 @@ _OWNED: Mapping[type, frozenset[str]] = {
     Utilisation: frozenset({"source"}),
 }
 """The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
+_NAMES: Mapping[type, frozenset[str]] = {
+    KernelProfile: frozenset({"label", "ranges"}),
+    StepTimes: frozenset({"name"}),
+    Uncounted: frozenset({"name"}),
+}
+"""What may be named like a path and be none, as the layers of a network are (`/encoder/layer.0/MatMul`): one is taken
+for a path where files of the session lie below the same first folder."""
 _SHORTEST_OWNER = 3
 _ORDINARY = frozenset({
     "app", "build", "cuda", "data", "default", "dev", "gpu", "host", "local", "main", "mark", "max", "model", "node",
@@ -82,7 +89,11 @@ this list a kernel `test_data` of a container with such a folder would be shown 
 
 def without_private(session: Session) -> Session:
     """Return the session with files, commands and warnings shortened, and private folders gone from every text."""
-    return _rewritten(session, _owner_pattern(session))
+    texts = {text for source in session.sources for text in (source.file, source.command or "", *source.warnings)}
+    for kernel in session.kernels:
+        texts.update(excerpt.file or "" for excerpt in kernel.excerpts)
+        texts.update(finding.location.file or "" for finding in kernel.findings if finding.location is not None)
+    return _rewritten(session, _Known(_owner_pattern(texts), _roots(texts)))
 
 
 def with_file_names(session: Session) -> Session:
@@ -101,23 +112,29 @@ def file_name(path: str) -> str:
     return name or path
 
 
-def without_absolute(text: str) -> str:
-    """Shorten absolute paths, and all below a home folder, to their last part; other slashes stay, as in `a/b`."""
+def without_absolute(text: str, roots: Collection[str] | None = None) -> str:
+    """Shorten absolute paths, and all below a home folder, to their last part; other slashes stay, as in `a/b`.
+
+    With `roots` only paths that begin with one of these folders are shortened, and those below a home folder.
+    """
     if "/" not in text and "\\" not in text:
         return text
-    text = _IN_TEXT.sub(_shortened, _WINDOWS_HOME.sub("~", text))
+    text = _IN_TEXT.sub(lambda match: _shortened(match, roots), _WINDOWS_HOME.sub("~", text))
     return _CACHE.sub(r"\1user", text)
 
 
-def _owner_pattern(session: Session) -> re.Pattern[str] | None:
-    """Return what matches the user names that folders of the session give away; None where there is none.
+def _roots(texts: Iterable[str]) -> frozenset[str]:
+    """Return the first folders of the absolute paths in texts."""
+    paths = (match[0] for text in texts for match in _IN_TEXT.finditer(text) if match[0].startswith("/"))
+    return frozenset(parts[0] for parts in map(_parts, paths) if len(parts) > 1)
+
+
+def _owner_pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what matches the user names that folders in texts give away; None where there is none.
 
     Names of fewer than three characters and ordinary words of code are left alone.
     """
-    texts = {text for source in session.sources for text in (source.file, source.command or "", *source.warnings)}
-    for kernel in session.kernels:
-        texts.update(excerpt.file or "" for excerpt in kernel.excerpts)
-        texts.update(finding.location.file or "" for finding in kernel.findings if finding.location is not None)
+    texts = list(texts)
     found = {name for text in texts for pattern in (_OWNER, _WINDOWS_HOME) for name in pattern.findall(text)}
     found |= {name for text in texts for _, name in _CACHE.findall(text)}
     owners = [
@@ -130,21 +147,28 @@ def _owner_pattern(session: Session) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(owners)})(?![^\W_])", re.IGNORECASE)
 
 
-def _rewritten(item: Value, owners: re.Pattern[str] | None) -> Value:
+class _Known(NamedTuple):
+    """What the paths of a session give away: its owners, and the first folders of its files."""
+
+    owners: re.Pattern[str] | None
+    roots: frozenset[str]
+
+
+def _rewritten(item: Value, known: _Known) -> Value:
     """Rewrite every text below a value; what needs no change stays the same object."""
-    changed = _changed(item, owners, type(item), "")
+    changed = _changed(item, known, type(item), "")
     return item if changed is None else changed  # type: ignore[return-value]
 
 
-def _changed(item: object, owners: re.Pattern[str] | None, kind: type, name: str) -> object | None:
+def _changed(item: object, known: _Known, kind: type, name: str) -> object | None:
     """Return the rewritten value of a field of that name of a record, or None where it stays as it is."""
     if isinstance(item, str):
-        text = _text(item, name)
-        if owners is not None and name in _OWNED.get(kind, ()):
-            text = owners.sub("user", text)
+        text = without_absolute(item, known.roots) if name in _NAMES.get(kind, ()) else _text(item, name)
+        if known.owners is not None and name in _OWNED.get(kind, ()):
+            text = known.owners.sub("user", text)
         return text if text != item else None
     if isinstance(item, tuple):
-        changed = [_changed(part, owners, kind, name) for part in item]
+        changed = [_changed(part, known, kind, name) for part in item]
         if all(part is None for part in changed):
             return None
         return tuple(old if new is None else new for old, new in zip(item, changed, strict=True))
@@ -153,7 +177,7 @@ def _changed(item: object, owners: re.Pattern[str] | None, kind: type, name: str
     changes = {
         part: new
         for part in _fields_with_text(type(item))
-        if (new := _changed(getattr(item, part), owners, type(item), part)) is not None
+        if (new := _changed(getattr(item, part), known, type(item), part)) is not None
     }
     return replace(item, **changes) if changes else None
 
@@ -182,7 +206,7 @@ def _last_part(match: re.Match[str]) -> str:
     return parts[-1]
 
 
-def _shortened(match: re.Match[str]) -> str:
+def _shortened(match: re.Match[str], roots: Collection[str] | None) -> str:
     """Shorten a path within a text where it is absolute; what follows `//` of a comment can be one, an address is none.
 
     A backslash after a colon can also be an escape: `"x:\\t%d\\n"`.
@@ -194,6 +218,8 @@ def _shortened(match: re.Match[str]) -> str:
     rooted = path[0] == "/"
     folders = parts[:-1] if rooted else parts[1:-1]
     if not folders or path[0] == "\\" or ("\\" in path and "%" in path) or _RELATIVE.match(before):
+        return path
+    if roots is not None and folders[0] not in roots:
         return path
     if not rooted or not path.startswith("//") or path.startswith("///"):
         return parts[-1]
