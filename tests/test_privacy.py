@@ -71,6 +71,8 @@ def test_commands_lose_the_folders_of_their_paths(command: str, shown: str) -> N
         ("/scratch/ann/k.cu(41)", "k.cu(41)"),
         ("in /proj/x7/k.cu, ~/proj/k.cu and E:\\proj\\x7\\k.cu", "in k.cu, k.cu and k.cu"),
         ("//proj/x7/k.cu", "//k.cu"),
+        ("in \\\\host7\\proj\\k.cu", "in k.cu"),
+        ('"\\\\n\\\\t\\\\x"', '"\\\\n\\\\t\\\\x"'),
         ("file:///proj/x7/k.cu", "file:k.cu"),
         ("../proj/k.cu ./a/k.cu /k.cu", "../proj/k.cu ./a/k.cu /k.cu"),
         ("1./dx/dy + f(x)/y/z /* a *//y/z", "1./dx/dy + f(x)/y/z /* a *//y/z"),

@@ -35,6 +35,9 @@ _PART = r"[^\s/\\:;,()'\"<>|*?=&{}\[\]`]+"
 _IN_TEXT = re.compile(rf"(?:(?<!\w)[A-Za-z]:|~)?(?:[/\\]+{_PART})+[/\\]*")
 _RELATIVE = re.compile(r"[\w)\].*]")
 """What stands before a slash that divides, ends a comment, or goes on with a path: `a/b`, `x[i]/y`, `1./dx`, `../c`."""
+_AFTER_SLASHES = re.compile("//[^/]")
+_SHARE = re.compile(r"\\\\[^\\]+\\[^\\]+\\[^\\]")
+"""A folder that another machine shares: `\\\\host\\share\\file`."""
 _OWNER = re.compile(rf"[/\\](?:home|Users)[/\\]+({_PART})", re.IGNORECASE)
 _CACHE = re.compile(r"(torchinductor_)(\w+)")
 _LOGIN = re.compile(r"(?:\b[\w.%+-]{1,80}:[^\s/@'\"]{0,200}|\b[\w.-]{1,80})@[\w.-]+\b")
@@ -207,23 +210,27 @@ def _last_part(match: re.Match[str]) -> str:
 
 
 def _shortened(match: re.Match[str], roots: Collection[str] | None) -> str:
-    """Shorten a path within a text where it is absolute; what follows `//` of a comment can be one, an address is none.
-
-    A backslash after a colon can also be an escape: `"x:\\t%d\\n"`.
-    """
+    """Shorten a path within a text where it is absolute or below a home folder; the `//` of a comment stays."""
     path, before = match[0], match.string[match.start() - 1 : match.start()]
     parts = _parts(path)
     if any(part.lower() in _HOME_PARTS for part in parts[:-1]):
         return _last_part(match)
-    rooted = path[0] == "/"
-    folders = parts[:-1] if rooted else parts[1:-1]
-    if not folders or path[0] == "\\" or ("\\" in path and "%" in path) or _RELATIVE.match(before):
+    if not _is_absolute(path, parts, before):
         return path
-    if roots is not None and folders[0] not in roots:
+    if roots is not None and path[0] == "/" and parts[0] not in roots:
         return path
-    if not rooted or not path.startswith("//") or path.startswith("///"):
-        return parts[-1]
-    return path if before == ":" else f"//{parts[-1]}"
+    return f"//{parts[-1]}" if _AFTER_SLASHES.match(path) else parts[-1]
+
+
+def _is_absolute(path: str, parts: list[str], before: str) -> bool:
+    """Tell whether it has folders below a root, drive or share. An address is none, nor are escapes: `"x:\\t%d\\n"`."""
+    if _RELATIVE.match(before) or (before == ":" and _AFTER_SLASHES.match(path)):
+        return False
+    if path[0] == "/":
+        return len(parts) > 1
+    if path[0] == "\\":
+        return _SHARE.match(path) is not None
+    return len(parts) > 2 and not ("\\" in path and "%" in path)
 
 
 def _parts(path: str) -> list[str]:
