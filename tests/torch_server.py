@@ -7,6 +7,7 @@ test is in here.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -25,10 +26,15 @@ def program() -> dict[str, Any]:
     for line in sys.stdin:
         child = os.fork()
         if not child:
+            os.setpgid(0, 0)
             signal.alarm(LONGEST_S)
             asked: dict[str, Any] = json.loads(line)
             return asked
-        _, status = os.waitpid(child, 0)
+        try:
+            _, status = os.waitpid(child, 0)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)  # what it has left running
         print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201
     sys.exit()
 
@@ -53,9 +59,11 @@ def use_cuda() -> None:
             call()
 
 
+gc.disable()
 for name in sys.argv[1:]:
     importlib.import_module(name)
 gc.freeze()  # a child's collector need not go through, and so copy, what was loaded before
+gc.enable()
 print("ready", flush=True)  # noqa: T201
 asked = program()
 become(asked["folder"], asked["variables"])
