@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gpuprof.cli.interrupt import cleaned_up_by
-from gpuprof.cli.options import overwriting, reading, refuse_overwrite
+from gpuprof.cli.options import into_folder, overwriting, reading, refuse_overwrite
 from gpuprof.cli.output import to_type, write_files
 from gpuprof.cli.profiling import SESSION_FILE
 from gpuprof.cli.report import command as report
@@ -33,14 +33,7 @@ _PROGRAM = "demo"
 
 @click.command("demo")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help=f"Folder for what it leaves. Default: {_FOLDER}, with --run {_FOLDER_HERE}.",
-)
+@into_folder(f"Folder for what it leaves. Default: {_FOLDER}, with --run {_FOLDER_HERE}.")
 @click.option("--run", "here", is_flag=True, help="Compile a small program and profile it on this machine's GPU.")
 @click.option("--ncu", metavar="PATH", help="The ncu to use with --run. Default: the newest that the driver supports.")
 @reading

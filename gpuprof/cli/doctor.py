@@ -7,16 +7,11 @@ import os
 
 import click
 
+from gpuprof.cli.options import as_text_or_json
+
 
 @click.command("doctor")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to print.",
-)
+@as_text_or_json("What to print.")
 def command(form: str) -> int:
     """Check what profiling needs: driver, GPU, ncu, permission to read counters, other tools, folders, packages.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import input_files, overwriting, reading, refuse_overwrite
+from gpuprof.cli.options import input_files, into_file, overwriting, reading, refuse_overwrite
 from gpuprof.cli.output import to_type, warn, write_files
 
 if TYPE_CHECKING:
@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("report")
 @input_files
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    metavar="FILE",
-    help="The page to write.",
-)
+@into_file("report.html", "FILE", "The page to write.")
 @click.option("--title", help="Title of the page instead of the file names.")
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
 @click.option(

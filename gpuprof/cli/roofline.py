@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from gpuprof.cli.options import overwriting, reading, refuse_overwrite, selecting
+from gpuprof.cli.options import as_text_or_json, into_file, overwriting, reading, refuse_overwrite, selecting
 from gpuprof.cli.output import to_type, warn, write_files
 from gpuprof.cli.profiling import SESSION_FILE, ProfiledProgram, Profiling, profiling_options, request_for
 from gpuprof.cli.select import select_kernels
@@ -44,14 +44,10 @@ _PROGRAM = "gpuprof.program"
 
 @click.command("roofline", cls=_FilesOrProgram)
 @click.argument("files", nargs=-1, metavar="[FILE]... | -- PROGRAM [ARGS]...")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("gpuprof-roofline"),
-    show_default=True,
-    metavar="DIR|FILE",
-    help="Folder for roofline.svg, roofline.png and roofline.html, or one file of these kinds.",
+@into_file(
+    "gpuprof-roofline",
+    "DIR|FILE",
+    "Folder for roofline.svg, roofline.png and roofline.html, or one file of these kinds.",
 )
 @click.option(
     "--level",
@@ -68,14 +64,7 @@ _PROGRAM = "gpuprof.program"
 @click.option(
     "--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True, help="Colours of SVG and PNG."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: figure data to stdout, and no pictures.",
-)
+@as_text_or_json("json: figure data to stdout, and no pictures.")
 @selecting
 @profiling_options
 @reading

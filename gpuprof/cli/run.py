@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpuprof.cli.options import overwriting
+from gpuprof.cli.options import into_folder, of_spec, overwriting
 from gpuprof.cli.profiling import (
     SESSION_FILE,
     ProfiledProgram,
@@ -25,17 +25,10 @@ _SHOWN = 20
 
 @click.command("run", context_settings=_SETTINGS)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- PROGRAM [ARGS]...")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Folder for the reports, session.json and report.html. Default: gpuprof-PROGRAM.",
-)
+@into_folder("Folder for the reports, session.json and report.html. Default: gpuprof-PROGRAM.")
 @click.option("--kernel", metavar="REGEX", help="Profile only kernels whose demangled name matches.")
 @profiling_options
-@click.option("--spec", metavar="NAME|FILE", help="Use this GPU spec instead of the one that matches.")
+@of_spec
 @overwriting
 def command(
     program: tuple[str, ...],
