@@ -30,6 +30,7 @@ _SHARP = 1.5
 """A step is done within this factor of size, or within two points; what takes longer is a ramp."""
 _ROUNDS = 5
 _BATCH = 64
+_AT_ONCE = 4
 
 
 class Break(NamedTuple):
@@ -179,17 +180,32 @@ def _best_cut(values: Sequence[float], alpha: float, permutations: int, seed: in
 
 
 def _distances(ranks: NDArray[np.int_]) -> NDArray[np.float64]:
-    """Return the weighted Kolmogorov–Smirnov distance of every cut, for each row of ranks."""
+    """Return the weighted Kolmogorov–Smirnov distance of every cut, for each row of ranks.
+
+    A few rows at a time and in the same memory, so that what lies between stays in the processor's cache.
+    """
     import numpy as np
 
-    length = ranks.shape[1]
-    below = ranks[:, :, None] <= np.arange(ranks.max() + 1)[None, None, :]
-    counts = np.cumsum(below, axis=1, dtype=np.float32)
+    rows, length = ranks.shape
     left = np.arange(_SHORTEST, length - _SHORTEST + 1)
-    first = counts[:, left - 1, :]
     right = length - left
-    gaps = np.abs(first / left[None, :, None] - (counts[:, -1:, :] - first) / right[None, :, None])
-    scores: NDArray[np.float64] = gaps.max(axis=2) * np.sqrt(left * right / length)[None, :]
+    values = np.arange(ranks.max() + 1)[None, :, None]
+    below = np.empty((_AT_ONCE, len(values[0]), length), dtype=np.bool_)
+    counts = np.empty(below.shape)
+    gaps, others = np.empty((2, *below.shape[:2], len(left)))
+    scores = np.empty((rows, len(left)))
+    for start in range(0, rows, _AT_ONCE):
+        few = slice(min(_AT_ONCE, rows - start))
+        np.less_equal(ranks[start : start + _AT_ONCE, None, :], values, out=below[few])
+        np.cumsum(below[few], axis=2, out=counts[few])
+        first = counts[few, :, _SHORTEST - 1 : length - _SHORTEST]
+        np.divide(first, left, out=gaps[few])
+        np.subtract(counts[few, :, -1:], first, out=others[few])
+        np.divide(others[few], right, out=others[few])
+        np.subtract(gaps[few], others[few], out=gaps[few])
+        np.abs(gaps[few], out=gaps[few])
+        gaps[few].max(axis=1, out=scores[start : start + _AT_ONCE])
+    scores *= np.sqrt(left * right / length)
     return scores
 
 
