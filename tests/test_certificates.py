@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import benchmarks.counters.__main__ as counters_command
-import gpuprof
+import benchmarks.counters.equalities as equalities_module
 from benchmarks.counters.__main__ import main
 from benchmarks.counters.equalities import certificates_of, equalities
 from gpuprof.characterize.certify import certificate_of, merged, on_file
@@ -34,6 +34,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec
 from gpuprof.model.profile import profile_launch
 from gpuprof.resources import data_dir
 from tests import builders
+from tests.readings import read_once, session_of
 
 FFMA = frozenset({"smsp__ffma"})
 
@@ -251,8 +252,11 @@ def test_packaged_certificates_vouch_for_something() -> None:
     assert any(load_certificates([folder], "sm_80"))
 
 
-def test_two_counts_of_real_kernels_agree_as_the_packaged_certificates_say(reports: Path) -> None:
+def test_two_counts_of_real_kernels_agree_as_the_packaged_certificates_say(
+    reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What `python -m benchmarks.counters check` writes is what lies in specs/certificates."""
+    monkeypatch.setattr(equalities_module, "read_file", read_once)
     paths = sorted(path for path in reports.rglob("*") if path.suffix in {".ncu-rep", ".nsight-cuprof-report"})
     for found in certificates_of(equalities(paths), "2026-11-22"):
         kept = read_certificate(data_dir("specs") / "certificates" / f"{found.arch}-checked.yaml")
@@ -261,7 +265,7 @@ def test_two_counts_of_real_kernels_agree_as_the_packaged_certificates_say(repor
 
 
 def test_a_real_report_says_which_work_is_checked(reports: Path) -> None:
-    session = gpuprof.load(reports / "cutlass-384.ncu-rep")
+    session = session_of(reports / "cutlass-384.ncu-rep")
     levels = {work.path: work.certificate for work in session.kernels[0].work}
     assert levels["fp32"] == levels["tensor.int8"] == "checked"
     assert levels["fp64"] == "none"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import gpuprof
 from gpuprof.characterize.sheet.measured import Conditions, Evidence, Measured, MeasuredDevice, MeasuredValue
 from gpuprof.characterize.sheet.measured_text import measured_text
+from gpuprof.cli.main import cli
+from gpuprof.errors import SpecError
+from tests.readings import reading_once
 
 REPORT = "gpu_workshop-MW_Baseline.ncu-rep"
 
@@ -41,9 +43,18 @@ def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "measured/made-up.measured.yaml"
 
 
+def run(*words: str | Path) -> str:
+    """Run the command line in this process and return what it prints."""
+    with reading_once():
+        done = CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def test_measured_ceilings_are_drawn_beside_the_others(specs: Path, reports: Path) -> None:
     specs.write_text(measured_text(made_up()))
-    session = gpuprof.load(str(reports / REPORT))
+    with reading_once():
+        session = gpuprof.load(str(reports / REPORT))
     measured = {one.id: one for one in session.ceilings if one.origin == "measured"}
     assert {name: one.value for name, one in measured.items()} == {"measured/fp64": 6e12, "measured/dram": 8.5e11}
     assert measured["measured/dram"].source == "measured 2026-01-02: bandwidth/dram-read, verified"
@@ -56,24 +67,21 @@ def test_measured_ceilings_are_drawn_beside_the_others(specs: Path, reports: Pat
 
 def test_another_gpus_file_changes_nothing(specs: Path, reports: Path) -> None:
     specs.write_text(measured_text(made_up("NVIDIA H100 PCIe")))
-    assert "measured" not in {one.origin for one in gpuprof.load(str(reports / REPORT)).ceilings}
+    with reading_once():
+        assert "measured" not in {one.origin for one in gpuprof.load(str(reports / REPORT)).ceilings}
 
 
 def test_a_broken_file_of_this_gpu_is_named_with_its_line(specs: Path, reports: Path) -> None:
     specs.write_text(measured_text(made_up()).replace("verified", "sure", 1))
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuprof", "show", str(reports / REPORT)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 5 and "made-up.measured.yaml:" in done.stderr and "Traceback" not in done.stderr
+    with pytest.raises(SpecError) as caught:
+        run("show", reports / REPORT)
+    assert caught.value.exit_code == 5 and "made-up.measured.yaml:" in caught.value.message
 
 
 def test_the_roofline_of_a_measured_ceiling_is_drawn(specs: Path, reports: Path, tmp_path: Path) -> None:
     specs.write_text(measured_text(made_up()))
-    words = ["roofline", str(reports / REPORT), "--ceiling", "measured", "--format", "json"]
-    done = subprocess.run([sys.executable, "-m", "gpuprof", *words], capture_output=True, text=True, check=True)
-    figure = json.loads(done.stdout)
+    figure = json.loads(run("roofline", reports / REPORT, "--ceiling", "measured", "--format", "json"))
     assert "measured" in json.dumps(figure)
     svg = tmp_path / "roof.svg"
-    words = ["roofline", str(reports / REPORT), "--ceiling", "measured", "-o", str(svg)]
-    subprocess.run([sys.executable, "-m", "gpuprof", *words], capture_output=True, check=True)
+    run("roofline", reports / REPORT, "--ceiling", "measured", "-o", svg)
     assert svg.read_text().lstrip().startswith("<?xml")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.api import HardwareFinder, load
+from gpuprof.api import HardwareFinder
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
@@ -24,6 +24,7 @@ from gpuprof.present.timeline_words import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made
+from tests.readings import session_of
 
 H100 = RecordedDevice("NVIDIA H100 80GB HBM3", "9.0", sm_count=132)
 BF16, FP32 = "c10::BFloat16", "float"
@@ -293,7 +294,7 @@ def test_a_timeline_of_nsight_systems_knows_no_operators() -> None:
 
 def test_a_recorded_training_has_the_flop_of_its_last_layer_and_says_what_is_not_counted(reports: Path) -> None:
     """ResNet-50 on a V100, by a PyTorch of 2021, which wrote down shapes, but no strides and no padding."""
-    found = load(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
+    found = session_of(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
     assert found.timeline is not None
     (one,) = found.timeline.model_flop
     # 32 images × 2048 features × 1000 classes, forward, and backward for features and weights: 3 · 2 · 65 536 000.

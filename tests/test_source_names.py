@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import gpuprof
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
@@ -19,6 +18,7 @@ from gpuprof.present.notebook_html import notebook_html
 from gpuprof.present.page.build import Choice, build_page
 from gpuprof.present.plot import render_svg
 from gpuprof.present.source_names import short_names, source_name
+from tests.readings import session_of
 from tests.test_console import shown
 from tests.test_figures import HOSTILE, kernel, session
 from tests.test_page import UNCOALESCED
@@ -106,6 +106,6 @@ def test_a_hostile_file_name_is_text() -> None:
 
 def test_two_real_reports_of_one_program_are_told_apart(reports: Path) -> None:
     files = [reports / f"gpu_workshop-MW_{name}.ncu-rep" for name in ("Baseline", "DivToMult")]
-    built = build_page(gpuprof.load(*files, groups=True), Choice())
+    built = build_page(session_of(*files, groups=True), Choice())
     same = [row.file for row in built.rows if row.label.text == "compute_tendencies_x_279_gpu"]
     assert same == ["Baseline", "DivToMult"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.api import HardwareFinder, load
+from gpuprof.api import HardwareFinder
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
@@ -23,6 +23,7 @@ from gpuprof.present.timeline_words import Rates, timeline_facts
 from gpuprof.read.torch_words import collective
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
+from tests.readings import session_of
 
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
 
@@ -322,7 +323,7 @@ def test_copies_alone_have_no_kernel_to_tell_of() -> None:
 
 
 def test_idle_time_of_a_recorded_training_ends_at_its_copies(reports: Path) -> None:
-    found = load(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
+    found = session_of(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
     told, gaps = gaps_of(found)
     assert "286 ms of it (73 %) ends at copies host to device" in gaps.headline
     assert "[32, 3, 224, 224]" in told.label, "the first layer, which takes the images"

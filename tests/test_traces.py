@@ -24,15 +24,14 @@ from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.timeline_parts import Place, open_at_places
 from gpuprof.read.torch_trace import read_torch_trace
+from tests.readings import trace_of
 
 Event = dict[str, Any]
 
 
 def real(reports: Path, name: str) -> Trace:
     """A trace that others recorded."""
-    trace = read_file(str(reports / "traces" / name))
-    assert isinstance(trace, Trace)
-    return trace
+    return trace_of(reports / "traces" / name)
 
 
 def kinds(trace: Trace) -> dict[str, int]:
@@ -463,7 +462,7 @@ def test_a_broken_trace_is_one_clear_error(data: bytes, words: str) -> None:
 
 def test_a_gzip_bomb_is_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_json, "LARGEST", 10 * 2**20)
-    bomb = gzip.compress(b'{"traceEvents": [' + b" " * 2**26)
+    bomb = gzip.compress(b'{"traceEvents": [' + b" " * 2**24)
     with pytest.raises(InputError, match="more than 10485760 bytes"):
         read_torch_trace(bomb, "trace.json.gz", "")
     with pytest.raises(InputError, match="more than 10485760 bytes"):
@@ -476,13 +475,13 @@ def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
 
 
 def test_deep_and_many_spans_take_no_quadratic_time() -> None:
-    number = 20_000
+    number = 10_000
     nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]
     calls = [launch(at + 1, at + 0.5) for at in range(number)]
     kernels = [gpu("kernel", "k", number + at, 1, at + 1) for at in range(number)]
     began = time.process_time()
     trace = read(*nested, *calls, *kernels)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 2.5
     assert len(trace.activities) == number
     assert len(trace.activities[3].ranges) == 4 and len(trace.activities[-1].ranges) <= 100
 
@@ -835,6 +834,7 @@ def test_any_cells_are_read_or_refused_and_no_kernel_is_lost(
     path = tmp_path_factory.getbasetemp() / "cells.sqlite"
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as made:
+        made.execute("PRAGMA synchronous = OFF")
         made.execute("CREATE TABLE StringIds (id, value)")
         made.execute("INSERT INTO StringIds VALUES (1, 'k'), ('x', NULL), (NULL, x'ff')")
         made.execute(
