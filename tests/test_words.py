@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from gpuprof.cli.main import cli
 from gpuprof.diagnose.priorities import fix_first
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.report import Missing
@@ -22,8 +20,9 @@ from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
 from tests import hand_made
+from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
-from tests.readings import reading_once, shown_session_of
+from tests.readings import shown_session_of
 from tests.test_console import flat, shown
 from tests.test_html import Outline
 
@@ -31,13 +30,6 @@ from tests.test_html import Outline
 def session(*kernels: KernelProfile) -> Session:
     """A session whose ranking is the product's."""
     return replace(hand_made.session(*kernels), ranking=ranking(kernels))
-
-
-def run(*arguments: str | Path) -> Result:
-    """Run the command line in this process, as away from a terminal of 80 columns."""
-    with reading_once():
-        words = [str(argument) for argument in arguments]
-        return CliRunner().invoke(cli, words, env={"COLUMNS": "80"}, catch_exceptions=False)
 
 
 def page_facts(read: Session, kernel_number: int | None = None) -> dict[str, str]:
