@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import sqlite3
 import time
 import warnings
 from collections import Counter
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,16 @@ def untimed(trace: Trace) -> int:
     return sum(one.duration_s is None for one in trace.activities)
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Spare the garbage collector what other tests hold: it would take time from what is timed."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 # --- recorded by others
 
 
@@ -74,9 +86,10 @@ def test_times_of_a_v100_trace_keep_their_nanoseconds(reports: Path) -> None:
 
 def test_a_v100_trace_is_read_in_well_under_its_limit(reports: Path) -> None:
     data = (reports / "traces" / "rank0-v100.pt.trace.json.gz").read_bytes()
-    began = time.process_time()
-    read_torch_trace(data, "t", "")
-    assert time.process_time() - began < 1.5
+    with alone():
+        began = time.process_time()
+        read_torch_trace(data, "t", "")
+        assert time.process_time() - began < 1.5
 
 
 def test_an_old_trace_keeps_launches_without_a_duration(reports: Path) -> None:
@@ -479,9 +492,10 @@ def test_deep_and_many_spans_take_no_quadratic_time() -> None:
     nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]
     calls = [launch(at + 1, at + 0.5) for at in range(number)]
     kernels = [gpu("kernel", "k", number + at, 1, at + 1) for at in range(number)]
-    began = time.process_time()
-    trace = read(*nested, *calls, *kernels)
-    assert time.process_time() - began < 2.5
+    with alone():
+        began = time.process_time()
+        trace = read(*nested, *calls, *kernels)
+        assert time.process_time() - began < 2.5
     assert len(trace.activities) == number
     assert len(trace.activities[3].ranges) == 4 and len(trace.activities[-1].ranges) <= 100
 
