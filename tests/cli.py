@@ -17,8 +17,10 @@ from unittest.mock import patch
 import pytest
 
 from gpuprof.cli import main as entry
+from gpuprof.model.report import Report
 from gpuprof.present import plot
-from tests.readings import reading_once
+from gpuprof.read import ncu_rep
+from tests.readings import read_once, reading_once
 
 Done = subprocess.CompletedProcess[str]
 GPUPROF = (sys.executable, "-m", "gpuprof")
@@ -89,7 +91,7 @@ class _NoExit:
 def _exit_code() -> int:
     """Run the entry point to its end."""
     try:
-        with reading_once():
+        with reading_once(), patch.object(ncu_rep, "read_ncu_rep", _report_once):
             entry.main()
     except SystemExit as end:
         assert isinstance(end.code, int)
@@ -97,6 +99,17 @@ def _exit_code() -> int:
     finally:
         gc.enable()
     raise AssertionError("the command line has not ended the process")
+
+
+_read_ncu_rep = ncu_rep.read_ncu_rep
+
+
+def _report_once(path: Path, *, salvage: bool = False) -> Report:
+    """Read a report that ncu has just written, as `gpuprof run` does, unless another test read the same."""
+    with patch.object(ncu_rep, "read_ncu_rep", _read_ncu_rep):
+        found = read_once(str(path), salvage=salvage)
+    assert isinstance(found, Report)
+    return found
 
 
 def _enter(change: pytest.MonkeyPatch, cwd: Path, environ: Mapping[str, str]) -> None:
