@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 from unittest.mock import patch
 
-import pytest
-
 from gpuprof.cli import main as entry
 from gpuprof.model.report import Report
 from gpuprof.present import plot
@@ -40,12 +38,12 @@ def gpuprof(
     too, and its own way out of an error. `environ` is the whole environment; without it, ours at 80 columns. Files are
     read once, see `readings`.
     """
-    with _descriptors(stdin or "") as (out, err), _streams(encoding), pytest.MonkeyPatch.context() as change:
-        _enter(change, cwd or Path.cwd(), environ if environ is not None else {**os.environ, "COLUMNS": "80"})
-        change.setattr(sys, "argv", ["gpuprof", *map(str, words)])
-        change.setattr(entry, "os", _NoExit())
-        code = _exit_code()
-        return Done(list(map(str, words)), code, _text(out, encoding), _text(err, encoding))
+    environ = environ if environ is not None else {**os.environ, "COLUMNS": "80"}
+    argv = ["gpuprof", *map(str, words)]
+    with _descriptors(stdin or "") as (out, err), _streams(encoding), _place(cwd or Path.cwd(), environ):
+        with patch.object(sys, "argv", argv), patch.object(entry, "os", _NoExit()):
+            code = _exit_code()
+        return Done(argv, code, _text(out, encoding), _text(err, encoding))
 
 
 def process(
@@ -112,14 +110,16 @@ def _report_once(path: Path, *, salvage: bool = False) -> Report:
     return found
 
 
-def _enter(change: pytest.MonkeyPatch, cwd: Path, environ: Mapping[str, str]) -> None:
-    """Go to a folder and an environment as a new process has them: nothing remembers an earlier TMPDIR."""
-    change.chdir(cwd)
-    change.setattr(tempfile, "tempdir", None)
-    for name in set(os.environ) - set(environ):
-        change.delenv(name)
-    for name, value in environ.items():
-        change.setenv(name, value)
+@contextmanager
+def _place(cwd: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """Be in a folder and an environment as a new process is: nothing remembers an earlier TMPDIR."""
+    before = Path.cwd()
+    with patch.dict(os.environ, environ, clear=True), patch.object(tempfile, "tempdir", None):
+        os.chdir(cwd)
+        try:
+            yield
+        finally:
+            os.chdir(before)
 
 
 @contextmanager
