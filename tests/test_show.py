@@ -98,6 +98,13 @@ def test_two_reports_are_one_run(report: Path, tmp_path: Path) -> None:
     assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("options", [[], ["--format", "json"], ["--kernel", "zz"]])
+def test_a_process_of_its_own_prints_and_ends_as_the_one_of_the_tests(report: Path, options: list[str]) -> None:
+    here, there = gpuprof("show", *options, report), process("show", *options, report)
+    assert (here.returncode, here.stdout, here.stderr) == (there.returncode, there.stdout, there.stderr)
+    assert there.returncode == (2 if "zz" in options else 0) and there.stdout + there.stderr
+
+
 def test_a_locale_without_unicode_is_no_obstacle(report: Path) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = process("show", report, environ={**os.environ, **ascii_only})
