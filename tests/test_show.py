@@ -22,9 +22,6 @@ from tests import builders, ncu_bytes
 from tests.cli import gpuprof, process
 from tests.conftest import REPORTS
 
-__all__ = ["gpuprof"]
-"""Other tests of commands have it from here."""
-
 HOSTILE = 'evil<"\x1b[31m|`$(x)`\u202e>'
 
 
