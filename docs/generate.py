@@ -98,7 +98,8 @@ def readme() -> str:
 def cli_page() -> str:
     """Every command with its options, from click itself."""
     parts = [NOTE, "# Command line\n", "Results go to stdout, talk and errors to stderr.\n", EXIT_CODES]
-    context = click.Context(cli, info_name="gpuprof", max_content_width=WIDTH, terminal_width=WIDTH)
+    settings = {**cli.context_settings, "max_content_width": WIDTH, "terminal_width": WIDTH}
+    context = click.Context(cli, info_name="gpuprof", **settings)
     parts.append(_help_block("gpuprof", cli.get_help(context)))
     for name in COMMANDS:
         command = cli.get_command(context, name)
