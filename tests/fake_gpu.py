@@ -158,6 +158,7 @@ class FakeGpu:
         self._next = 1 * GIB
         self.memory: dict[int, Memory] = {}
         self.words: dict[int, tuple[int, NDArray[np.uint64]]] = {}
+        self.walked: dict[tuple[int, float], int] = {}
         self.bytes_at: dict[int, bytearray] = {}
         self.hook: Callable[[], None] = lambda: None
         self.fail_where: Callable[[str], None] = lambda _entry: None
@@ -209,6 +210,7 @@ class FakeGpu:
 
     def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
         self.words[memory.address] = stride, words
+        self.walked = {place: end for place, end in self.walked.items() if place[0] != memory.address}
 
     def read(self, memory: Memory, size: int) -> bytes:
         return bytes(self.bytes_at.get(memory.address, bytearray(size))[:size])
@@ -281,15 +283,21 @@ class FakeGpu:
         walk, chain = call.contents.get("walk"), call.contents.get("chain")
         if not isinstance(walk, Memory) or not isinstance(chain, Memory) or chain.address not in self.words:
             return
-        stride, words = self.words[chain.address]
         steps = iterations * (call.kernel.work.amount("result", call.names()) or 0)
-        address = chain.address
-        if steps <= 4096:
-            for _ in range(steps):
-                address = int(words[(address - chain.address) // stride])
+        address = self._end(chain.address, steps)
         if self.bad.wrong_walk:
-            address += stride
+            address += self.words[chain.address][0]
         self.bytes_at[walk.address] = bytearray(np.array([chain.address, address], dtype=np.uint64).tobytes())
+
+    def _end(self, start: int, steps: float) -> int:
+        """Where a walk ends that is not too long; one through the same words has the same end."""
+        stride, words = self.words[start]
+        if (start, steps) not in self.walked:
+            address = start
+            for _ in range(int(steps) if steps <= 4096 else 0):
+                address = int(words[(address - start) // stride])
+            self.walked[start, steps] = address
+        return self.walked[start, steps]
 
     def _records(self, call: Call, cycles: float, seconds: float, at_once: int) -> NDArray[np.void]:
         """Blocks go round the SMs; those that do not fit begin when a wave has ended."""

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from gpuprof.characterize import counters
 from gpuprof.characterize.gates.check import Checked
 from gpuprof.characterize.gates.gate import Judgement
+from gpuprof.characterize.maths import fit, statistics
 from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
 from gpuprof.characterize.methods import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.characterize.record import samples
+from gpuprof.characterize.record import reduction, samples
 from gpuprof.characterize.record.gpu import DeviceError, Others
 from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
 from gpuprof.characterize.results.judging import Counted
@@ -92,6 +93,29 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _file: None)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def equal_samples_are_evaluated_once() -> Iterator[None]:
+    """Runs that are compared with one another take the same samples, and draw the same ones anew from them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "bootstrap", once(statistics.bootstrap))
+        patch.setattr(statistics, "lowest_mode", once(statistics.lowest_mode))
+        patch.setattr(reduction, "line", once(fit.line))
+        yield
+
+
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of samples or points, which knows what it said of them."""
+    said: dict[object, Any] = {}
+
+    def asked(values: Sequence[object], *words: object, **named: object) -> Any:
+        key = (tuple(values), words, tuple(named.items()))
+        if key not in said:
+            said[key] = function(values, *words, **named)
+        return said[key]
+
+    return asked
 
 
 def measure(
@@ -611,15 +635,21 @@ def keys(file: Path) -> list[object]:
     return [one.key for one in read_samples(file.read_bytes(), "fake").series if one.probe != "run"]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of a few probes without noise."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    probes = small(folder / "probes")
+    return measure(folder, probes, FakeGpu(probes, LAWS, noise=0))
+
+
 @settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 1900), second=st.integers(0, 1900))
 def test_run_interrupted_anywhere_and_resumed_is_the_run_that_was_not(
-    tmp_path_factory: pytest.TempPathFactory, first: int, second: int
+    undisturbed: Run, tmp_path_factory: pytest.TempPathFactory, first: int, second: int
 ) -> None:
     folder = tmp_path_factory.mktemp("resumed")
     probes = small(folder / "probes")
-    (folder / "whole").mkdir()
-    whole = measure(folder / "whole", probes, FakeGpu(probes, LAWS, noise=0))
     measure(folder, probes, FakeGpu(probes, LAWS, noise=0), stop=Interrupting(first))
     measure(folder, probes, FakeGpu(probes, LAWS, noise=0), stop=Interrupting(second), resume=True)
     done = keys(folder / "fake.samples.jsonl")
@@ -627,9 +657,9 @@ def test_run_interrupted_anywhere_and_resumed_is_the_run_that_was_not(
     resumed = measure(folder, probes, gpu, resume=True)
     assert keys(resumed.samples)[: len(done)] == done
     assert len(set(map(str, keys(resumed.samples)))) == len(keys(resumed.samples))
-    assert set(map(str, keys(resumed.samples))) == set(map(str, keys(whole.samples)))
+    assert set(map(str, keys(resumed.samples))) == set(map(str, keys(undisturbed.samples)))
     assert resumed.outcome.cut_short is None
-    for name, value in whole.measured.values.items():
+    for name, value in undisturbed.measured.values.items():
         again = resumed.measured.values[name]
         assert again.verdict == value.verdict, name
         assert again.value == pytest.approx(value.value, rel=1e-3), name

@@ -1,22 +1,15 @@
-"""Probe files: what a good one says, what is wrong with a bad one, and that every kernel passes its gate."""
+"""Probe files: what a good one says, what is wrong with a bad one, and what those that ship have."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import partial
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.gates import check as checking
-from gpuprof.characterize.gates.check import Checked, Variant, check, variants
-from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.gates.gate import NEVER_MEANT
 from gpuprof.characterize.probes.library import CASES, load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import (
@@ -33,7 +26,6 @@ from gpuprof.characterize.probes.probe import (
     Argument,
     Condition,
     GateRules,
-    Kernel,
     Probe,
     Product,
     Size,
@@ -45,12 +37,11 @@ from gpuprof.characterize.probes.probe import (
 )
 from gpuprof.characterize.probes.probe_file import KEYS, UNITS, read_probe
 from gpuprof.characterize.probes.tiles import Tile
-from gpuprof.code.compile import Compiled, NotCompiled, compiler_for, recorded
 from gpuprof.errors import UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_tree import BrokenSpec
-from tests.cuda_tools import kernel_of, needs_cuda_wheels
+from tests.cuda_tools import kernel_of
 
 PROBES = load_probes(probe_folder())
 every_probe = pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
@@ -530,65 +521,3 @@ def test_probes_are_chosen_by_family_or_by_name() -> None:
     assert select(PROBES, [PROBES[0].id]) == PROBES[:1]
     with pytest.raises(UsageError, match="--only nothing is no probe and no family"):
         select(PROBES, ["nothing"])
-
-
-# Every kernel, every target
-
-
-def compile_once(kernel: Kernel, target: str, assignment: Mapping[str, str], folder: Path) -> Compiled | NotCompiled:
-    """Compile, or take what an earlier run of the tests compiled from the same text with the same compiler."""
-    headers = sorted([*kernel.source.parent.glob("*.cuh"), *kernel.source.parent.parent.glob("*.cuh")])
-    texts = [file.read_bytes() for file in (kernel.source, *headers)]
-    options = recorded(compile_options(kernel, target, assignment))
-    key = hashlib.sha256(repr((str(compiler_for(target)), options, texts)).encode()).hexdigest()
-    stored = folder / key
-    if stored.is_file():
-        cubin = stored.read_bytes()
-        return Compiled(cubin, hashlib.sha256(cubin).hexdigest(), str(compiler_for(target)), options)
-    result = compile_kernel(kernel, target, assignment)
-    if isinstance(result, Compiled):
-        draft = folder / f"{key}.{os.getpid()}"
-        draft.write_bytes(result.cubin)
-        draft.replace(stored)
-    return result
-
-
-@pytest.fixture(scope="module")
-def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Checked, ...]]:
-    """The default variant of every kernel on all its targets; all its variants on one of them, another for each probe.
-
-    GPUPROF_ALL_VARIANTS=1 checks all variants on all targets, which takes minutes. One run, for nvdisasm starts slowly.
-    """
-    cache = getattr(request.config, "cache", None)
-    folder = cache.mkdir("gpuprof-cubins") if cache is not None else tmp_path_factory.mktemp("cubins")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checking, "compile_kernel", partial(compile_once, folder=folder))
-        yield check(chosen_variants())
-
-
-def chosen_variants() -> list[Variant]:
-    everything = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
-    return [
-        variant
-        for index, probe in enumerate(PROBES)
-        for number, target in enumerate(probe.targets)
-        for variant in islice(
-            variants(probe, target), None if everything or number == index % len(probe.targets) else 1
-        )
-    ]
-
-
-@needs_cuda_wheels
-@every_probe
-def test_kernel_passes_its_gate_on_every_target_that_it_names(probe: Probe, checked: tuple[Checked, ...]) -> None:
-    found = [item for item in checked if item.variant.probe is probe]
-    assert {item.variant.target for item in found} == (set(probe.targets) if probe.kernel is not None else set())
-    for item in found:
-        place = f"{item.variant.target} {dict(item.variant.assignment)}"
-        if item.judgement.gate is None:
-            # The nvdisasm wheels do not read sm_70; that of CUDA 12 does.
-            assert item.variant.target == "sm_70", f"{place}: {item.judgement.why}"
-        elif item.variant.target == "sm_70" and item.compiled is None:
-            assert "nvidia-cuda-nvrtc-cu12" in item.judgement.why, f"{place}: {item.judgement.why}"
-        else:
-            assert item.judgement.gate in {"pass", "emulated"}, f"{place}: {item.judgement.why}"
