@@ -4,16 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 TESTS := $(VENV)/.tests
+KEPT := .test-cache
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A report to demonstrate on instead of the recordings that come with gpuprof: make demo REPORT=path.
 REPORT ?=
 DEMO := gpuprof-demo
 
-.PHONY: demo test docs clean help
+.PHONY: demo test test-all docs clean help
 
 help:
 	@echo "make demo [REPORT=file.ncu-rep]   read recordings, or a report, and leave pages in $(DEMO)/"
 	@echo "make test                         lint, types and tests; the same in CI"
+	@echo "make test-all                     the same, and every variant of every kernel compiled and judged"
 	@echo "make docs                         write docs/reference anew from the code"
 	@echo "make clean                        remove what the others made"
 
@@ -39,8 +41,12 @@ test: $(TESTS)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+# What compilers made is kept in $(KEPT), or where GPUPROF_TEST_CACHE says; without it everything is compiled.
+test-all:
+	@GPUPROF_ALL_VARIANTS=1 $(MAKE) test
+
 docs: $(TESTS)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) .venv-torch $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache .test-cache
+	rm -rf $(VENV) .venv-torch $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache $(KEPT)

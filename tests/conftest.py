@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import kept, kept_tools
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"

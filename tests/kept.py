@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -44,20 +46,14 @@ def read(kind: str, key: str) -> bytes | None:
 def write(kind: str, key: str, content: bytes) -> None:
     """Keep it; several processes may do so at once. Where the disk is full, nothing is kept."""
     file = _file(kind, key)
-    draft = file.with_name(f"{file.name}.{os.getpid()}.draft")
+    draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.draft")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         draft.write_bytes(hashlib.sha256(content).digest() + zlib.compress(content, 1))
         draft.replace(file)
     except OSError:
-        draft.unlink(missing_ok=True)
-
-
-def folder(kind: str, key: str) -> Path:
-    """Return a folder for files that are made by a tool which names them by their content."""
-    place = _file(kind, key)
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+        with suppress(OSError):
+            draft.unlink()
 
 
 def key_of(*parts: object) -> str:
@@ -78,11 +74,12 @@ def hash_of(file: Path) -> str:
 def forget_the_old() -> None:
     """Drop what no run has used for a month, and the oldest beyond a size that is bearable."""
     now, total = time.time(), 0
-    files = [(file.stat().st_mtime, file) for file in PLACE.rglob("*") if file.is_file()] if PLACE.is_dir() else []
-    for used, file in sorted(files, reverse=True):
-        total += file.stat().st_size
-        if now - used > _UNUSED_S or total > _MOST_BYTES:
-            file.unlink(missing_ok=True)
+    with suppress(OSError):  # another run may do the same at this moment
+        files = [(file.stat(), file) for file in PLACE.rglob("*") if file.is_file()]
+        for told, file in sorted(files, key=lambda one: -one[0].st_mtime):
+            total += told.st_size
+            if now - told.st_mtime > _UNUSED_S or total > _MOST_BYTES:
+                file.unlink()
 
 
 def _file(kind: str, key: str) -> Path:

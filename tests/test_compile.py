@@ -90,6 +90,7 @@ def test_recorded_options_name_no_folder(probe: Probe) -> None:
 
 
 @needs_cuda_wheels
+@pytest.mark.usefixtures("tools_themselves")
 def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
     first, second = compiled(probe, "sm_90a"), compiled(probe, "sm_90a")
     assert first == second
@@ -99,6 +100,7 @@ def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
 
 
 @needs_cuda_wheels
+@pytest.mark.usefixtures("tools_themselves")
 @pytest.mark.parametrize(
     ("statement", "target", "why"),
     [
@@ -117,6 +119,7 @@ def test_what_a_target_does_not_have_is_unsupported(
 
 
 @needs_cuda_wheels
+@pytest.mark.usefixtures("tools_themselves")
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
@@ -256,6 +259,7 @@ def test_a_disassembler_that_fails_says_why(tmp_path: Path) -> None:
 
 
 @needs_cuda_wheels
+@pytest.mark.usefixtures("tools_themselves")
 def test_kernels_read_together_are_those_read_alone(folder: Path) -> None:
     tool = find_disassemblers()[0]
     codes = [
