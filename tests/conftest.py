@@ -58,16 +58,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 _LONGEST = (
+    "test_probe_gates",
     "test_torch_survey",
-    "test_probes",
     "test_bottlenecks",
     "test_bottleneck_results",
+    "test_characterize_run",
     "test_annotate",
     "test_damaged_reports",
-    "test_characterize_run",
     "test_run",
+    "test_compile",
+    "test_gate",
 )
-"""Files that take a minute or so: where several processes share the files, they must not come last."""
+"""Files that take longest where nothing is kept: of files that several processes share, they must not come last."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 
 PLACE = Path(os.environ.get("GPUPROF_TEST_CACHE") or Path(__file__).resolve().parents[1] / ".test-cache")
 """A folder of the checkout, or the one that GPUPROF_TEST_CACHE names, such as one that CI keeps."""
+EVERYTHING = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
+"""Check all there is, and judge all of it anew; only what tools made is taken from here."""
 _DAY_S = 24 * 3600.0
 _UNUSED_S = 30 * _DAY_S
 _MOST_BYTES = 600 * 2**20
@@ -28,6 +31,15 @@ def kept(kind: str, key: str, make: Callable[[], bytes | None]) -> bytes | None:
         if found is not None:
             write(kind, key, found)
     return found
+
+
+def judged(kind: str, key: str | None, judge: Callable[[], list[str]]) -> list[str]:
+    """Return words about code, from what was kept where the key says all that they follow from."""
+    if key is None or EVERYTHING:
+        return judge()
+    stored = kept(kind, key, lambda: json.dumps(judge()).encode())
+    assert stored is not None
+    return [str(word) for word in json.loads(stored)]
 
 
 def read(kind: str, key: str) -> bytes | None:

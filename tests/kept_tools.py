@@ -51,6 +51,7 @@ def asking() -> Iterator[None]:
         yield
 
 
+@lru_cache(maxsize=8)
 def compiler_key(compiler: Nvrtc) -> str:
     """Say which compiler it is, and how it is called, by the content of its libraries and of the border to it."""
     files = sorted(compiler.path.parent.glob("*nvrtc*"))
@@ -61,9 +62,18 @@ def compiler_key(compiler: Nvrtc) -> str:
     )
 
 
+@lru_cache(maxsize=8)
 def tool_key(tool: Disassembler) -> str:
     """Say which disassembler it is, and how it is called, by its content and that of the border to it."""
     return kept.key_of(str(tool), kept.hash_of(tool.path), kept.hash_of(Path(disassemble.__file__)))
+
+
+@lru_cache(maxsize=1)
+def gxx_key() -> str:
+    """Say which g++ it is, how it is called, and what the headers are with which kernels run on the host."""
+    compiler = host_run._compiler()
+    header = (compiler, *host_run._OPTIONS, "-DGPUPROF_HOST", "-x", "c++", str(host_run.HEADER))
+    return kept.key_of(_gxx_key(compiler), _preprocessed(header))
 
 
 def source_key(source: str, folders: Sequence[Path]) -> str | None:

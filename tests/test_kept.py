@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from gpuprof.code.disassemble import Disassembler, find_disassemblers
 from gpuprof.code.elf import kernel_code
 from gpuprof.code.nvrtc import Nvrtc, Outcome, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
-from tests import kept, kept_tools
+from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import needs_cuda_wheels
 
 SOURCE = '#include "a.cuh"\nextern "C" __global__ void one(int *p) { *p = VALUE; }'
@@ -192,3 +194,39 @@ def test_what_was_not_used_for_a_month_is_forgotten_and_the_oldest_of_too_much(
     monkeypatch.setattr(kept, "_MOST_BYTES", 2500)
     kept.forget_the_old()
     assert [file.exists() for file in files] == [False, True, False, True]
+
+
+def test_words_are_recalled_for_their_key_and_worked_out_without_one_or_where_everything_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = kept.key_of("code")
+    assert kept.judged("kind", key, lambda: ["pass", "why"]) == ["pass", "why"]
+    assert kept.judged("kind", key, lambda: ["fail", ""]) == ["pass", "why"]
+    assert kept.judged("kind", None, lambda: ["fail", ""]) == ["fail", ""]
+    monkeypatch.setattr(kept, "EVERYTHING", True)
+    assert kept.judged("kind", key, lambda: ["fail", ""]) == ["fail", ""]
+
+
+def test_a_key_of_code_has_all_that_is_imported_however_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "gpuprof"
+    package.mkdir()
+    texts = {
+        "__init__": "", "one": "def f():\n    from gpuprof import two\n", "two": "import gpuprof.three\n",
+        "three": "from os import path\n", "other": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (package / f"{name}.py").write_text(text)
+    monkeypatch.setattr(kept_code, "ROOT", tmp_path)
+    kept_code._imported.cache_clear()
+    found = {file.stem for file in kept_code._all_from(("gpuprof.one",))}
+    assert found == {"__init__", "one", "two", "three"}
+
+
+def test_code_that_runs_to_judge_planted_cases_is_in_their_key() -> None:
+    program = "import sys; import benchmarks.diagnosis.gate, benchmarks.diagnosis.agree; print(*sorted(sys.modules))"
+    root = kept_code.ROOT
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root).stdout
+    loaded = {name for name in told.split() if name.partition(".")[0] in {"gpuprof", "benchmarks"}}
+    files = kept_code._all_from(("benchmarks.diagnosis.gate", "benchmarks.diagnosis.agree"))
+    assert len(loaded) > 20
+    assert {file for name in loaded for file in kept_code._files(name)} <= files

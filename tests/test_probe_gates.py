@@ -6,7 +6,6 @@ checks all variants on all targets, whatever is kept; that takes minutes (make t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests import kept, kept_tools
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
 
 PROBES = [probe for probe in load_probes(probe_folder()) if probe.kernel is not None]
-EVERYTHING = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
 JUDGES = ("code", "characterize/gates", "characterize/probes")
 PASSED = "passed-gates"
 
@@ -63,15 +61,15 @@ def checked(known_good: frozenset[str]) -> dict[str, tuple[Checked, ...]]:
 def chosen(number: int, probe: Probe, known_good: frozenset[str]) -> Iterator[Variant]:
     """The default variant on each of the chosen targets; all variants on one of them, another for each probe."""
     one = probe.targets[number % len(probe.targets)]
-    quick = probe.id in known_good and not EVERYTHING
+    quick = probe.id in known_good and not kept.EVERYTHING
     for target in targets_of(number, probe, known_good):
-        whole = EVERYTHING or (target == one and not quick)
+        whole = kept.EVERYTHING or (target == one and not quick)
         yield from islice(variants(probe, target), None if whole else 1)
 
 
 def targets_of(number: int, probe: Probe, known_good: frozenset[str]) -> tuple[str, ...]:
     """All targets; of a probe that is known to be good, one of them, and Hopper."""
-    if EVERYTHING or probe.id not in known_good:
+    if kept.EVERYTHING or probe.id not in known_good:
         return probe.targets
     few = {probe.targets[number % len(probe.targets)], "sm_90a"}
     return tuple(target for target in probe.targets if target in few)
@@ -113,7 +111,7 @@ def test_a_probe_is_checked_in_full_until_it_is_known_to_be_good() -> None:
     for number, probe in enumerate(PROBES):
         assert targets_of(number, probe, frozenset()) == probe.targets
         known = frozenset([probe.id])
-        if not EVERYTHING:
+        if not kept.EVERYTHING:
             assert 1 <= len(list(chosen(number, probe, known))) <= 2
         assert {variant.target for variant in chosen(number, probe, known)} == set(targets_of(number, probe, known))
 
