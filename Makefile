@@ -35,11 +35,12 @@ demo: $(RUNS)
 	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)') --output $(DEMO)$(if $(REPORT),/report) --force
 	@echo "gpuprof is $(BIN)/gpuprof here"
 
+# Bytecode is written in any case: without it each process of the tests compiles all of them anew, for ten seconds.
 test: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile
 
 # What compilers made is kept in $(KEPT), or where GPUPROF_TEST_CACHE says; without it everything is compiled.
 test-all:

@@ -40,6 +40,15 @@ def tools_themselves() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def each_picture_once() -> Iterator[None]:
+    """For pages that differ in much else than their pictures, which test_plot draws."""
+    from tests.cli import drawing_once
+
+    with drawing_once():
+        yield
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Bound what is kept, once for all processes of a run."""
     if not hasattr(session.config, "workerinput"):
@@ -62,10 +71,15 @@ _LONGEST = (
     "test_torch_survey",
     "test_bottlenecks",
     "test_bottleneck_results",
+    "test_damaged_reports",
     "test_characterize_run",
     "test_annotate",
-    "test_damaged_reports",
     "test_run",
+    "test_demo",
+    "test_ranks",
+    "test_browser",
+    "test_real_views",
+    "test_real_reports",
     "test_compile",
     "test_gate",
 )

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -27,18 +26,12 @@ from gpuprof.present.html import render_html
 from gpuprof.present.page.stalls import STALL_COLOURS
 from gpuprof.present.words import verdict
 from gpuprof.store.write import session_lines
-from tests.cli import drawing_once
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
 
+pytestmark = pytest.mark.usefixtures("each_picture_once")
+
 VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def each_picture_once() -> Iterator[None]:
-    """Pages differ in much else than their pictures, which test_plot draws."""
-    with drawing_once():
-        yield
 
 
 class Outline(HTMLParser):

@@ -10,9 +10,8 @@ import pytest
 
 from gpuprof.collect.name_filter import as_ncu_may_write, by_name, by_symbol
 from gpuprof.model.kernel_key import kernel_key
-from gpuprof.model.report import Report
-from gpuprof.read.files import read_file
 from gpuprof.read.torch_json import trace_json
+from tests.readings import report_of
 
 PAIRS = (
     ("mathKernel1(float*)", "mathKernel1(float *)"),
@@ -67,9 +66,7 @@ def library_name(mangled: str) -> str:
 def test_real_kernels_are_found_by_the_names_that_pytorch_would_write(reports: Path) -> None:
     names: dict[str, str] = {}
     for file in sorted(reports.glob("*.ncu-rep")):
-        report = read_file(str(file))
-        if isinstance(report, Report):
-            names |= {launch.mangled: launch.demangled for launch in report if launch.mangled is not None}
+        names |= {launch.mangled: launch.demangled for launch in report_of(file) if launch.mangled is not None}
     assert len(names) > 30
     for mangled, nvidia in names.items():
         library = library_name(mangled)

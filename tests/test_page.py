@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -33,9 +32,10 @@ from gpuprof.present.page.findings import cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.stalls import STALL_COLOURS, stall_parts
 from gpuprof.present.plot import contrast_ratio
-from tests.cli import drawing_once
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_html import Outline
+
+pytestmark = pytest.mark.usefixtures("each_picture_once")
 
 UNCOALESCED = Finding(
     rule="uncoalesced-global",
@@ -65,13 +65,6 @@ SOURCE = Excerpt(
     ),
 )  # fmt: skip
 SASS = Excerpt("sass", "gather.cu", "samples", (CodeLine(41, 0x120, "LDG.E R2, [R2]", 0.6, ()),))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def each_picture_once() -> Iterator[None]:
-    """Pages differ in much else than their pictures, which test_plot draws."""
-    with drawing_once():
-        yield
 
 
 @cache

@@ -7,7 +7,7 @@ import gzip
 import json
 import lzma
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -27,17 +27,11 @@ from gpuprof.read.files import read_file
 from gpuprof.store import page as session_html
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
-from tests.cli import drawing_once
 from tests.test_figures import TWO
 
+pytestmark = pytest.mark.usefixtures("each_picture_once")
+
 BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-session">\n)(.*?)(\n</script>)', re.DOTALL)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def each_picture_once() -> Iterator[None]:
-    """Pages differ in much else than their pictures, which test_plot draws."""
-    with drawing_once():
-        yield
 
 
 @cache
