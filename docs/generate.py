@@ -249,6 +249,10 @@ def _rule_lines(rule: Rule) -> Iterator[str]:
     yield f"- **Silent** when: {rule.silent}\n"
 
 
+def _of_run() -> str:
+    return ", ".join(f"`{rule.id}`" for rule in RULES if rule.of_run)
+
+
 def _weights(weights: Mapping[str, float]) -> str:
     return ", ".join(f"{weight:g} ({name})" for name, weight in weights.items())
 
@@ -270,7 +274,7 @@ it costs time, what to change, where, how sure, and the most that it can gain.
   for.
 - A value that was not collected is never taken for zero: the rule is silent then.
 
-The rule `launch-gaps` needs a timeline, which a counter report does not have.
+Rules of the run, {_of_run()}, need a timeline, which a counter report does not have.
 """
 
 
