@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-FORMATS = ("table", "json", "csv", "md")
+from gpuprof.present.formats import FORMATS
 
 
 def main() -> int:

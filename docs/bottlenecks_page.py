@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from benchmarks.diagnosis.case import FAMILIES, NONE, Case
+from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.score import half
 
-INTRO = """Small kernels, each with one planted cause (`slow`) and its repaired twin (`fixed`). They measure how often
+INTRO = f"""Small kernels, each with one planted cause (`slow`) and its repaired twin (`fixed`). They measure how often
 the diagnosis is right; [the diagnosis](../explanation/diagnosis.md) tells how they are scored. They lie in
 `microkernels/bottlenecks/`; this page is made from them.
 
 - Both kernels of a case run on the host's processor in the tests, and leave the same results.
-- A gate looks at the compiled code of sm_80, 86, 89, 90, 100 and 120: the cause is in that of `slow`, and gone from
+- A gate looks at the compiled code of {", ".join(TARGETS)}: the cause is in that of `slow`, and gone from
   that of `fixed`.
 - The half is that of a fixed hash of the name: thresholds may be tuned on the one, and not on the other.
 """

@@ -19,11 +19,10 @@ from gpuprof.model.summary import by_time
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.console import print_session, print_tree
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.csv_out import csv_lines
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.text import tolerate
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof as run
+from tests.formats import written
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
 
@@ -207,7 +206,7 @@ def test_numbers_that_no_gpu_has_are_shown(number: float) -> None:
     drawn = io.StringIO()
     print_tree(Console(file=drawn, width=80), made, explain(odd))
     assert shown(made, depth=True) and drawn.getvalue()
-    assert list(markdown_lines(made, list(made.kernels), 20)) and list(csv_lines(made))
+    assert all(text for _, text in written(made))
     assert "<table" in LoadedSession.of(made)._repr_html_()
 
 

@@ -11,7 +11,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.diagnosis.case_file import load_cases
+from gpuprof.characterize.probes.probe import all_targets
 from gpuprof.cli.main import COMMANDS, cli
+from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.check import check_files
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
@@ -240,3 +243,15 @@ def test_worked_examples_of_tensor_shapes_are_right() -> None:
     for opcode, flop in (("HMMA.16816.F32", 4096), ("IMMA.16832.S8.S8", 8192)):
         matrix = matrix_opcode(opcode)
         assert matrix is not None and matrix.flop == flop
+
+
+def test_numbers_of_rules_and_cases_in_the_readme_are_right() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"[{len(RULES)} rules](docs/reference/rules.md)" in text
+    assert f"[{len(load_cases())} kernels with a planted cause and its repair](docs/reference/bottlenecks.md)" in text
+
+
+def test_the_format_of_a_probe_lists_every_target() -> None:
+    text = (ROOT / "microkernels" / "README.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"Targets: (sm_[\w ]+);", text)
+    assert [f"sm_{number}" for number in listed.removeprefix("sm_").split()] == list(all_targets())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.diagnose.explain import explain
+from gpuprof.diagnose.explain import STALL_MEANINGS, explain
 from gpuprof.diagnose.explain_node import Node
 from gpuprof.diagnose.registry import RULES
 from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Throughput
@@ -105,14 +105,11 @@ def test_a_busy_arithmetic_pipe_is_explained_by_the_arithmetic_pipes() -> None:
 
 
 def test_every_rule_has_its_place_in_the_tree() -> None:
-    at_the_top = {"short-kernel", "launch-gaps"}
-    kinds = {}
     for rule in RULES:
+        assert set(rule.place.reasons) <= set(STALL_MEANINGS), rule.id
         tree = explain(kernel(0, finding(rule.id)))
-        (kinds[rule.id],) = [
-            node.kind for node in nodes(tree) if any(child.kind == "finding" for child in node.children)
-        ]
-    assert {rule for rule, kind in kinds.items() if kind == "kernel"} == at_the_top
+        (kind,) = [node.kind for node in nodes(tree) if any(child.kind == "finding" for child in node.children)]
+        assert kind in {"stall", rule.place.otherwise} if rule.place.reasons else kind == rule.place.otherwise, rule.id
 
 
 def test_a_barrier_names_the_warps_of_a_block() -> None:

@@ -17,13 +17,12 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.run import narrowed, run_of
 from gpuprof.model.session import Session
 from gpuprof.present import words
-from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.figures import overview
 from gpuprof.present.html import render_html
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
+from tests.formats import written
 
 WHOLE = {
     "kernels": 3, "launches": 5, "timed_launches": 4, "timed_shapes": 3, "time_s": 1.0, "main_kernels": 2,
@@ -196,8 +195,9 @@ def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
         except DamagedInput:
             continue
         page = render_html(session, keep_paths=True)
-        markdown = "\n".join(markdown_lines(session, list(session.kernels), 20))
-        for text in (page, markdown, "\n".join(csv_lines(session))):
+        texts = dict(written(session))
+        markdown = texts["md"]
+        for text in (page, *texts.values()):
             assert not set(text) & {"\x1b", "\x07", "\u202e"}, place
         assert "<img>" not in page and "<img>" not in markdown.replace("\\<", ""), place
         assert "@someone" not in markdown, place

@@ -13,6 +13,7 @@ from gpuprof.collect.counter_sets import SETS, Group
 from gpuprof.collect.metrics import metrics_of
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.sources import SOURCE_KINDS
 from gpuprof.present.formats import DEFAULT as DEFAULT_FORMAT
 from gpuprof.present.formats import FORMATS
 from gpuprof.read.files import read_file
@@ -53,6 +54,10 @@ def test_the_name_of_a_file_to_read_is_known_by_its_end(name: str) -> None:
 @pytest.mark.parametrize("word", ["train.py", "python", "csv", "./a.out", "a.nsys-rep", ""])
 def test_other_words_are_no_names_of_files_to_read(word: str) -> None:
     assert not has_name_of_a_file(word)
+
+
+def test_what_readers_give_is_what_the_contract_knows() -> None:
+    assert {kind for row in READABLE for kind in row.gives} == set(SOURCE_KINDS)
 
 
 def test_what_no_other_row_knows_is_text_of_ncu() -> None:

@@ -144,6 +144,7 @@ def _print_table(
 def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
     from gpuprof.diagnose.explain import explain
+    from gpuprof.model.sources import kind_named
     from gpuprof.model.summary import by_time
     from gpuprof.present import words
     from gpuprof.present.text import printable
@@ -158,7 +159,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
         rows = words.count(len(found), *words.row_noun(run.kernels))
         message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
         click.echo(printable(message), err=True)
-    tree = explain(kernel, from_text="csv" in session.sources[kernel.source].kind)
+    tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)
     assert form.tree is not None
     write = form.tree.function()
     if form.tree.warns:

@@ -21,7 +21,6 @@ class CounterSet(NamedTuple):
     """
 
     name: str
-    purpose: str
     quantities: tuple[str, ...] = _ALL
     groups: tuple[Group, ...] = EVIDENCE
     sections: tuple[str, ...] = ()
@@ -31,15 +30,12 @@ class CounterSet(NamedTuple):
 
 
 _ROWS = (
-    CounterSet(
-        "roofline", "rooflines of all paths at three levels, speed of light",
-        quantities=_ROOFLINE, groups=(), source=False,
-    ),
-    CounterSet("diagnose", "the same with occupancy, stalls by line and the evidence of every rule"),
-    CounterSet(
-        "full", "the same with samples and counters of every source line, and all that ncu's full set has",
-        sections=("SourceCounters",), stock_set="full", passes=_STOCK_PASSES,
-    ),
-)  # fmt: skip
+    # Rooflines of all paths at three levels, and speed of light.
+    CounterSet("roofline", quantities=_ROOFLINE, groups=(), source=False),
+    # The same with occupancy, stalls by line and the evidence of every rule.
+    CounterSet("diagnose"),
+    # The same with samples and counters of every source line, and all that ncu's full set has.
+    CounterSet("full", sections=("SourceCounters",), stock_set="full", passes=_STOCK_PASSES),
+)
 SETS = {row.name: row for row in _ROWS}
 DEFAULT = "diagnose"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.case import Case, Pauses
-from gpuprof.diagnose.rule import Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, Verdict
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET
 from gpuprof.units import format_percent, format_si
@@ -187,5 +187,6 @@ RULES = (
         _launch_gaps,
         by_times=True,
         of_run=True,
+        place=AT_KERNEL,
     ),
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import WELL_USED, Case
-from gpuprof.diagnose.rule import Place, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_KERNEL, Place, Rule, Threshold, Verdict
 from gpuprof.model.session import Evidence
 from gpuprof.model.summary import limited_by
 from gpuprof.units import format_percent, format_si
@@ -460,5 +460,6 @@ RULES = (
         "5 µs or longer.",
         _short,
         by_times=True,
+        place=AT_KERNEL,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
 from gpuprof.model.session import Evidence, Finding, Location
@@ -69,6 +69,7 @@ class Rule:
     `by_times` says that names, shapes and times are enough for it, so that it also judges timelines.
     `of_run` says that it speaks of the run on a timeline, so that no kernel alone can show it.
     `metrics` are what it reads beside the quantities of the model, as `ncu --metrics` takes them.
+    `place` says where its finding hangs in the explanation of a kernel.
     `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
     `symptom`, which is only worth telling where no other rule explains it.
     """
@@ -83,7 +84,7 @@ class Rule:
     check: Callable[[Case], Iterator[Verdict]]
     metrics: tuple[str, ...] = ()
     by_times: bool = False
-    place: Place = AT_KERNEL
+    place: Place = field(kw_only=True)
     of_run: bool = False
 
 

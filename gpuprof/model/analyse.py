@@ -16,6 +16,7 @@ from gpuprof.model.profile import LaunchProfile, launch_duration, profile_launch
 from gpuprof.model.quantities import COLLECT, READ_REPORT
 from gpuprof.model.report import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
+from gpuprof.model.sources import kind_named
 
 HardwareOf = Callable[[RecordedDevice], Hardware]
 
@@ -105,7 +106,7 @@ def _entries(
 ) -> Iterator[_Entry]:
     count = 0
     for source, report in enumerate(reports):
-        remedy = READ_REPORT if report.kind.startswith("ncu-csv") else COLLECT
+        remedy = READ_REPORT if kind_named(report.kind).is_text else COLLECT
         for device, found, launch in _launches(source, report, hardware, numbers):
             yield _Entry(count, source, device, found, launch, remedy)
             count += 1

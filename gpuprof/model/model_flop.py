@@ -28,8 +28,9 @@ from gpuprof.model.session import (
     Uncounted,
     Utilisation,
 )
+from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.torch_flop import ProductFlop, product_flop
-from gpuprof.model.trace import KERNEL, TORCH_TRACE, Activity, Step, Trace
+from gpuprof.model.trace import KERNEL, Activity, Step, Trace
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""

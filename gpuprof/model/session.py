@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuprof.model.report import Dim3, GpuSamples, Missing
+from gpuprof.model.sources import SURVEY_MARK
 
 SCHEMA_VERSION = 1
 SEVERITIES = ("high", "medium", "low", "info")
 CONFIDENCES = ("measured", "inferred", "guess")
-
-
-SURVEY_MARK = " survey"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.model_flop import measured_flop
 from gpuprof.model.report import GpuSamples, Missing
-from gpuprof.model.session import SURVEY_MARK, Device, KernelProfile, Source, Timeline
+from gpuprof.model.session import Device, KernelProfile, Source, Timeline
+from gpuprof.model.sources import SURVEY_MARK
 from gpuprof.model.torch_ranges import launched_by
 
 SURVEY = "survey"

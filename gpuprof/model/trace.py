@@ -10,8 +10,6 @@ from typing import NamedTuple
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.report import Dim3
 
-TORCH_TRACE = "torch-trace"
-TRACE_KINDS = (TORCH_TRACE, "nsys-sqlite")
 KERNEL, COPY, SET = "kernel", "copy", "set"
 """What a GPU does: runs a kernel, copies memory, sets memory."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
@@ -96,7 +94,7 @@ class Step(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
-    that launched something on a GPU. `kind` is one of TRACE_KINDS."""
+    that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`."""
 
     file: str
     sha256: str

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from gpuprof.model.report import GpuSamples
 from gpuprof.model.run import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
+from gpuprof.model.sources import kind_named
 from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
-from gpuprof.model.trace import TRACE_KINDS
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"
@@ -164,7 +164,7 @@ def device_text(device: Device) -> str:
 def source_text(source: Source) -> str:
     """Write what recorded a source, and how it held clocks and caches, which a timeline leaves alone."""
     tool = " ".join(part for part in (source.tool, source.tool_version) if part)
-    if source.kind.startswith(TRACE_KINDS):
+    if kind_named(source.kind).is_trace:
         return tool
     clocks = f"clock control {source.clock_control}" if source.clock_control else "clock control not recorded"
     caches = f"cache control {source.cache_control}" if source.cache_control else "cache control not recorded"

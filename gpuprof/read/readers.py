@@ -30,6 +30,7 @@ class Readable(NamedTuple):
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
     It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
+    `gives` are the kinds of source (`model.sources.SOURCE_KINDS`) that what it returns can be.
     `check_size` names a function that gets size and name before a file is read. `suffixes` are how names of such
     files may end, where a name alone must tell a file from a program; they do not decide what a file is.
     """
@@ -40,6 +41,7 @@ class Readable(NamedTuple):
     takes: Literal["path", "bytes", "text"]
     told: Told | None
     suffixes: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
     digest: bool = False
     salvage: bool = False
     check_size: str | None = None
@@ -59,13 +61,14 @@ class Refused(NamedTuple):
 _TRACE = Readable(
     "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", "bytes",
     Told(3, "traces of PyTorch (.json, .json.gz)"), (".json", ".json.gz"),
-    digest=True, check_size="gpuprof.read.torch_json:check_size",
+    gives=("torch-trace",), digest=True, check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
 KINDS: tuple[Readable | Refused, ...] = (
     Readable(
         "ncu-rep", starts(MAGIC), "gpuprof.read.ncu_rep:read_ncu_rep", "path",
-        Told(1, ", ".join(_REPORTS)), (*_REPORTS, _PACKED), salvage=True, place="file",
+        Told(1, ", ".join(_REPORTS)), (*_REPORTS, _PACKED), gives=("ncu-rep", "cuprof-report"), salvage=True,
+        place="file",
     ),
     Refused(
         "ncu-rep in a pipe", starts(MAGIC), "a .ncu-rep cannot be read from {name}",
@@ -83,7 +86,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", "path",
-        Told(4, "nsys exports (.sqlite)"), (".sqlite",), digest=True, place="file",
+        Told(4, "nsys exports (.sqlite)"), (".sqlite",), gives=("nsys-sqlite",), digest=True, place="file",
     ),
     _TRACE._replace(fits=is_packed_trace, told=None),
     Refused(
@@ -109,7 +112,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", "text",
-        Told(2, "ncu's CSV"), (".csv",), digest=True,
+        Told(2, "ncu's CSV"), (".csv",), gives=("ncu-csv-raw", "ncu-csv-details"), digest=True,
     ),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, TORCH_TRACE, Activity, Collective, Product, Trace
+from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, Product, Trace
 from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
 from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words
 from gpuprof.read.torch_program import MODULE, products, steps, that_launched

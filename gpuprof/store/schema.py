@@ -10,15 +10,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.hardware.trust import TRUST
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, SURVEY_MARK, Session
-from gpuprof.model.trace import TRACE_KINDS
+from gpuprof.model.session import CONFIDENCES, SEVERITIES, Session
+from gpuprof.model.sources import SOURCE_KINDS, SURVEY_MARK
 from gpuprof.store.words import BOUNDS, LANGUAGES, ORIGINS, UNITS
 
-_REPORT_KINDS = ("ncu-rep", "cuprof-report", "ncu-csv-raw", "ncu-csv-details")
-_KINDS = (*_REPORT_KINDS, *TRACE_KINDS)
 _BASES = ("counted", "derived", "estimated")
 _WORDS_OF: dict[tuple[str, str], tuple[str, ...]] = {
-    ("Source", "kind"): (*_KINDS, *(f"{kind}{SURVEY_MARK}" for kind in _KINDS)),
+    ("Source", "kind"): tuple(f"{kind}{mark}" for mark in ("", SURVEY_MARK) for kind in SOURCE_KINDS),
     ("Ceiling", "kind"): ("compute", "bandwidth"),
     ("Ceiling", "origin"): ORIGINS,
     ("Utilisation", "origin"): ORIGINS,
