@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ from tests import kept, kept_tools
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
+
+gc.set_threshold(100_000, 50, 100)
+"""Thousands of tests leave much that lives on; looking through it as often as Python does takes a sixth of their time."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
@@ -67,11 +71,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 _LONGEST = (
+    "test_damaged_reports",
     "test_probe_gates",
     "test_torch_survey",
     "test_bottlenecks",
     "test_bottleneck_results",
-    "test_damaged_reports",
     "test_characterize_run",
     "test_annotate",
     "test_run",
@@ -83,7 +87,8 @@ _LONGEST = (
     "test_compile",
     "test_gate",
 )
-"""Files that take longest where nothing is kept: of files that several processes share, they must not come last."""
+"""Files that take longest where nothing is kept: of files that several processes share, they must not come last. The
+first one forks for each of its readings, which takes the longer the more a process holds."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
