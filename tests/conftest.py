@@ -15,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
 
 gc.set_threshold(100_000, 50, 100)
-"""Thousands of tests leave much that lives on; looking through it as often as Python does takes a sixth of their time."""
+"""Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
