@@ -112,8 +112,8 @@ EXIT_CODES = """| exit code | meaning |
 |---|---|
 | 0 | done |
 | 2 | the command line is wrong, or an output cannot be written |
-| 3 | the environment lacks something: NVIDIA's report reader; later ncu, a GPU, permission |
-| 4 | the profiled program failed (reserved) |
+| 3 | the environment lacks something: ncu, NVIDIA's report reader, a GPU, permission |
+| 4 | the profiled program failed |
 | 5 | a file cannot be read, or is damaged |
 | 6 | a regression was found (reserved) |
 | 130 | interrupted |

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +200,32 @@ def test_bytes_that_are_no_cubin_are_damaged_input(content: bytes) -> None:
     for start in (b"", b"\x7fELF\x02\x01"):
         with pytest.raises(DamagedInput):
             kernel_code(start + content, "kernel")
+
+
+@pytest.mark.parametrize(
+    ("table", "entry_size", "names"), [(64, 0, 0), (64, 63, 0), (2**63, 64, 0), (64, 64, 65535), (10**6, 64, 0)]
+)
+def test_headers_that_cannot_be_are_damaged_input(table: int, entry_size: int, names: int) -> None:
+    head = bytearray(64)
+    head[:6], head[0x12:0x14] = b"\x7fELF\x02\x01", struct.pack("<H", 190)
+    struct.pack_into("<Q", head, 0x28, table)
+    struct.pack_into("<HHH", head, 0x3A, entry_size, 65535, names)
+    with pytest.raises(DamagedInput):
+        kernel_code(bytes(head) + bytes(1000), "kernel")
+
+
+def test_endless_names_of_a_hostile_cubin_are_cut() -> None:
+    """65 000 sections share one name of 100 000 characters, which none of them may cost."""
+    count, text = 65_000, b"\0.text." + b"x" * 100_000 + b"\0"
+    table = 64 + len(text)
+    head = bytearray(64)
+    head[:6], head[0x12:0x14] = b"\x7fELF\x02\x01", struct.pack("<H", 190)
+    struct.pack_into("<Q", head, 0x28, table)
+    struct.pack_into("<HHH", head, 0x3A, 64, count, 0)
+    section = struct.pack("<IIQQQQ", 1, 1, 0, 0, 64, len(text)).ljust(64, b"\0")
+    with pytest.raises(DamagedInput) as caught:
+        kernel_code(bytes(head) + text + section * count, "kernel")
+    assert len(caught.value.message) < 2000
 
 
 @needs_cuda_wheels

@@ -17,11 +17,12 @@ from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.code.disassemble import find_disassemblers
 from gpuprof.code.nvrtc import find_nvrtc
-from tests import kept, kept_tools
+from gpuprof.resources import data_dir
+from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
 
 PROBES = [probe for probe in load_probes(probe_folder()) if probe.kernel is not None]
-JUDGES = ("code", "characterize/gates", "characterize/probes")
+JUDGES = ("code", "hardware", "characterize/gates", "characterize/probes")
 PASSED = "passed-gates"
 
 
@@ -34,6 +35,7 @@ def keys() -> dict[str, str | None]:
         *map(kept_tools.compiler_key, find_nvrtc()),
         *map(kept_tools.tool_key, find_disassemblers()),
         *map(kept.hash_of, (*judges, Path(__file__))),
+        kept_code.folder_key(data_dir("specs")),
     ]
     assert judges
     return {probe.id: key_of(probe, tools) for probe in PROBES}
@@ -42,7 +44,9 @@ def keys() -> dict[str, str | None]:
 def key_of(probe: Probe, tools: list[str]) -> str | None:
     source = kernel_of(probe).source
     text = kept_tools.source_key(source.read_text(encoding="utf-8"), [source.parent, source.parent.parent])
-    return kept.key_of(probe.id, kept.hash_of(source.with_suffix(".yaml")), text, tools) if text is not None else None
+    if text is None:
+        return None
+    return kept.key_of(probe.id, probe.targets, kept.hash_of(source.with_suffix(".yaml")), text, tools)
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,7 @@ ONLY_IN = {
     "matplotlib": {"present", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"present"},
+    "importlib": {"cli", "collect"},
 }
 """Which rooms touch a package that stands at a border."""
 
@@ -74,12 +75,19 @@ def _imported(tree: ast.Module, modules: frozenset[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None, "imports are absolute"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield whole if whole in modules else node.module
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _LATER.fullmatch(node.value):
             yield node.value.partition(":")[0]
+        elif isinstance(node, ast.Call) and _name_of(node.func) in {"import_module", "__import__"}:
+            yield "importlib"
+
+
+def _name_of(function: ast.expr) -> str | None:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
 
 
 def of_gpuprof(name: str) -> set[str]:

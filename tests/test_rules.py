@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -1272,3 +1273,9 @@ def test_without_a_share_of_the_run_nothing_is_gained_for_it() -> None:
 def test_severities_and_confidences_are_those_of_the_contract(example: Example) -> None:
     for found in example.launch.profile().findings:
         assert found.severity in SEVERITIES and found.confidence in CONFIDENCES
+
+
+def test_rules_of_the_run_need_no_counters_and_are_tried_on_timelines() -> None:
+    text = (Path(__file__).parent / "test_timeline.py").read_text(encoding="utf-8")
+    assert all(rule.by_times and not rule.metrics for rule in RULES if rule.of_run)
+    assert all(f'"{name}"' in text for name in OF_RUN)

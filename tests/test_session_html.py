@@ -24,7 +24,7 @@ from gpuprof.present import words
 from gpuprof.present.html import render_html
 from gpuprof.present.privacy import without_private
 from gpuprof.read.files import read_file
-from gpuprof.store import page as session_html
+from gpuprof.store import page as store_page
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
 from tests.test_figures import TWO
@@ -134,7 +134,7 @@ def test_gzip_is_read_too() -> None:
 def test_a_bomb_is_refused_before_it_is_unpacked(
     monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(session_html, "LARGEST_SESSION", 1_000_000)
+    monkeypatch.setattr(store_page, "LARGEST_SESSION", 1_000_000)
     with pytest.raises(DamagedInput, match="larger than 1000000 bytes"):
         read_session_html(carrying(compress(b" " * 20_000_000)), "page.html")
 

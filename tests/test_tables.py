@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -15,10 +16,12 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.sources import SOURCE_KINDS
 from gpuprof.present.formats import DEFAULT as DEFAULT_FORMAT
-from gpuprof.present.formats import FORMATS
+from gpuprof.present.formats import FORMATS, Format
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import look_at_stream
 from gpuprof.read.readers import KINDS, Readable, has_name_of_a_file, kind_of
+from tests.cli import gpuprof
+from tests.test_ncu_csv import raw_page
 
 READABLE = [kind for kind in KINDS if isinstance(kind, Readable)]
 WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.tree) if writer is not None]
@@ -86,3 +89,34 @@ def test_every_group_of_a_set_adds_metrics(group: Group, monkeypatch: pytest.Mon
     for name, groups in (("bare", ()), ("more", (group,))):
         monkeypatch.setitem(SETS, name, SETS["roofline"]._replace(groups=groups))
     assert set(metrics_of(arch, "bare")) < set(metrics_of(arch, "more"))
+
+
+def test_braces_in_a_name_are_text(tmp_path: Path) -> None:
+    noise = tmp_path / "{known}{0}.bin"
+    noise.write_bytes(b"ab\0cd")
+    with pytest.raises(InputError, match=re.escape("{known}{0}.bin is binary data")):
+        read_file(str(noise))
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tmp_path / "t.json"
+    trace.write_text('{"traceEvents": []}')
+
+    def refuse(size: int, name: str) -> None:
+        raise InputError(f"{name} has {size} bytes")
+
+    monkeypatch.setattr("gpuprof.read.torch_json.check_size", refuse)
+    monkeypatch.setattr("gpuprof.read.torch_trace.read_torch_trace", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(InputError, match="has 19 bytes"):
+        read_file(str(trace))
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=list(FORMATS))
+def test_warnings_stand_beside_what_cannot_hold_them(form: Format, tmp_path: Path) -> None:
+    text = raw_page({"a__x.sum": ("inst", ["1", "2"]), "b__x.sum": ("inst", ["3", "4"])})
+    (tmp_path / "a.csv").write_text(text.removesuffix(',"4"\n') + "\n")
+    done = gpuprof("show", tmp_path / "a.csv", "--format", form.name)
+    assert done.returncode == 0
+    told = "was dropped or shortened"
+    assert (told in done.stderr) == form.kernels.warns
+    assert told in " ".join((done.stdout if not form.kernels.warns else done.stderr).split())

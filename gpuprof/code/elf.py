@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput
@@ -15,11 +16,15 @@ _IDENT = b"\x7fELF\x02\x01"
 _MACHINE_CUDA = 190
 _NO_BITS = 8
 """The type of a section that has a size and no bytes."""
+_HEADER_BYTES = 64
 _TEXT = b".text."
+_NAMES_TOLD, _LONGEST_NAME = 5, 200
 
 
 class _Section(NamedTuple):
-    name: bytes
+    """A section; `name` is where its name begins."""
+
+    name: int
     kind: int
     offset: int
     size: int
@@ -30,12 +35,12 @@ def kernel_code(cubin: bytes, entry: str) -> bytes:
 
     Raises DamagedInput if this is no cubin, has no such kernel, or ends within its code.
     """
-    wanted = _TEXT + entry.encode()
     try:
-        found = next((section for section in _sections(cubin) if section.name == wanted), None)
+        wanted = _TEXT + entry.encode() + b"\0"
+        found = next((section for section in _sections(cubin) if cubin.startswith(wanted, section.name)), None)
         if found is None or found.kind == _NO_BITS:
-            raise DamagedInput(f"the cubin has no kernel {entry!r}; it has {_kernels(cubin) or 'none'}")
-    except (struct.error, ValueError, IndexError) as error:
+            raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {_kernels(cubin) or 'none'}")
+    except (struct.error, ValueError, IndexError, OverflowError) as error:
         raise DamagedInput(f"the cubin cannot be read: {error}") from error
     code = cubin[found.offset : found.offset + found.size]
     if len(code) != found.size:
@@ -51,8 +56,10 @@ def instruction_word(code: bytes, offset: int) -> int | None:
 
 
 def _kernels(cubin: bytes) -> str:
-    names = (section.name for section in _sections(cubin) if section.name.startswith(_TEXT))
-    return ", ".join(name.removeprefix(_TEXT).decode("utf-8", "replace") for name in names)
+    """Name the first kernels that there are; a hostile file may have thousands, with endless names."""
+    places = (section.name + len(_TEXT) for section in _sections(cubin) if cubin.startswith(_TEXT, section.name))
+    names = (cubin[start : start + _LONGEST_NAME].split(b"\0", 1)[0] for start in places)
+    return ", ".join(name.decode("utf-8", "replace") for name in islice(names, _NAMES_TOLD))
 
 
 def _sections(elf: bytes) -> Iterator[_Section]:
@@ -61,8 +68,9 @@ def _sections(elf: bytes) -> Iterator[_Section]:
         raise ValueError("not a 64-bit ELF file for CUDA")
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     entry_size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    if entry_size < _HEADER_BYTES:
+        raise ValueError("its section headers are too short")
     headers = [struct.unpack_from("<IIQQQQ", elf, table + index * entry_size) for index in range(count)]
     texts = headers[names][4]
     for name, kind, _flags, _address, offset, size in headers:
-        start = texts + name
-        yield _Section(elf[start : elf.index(b"\0", start)], kind, offset, size)
+        yield _Section(texts + name, kind, offset, size)

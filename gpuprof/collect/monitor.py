@@ -90,7 +90,7 @@ def _samples(nvml: Nvml) -> Iterator[Sample]:
             gpu=number,
             name=gpu.text("nvmlDeviceGetName") or "",
             sm_clock_hz=gpu.amount("nvmlDeviceGetClockInfo", MHZ, "NVML_CLOCK_SM"),
-            power_w=gpu.amount("nvmlDeviceGetPowerUsage", MILLI),
-            temperature_c=gpu.amount("nvmlDeviceGetTemperature", which="NVML_TEMPERATURE_GPU"),
+            power_w=gpu.amount("nvmlDeviceGetPowerUsage", per=MILLI),
+            temperature_c=gpu.temperature(),
             reasons=gpu.whole("nvmlDeviceGetCurrentClocksThrottleReasons"),
         )

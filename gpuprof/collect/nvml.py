@@ -18,7 +18,9 @@ REASONS = {
 }
 """What lowers clocks below what a program could have (nvml.h, nvmlClocksEventReasons). An idle GPU and clocks that a
 user has set (0x2) are no throttling."""
-MHZ, MILLI = 1e6, 1e-3
+MHZ = 1e6
+MILLI = 1e3
+"""So many thousandths are one."""
 """NVML counts clocks in MHz, power and energy in thousandths."""
 
 
@@ -67,10 +69,15 @@ class NvmlGpu:
     def __init__(self, nvml: Nvml, handle: Any | None) -> None:
         self._nvml, self._handle = nvml, handle
 
-    def amount(self, question: str, scale: float = 1.0, which: str | None = None) -> float | None:
+    def amount(self, question: str, scale: float = 1.0, which: str | None = None, per: float = 1.0) -> float | None:
         """Return a quantity; `which` is the constant that says which one, such as "NVML_CLOCK_SM"."""
         answer = self._ask(question, *(() if which is None else (self._nvml.constant(which),)))
-        return plausible(answer * scale) if answer is not None else None
+        return plausible(answer * scale / per) if answer is not None else None
+
+    def temperature(self) -> float | None:
+        """Return how hot it is, in degrees Celsius."""
+        answer = self._ask("nvmlDeviceGetTemperature", self._nvml.constant("NVML_TEMPERATURE_GPU"))
+        return float(answer) if answer is not None else None
 
     def whole(self, question: str) -> int | None:
         """Return a number as it is."""

@@ -195,9 +195,7 @@ def _warp_states(
         return
     explained: set[tuple[str, ...]] = set()
     for stall in stalls:
-        group = next(
-            (group for group in (AT_MEMORY.reasons, AT_SHARED.reasons) if stall.reason in group), (stall.reason,)
-        )
+        group = next((group for group in _EXPLAINED_ALIKE if stall.reason in group), (stall.reason,))
         causes = tuple(cause_nodes(kernel, stall.reason)) if group not in explained else ()
         explained.add(group)
         yield _stall(kernel, stall, causes, findings.get(stall.reason, ()))

@@ -123,10 +123,11 @@ def event_lines(event: Result | Remark, sheet: Sheet) -> Iterator[Text]:
         return
     entry = entry_of(event.name, event.value, _assessed(event), {})
     yield from row_lines(entry, event.name, live_columns(sheet), sheet)
+    yield from remark_lines(entry, sheet, ("rejected",))
     if is_outlier(entry.assessment):
         style = "yellow" if is_worse(entry.assessment) else "cyan"
         yield sheet.paragraph(outside_text(entry.assessment), style, indent=4)
-    yield from remark_lines(entry, sheet)
+    yield from remark_lines(entry, sheet, ("throttled",))
 
 
 def _assessed(event: Result) -> Assessment:

@@ -6,7 +6,7 @@ there before the values are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -144,10 +144,11 @@ def row_lines(entry: Entry, name: str, columns: Columns, sheet: Sheet) -> Iterat
     yield line
 
 
-def remark_lines(entry: Entry, sheet: Sheet) -> Iterator[Text]:
-    """Yield what stands below the line of a value."""
+def remark_lines(entry: Entry, sheet: Sheet, kinds: Collection[str] = ("rejected", "throttled")) -> Iterator[Text]:
+    """Yield what stands below the line of a value, of these kinds."""
     for kind, text in remarks(entry.value):
-        yield sheet.paragraph(text, _REMARK_STYLES[kind], indent=4)
+        if kind in kinds:
+            yield sheet.paragraph(text, _REMARK_STYLES[kind], indent=4)
 
 
 def cells_of(entry: Entry, sheet: Sheet) -> Cells:

@@ -74,20 +74,20 @@ _OWNED: Mapping[type, frozenset[str]] = {
     Utilisation: frozenset({"source"}),
 }
 """The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
-_NAMES: Mapping[type, frozenset[str]] = {
-    KernelProfile: frozenset({"label", "ranges"}),
-    StepTimes: frozenset({"name"}),
-    Uncounted: frozenset({"name"}),
-}
-"""What may be named like a path and be none, as the layers of a network are (`/encoder/layer.0/MatMul`): one is taken
-for a path where files of the session lie below the same first folder."""
 _SHORTEST_OWNER = 3
-_ORDINARY = frozenset({
-    "app", "build", "cuda", "data", "default", "dev", "gpu", "host", "local", "main", "mark", "max", "model", "node",
-    "nvidia", "public", "python", "ray", "shared", "test", "torch", "train", "will", "work",
+_DATA_ROOTS = frozenset({
+    "root", "tmp", "var", "private", "scratch", "mnt", "media", "data", "datasets", "nfs", "gpfs", "lustre", "export",
+    "net", "work", "workspace", "projects", "storage", "srv",
 })  # fmt: skip
-"""Names of folders below `home` that code uses as words. Nothing in a session tells that `data` is no person; without
-this list a kernel `test_data` of a container with such a folder would be shown as `test_user`."""
+"""Where systems and clusters keep what belongs to users. A text alone does not tell `/data/x` from `/encoder/x`."""
+_ORDINARY = frozenset({
+    "app", "bool", "build", "char", "cub", "cuda", "cutlass", "data", "default", "dev", "double", "float", "gemm",
+    "gpu", "half", "host", "int", "kernel", "local", "long", "main", "mark", "matrix", "max", "model", "node", "nvidia",
+    "public", "python", "ray", "reduce", "sgemm", "shared", "short", "sum", "tensor", "test", "thrust", "torch",
+    "train", "triton", "user", "void", "volta", "warp", "will", "work",
+})  # fmt: skip
+"""Names of folders below `home` that are words of kernels and their libraries. Nothing in a session tells that `data`
+is no person; without this list `triton_poi_0` of a container with such a folder would be shown as `user_poi_0`."""
 
 
 def without_private(session: Session) -> Session:
@@ -115,10 +115,11 @@ def file_name(path: str) -> str:
     return name or path
 
 
-def without_absolute(text: str, roots: Collection[str] | None = None) -> str:
-    """Shorten absolute paths, and all below a home folder, to their last part; other slashes stay, as in `a/b`.
+def without_private_folders(text: str, roots: Collection[str] = ()) -> str:
+    """Shorten paths below a home folder, below usual folders for data and below `roots` to their last part.
 
-    With `roots` only paths that begin with one of these folders are shortened, and those below a home folder.
+    Other slashes stay, as in `a/b`, and so do paths of what is installed and what is only named like a path, as layers
+    of a network are: `/encoder/layer.0/MatMul`.
     """
     if "/" not in text and "\\" not in text:
         return text
@@ -166,7 +167,7 @@ def _rewritten(item: Value, known: _Known) -> Value:
 def _changed(item: object, known: _Known, kind: type, name: str) -> object | None:
     """Return the rewritten value of a field of that name of a record, or None where it stays as it is."""
     if isinstance(item, str):
-        text = without_absolute(item, known.roots) if name in _NAMES.get(kind, ()) else _text(item, name)
+        text = _text(item, name, known.roots)
         if known.owners is not None and name in _OWNED.get(kind, ()):
             text = known.owners.sub("user", text)
         return text if text != item else None
@@ -191,11 +192,11 @@ def _fields_with_text(kind: type[DataclassInstance]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if not _NUMBER.fullmatch(str(field.type)))
 
 
-def _text(text: str, name: str) -> str:
+def _text(text: str, name: str, roots: Collection[str]) -> str:
     if name in _FILE_FIELDS:
         return file_name(text)
     if name not in _COMMAND_FIELDS:
-        return without_absolute(text)
+        return without_private_folders(text, roots)
     text = _LOGIN.sub("user@host", text)
     for pattern in _MASKED:
         text = pattern.sub(r"\1…", text)
@@ -209,15 +210,15 @@ def _last_part(match: re.Match[str]) -> str:
     return parts[-1]
 
 
-def _shortened(match: re.Match[str], roots: Collection[str] | None) -> str:
-    """Shorten a path within a text where it is absolute or below a home folder; the `//` of a comment stays."""
+def _shortened(match: re.Match[str], roots: Collection[str]) -> str:
+    """Shorten a path within a text where it is private; the `//` of a comment stays."""
     path, before = match[0], match.string[match.start() - 1 : match.start()]
     parts = _parts(path)
     if any(part.lower() in _HOME_PARTS for part in parts[:-1]):
         return _last_part(match)
     if not _is_absolute(path, parts, before):
         return path
-    if roots is not None and path[0] == "/" and parts[0] not in roots:
+    if path[0] == "/" and parts[0] not in roots and parts[0].lower() not in _DATA_ROOTS:
         return path
     return f"//{parts[-1]}" if _AFTER_SLASHES.match(path) else parts[-1]
 

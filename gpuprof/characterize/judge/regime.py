@@ -12,6 +12,7 @@ Regime = Literal["short", "sustained", "power_limited"]
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 
 THROTTLE_REASONS = REASONS | {0x100: "display clock setting"}
+"""Bits of NVML's clocks event reasons that hold clocks back. Idle (0x1) and application clocks (0x2) do not."""
 THROTTLE_MASK = sum(THROTTLE_REASONS)
 RETRIES = 3
 _STEPS_PER_WINDOW = 200

@@ -54,8 +54,8 @@ class NvmlView:
             mig=gpu.flag("nvmlDeviceGetMigMode"),
             mps=bool(served) if served is not None else None,
             persistence=gpu.flag("nvmlDeviceGetPersistenceMode"),
-            power_limit_w=gpu.amount("nvmlDeviceGetEnforcedPowerLimit", MILLI),
-            default_power_limit_w=gpu.amount("nvmlDeviceGetPowerManagementDefaultLimit", MILLI),
+            power_limit_w=gpu.amount("nvmlDeviceGetEnforcedPowerLimit", per=MILLI),
+            default_power_limit_w=gpu.amount("nvmlDeviceGetPowerManagementDefaultLimit", per=MILLI),
             max_sm_clock_hz=gpu.amount("nvmlDeviceGetMaxClockInfo", MHZ, _SM),
             max_memory_clock_hz=gpu.amount("nvmlDeviceGetMaxClockInfo", MHZ, _MEMORY),
             max_pcie_generation=gpu.whole("nvmlDeviceGetMaxPcieLinkGeneration"),
@@ -67,9 +67,9 @@ class NvmlView:
         gpu = self._gpu
         return self.clock_and_reasons()._replace(
             memory_clock_hz=gpu.amount("nvmlDeviceGetClockInfo", MHZ, _MEMORY),
-            power_w=gpu.amount("nvmlDeviceGetPowerUsage", MILLI),
-            temperature_c=gpu.amount("nvmlDeviceGetTemperature", which="NVML_TEMPERATURE_GPU"),
-            energy_j=gpu.amount("nvmlDeviceGetTotalEnergyConsumption", MILLI),
+            power_w=gpu.amount("nvmlDeviceGetPowerUsage", per=MILLI),
+            temperature_c=gpu.temperature(),
+            energy_j=gpu.amount("nvmlDeviceGetTotalEnergyConsumption", per=MILLI),
             pcie_generation=gpu.whole("nvmlDeviceGetCurrPcieLinkGeneration"),
             pcie_width=gpu.whole("nvmlDeviceGetCurrPcieLinkWidth"),
         )
