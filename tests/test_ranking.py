@@ -438,6 +438,9 @@ def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
             id="occupancy below zero",
         ),
         pytest.param(
+            {WAVES: 3.0, "sm__cycles_active.max": 2.0**53, "sm__cycles_active.avg": 0.5}, id="one SM works for ever"
+        ),
+        pytest.param(
             {"sass__inst_executed_local_stores": 5.0, "sass__inst_executed_global_stores": -5.0},
             id="instructions that cancel out",
         ),

@@ -183,9 +183,12 @@ def _is_tail(waves: float, idle: float) -> bool:
 
 
 def _idle_sms(case: Case) -> float | None:
-    """Return the idle share of an average SM, while the busiest works."""
+    """Return the idle share of an average SM, while the busiest works; None where the two cannot be of one kernel."""
     busiest, average = case.number(_BUSIEST_SM), case.number(_AVERAGE_SM)
-    return 1.0 - average / busiest if busiest and average else None
+    if not busiest or not average:
+        return None
+    idle = 1.0 - average / busiest
+    return idle if idle < 1.0 else None
 
 
 def _filled_share(case: Case) -> float | None:
