@@ -18,10 +18,8 @@ REASONS = {
 }
 """What lowers clocks below what a program could have (nvml.h, nvmlClocksEventReasons). An idle GPU and clocks that a
 user has set (0x2) are no throttling."""
-MHZ = 1e6
-MILLI = 1e3
-"""So many thousandths are one."""
-"""NVML counts clocks in MHz, power and energy in thousandths."""
+MHZ, MILLI = 1e6, 1e3
+"""NVML counts clocks in MHz, and power and energy in thousandths: so many are one."""
 
 
 class Nvml:
