@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import stat
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +172,27 @@ def test_without_a_compiler_the_error_says_what_to_type(monkeypatch: pytest.Monk
     finally:
         find_nvrtc.cache_clear()
     assert caught.value.hint == "type: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
+
+
+_LOOKS_FOR_BUILTINS = """
+#include <dlfcn.h>
+extern "C" int nvrtcVersion(int *major, int *minor) {
+    *major = 13; *minor = 0;
+    return dlopen("libnvrtc-builtins.so.13.0", RTLD_LAZY) ? 0 : 7;
+}
+extern "C" const char *nvrtcGetErrorString(int) { return "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"; }
+extern "C" int nvrtcGetNumSupportedArchs(int *count) { *count = 1; return 0; }
+extern "C" int nvrtcGetSupportedArchs(int *archs) { archs[0] = 90; return 0; }
+"""
+"""Looks for its other library as NVRTC 13.0 was seen to do: by name alone, not beside itself."""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ is installed here")
+def test_a_compiler_that_is_loaded_by_path_finds_its_builtins(tmp_path: Path) -> None:
+    for name, source in (("libnvrtc-builtins.so.13.0", "int nothing;"), ("libnvrtc.so.13", _LOOKS_FOR_BUILTINS)):
+        words = ["g++", "-shared", "-fPIC", "-x", "c++", "-", f"-Wl,-soname,{name}", "-o", str(tmp_path / name)]
+        subprocess.run(words, input=source, text=True, check=True)
+    assert border.Nvrtc(tmp_path / "libnvrtc.so.13").version == (13, 0)
 
 
 def test_the_toolkit_is_looked_for_where_the_environment_says(tmp_path: Path) -> None:

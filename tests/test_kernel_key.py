@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
-from gpuprof.collect.name_filter import as_ncu_may_write, by_name, by_symbol
+from gpuprof.collect.name_filter import by_name
+from gpuprof.collect.name_pieces import as_ncu_may_write
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.read.torch_json import trace_json
+from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries
 from tests.readings import report_of
 
 PAIRS = (
@@ -52,17 +54,6 @@ def test_different_kernels_have_different_keys(one: str, other: str) -> None:
     assert kernel_key(one) != kernel_key(other)
 
 
-def library_name(mangled: str) -> str:
-    """Demangle as PyTorch does; the name stays where the library gives up."""
-    try:
-        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-    except OSError:
-        pytest.skip("no libstdc++ is installed here")
-    demangle.restype, status = ctypes.c_char_p, ctypes.c_int()
-    name = demangle(mangled.encode(), None, None, ctypes.byref(status))
-    return name.decode() if isinstance(name, bytes) else mangled
-
-
 def test_real_kernels_are_found_by_the_names_that_pytorch_would_write(reports: Path) -> None:
     names: dict[str, str] = {}
     for file in sorted(reports.glob("*.ncu-rep")):
@@ -85,20 +76,17 @@ def test_kernels_of_real_pytorch_traces_keep_apart(reports: Path) -> None:
         assert len(set(map(kernel_key, names))) == len(names) > 50
 
 
-def test_an_expression_has_no_colon_and_matches_nothing_else() -> None:
-    made = by_name(["void at::native::f<4, a::B<float> >(int)", "triton_poi_0"])
-    assert made.base == "demangled"
-    assert ":" not in made.expression
-    assert re.search(made.expression, "triton_poi_0")
-    for other in ("void at::native::f<(int)5, a::B<float>>(int)", "triton_poi_01", "xtriton_poi_0", "f"):
-        assert not re.search(made.expression, other)
-    assert re.search(by_symbol(["_ZN1$aE.x"]).expression, "_ZN1$aE.x")
+def test_real_kernels_of_libraries_have_one_key_under_all_names() -> None:
+    for kernel in of_libraries():
+        if not kernel.library.startswith("_Z"):
+            assert kernel_key(kernel.library) == kernel_key(kernel.nvidia)
+    assert len({kernel_key(kernel.nvidia) for kernel in of_libraries()}) == len(of_libraries())
 
 
-def test_many_long_names_still_fit_an_argument() -> None:
-    names = [f"void space::kernel_{number:05}<(A::b<{number}, {'x' * 300}>)>(int)" for number in range(2000)]
-    for made in (by_name(names), by_symbol(f"_Z{number:05}{'y' * 300}" for number in range(2000))):
-        assert len(made.expression) < 128 * 1024
-        pattern = re.compile(made.expression)
-        assert pattern
-    assert all(pattern.search(f"_Z{number:05}{'y' * 300}") for number in (0, 1999))
+@given(MADE_UP)
+def test_kernels_that_are_made_up_have_one_key_too(kernel: Names) -> None:
+    assert kernel_key(kernel.library) == kernel_key(kernel.nvidia)
+
+
+def test_a_symbol_is_its_own_key() -> None:
+    assert kernel_key("_ZN7cutlass7Kernel2INS_4GemmEEEvT_") == "_ZN7cutlass7Kernel2INS_4GemmEEEvT_"

@@ -6,6 +6,7 @@ load one library for the whole process, so the few functions needed are called d
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import site
@@ -38,6 +39,7 @@ class Nvrtc:
     """One NVRTC library."""
 
     def __init__(self, path: Path) -> None:
+        self._builtins = _builtins_beside(path)
         self._library = ctypes.CDLL(str(path))
         self.path = path
         self.version = self._version()
@@ -104,6 +106,15 @@ def find_nvrtc() -> tuple[Nvrtc, ...]:
     if not found:
         raise EnvironmentProblem("NVRTC, the CUDA run-time compiler, was not found", INSTALL_HINT)
     return tuple(found[version] for version in sorted(found, reverse=True))
+
+
+def _builtins_beside(path: Path) -> tuple[ctypes.CDLL, ...]:
+    """Load what NVRTC 13.0 looks for by name alone when it compiles, and does not find beside itself."""
+    loaded = []
+    for library in sorted(path.parent.glob("libnvrtc-builtins.so.*")):
+        with contextlib.suppress(OSError):
+            loaded.append(ctypes.CDLL(str(library)))
+    return tuple(loaded)
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:

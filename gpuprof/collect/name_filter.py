@@ -1,33 +1,24 @@
 """Kernel names as the regular expressions by which ncu is told what to profile.
 
-ncu takes an expression in `context:stream:name:invocation`, so no colon may be in it, and its dialect is not said:
-what is no letter, digit or _ becomes any character.
+ncu takes an expression in `context:stream:name:invocation`, so no colon may be in it. One part of ncu reads it as
+Boost's regular expressions, another as those of the C++ library, so what is no letter, digit or _ becomes any
+character. ncu compiles it anew for each launch, and a class such as `[a-z]` alone costs libstdc++ some 30 µs: there are
+none.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-_LONGEST = 100_000
-"""Linux allows 128 KiB for one argument."""
-_LONGEST_DEMANGLED = 400
-_PIECE = re.compile(
-    r"(?P<unnamed>[(<{]anonymous namespace[)>}]|<unnamed>)|(?P<bool>\b(?:true|false)\b)|(?P<number>(?<!\w)\d+)[uUlL]*"
-    r"|(?P<stop> ?const\b|[({\[])|(?P<space> (?=[>*&]))|(?P<close>>)|(?P<sign>[*&])|(?P<argument><|, )|(?P<other>.)",
-    re.DOTALL,
-)
-_TEXT_OF_PIECE = {
-    "unnamed": ".(unnamed|anonymous namespace).",
-    "space": "",
-    "close": " ?>",
-    "sign": " ?.",
-}
-_RETURNED = "(void )?"
-"""ncu writes what the function returns in which a template's argument was defined."""
-_LENGTH = re.compile(r"\d{1,4}")
-_CAST = "([(][a-z ]+[)])?"
+from gpuprof.collect.name_pieces import pieces_of_name, pieces_of_symbol
+
+LONGEST = 16_000
+"""Characters of all names together: libstdc++ takes 1 ms to compile so much, and gives up from about 85,000 on."""
+_Name = tuple[str, ...]
+"""A name in pieces, each an expression."""
 
 
 class NameFilter(NamedTuple):
@@ -37,80 +28,91 @@ class NameFilter(NamedTuple):
     expression: str
 
 
-def by_symbol(mangled: Iterable[str]) -> NameFilter:
-    """Return the filter for kernels whose symbols are known."""
-    return NameFilter("mangled", f"^({'|'.join(_fitting(map(exactly, mangled)))})$")
+def by_symbol(mangled: Iterable[str], others: Iterable[str] = (), never: Iterable[str] = ()) -> NameFilter:
+    """Return the filter for kernels whose symbols are known.
+
+    `others` are those not wanted. Where the symbols are too long together, their beginnings count, as far as they
+    tell these from the others; at last as far as they tell them from those in `never`, which must not come.
+    """
+    return _filter("mangled", pieces_of_symbol, mangled, others, never)
 
 
-def by_name(demangled: Iterable[str]) -> NameFilter:
+def by_name(demangled: Iterable[str], others: Iterable[str] = (), never: Iterable[str] = ()) -> NameFilter:
     """Return the filter for kernels of which only the names for people are known, as PyTorch's traces have them.
 
     More than the kernels meant may come: where ncu may write a name otherwise, the expression takes anything.
     """
-    return NameFilter("demangled", f"^({'|'.join(_fitting(map(as_ncu_may_write, demangled)))})$")
+    return _filter("demangled", pieces_of_name, demangled, others, never)
 
 
-def _fitting(expressions: Iterable[str]) -> list[str]:
-    """Have expressions together fit an argument of a command; where they do not, only their beginnings count."""
-    every = sorted(set(expressions))
-    if sum(map(len, every)) + len(every) <= _LONGEST:
+def _filter(
+    base: str,
+    pieces: Callable[[str], list[str]],
+    wanted: Iterable[str],
+    others: Iterable[str],
+    never: Iterable[str],
+) -> NameFilter:
+    names, avoided, forbidden = ({tuple(pieces(name)) for name in which} for which in (wanted, others, never))
+    others_in_order, never_in_order = sorted((avoided | forbidden) - names), sorted(forbidden - names)
+    return NameFilter(base, f"^{_fitting(names, others_in_order, never_in_order)}$")
+
+
+def _fitting(wanted: set[_Name], others: list[_Name], never: list[_Name]) -> str:
+    """Have names together fit: in full, else as far as they differ from the others, else cut alike."""
+    every = _either(wanted)
+    if len(every) <= LONGEST:
         return every
-    kept = max(1, _LONGEST // len(every) - 3)
-    return sorted({f"{_cut(one, kept)}.*" if len(one) > kept else one for one in every})
+    told_apart = [_cut(name, _shared(name, others) + 1) for name in wanted]
+    least = {name: _shared(name, never) + 1 for name in told_apart}
+    longest = max(map(len, told_apart))
+
+    def size(pieces: int) -> int:
+        return len(_either(_cut_all(least, pieces)))
+
+    return _either(_cut_all(least, max(1, bisect_right(range(longest + 1), LONGEST, key=size) - 1)))
 
 
-def _cut(expression: str, length: int) -> str:
-    """Cut an expression where no group or class is open."""
-    end, depth = 0, 0
-    for place, char in enumerate(expression[:length]):
-        depth += (char in "([") - (char in ")]")
-        if depth == 0 and char not in "?" and expression[place + 1 : place + 2] != "?":
-            end = place + 1
-    return expression[:end]
+def _cut_all(least: Mapping[_Name, int], length: int) -> set[_Name]:
+    return {_cut(name, max(length, fewest)) for name, fewest in least.items()}
 
 
-def exactly(name: str) -> str:
-    """Write a symbol as an expression that every dialect reads alike."""
-    return "".join(map(_character, name))
+def _either(names: Iterable[_Name]) -> str:
+    """Write names as one group in which common beginnings stand once."""
+    return _branches([*map(list, sorted(names))], 0)
 
 
-def _character(char: str) -> str:
-    if char in "$.":
-        return f"[{char}]"
-    return char if char == "_" or (char.isascii() and char.isalnum()) else "."
+def _branches(names: list[list[str]], place: int) -> str:
+    """Write what follows on pieces that names share, from a place on; they are in order."""
+    written = []
+    for _, group in groupby(names, key=lambda name: name[place : place + 1]):
+        ones = list(group)
+        until = _common_all(ones, place)
+        rest = _branches(ones, until) if len(ones) > 1 else ""
+        written.append("".join(ones[0][place:until]) + rest)
+    every = f"({'|'.join(filter(None, written))})"
+    return every if all(written) else f"{every}?"
 
 
-def as_ncu_may_write(demangled: str) -> str:
-    """Write a demangled name, as C++ libraries write it, as an expression that also matches what ncu makes of it."""
-    if demangled.startswith("_Z"):
-        # The demangler of the trace gave up on it; ncu's may not.
-        return f".*{'..'.join(map(exactly, _scopes(demangled)))}.*"
-    written = ""
-    for piece in _PIECE.finditer(demangled):
-        kind = piece.lastgroup or "other"
-        if kind == "stop" or len(written) > _LONGEST_DEMANGLED:
-            return written.rstrip(" ?") + ".*"
-        written += _expression(kind, piece)
-    return written
+def _common_all(names: list[list[str]], place: int) -> int:
+    """Return up to where names in order share their pieces: the first and the last differ first."""
+    if len(names) == 1:
+        return len(names[0])
+    first, last = names[0], names[-1]
+    while place < min(len(first), len(last)) and first[place] == last[place]:
+        place += 1
+    return place
 
 
-def _expression(kind: str, piece: re.Match[str]) -> str:
-    if kind == "bool":
-        return f"({piece[0]}|.bool.{int(piece[0] == 'true')})"
-    if kind == "number":
-        return f"{_CAST}{piece['number']}"
-    if kind == "argument":
-        return f"{piece[0].replace('<', '.').replace(',', '.')}{_RETURNED}"
-    if kind == "other":
-        return " " if piece[0] == " " else _character(piece[0])
-    return _TEXT_OF_PIECE[kind]
+def _cut(name: _Name, length: int) -> _Name:
+    return name if length >= len(name) else (*name[:length], ".*")
 
 
-def _scopes(mangled: str) -> list[str]:
-    """Return the first identifiers of a mangled name: namespaces and function of `_ZN7cutlass6KernelI…`."""
-    found = []
-    place = len("_ZN") if mangled.startswith("_ZN") else len("_Z")
-    while (length := _LENGTH.match(mangled, place)) is not None:
-        place = length.end() + int(length[0])
-        found.append(mangled[length.end() : place])
-    return found or [mangled]
+def _shared(name: _Name, others: list[_Name]) -> int:
+    """Return how many of the first pieces another name has too; the closest ones are next to it in order."""
+    place = bisect_left(others, name)
+    return max((_common(name, other) for other in others[max(0, place - 1) : place + 1]), default=0)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

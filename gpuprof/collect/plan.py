@@ -71,11 +71,13 @@ class Planned(NamedTuple):
 class Plan(NamedTuple):
     """The kernels to profile, longest first, and those left out because they wait for a peer.
 
-    `time_s` is that of all launches of the survey, `profiled` how many launches one run of ncu takes.
+    `others` are those of the survey that are in neither; `time_s` is the time of all its launches, `profiled` how many
+    launches one run of ncu takes.
     """
 
     kernels: tuple[Planned, ...]
     peers: tuple[Planned, ...]
+    others: tuple[Planned, ...]
     time_s: float
     seen: int
     profiled: int
@@ -87,7 +89,7 @@ class Plan(NamedTuple):
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""
-        names = _names_of(self.kernels)
+        names = _names_of(self.kernels, self.others, self.peers)
         numbers = sorted({number for kernel in self.kernels for number in kernel.invocations})
         either = "|".join(map(str, numbers))
         return Filters(kernel_id=f"::regex:{names.expression}:^({either})$", name_base=names.base)
@@ -113,7 +115,9 @@ def make_plan(
     numbers = _common_numbers([kernel.counts[0] for kernel in chosen], samples)
     kernels = tuple(kernel._replace(invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
-    return Plan(kernels, tuple(waiting), time_s, len(launches), _profiled(kernels, shapes))
+    planned = {kernel.shape for kernel in (*kernels, *waiting)}
+    others = tuple(kernel for kernel in shapes if kernel.shape not in planned)
+    return Plan(kernels, tuple(waiting), others, time_s, len(launches), _profiled(kernels, others, waiting))
 
 
 def _shapes(launches: Iterable[Seen]) -> list[Planned]:
@@ -177,25 +181,28 @@ def _settled(count: int, samples: int) -> list[tuple[int, int]]:
     return [(start + size * part // parts, start + size * (part + 1) // parts - 1) for part in range(parts)]
 
 
-def _names_of(kernels: Iterable[Planned]) -> NameFilter:
+def _names_of(kernels: Iterable[Planned], others: Iterable[Planned], peers: Iterable[Planned]) -> NameFilter:
     """Return the filter for kernels by their symbols, or by their demangled names if one has no symbol."""
     symbols = {kernel.symbol for kernel in kernels}
-    known = {symbol for symbol in symbols if symbol is not None}
-    return by_symbol(known) if symbols == known else by_name({kernel.demangled for kernel in kernels})
+    if None not in symbols:
+        return by_symbol(*(_symbols(ones) for ones in (kernels, others, peers)))
+    return by_name(*({kernel.demangled for kernel in ones} for ones in (kernels, others, peers)))
 
 
-def _profiled(kernels: Sequence[Planned], shapes: Sequence[Planned]) -> int:
+def _symbols(kernels: Iterable[Planned]) -> set[str]:
+    return {kernel.symbol for kernel in kernels if kernel.symbol is not None}
+
+
+def _profiled(kernels: Sequence[Planned], others: Sequence[Planned], peers: Sequence[Planned]) -> int:
     """Count the launches that the filters let through: all shapes of a planned name, at every planned number."""
-    names = {kernel.shape.name for kernel in kernels}
-    if any(kernel.symbol is None for kernel in kernels):
-        pattern = re.compile(_names_of(kernels).expression)
-        names |= {shape.shape.name for shape in shapes if pattern.search(shape.demangled)}
+    names = _names_of(kernels, others, peers)
+    pattern = re.compile(names.expression)
     numbers = {number for kernel in kernels for number in kernel.invocations}
     return sum(
         sum(number <= count for number in numbers)
-        for shape in shapes
-        if shape.shape.name in names
-        for count in shape.counts
+        for kernel in (*kernels, *others)
+        if pattern.search((kernel.symbol if names.base == "mangled" else None) or kernel.demangled)
+        for count in kernel.counts
     )
 
 

@@ -2,36 +2,57 @@
 
 NVIDIA's writes `void f<(int)4, (bool)1>(const float *, T1)`, that of C++ libraries, which PyTorch's traces have,
 `void f<4, true>(float const*, int)`: they differ in casts, spaces, the place of const, what is written for a
-parameter's type, and how lambdas and unnamed namespaces are called.
+parameter's type or returned, how lambdas and unnamed namespaces are called, and in namespaces that nvcc makes up.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.name_tree import Part, Type
 
-_WORD = re.compile(r"[A-Za-z_$][\w$.]*|\d+|[@()<>]")
-_LAMBDA = re.compile(r"\(instance (\d+)\)|#(\d+)(?=})")
-_IGNORED = frozenset(("const", "void", "lambda"))
+_MADE_BY_NVCC = "_INTERNAL_"
+"""How nvcc calls the unnamed namespace of a file; NVIDIA's demangler leaves it out."""
+_ANY_TYPE = re.compile(r"T\d+|auto|\d+")
+"""What a generic lambda takes: `auto:1`, or T1."""
 
 
 @lru_cache(maxsize=8192)
 def kernel_key(demangled: str) -> str:
     """Return the same text for all ways to write one kernel's name, and different ones for different kernels.
 
-    Of a template's parameters nothing is kept: its arguments tell its kernels apart.
+    Of a template's parameters nothing is kept: its arguments tell its kernels apart. A name that is still
+    mangled is its own key.
     """
-    text = _LAMBDA.sub(lambda found: f"@{found[1] or found[2]}", parse_name(demangled).text)
-    is_template = "<" in text.partition("(")[0].replace("operator<", "")
-    kept: list[str] = []
-    depth, angles = 0, 0
-    for word in _WORD.findall(text):
-        if word in "()":
-            depth += 1 if word == "(" else -1
-        elif word in "<>":
-            angles += 0 if depth else 1 if word == "<" else -1
-        elif word not in _IGNORED and (depth == 0 or (not is_template and angles == 0)):
-            kept.append(word)
-    return " ".join(kept)
+    if demangled.startswith("_Z"):
+        return demangled
+    name = parse_name(demangled)
+    if name.plain:
+        return name.text
+    return " ".join(_qualified((*name.scopes, name.function), is_kernel=True))
+
+
+def _qualified(parts: Sequence[Part], *, is_kernel: bool = False) -> Iterator[str]:
+    for part in parts:
+        if part.name.startswith(_MADE_BY_NVCC):
+            continue
+        yield part.name
+        if part.args is not None:
+            yield from _types("<", part.args, ">")
+        is_plain_kernel = is_kernel and part is parts[-1] and part.args is None
+        if part.params is not None and (part.is_lambda or is_plain_kernel):
+            yield from _types("(", [one for one in part.params if one.pointer or one.parts[-1].name != "void"], ")")
+
+
+def _types(opening: str, types: Sequence[Type], closing: str) -> Iterator[str]:
+    yield opening
+    for one in types:
+        if opening == "(" and _ANY_TYPE.fullmatch(one.parts[-1].name):
+            yield "auto"
+        else:
+            yield from _qualified(one.parts)
+        yield "*," if one.pointer else ","
+    yield closing

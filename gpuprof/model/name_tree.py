@@ -12,7 +12,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _TOKEN = re.compile(
     r"operator\s*(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?)"
     r"|(?:unsigned|signed)\s+(?:char|short|int|long long|long)\b"
-    r"|long long\b|'lambda\d*'|#\d+|::|->|-?\d\w*"
+    r"|long (?:long|double)\b|'lambda\d*'|#\d+|::|->|-?\d\w*"
     rf"|[\w$@.~{REPLACEMENT}]+|\S"
 )
 WORD_START = re.compile(rf"[\w$@.~'\-{REPLACEMENT}]")

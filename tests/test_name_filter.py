@@ -1,0 +1,185 @@
+"""What is planned by one name is found under the names that ncu of 2022 to 2026 compares: a corpus of real kernels."""
+
+from __future__ import annotations
+
+import csv
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from gpuprof.collect.name_filter import LONGEST, by_name, by_symbol
+from gpuprof.collect.name_pieces import as_ncu_may_write
+from gpuprof.read.torch_json import trace_json
+from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries, renamed
+from tests.readings import report_of
+
+GEMV = (
+    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, __nv_bfloat16, "
+    "__nv_bfloat16, float, false, true, true, false, 6, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched"
+    "<__nv_bfloat16 const>, cublasGemvTensorStridedBatched<__nv_bfloat16 const>, cublasGemvTensorStridedBatched"
+    "<__nv_bfloat16>, float> >(cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<__nv_bfloat16 const>, "
+    "cublasGemvTensorStridedBatched<__nv_bfloat16 const>, cublasGemvTensorStridedBatched<__nv_bfloat16>, float>)"
+)
+COPY = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
+    "{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, 2ul>, 4, "
+    "TrivialOffsetCalculator<1, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::"
+    "LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int, at::native::direct_copy_kernel_cuda(at::"
+    "TensorIteratorBase&)::{lambda()#3}, std::array<char*, 2ul>)"
+)
+
+
+def csv_names(place: Path) -> set[str]:
+    """The kernels of an export of ncu."""
+    lines = place.read_text(encoding="utf-8", errors="replace").splitlines()
+    head = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    return {row["Kernel Name"] for row in csv.DictReader(lines[head:]) if row.get("Kernel Name")}
+
+
+def finds(source: str, name: str) -> bool:
+    """Tell whether a kernel that is planned by one name comes under another."""
+    return re.search(by_name([source]).expression, name) is not None
+
+
+def test_kernels_of_pytorch_and_others_are_found_under_every_name() -> None:
+    assert len(of_libraries()) > 290
+    for kernel in of_libraries():
+        for source in {kernel.library, kernel.nvidia}:
+            assert finds(source, kernel.nvidia)
+            assert finds(source, kernel.renamed)
+            assert source.startswith("_Z") or finds(source, source)
+        assert re.search(by_symbol([kernel.symbol]).expression, kernel.symbol)
+
+
+def test_a_name_that_was_cut_off_finds_the_kernel() -> None:
+    chosen = random.Random(1)
+    for kernel in of_libraries():
+        if not kernel.library.startswith("_Z"):
+            length = chosen.randrange(8, len(kernel.library))
+            for cut in (kernel.library[:length], f"{kernel.library[:length]}..."):
+                assert finds(cut, kernel.nvidia), cut
+
+
+@given(MADE_UP)
+def test_kernels_that_are_made_up_are_found_too(kernel: Names) -> None:
+    for source in (kernel.library, kernel.nvidia):
+        for name in (kernel.library, kernel.nvidia, kernel.renamed):
+            assert finds(source, name)
+
+
+def test_every_kernel_of_real_reports_is_found(reports: Path) -> None:
+    names: dict[str, str] = {}
+    for file in sorted(reports.glob("*.ncu-rep")):
+        names |= {launch.mangled: launch.demangled for launch in report_of(file) if launch.mangled is not None}
+    assert len(names) > 30
+    for symbol, nvidia in names.items():
+        for source in (library_name(symbol), nvidia):
+            assert finds(source, nvidia) and finds(source, renamed(nvidia))
+
+
+def test_every_kernel_of_real_exports_and_traces_is_found(reports: Path) -> None:
+    exported = {name for file in (reports / "csv").glob("*.csv") for name in csv_names(file)}
+    traced = set()
+    for file in (reports / "traces").glob("*.pt.trace.json*"):
+        events = trace_json(file.read_bytes(), file.name)["traceEvents"]
+        traced |= {one["name"] for one in events if one.get("cat", "").lower() == "kernel"}
+    assert len(exported) >= 14 and len(traced) > 100
+    for name in exported | traced:
+        assert finds(name, name) and finds(name, renamed(name))
+
+
+@pytest.mark.parametrize(("library", "export"), [(GEMV, "rtx5090-details.csv"), (COPY, "rtx5090-details-2.csv")])
+def test_names_that_a_real_ncu_has_simplified_are_found(library: str, export: str, reports: Path) -> None:
+    (name,) = csv_names(reports / "csv" / export)
+    assert finds(library, name)
+
+
+def test_a_negative_argument_is_found() -> None:
+    assert finds("void f<-2>(float*)", "void f<(int)-2>(T1 *)")
+    assert not finds("void f<-2>(float*)", "void f<(int)2>(T1 *)")
+
+
+def test_other_kernels_of_a_template_stay_out() -> None:
+    library = "void at::native::f<4, a::B<float> >(int)"
+    for other in (
+        "void at::native::f<(int)5, a::B<float>>(int)", "void at::native::f<(int)4, a::B<double>>(int)",
+        "void at::native::g<(int)4, a::B<float>>(int)", "f", "void at::native::f<(int)14, a::B<float>>(int)",
+    ):  # fmt: skip
+        assert not finds(library, other)
+    assert not finds("triton_poi_0", "triton_poi_01") and not finds("triton_poi_0", "xtriton_poi_0")
+
+
+def many(number: int) -> list[str]:
+    """Names with much in common and their difference late."""
+    return [f"void space::kernel<{'x' * 120}<{one % 7}>, {one}>(int)" for one in range(number)]
+
+
+@pytest.mark.parametrize("number", [10, 300, 3000])
+def test_many_long_names_stay_short_enough_for_the_compiler(number: int) -> None:
+    wanted, symbols = many(number), [f"_Z{one:05}{'y' * 300}" for one in range(number)]
+    for made, names in ((by_name(wanted), wanted), (by_symbol(symbols), symbols)):
+        assert len(made.expression) <= LONGEST + 4
+        assert all(re.search(made.expression, name) for name in names[:: number // 10])
+
+
+def test_names_that_are_cut_still_differ_from_the_others() -> None:
+    # 8 names of 3,600 characters do not fit; the first of them tell them apart.
+    wanted = [f"_Z{one}{'y' * 3600}" for one in range(8)]
+    made = by_symbol(wanted, others=[f"_Z{one}{'y' * 3600}" for one in (8, 9)])
+    assert len(made.expression) < 100
+    assert all(re.search(made.expression, name) for name in wanted)
+    assert not re.search(made.expression, f"_Z9{'y' * 3600}")
+
+
+def test_a_kernel_that_would_hang_never_comes_however_long_the_names_are() -> None:
+    wanted = [f"_Znccl{one:05}{chr(97 + one % 26) * 60}" for one in range(2000)]
+    peer = "_Znccl01999_AllReduce"
+    assert re.search(by_symbol(wanted).expression, peer)
+    made = by_symbol(wanted, never=[peer])
+    assert not re.search(made.expression, peer)
+    assert all(re.search(made.expression, name) for name in wanted[::50])
+
+
+@pytest.fixture(scope="session")
+def std_regex(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that compiles and matches as libstdc++'s std::regex."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ is installed here")
+    program = tmp_path_factory.mktemp("regex") / "std_regex"
+    source = Path(__file__).with_name("std_regex.cpp")
+    subprocess.run(["g++", "-O1", str(source), "-o", str(program)], check=True)
+    return program
+
+
+def matched(program: Path, asked: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """What std::regex says to names, for each expression."""
+    lines = [line for expression, names in asked for line in (f"E {expression}", *(f"N {name}" for name in names))]
+    done = subprocess.run([program], input="\n".join(lines) + "\n", text=True, capture_output=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_cpp_librarys_expressions_find_the_same(std_regex: Path) -> None:
+    kernels = of_libraries()
+    every = [name for kernel in kernels for name in (kernel.nvidia, kernel.renamed)]
+    alone = [(by_name([kernel.library]).expression, [kernel.nvidia, kernel.renamed]) for kernel in kernels]
+    together = by_name([kernel.library for kernel in kernels[:40]], others=[one.library for one in kernels[40:]])
+    *each, all_names = matched(std_regex, [*alone, (together.expression, every)])
+    assert each == ["11"] * len(kernels)
+    assert all_names[:80] == "1" * 80
+    assert [letter == "1" for letter in all_names] == [bool(re.search(together.expression, name)) for name in every]
+    cut = by_symbol(many(3000))
+    assert matched(std_regex, [(cut.expression, many(3))]) == ["111"]
+
+
+def test_an_expression_has_nothing_that_dialects_read_differently() -> None:
+    odd = "void k<a::b$.c, (x)1>(float\\*) [clone .1] \u4e2d"
+    for made in (by_name([odd, *(kernel.library for kernel in of_libraries())]), by_symbol(["_Z1$a.x", "\\E"])):
+        assert re.fullmatch(r"[\w .*?|()>,^$-]*", made.expression, re.ASCII)
+        assert "^" not in made.expression[1:] and "$" not in made.expression[:-1]
+    assert as_ncu_may_write("a$b.c") == "a.b.c"
