@@ -21,8 +21,9 @@ from gpuprof.errors import GpuprofError
 from gpuprof.model.report import Report, RuleResult
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.read.files import read_file
+from gpuprof.read.identify import REPORTS
 
-SUFFIXES = (".ncu-rep", ".nsight-cuprof-report", ".csv")
+SUFFIXES = (*REPORTS, ".csv")
 SPEAKS = ("warning", "optimization")
 AIM = 0.95
 

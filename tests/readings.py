@@ -28,6 +28,7 @@ from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.html import render_html
 from gpuprof.read.files import read_file
+from gpuprof.read.identify import REPORTS
 from gpuprof.recordings import Recording
 from gpuprof.resources import data_dir
 
@@ -100,7 +101,7 @@ def read_once(name: str, *, salvage: bool = False) -> Report | Session | Trace:
     digest = _digest(Path(name)) if name else None
     if digest is None:
         return read_file(name, salvage=salvage)
-    native = name.endswith((".ncu-rep", ".nsight-cuprof-report"))
+    native = name.endswith(REPORTS)
     key = (Path(name).name if native else name, digest, salvage)
     if key not in _READ:
         found = read_file(name, salvage=salvage)

@@ -330,8 +330,9 @@ def test_check_of_a_folder_without_reports_says_so(tmp_path: Path, capsys: pytes
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        f"error: no reports in {tmp_path}", "hint: name a folder with .ncu-rep or .nsight-cuprof-report files",
-    ]  # fmt: skip
+        f"error: no reports in {tmp_path}",
+        "hint: name a folder with .ncu-rep or .ncu-repz or .nsight-cuprof-report files",
+    ]
 
 
 def test_check_of_reports_that_count_nothing_twice_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,7 @@ ONLY_IN = {
     "subprocess": {"code", "collect"},
     "cupy": {"characterize"},
     "ncu_report": {"read"},
+    "zstandard": {"read"},
     "pynvml": {"collect"},
     "rich": {"present"},
     "click": {"cli"},

@@ -123,7 +123,7 @@ FILES = {
     "trace.nsys-rep": (b"\x00\x01", "Nsight Systems report"),
     "db.sqlite": (b"SQLite format 3\0....", "has 20 of 100 bytes"),
     "trace.json.gz": (b"\x1f\x8b\x08....", "compressed"),
-    "packed.ncu-repz": (b"PK\x03\x04", "compressed Nsight Compute report"),
+    "packed.ncu-repz": (b"PK\x03\x04", "is a compressed archive"),
     "noise.bin": (b"ab\0cd", "binary data"),
     "log.txt": (b"==ERROR== The application returned an error code (2).\n", "error code"),
     "other.json": (b'{"a": 1}', "not a gpuprof session"),

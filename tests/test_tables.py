@@ -40,7 +40,7 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
         read_file(str(noise))
     hint = caught.value.hint or ""
     assert hint.startswith(
-        "gpuprof reads .ncu-rep, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
+        "gpuprof reads .ncu-rep, .ncu-repz, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
         "nsys exports (.sqlite), its own session.json"
     )
     assert all(kind.told.words in hint for kind in READABLE if kind.told)

@@ -21,9 +21,9 @@ from benchmarks.command_line import run
 from gpuprof.characterize.certify import on_file
 from gpuprof.errors import UsageError
 from gpuprof.hardware.certificates import Agreement, Certificate, certificate_text, read_certificate, tolerance
+from gpuprof.read.identify import REPORTS
 from gpuprof.resources import data_dir
 
-SUFFIXES = (".ncu-rep", ".nsight-cuprof-report")
 FOLDER = data_dir("specs") / "certificates"
 
 
@@ -51,9 +51,9 @@ def check(options: argparse.Namespace) -> int:
     """Print the table of equalities; with --write, replace the certificates that come from reports."""
     from benchmarks.counters.equalities import certificates_of, equalities, rows
 
-    paths = sorted(path for path in options.folder.rglob("*") if path.suffix in SUFFIXES)
+    paths = sorted(path for path in options.folder.rglob("*") if path.suffix in REPORTS)
     if not paths:
-        raise UsageError(f"no reports in {options.folder}", f"name a folder with {' or '.join(SUFFIXES)} files")
+        raise UsageError(f"no reports in {options.folder}", f"name a folder with {' or '.join(REPORTS)} files")
     found = certificates_of(equalities(paths), datetime.now(timezone.utc).strftime("%Y-%m-%d"))
     if not found:
         raise UsageError(

@@ -71,8 +71,8 @@ _OPTIONS = (
     click.option("--launch-skip", type=click.IntRange(min=0), default=0, help="Skip launches. Makes no survey."),
     click.option("--launch-count", type=click.IntRange(min=1), help="Profile so many launches. Makes no survey."),
     click.option("--survey", default="auto", show_default=True, metavar="auto|torch|nsys|cupti|ncu|FILE",
-                 help="What times the kernels in the first run; or plan by this .ncu-rep, PyTorch trace or .sqlite of "
-                      "Nsight Systems, without one."),
+                 help="What times the kernels in the first run; or plan by this .ncu-rep, .ncu-repz, PyTorch trace or "
+                      ".sqlite of Nsight Systems, without one."),
     click.option("--peers", is_flag=True, help="Also kernels that wait for another rank, such as NCCL's."),
     click.option("--plan-only", is_flag=True, help="Stop after the survey, with the plan."),
     click.option("--dry-run", is_flag=True, help="Print the commands and run none."),

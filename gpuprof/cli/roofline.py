@@ -87,9 +87,10 @@ def command(
 ) -> int:
     """Draw the rooflines of a report, or of a program that is profiled for it, as SVG, PNG and HTML.
 
-    FILE is a .ncu-rep, an ncu CSV export, a session.json or a page of gpuprof report (.html). Each point is a kernel;
-    the text names intensity, what it reaches, what the roof allows there, and which side of the roof binds. PROGRAM, a
-    Python script, or -m and a module is profiled as gpuprof run does it; the options from --set on are about that.
+    FILE is a .ncu-rep or .ncu-repz, an ncu CSV export, a session.json or a page of gpuprof report (.html). Each point
+    is a kernel; the text names intensity, what it reaches, what the roof allows there, and which side of the roof
+    binds. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run does it; the options from --set on
+    are about that.
     """
     look = _Look(level, ceiling, theme, form, top)
     words: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)

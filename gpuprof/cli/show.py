@@ -64,9 +64,10 @@ def command(
 ) -> None:
     """Print what to fix first, and kernels with their findings, roofline, occupancy and stalls.
 
-    FILE is a .ncu-rep, an ncu CSV export (raw or details page), a session.json, a page of gpuprof report (.html), a
-    PyTorch trace, an SQLite export of Nsight Systems, or - for text on standard input. Several reports are shown as one
-    run, equal launches as one kernel. JSON and CSV hold every launch that --kernel selects; tables stop at --top.
+    FILE is a .ncu-rep or .ncu-repz, an ncu CSV export (raw or details page), a session.json, a page of gpuprof report
+    (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for text on standard input. Several reports are
+    shown as one run, equal launches as one kernel. JSON and CSV hold every launch that --kernel selects;
+    tables stop at --top.
     """
     from gpuprof.api import load
 

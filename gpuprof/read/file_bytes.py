@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import weakref
 from pathlib import Path
-from typing import Protocol
+from typing import IO, BinaryIO, Protocol
 
-_LARGE = 32 * 2**20
+LARGE = 32 * 2**20
+"""Files from this size on are not held in memory."""
+_PIECE = 2**20
 
 
 class Bytes(Protocol):
@@ -27,21 +30,39 @@ def kept(path: Path, data: bytes) -> Bytes:
 
     If a large file is overwritten meanwhile, its parts no longer parse and count as not recorded.
     """
-    if len(data) < _LARGE:
+    if len(data) < LARGE:
         return data
     try:
-        return _OpenFile(path, len(data))
+        return _OpenFile(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), len(data))
     except OSError:
         return data
 
 
+def kept_open(file: IO[bytes], data: bytes) -> Bytes:
+    """Do the same for the bytes of a file that is open and may have no name; the caller may close it."""
+    if len(data) < LARGE:
+        return data
+    try:
+        return _OpenFile(os.dup(file.fileno()), len(data))
+    except OSError:
+        return data
+
+
+def digest_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of what is left of a file, which may be larger than memory."""
+    digest = hashlib.sha256()
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 class _OpenFile:
-    """A file whose parts are read when asked for."""
+    """A file whose parts are read when asked for; it is closed with this."""
 
     __slots__ = ("__weakref__", "_handle", "_size")
 
-    def __init__(self, path: Path, size: int) -> None:
-        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    def __init__(self, handle: int, size: int) -> None:
+        self._handle = handle
         self._size = size
         weakref.finalize(self, os.close, self._handle)
 

@@ -11,11 +11,11 @@ from gpuprof.errors import InputError
 from gpuprof.model.report import Report
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Trace
+from gpuprof.read.file_bytes import digest_of
 from gpuprof.read.identify import Look, look_at, look_at_stream
 from gpuprof.read.readers import Readable, kind_of
 
 STDIN = "-"
-_PIECE = 2**20
 
 
 def read_file(name: str, *, salvage: bool = False) -> Report | Session | Trace:
@@ -58,11 +58,8 @@ def _arguments(look: Look, kind: Readable) -> list[Path | bytes | str]:
 
 def _digest(path: Path) -> str:
     """Return the SHA-256 of a file that may be larger than memory. Raises InputError if it cannot be read."""
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
+            return digest_of(file)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +13,16 @@ from functools import cached_property
 from pathlib import Path
 
 from gpuprof.errors import InputError
+from gpuprof.read import zstd_frames
+from gpuprof.read.container import MAGIC
 
 _HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How text starts that Windows PowerShell has redirected into a file."""
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""
+REPORTS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
+"""How the names of ncu's reports end."""
 _LARGEST_HEAD = 2**20
 _TRACE = re.compile(
     rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
@@ -55,7 +61,7 @@ class Look:
 def look_at(path: Path, name: str) -> Look:
     """Look at a file. Raises InputError where there is none, or nothing in it."""
     if path.is_dir():
-        raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep")
+        raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep*")
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -83,6 +89,13 @@ def starts(*beginnings: bytes) -> Callable[[Look], bool]:
 def named(*suffixes: str) -> Callable[[Look], bool]:
     """Return what tells files by the end of their name."""
     return lambda look: look.path is not None and look.path.name.lower().endswith(suffixes)
+
+
+def is_report(look: Look) -> bool:
+    """Tell whether it is a report of ncu; a compressed one may have any name if its content shows what it is."""
+    if not look.head.startswith(zstd_frames.STARTS):
+        return look.head.startswith(MAGIC)
+    return named(*REPORTS)(look) or _unpacked_start(look).startswith(MAGIC)
 
 
 def is_packed_trace(look: Look) -> bool:
@@ -121,6 +134,20 @@ def _starts_trace(head: bytes) -> bool:
     return _TRACE.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
+def _unpacked_start(look: Look) -> bytes:
+    """Return how what a zstd file holds starts, if it can be unpacked."""
+    start = b""
+    try:
+        with look.path.open("rb") if look.path is not None else io.BytesIO(look.data) as file:
+            for piece in zstd_frames.unpacked(file, look.name, sys.maxsize):
+                start += piece
+                if len(start) >= len(MAGIC):
+                    break
+    except (zstd_frames.Broken, InputError):
+        pass
+    return start
+
+
 def _unzipped(head: bytes) -> bytes:
     """Return what the start of a gzip file holds, as far as it can be unpacked."""
     try:
@@ -134,6 +161,6 @@ def _near(path: Path) -> str | None:
     folder = path.parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist either"
-    reports = sorted(entry.name for entry in folder.glob("*.ncu-rep"))[:3]
+    reports = sorted(entry.name for entry in folder.glob("*.n*-rep*") if entry.name.endswith(REPORTS))[:3]
     where = "the current folder" if folder == Path() else str(folder)
     return f"{where} has {', '.join(reports)}" if reports else None

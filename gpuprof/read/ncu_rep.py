@@ -1,4 +1,4 @@
-"""`.ncu-rep` and `.nsight-cuprof-report` files through NVIDIA's `ncu_report`, which is checked before it is believed.
+"""Reports of ncu (`.ncu-rep` and its kin) through NVIDIA's `ncu_report`, which is checked before it is believed.
 
 `Any` appears here because ncu_report has no types; it does not leave this file.
 """
@@ -29,10 +29,11 @@ from gpuprof.read.container import (
     section_names,
     walk,
 )
-from gpuprof.read.file_bytes import Bytes, kept
+from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
 from gpuprof.read.ncu_code import CodeReader, Place
+from gpuprof.read.report_bytes import Packing, content_of
 from gpuprof.units import ncu_unit
 
 _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -49,25 +50,27 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
 
     With `salvage`, what could be read is returned and the damage becomes a warning.
     """
-    data = path.read_bytes()
+    data, later, packing = content_of(path)
     container = walk(data)
+    if packing is not None and packing.damage is not None and not container.results:
+        raise _damaged(path, container, packing, 0)
     ncu_report = _import_ncu_report()
     # A damaged file goes to the reader as it is: what it makes of it decides what can be salvaged.
     lean = lean_copy(data, container) if container.damage is None else LeanReport(data, (), frozenset())
-    file = _File(path, kept(path, data), container, lean, NamedBytes(lean.data))
+    file = _File(path, later, container, lean, NamedBytes(lean.data))
     trial = start(lambda: _touch(ncu_report, file.opened.path))
     prime(ncu_report)
-    sha256 = hashlib.sha256(data).hexdigest()
+    sha256 = packing.sha256 if packing is not None else hashlib.sha256(data).hexdigest()
     del data
     with quiet():
         context = _load(ncu_report, file, trial.outcome())
         # The reader also loads a launch whose message is cut off; only those in whole blocks are believed.
         actions = _actions(context)[: container.results]
     warnings: list[str] = []
-    if container.damage is not None or len(actions) != container.results:
+    if _damage_place(container, packing) is not None or len(actions) != container.results:
         if not salvage or not actions:
-            raise _damaged(path, container, len(actions))
-        warnings.append(_damage_sentence(container, len(actions)))
+            raise _damaged(path, container, packing, len(actions))
+        warnings.append(_damage_sentence(container, packing, len(actions)))
     if not container.versions and container.results:
         warnings.append("the file names no tool version; it may be cut off at the end of a block")
     try:
@@ -124,18 +127,27 @@ def _whole_actions(file: _File) -> list[Any]:
     return _actions(_import_ncu_report().load_report(whole.path))
 
 
-def _damaged(path: Path, container: Container, loaded: int) -> DamagedInput:
+def _damaged(path: Path, container: Container, packing: Packing | None, loaded: int) -> DamagedInput:
     hint = "copy it again from where it was recorded"
     if loaded:
         hint += f"; --salvage shows the {loaded} that could be read"
-    return DamagedInput(f"{path} is damaged: {_damage_sentence(container, loaded)}", hint)
+    return DamagedInput(f"{path} is damaged: {_damage_sentence(container, packing, loaded)}", hint)
 
 
-def _damage_sentence(container: Container, loaded: int) -> str:
+def _damage_sentence(container: Container, packing: Packing | None, loaded: int) -> str:
     read = f"{loaded} kernel{'' if loaded == 1 else 's'} could be read"
-    if container.damage is not None:
-        return f"at byte {container.damage.offset}, {container.damage.why}; {read}"
-    return f"it declares {container.results} kernels; {read}"
+    place = _damage_place(container, packing)
+    return f"{place}; {read}" if place is not None else f"it declares {container.results} kernels; {read}"
+
+
+def _damage_place(container: Container, packing: Packing | None) -> str | None:
+    """Say where a report is damaged, and how; that of a compressed file comes before that of what it holds."""
+    if packing is not None and packing.damage is not None:
+        return f"at byte {packing.damage.offset}, {packing.damage.why}"
+    if container.damage is None:
+        return None
+    unpacked = " of what it holds" if packing is not None else ""
+    return f"at byte {container.damage.offset}{unpacked}, {container.damage.why}"
 
 
 _EXECUTED = "inst_executed"

@@ -7,16 +7,25 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gpuprof.errors import InputError
-from gpuprof.read.container import MAGIC
-from gpuprof.read.identify import GZIP, Look, is_binary, is_list, is_object, is_packed_trace, is_trace, named, starts
+from gpuprof.read.identify import (
+    GZIP,
+    REPORTS,
+    Look,
+    is_binary,
+    is_list,
+    is_object,
+    is_packed_trace,
+    is_report,
+    is_trace,
+    named,
+    starts,
+)
+from gpuprof.read.zstd_frames import STARTS as ZSTD
 from gpuprof.store.page import looks_like_page
 
 Fits = Callable[[Look], bool]
 Place = Literal["file", "pipe", "both"]
 """Where a kind is looked for."""
-_REPORTS = (".ncu-rep", ".nsight-cuprof-report")
-_PACKED = ".ncu-repz"
-_EXPORT = "export it with the Nsight Compute that wrote it: ncu --import {file} --page raw --csv > report.csv"
 
 
 class Told(NamedTuple):
@@ -66,19 +75,17 @@ _TRACE = Readable(
 
 KINDS: tuple[Readable | Refused, ...] = (
     Readable(
-        "ncu-rep", starts(MAGIC), "gpuprof.read.ncu_rep:read_ncu_rep", "path",
-        Told(1, ", ".join(_REPORTS)), (*_REPORTS, _PACKED), gives=("ncu-rep", "cuprof-report"), salvage=True,
-        place="file",
+        "ncu-rep", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", "path",
+        Told(1, ", ".join(REPORTS)), REPORTS, gives=("ncu-rep", "cuprof-report"), salvage=True, place="file",
     ),
     Refused(
-        "ncu-rep in a pipe", starts(MAGIC), "a .ncu-rep cannot be read from {name}",
+        "ncu-rep in a pipe", is_report, "a .ncu-rep cannot be read from {name}",
         "give its path; only text and traces can be piped", place="pipe",
     ),
     Refused(
         "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
         "git lfs pull --include {file}",
     ),
-    Refused("ncu-repz", named(_PACKED), "{path} is a compressed Nsight Compute report", _EXPORT),
     Refused(
         "nsys-rep", named(".nsys-rep", ".qdrep"),
         "{path} is an Nsight Systems report; it has a timeline and no counters",
@@ -90,11 +97,11 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     _TRACE._replace(fits=is_packed_trace, told=None),
     Refused(
-        "archive", starts(GZIP, b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"),
+        "archive", starts(GZIP, b"PK\x03\x04", *ZSTD, b"BZh", b"\xfd7zXZ"),
         "{path} is a compressed archive", "unpack it first, then name the report inside",
     ),
     Refused(
-        "no ncu-rep", named(*_REPORTS), "{path} is not a report: it does not start with NVR",
+        "no ncu-rep", named(*REPORTS), "{path} is not a report: it does not start with NVR, nor as zstd does",
         "copy it again, in binary mode",
     ),
     Readable(

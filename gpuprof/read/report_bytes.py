@@ -1,0 +1,96 @@
+"""The bytes of a report file, unpacked where zstd has compressed them: `.ncu-repz`, whatever its name.
+
+What is unpacked lies in memory or, if it is large, in a temporary file without a name, which is gone when the process
+is, however that ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO, BinaryIO, NamedTuple
+
+from gpuprof.errors import DamagedInput, InputError
+from gpuprof.read.container import MAGIC, Damage
+from gpuprof.read.file_bytes import LARGE, Bytes, digest_of, kept, kept_open
+from gpuprof.read.zstd_frames import STARTS, Broken, unpacked
+
+_MOST = 4 * 2**30
+"""While it is read, all of a report is in memory. The largest of 17 real ones has a thousandth of this."""
+_MOST_TIMES = 1000
+"""zstd -19 makes 17 real reports 6 to 40 times smaller, and a further launch of the same kernel some 30 times. What
+shrinks far more is made to fill memory and disk."""
+_ALWAYS = 256 * 2**20
+"""So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
+
+
+class Packing(NamedTuple):
+    """What is known of a compressed file: its own SHA-256, and where it is damaged."""
+
+    sha256: str
+    damage: Damage | None
+
+
+class Content(NamedTuple):
+    """A report's bytes, what stands for them when they are let go, and how they were packed, if they were."""
+
+    data: bytes
+    kept: Bytes
+    packing: Packing | None
+
+
+def content_of(path: Path) -> Content:
+    """Read a report's bytes. Of a damaged compressed file they are those before the damage.
+
+    Raises InputError where they would be too many, and DamagedInput where they are no report.
+    """
+    with path.open("rb") as file:
+        packed = file.read(4) in STARTS
+        file.seek(0)
+        if packed:
+            return _unpacked(path, file)
+        data = file.read()
+    return Content(data, kept(path, data), None)
+
+
+def _unpacked(path: Path, file: BinaryIO) -> Content:
+    try:
+        with tempfile.SpooledTemporaryFile(LARGE, prefix="gpuprof-") as spool:
+            damage = _fill(spool, path, file)
+            spool.seek(0)
+            data = spool.read()
+            file.seek(0)
+            return Content(data, kept_open(spool, data), Packing(digest_of(file), damage))
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be unpacked into a temporary file: {error.strerror or error}",
+            "make room in the temporary folder, or name another one in TMPDIR",
+        ) from error
+
+
+def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
+    """Unpack a file into another one, as far as it goes, and return where it did not go on."""
+    start = b""
+    damage: Damage | None = None
+    try:
+        for piece in unpacked(file, str(path), _room(path.stat().st_size)):
+            spool.write(piece)
+            start = (start + piece[: len(MAGIC)])[: len(MAGIC)]
+            if not MAGIC.startswith(start):
+                break
+    except Broken as broken:
+        damage = Damage(broken.at, broken.why)
+    if start != MAGIC and (damage is None or not MAGIC.startswith(start)):
+        what = "what it holds does not start with NVR" if start else "it holds nothing"
+        raise DamagedInput(f"{path} is no compressed report: {what}", "copy it again, or profile again")
+    return damage
+
+
+def _room(packed_size: int) -> int:
+    """Return how many bytes are unpacked at most."""
+    most = min(_MOST, max(_ALWAYS, _MOST_TIMES * packed_size))
+    try:
+        return min(most, max(LARGE, shutil.disk_usage(tempfile.gettempdir()).free))
+    except OSError:
+        return LARGE
