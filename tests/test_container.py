@@ -59,6 +59,13 @@ def test_a_block_that_declares_more_than_it_holds_is_damaged() -> None:
     assert "declares 3 entries and holds 1" in damage.why
 
 
+def test_zeros_are_damage_at_once_and_not_millions_of_entries() -> None:
+    behind = walk(TWO + bytes(2**22)).damage
+    assert behind == (len(TWO), "a block header is empty")
+    within = walk(ncu_bytes.report(ncu_bytes.block([b""] * 2**18))).damage
+    assert within == (10, "a block holds an empty entry")
+
+
 def test_bytes_after_the_last_block_are_damage() -> None:
     damage = walk(TWO + b"\x01").damage
     assert damage is not None and damage.offset == len(TWO)

@@ -286,6 +286,8 @@ def _blocks(data: bytes) -> Iterator[tuple[Header, Messages]]:
     while at < len(data):
         start = at
         size = _length(data, at)
+        if size == 0:  # a stretch of zeros would be millions of them
+            raise _Broken(start, "a block header is empty")
         if size > _MAX_HEADER or at + 4 + size > len(data):
             raise _Broken(start, f"a block header of {size} bytes does not fit into the file")
         header = list(fields(data[at + 4 : at + 4 + size], at + 4))
@@ -305,6 +307,8 @@ def _payload_messages(data: bytes, at: int, header: Header, block: int) -> Messa
     while at < end:
         start = at + 4
         at = start + _length(data, at)
+        if at == start:
+            raise _Broken(block, "a block holds an empty entry")
         messages.append((start, at))
     if at != end or len(messages) != wanted:
         raise _Broken(block, f"a block declares {wanted} entries and holds {len(messages)}")

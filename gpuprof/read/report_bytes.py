@@ -18,10 +18,10 @@ from gpuprof.read.zstd_frames import STARTS, Broken, unpacked
 
 _MOST = 4 * 2**30
 """While it is read, all of a report is in memory. The largest of 17 real ones has a thousandth of this."""
-_MOST_TIMES = 1000
+_MOST_TIMES = 400
 """zstd -19 makes 17 real reports 6 to 40 times smaller, and a further launch of the same kernel some 30 times. What
 shrinks far more is made to fill memory and disk."""
-_ALWAYS = 256 * 2**20
+_ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
 
 
