@@ -12,11 +12,23 @@ VERSION = """NVIDIA (R) Nsight Compute Command Line Profiler
 Copyright (c) 2018-2024 NVIDIA Corporation
 Version 2024.1.1.0 (build 33998838) (public-release)
 """
+HELP = "".join(
+    f"  --{option} arg\n"
+    for option in (
+        "config-file", "clock-control", "cache-control", "replay-mode", "target-processes", "graph-profiling", "nvtx",
+        "import-source", "check-exit-code", "kill", "apply-rules", "kernel-name-base", "kernel-id", "filter-mode",
+        "kernel-name", "launch-skip", "launch-count", "nvtx-include", "target-processes-filter", "set", "section",
+        "profile-from-start", "source-folders", "metrics", "log-file", "export", "force-overwrite",
+    )
+)  # fmt: skip
 
 
 def main() -> int:
-    """Say the version, or do the next step. Most runs ask for the version, which takes no other module."""
+    """Say version or options, or do the next step. Most runs ask for the version, which takes no other module."""
     words = sys.argv[1:]
+    if words == ["--help"]:
+        sys.stdout.write(os.environ.get("STANDIN_HELP", HELP))
+        return 0
     if words == ["--version"]:
         sys.stdout.write(os.environ.get("STANDIN_VERSION", VERSION))
         return 0

@@ -1,8 +1,16 @@
-"""What ncu says when it fails, and what gpuprof makes of it: ncu 2024.1's own words, or reported by its users."""
+"""What ncu says when it fails, and what gpuprof makes of it: real transcripts, and what the user is told of each."""
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuprof.collect.failures import failures_in, failures_of, said, unknown_failure
 from gpuprof.errors import EnvironmentProblem, ProgramFailed, UsageError
@@ -93,8 +101,25 @@ def test_the_cause_that_explains_the_others_comes_first() -> None:
 
 def test_a_failed_program_is_no_problem_of_the_environment() -> None:
     (failure,) = failures_in("==ERROR== The application returned an error code (139).")
-    assert failure.what == "the program ended with code 139"
+    assert failure.what == "the program ended with code 139: it crashed"
     assert isinstance(failure.error(), ProgramFailed)
+
+
+SHUT_DOWN = "==PROF== Trying to shutdown target application\n"
+
+
+@pytest.mark.parametrize("code", [9, 15])
+def test_what_ncu_ends_itself_is_not_blamed_on_the_program(code: int) -> None:
+    end = (
+        f"==PROF== Trying to shutdown target application\n==ERROR== The application returned an error code ({code}).\n"
+    )
+    (stopped,) = failures_in(end) if code == 15 else failures_of(end, "")
+    assert stopped.cause == "stopped" and isinstance(stopped.error(), EnvironmentProblem)
+    loaded = (
+        "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible driver is loaded.\n"
+    )
+    (failure,) = failures_of(loaded + end, "")
+    assert failure.cause == "library-not-loaded" and failure.code is None
 
 
 def test_a_program_that_is_not_there_is_a_wrong_command_line() -> None:
@@ -109,9 +134,30 @@ def test_refused_metrics_are_named_over_all_messages() -> None:
         "==WARNING== Unable to access the following 2 metrics: ctc__rx_bytes_data_user.sum, dram__bytes.sum\n"
         "==ERROR== Failed to access the following 1 metrics: lts__t_sectors.sum\n"
     )
-    (failure,) = failures_in(text)
-    assert failure.metrics == ("ctc__rx_bytes_data_user.sum", "dram__bytes.sum", "lts__t_sectors.sum")
+    (failure,) = failures_of(text, "")
+    assert set(failure.metrics) == {"ctc__rx_bytes_data_user.sum", "dram__bytes.sum", "lts__t_sectors.sum"}
+    assert failure.what.startswith("this GPU does not give 3 of the metrics: ")
     assert failure.remedy == "without-metrics"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "Failed to access the following 2 metrics: a__b.sum, mcc__cycles_elapsed.sum.",
+            ("a__b.sum", "mcc__cycles_elapsed.sum"),
+        ),
+        ("Failed to find metric regex:^a__b\\.(sum|min|max|avg)$", ("a__b",)),
+        ("Failed to find metric a__b.sum.", ("a__b.sum",)),
+        (
+            "Failed to access the following 2 metrics: a__b.sum,\nc__d. If profiling on a MIG instance, more",
+            ("a__b.sum", "c__d"),
+        ),
+    ],
+)
+def test_the_names_of_refused_metrics_are_read_as_ncu_writes_them(text: str, names: tuple[str, ...]) -> None:
+    (failure,) = failures_of(f"==ERROR== {text}\n", "")
+    assert failure.metrics == names
 
 
 def test_what_the_program_prints_is_no_message_of_ncu() -> None:
@@ -129,7 +175,96 @@ def test_nothing_is_tried_because_of_what_stands_on_stderr_alone() -> None:
 
 def test_an_unknown_failure_shows_ncus_last_words() -> None:
     text = "".join(f"==ERROR== reason {number}\n" for number in range(5))
-    failure = unknown_failure(text, 9)
+    failure = unknown_failure(text, "==ERROR== of the program\n", 9)
     assert failure.what == "ncu ended with code 9: reason 2 / reason 3 / reason 4"
-    assert unknown_failure("", 1).what == "ncu ended with code 1"
+    assert unknown_failure("", "a\nb\nc\n", 1).what == "ncu ended with code 1: b / c"
+    assert unknown_failure("", "", 1).what == "ncu ended with code 1"
     assert list(said("==PROF== x\n==ERROR==  y \n")) == ["y"]
+
+
+DATA = Path(__file__).parent / "data"
+MESSAGES = DATA / "ncu_messages.yaml"
+WORKED_WITH = ("ncu_transcripts", "ncu_transcripts_unseen")
+HELD_OUT = "ncu_transcripts_held_out"
+"""Gathered when the classifier was done; ncu_transcripts_unseen was scored once and then worked with."""
+
+
+class Verdict(NamedTuple):
+    """What is said first of a transcript, and how it compares with what an expert says."""
+
+    name: str
+    cause: str
+    expected: str
+    also: list[str]
+    message: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.cause == self.expected or self.cause in self.also
+
+    @property
+    def is_wrong(self) -> bool:
+        """Tell whether a wrong cause was named; not to know one is no wrong cause."""
+        return not self.is_right and self.cause != "unknown"
+
+
+@lru_cache
+def verdicts(file: str) -> list[Verdict]:
+    """Return what is said of each transcript of a file."""
+    if not (DATA / f"{file}.yaml").exists():
+        return []
+    return [verdict(one) for one in yaml.safe_load((DATA / f"{file}.yaml").read_text(encoding="utf-8"))]
+
+
+def verdict(one: dict[str, Any]) -> Verdict:
+    """Say what a user is told: beside a report the remarks, else the error."""
+    found = failures_of(one["log"], one["output"])
+    real = [failure for failure in found if not failure.note] if one["report"] else list(found)
+    if one["report"]:
+        cause = real[0].cause if real else "none"
+        message = "; ".join(failure.what for failure in found) or "nothing"
+    else:
+        first = real[0] if real else unknown_failure(one["log"], one["output"], one["code"] or 1)
+        cause, message = first.cause, f"{first.what} ({first.hint})"
+    return Verdict(one["id"], cause, one["cause"], one["also"], message)
+
+
+@pytest.mark.parametrize("file", WORKED_WITH)
+def test_every_transcript_that_was_worked_with_is_named_rightly(file: str) -> None:
+    assert [one for one in verdicts(file) if not one.is_right] == []
+
+
+def test_transcripts_that_were_held_out_are_named_rightly() -> None:
+    found = verdicts(HELD_OUT)
+    if not found:
+        pytest.skip("not gathered yet")
+    assert sum(one.is_right for one in found) / len(found) >= 0.95
+    assert [one for one in found if one.is_wrong] == []
+
+
+def test_what_the_user_is_told_of_each_is_written_down() -> None:
+    told = {one.name: one.message for file in (*WORKED_WITH, HELD_OUT) for one in verdicts(file)}
+    if os.environ.get("GPUPROF_WRITE_MESSAGES"):
+        head = "# What gpuprof says of each transcript; GPUPROF_WRITE_MESSAGES=1 has the test write it anew.\n"
+        MESSAGES.write_text(head + yaml.safe_dump(told, width=110, allow_unicode=True), encoding="utf-8")
+    assert yaml.safe_load(MESSAGES.read_text(encoding="utf-8")) == told
+
+
+@given(st.text(alphabet="=ERORWANIGPF: ()\n\"'\\,.0123456789abcdefgmnt_#", max_size=400), st.text(max_size=200))
+def test_no_text_is_too_odd_to_be_looked_at(log: str, output: str) -> None:
+    for failure in failures_of(log, output):
+        assert failure.what and failure.hint
+    assert unknown_failure(log, output, 1).what.startswith("ncu ended with code 1")
+
+
+def test_a_kernel_may_have_any_name() -> None:
+    for name in ("ERR_NVGPUCTRPERM", "LibraryNotLoaded", 'x" ERR_NVGPUCTRPERM "', "Unknown Error on device 0"):
+        log = f'==PROF== Profiling "{name}" - 0: 0%....50%....100% - 3 passes\n==WARNING== No kernels were profiled.\n'
+        listed = f"Available Kernels:\n 1. {name}\n"
+        assert [failure.cause for failure in failures_of(log + listed, "")] == ["no-kernels"]
+
+
+def test_a_program_that_prints_what_ncu_says_misleads_nobody() -> None:
+    log = "==ERROR== The application returned an error code (3).\n==WARNING== No kernels were profiled.\n"
+    lie = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n"
+    assert [failure.cause for failure in failures_of(log, lie)] == ["program-failed", "no-kernels"]

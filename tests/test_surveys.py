@@ -188,15 +188,15 @@ def test_an_nsys_that_leaves_nothing_is_told(bench: Bench) -> None:
     assert "nsys profile --trace=cuda,nvtx" in done.stdout
 
 
-def test_what_nsys_cannot_convert_is_said_and_not_left(bench: Bench) -> None:
+def test_what_nsys_cannot_convert_is_said_and_kept(bench: Bench) -> None:
     nsys_on_path(bench, bench.folder / "nothing")
     place = bench.folder / "bin/nsys"
     place.write_text(
         place.read_text().replace('cp "$EXPORT" "${word#--output=}.sqlite"', 'touch "${word#--output=}.qdstrm"')
     )
     done = bench.run("--survey", "nsys")
-    assert done.returncode == 3 and "nsys could not convert what it recorded" in done.stderr
-    assert not (bench.folder / "out").exists()
+    assert done.returncode == 3 and "nsys could not convert what it recorded, survey.qdstrm" in done.stderr
+    assert bench.left() == ["survey.qdstrm"]
 
 
 def machine_with_driver(root: Path) -> Machine:

@@ -22,6 +22,7 @@ from gpuprof.characterize.record.samples import Series
 from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import Counted, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
+from gpuprof.collect.ncu_help import options_of
 from gpuprof.errors import EnvironmentProblem, GpuprofError
 from gpuprof.hardware.certificates import base_names
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, Chain
@@ -157,6 +158,7 @@ def command(
         filters=Filters(kernel=f"^{kernel.entry}$" if kernel is not None else None, name_base="function"),
         cache_control="none",
         targets="application-only",
+        known=options_of(ncu),
     )
 
 

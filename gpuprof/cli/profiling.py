@@ -189,6 +189,7 @@ class ProfiledProgram:
         `outputs` are the files that the caller will write; none of them, and no report, is replaced without `force`.
         """
         from gpuprof.api import HardwareFinder
+        from gpuprof.collect.command import as_ncu_may_call
         from gpuprof.collect.folder import logs_to_refuse, taken
         from gpuprof.collect.installation import choose_ncu
         from gpuprof.collect.machine import Machine, version_text
@@ -196,7 +197,7 @@ class ProfiledProgram:
 
         finder, folder = HardwareFinder(self._spec), self.request.folder
         surveys = survey_files(folder) if self.request.survey is None else []
-        reports = [folder / PROFILE_FILE, *surveys, *logs_to_refuse(folder)]
+        reports = [*as_ncu_may_call(folder / PROFILE_FILE), *surveys, *logs_to_refuse(folder)]
         inputs = [str(self.request.survey)] if self.request.survey is not None else []
         refuse_overwrite([*reports, *outputs], inputs, force=force)
         chosen = choose_ncu(os.environ, self._options.ncu)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuprof.collect.ncu_help import UNKNOWN, KnownOptions
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -24,27 +26,29 @@ class Filters:
     processes: str | None = None
     name_base: str = "demangled"
 
-    def options(self) -> list[str]:
-        """Return the options that select launches."""
-        options = ["--kernel-name-base", self.name_base]
+    def options(self) -> list[tuple[str, ...]]:
+        """Return the options that select launches, each with its value."""
+        options: list[tuple[str, ...]] = [("--kernel-name-base", self.name_base)]
         if self.kernel_id is not None:
-            options += ["--kernel-id", self.kernel_id, "--filter-mode", "per-launch-config"]
+            options += [("--kernel-id", self.kernel_id), ("--filter-mode", "per-launch-config")]
         if self.kernel is not None:
-            options += ["--kernel-name", f"regex:{self.kernel}"]
+            options.append(("--kernel-name", f"regex:{self.kernel}"))
         if self.launch_skip:
-            options += ["--launch-skip", str(self.launch_skip)]
+            options.append(("--launch-skip", str(self.launch_skip)))
         if self.launch_count is not None:
-            options += ["--launch-count", str(self.launch_count)]
-        for expression in self.ranges:
-            options += ["--nvtx-include", expression]
+            options.append(("--launch-count", str(self.launch_count)))
+        options += [("--nvtx-include", expression) for expression in self.ranges]
         if self.processes is not None:
-            options += ["--target-processes-filter", self.processes]
+            options.append(("--target-processes-filter", self.processes))
         return options
 
 
 @dataclass(frozen=True, slots=True)
 class NcuCommand:
-    """One run of a program under ncu. `output` ends in `.ncu-rep`: releases differ in what they add."""
+    """One run of a program under ncu. `output` ends in `.ncu-rep`: releases differ in what they add.
+
+    `known` are the options that this ncu knows: others are left out.
+    """
 
     ncu: Path
     program: tuple[str, ...]
@@ -65,29 +69,45 @@ class NcuCommand:
     """Off: nothing is profiled before the program calls cudaProfilerStart, nor after cudaProfilerStop."""
     source_folders: tuple[Path, ...] = ()
     """Where `source` looks for files that the program's debug information names without a folder."""
+    known: KnownOptions = UNKNOWN
 
     def argv(self) -> list[str]:
         """Return the words to execute."""
+        return [str(self.ncu), *self.known.without_unknown(self._options()), *self.program]
+
+    def _options(self) -> list[tuple[str, ...]]:
         yes = {True: "yes", False: "no"}
-        words = [
-            str(self.ncu), "--config-file", "off",
-            "--clock-control", self.clock_control, "--cache-control", self.cache_control,
-            "--replay-mode", self.replay_mode, "--target-processes", self.targets,
-            "--graph-profiling", self.graphs, "--nvtx", "--import-source", yes[self.source],
-            "--check-exit-code", "yes", "--kill", yes[self.kill], "--apply-rules", yes[self.stock_set is not None],
-            *self.filters.options(),
+        options: list[tuple[str, ...]] = [
+            ("--config-file", "off"), ("--clock-control", self.clock_control), ("--cache-control", self.cache_control),
+            *self._against_new_defaults(), ("--replay-mode", self.replay_mode), ("--target-processes", self.targets),
+            ("--graph-profiling", self.graphs), ("--nvtx",), ("--import-source", yes[self.source]),
+            ("--check-exit-code", "yes"), ("--kill", yes[self.kill]),
+            ("--apply-rules", yes[self.stock_set is not None]), *self.filters.options(),
         ]  # fmt: skip
         if self.stock_set is not None:
-            words += ["--set", self.stock_set]
-        for section in self.sections:
-            words += ["--section", section]
+            options.append(("--set", self.stock_set))
+        options += [("--section", section) for section in self.sections]
         if not self.from_start:
-            words += ["--profile-from-start", "off"]
+            options.append(("--profile-from-start", "off"))
         if self.source_folders:
-            words += ["--source-folders", ",".join(map(str, self.source_folders))]
+            options.append(("--source-folders", ",".join(map(str, self.source_folders))))
         if self.metrics:
-            words += ["--metrics", ",".join(self.metrics)]
-        return [*words, "--log-file", str(self.log), "--export", str(self.output), "--force-overwrite", *self.program]
+            options.append(("--metrics", ",".join(self.metrics)))
+        log, output = ("--log-file", str(self.log)), ("--export", str(self.output))
+        return [*options, log, output, ("--force-overwrite",)]
+
+    def _against_new_defaults(self) -> list[tuple[str, ...]]:
+        """Return what keeps the names that filters match whole, and tensor cores as fast as without a profiler.
+
+        ncu 2025.1 and newer shorten names by default, and hold the boost of tensor cores.
+        """
+        options: list[tuple[str, ...]] = []
+        unchanged = self.known.no("rename-kernels")
+        if unchanged is not None:
+            options.append(("--rename-kernels", unchanged))
+        if self.clock_control == "none" and self.known.names_value("pipeline-boost-state", "dynamic"):
+            options.append(("--pipeline-boost-state", "dynamic"))
+        return options
 
     def shell(self) -> str:
         """Return the command as one line that a POSIX shell runs as it is."""
@@ -109,3 +129,8 @@ def _quoted(word: str) -> str:
         for char in word
     )
     return f"$'{escaped}'"
+
+
+def as_ncu_may_call(path: Path) -> tuple[Path, ...]:
+    """Return under which names ncu may leave a report: from Nsight Compute 2026.3 on it may be a `.ncu-repz`."""
+    return (path, path.with_suffix(".ncu-repz")) if path.suffix == ".ncu-rep" else (path,)

@@ -10,6 +10,7 @@ from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import Failure
 from gpuprof.collect.metrics import SHARED, TIME, metrics_of
+from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.plan import Plan
 from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, Request
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command
@@ -75,6 +76,7 @@ def _command(wanted: Request, ncu: Path, output: str, log: str, **options: objec
         clock_control=wanted.clock_control,
         targets=wanted.targets,
         graphs=wanted.graphs,
+        known=options_of(ncu),
     )
     return replace(command, **options)  # type: ignore[arg-type]
 
@@ -85,5 +87,5 @@ def with_remedy(command: NcuCommand, failure: Failure) -> NcuCommand:
         return replace(command, replay_mode="application")
     if failure.remedy == "whole-graphs":
         return replace(command, graphs="graph", replay_mode="kernel", source=False)
-    refused = set(failure.metrics)
-    return replace(command, metrics=tuple(name for name in command.metrics if name not in refused))
+    refused = {name.partition(".")[0] for name in failure.metrics}
+    return replace(command, metrics=tuple(name for name in command.metrics if name.partition(".")[0] not in refused))

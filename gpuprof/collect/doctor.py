@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.collect.failures import PERMISSION_FIX
+from gpuprof.collect.failure_table import PERMISSION_FIX
 from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_from, find_ncu
 from gpuprof.collect.machine import Gpu, Machine, gpus_here, version_text
 from gpuprof.errors import EnvironmentProblem

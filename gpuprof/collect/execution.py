@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from gpuprof.collect.annotate import annotated
-from gpuprof.collect.command import NcuCommand, shell_line
+from gpuprof.collect.command import NcuCommand, as_ncu_may_call, shell_line
 from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import Progress
@@ -51,16 +51,29 @@ class Execution:
         self._launcher = launcher_of(request.program)
         self._monitor = Monitor()
         self._stdin = _stdin_offset()
+        self._attempts: dict[Path, int] = {}
 
     def by_ncu(self, command: NcuCommand, stage: str, planned: int | None) -> Ended:
         """Run a command of ncu, with its progress."""
-        for stale in (*self.files(command.output).values(), *self.files(command.log).values()):
-            stale.unlink()
+        self._remove_stale(command)
         # A line that is rewritten would be in the way of what the program prints and asks in its first run.
         progress = Progress(stage, self._first(command.log), planned, live=bool(self.commands))
         ended = self._run(command, self.environ, progress.tick)
         progress.finish()
         return ended
+
+    def _remove_stale(self, command: NcuCommand) -> None:
+        """Remove what an earlier run has left; the log of a run of this request that failed stays, as NAME.1.log."""
+        while stale := self.files(command.output):
+            for file in stale.values():
+                file.unlink()
+        number = self._attempts.get(command.log, 0)
+        for log in self.files(command.log).values():
+            if number:
+                log.replace(log.with_name(f"{log.stem}.{number}{log.suffix}"))
+            else:
+                log.unlink()
+        self._attempts[command.log] = number + 1
 
     def by_tool(self, command: SurveyCommand) -> Ended:
         """Run a command of another tool."""
@@ -73,9 +86,11 @@ class Execution:
 
     def files(self, path: Path) -> dict[int | None, Path]:
         """Return what is there of a file that a run writes, or of those that its ranks write instead, by rank."""
-        if self._launcher is not None:
-            return dict(rank_files(path).items())
-        return {None: path} if path.exists() else {}
+        found: dict[int | None, Path] = {}
+        for written in as_ncu_may_call(path):
+            there = rank_files(written) if self._launcher is not None else {None: written} if written.exists() else {}
+            found.update((rank, file) for rank, file in there.items() if rank not in found)
+        return found
 
     def _first(self, path: Path) -> Path:
         if self._launcher is None:

@@ -21,7 +21,6 @@ STOPPED = {
     "timeout": "the time allowed by --timeout was up: the program was ended",
     "interrupt": "interrupted: the program was ended",
 }
-_MOST_REMEDIES = 3
 _PATIENCE_S = 30.0
 _REMEDY_WORDS = {
     "application-replay": "with application replay, which runs the program once a pass",
@@ -45,32 +44,33 @@ class NcuRuns:
         self._execution, self._read, self._remark = execution, read, remark
 
     def run(self, stage: str, command: NcuCommand, planned: int | None) -> NcuRun:
-        """Run a command, with the remedies that its failures allow, each once. Raises what remains of the failures."""
-        tried: set[str] = set()
+        """Run a command, with the remedies that its failures allow. Raises what remains of the failures.
+
+        A remedy is tried as long as it changes the command: replay and graphs once, metrics until none is refused.
+        """
         while True:
             ended = self._execution.by_ncu(command, stage, planned)
-            failures = failures_of(self._log_text(command), ended.tail)
+            failures = _of_others(failures_of(self._log_text(command), ended.tail), command, ended)
             reports = self._recorded(command.output)
             if reports:
                 return NcuRun(reports, ended, failures)
-            remedy = _remedy(failures, tried)
-            if remedy is None or ended.stopped_by is not None or len(tried) >= _MOST_REMEDIES:
+            remedy, changed = _remedy(failures, command) if ended.stopped_by is None else (None, command)
+            if remedy is None:
                 raise self._error(command, ended, failures)
-            tried.add(remedy.cause)
-            command = with_remedy(command, remedy)
+            command = changed
             self._remark(f"{remedy.what}: trying again {_REMEDY_WORDS[remedy.remedy or '']}")
 
     def _log_text(self, command: NcuCommand) -> str:
         return "\n".join(map(_text, self._execution.files(command.log).values()))
 
     def _recorded(self, output: Path) -> dict[int | None, Report]:
-        """Return the reports that ncu wrote, by rank, if they can be read and hold a launch; remove what cannot be."""
+        """Return the reports that ncu wrote, by rank, if they hold a launch; what cannot be read is set aside."""
         found = {}
         for rank, file in self._execution.files(output).items():
             try:
                 report = self._read(file)
-            except DamagedInput:
-                file.unlink()
+            except DamagedInput as error:
+                self._remark(set_aside(file, error))
                 continue
             if any(True for _ in report):
                 found[rank] = replace(report, rank=rank)
@@ -82,7 +82,7 @@ class NcuRuns:
         text = self._log_text(command)
         log = str(next(iter(self._execution.files(command.log).values()))) if text else None
         told = failures or self._refusal(command)
-        first = told[0] if told else unknown_failure(text + ended.tail, ended.code)
+        first = told[0] if told else unknown_failure(text, ended.tail, ended.code)
         return first.error(log)
 
     def _refusal(self, command: NcuCommand) -> tuple[Failure, ...]:
@@ -107,8 +107,26 @@ def stopped_error(by: str) -> GpuprofError:
     return kind(STOPPED[by], "nothing was recorded of this run")
 
 
-def _remedy(failures: tuple[Failure, ...], tried: set[str]) -> Failure | None:
-    return next((one for one in failures if one.remedy is not None and one.cause not in tried), None)
+def set_aside(file: Path, error: DamagedInput) -> str:
+    """Rename what cannot be read, so that it is not taken for a result and is not lost; return what to say of it."""
+    names = (f"{file.name}.unread", *(f"{file.name}.{number}.unread" for number in range(2, 1000)))
+    kept = next(place for name in names if not (place := file.with_name(name)).exists())
+    file.replace(kept)
+    return f"{error.message}; it is kept as {kept.name}"
+
+
+def _of_others(failures: tuple[Failure, ...], command: NcuCommand, ended: Ended) -> tuple[Failure, ...]:
+    """Leave out that the program was ended, if it was by us, or by ncu as we had asked."""
+    ours = {"stopped", "program-failed"} if ended.stopped_by is not None else {"stopped"} if command.kill else set()
+    return tuple(failure for failure in failures if failure.cause not in ours)
+
+
+def _remedy(failures: tuple[Failure, ...], command: NcuCommand) -> tuple[Failure | None, NcuCommand]:
+    """Return the first failure that has a remedy which changes the command, and the command so changed."""
+    for failure in failures:
+        if failure.remedy is not None and (changed := with_remedy(command, failure)) != command:
+            return failure, changed
+    return None, command
 
 
 def _text(path: Path) -> str:

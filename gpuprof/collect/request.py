@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuprof.collect.command import as_ncu_may_call
 from gpuprof.collect.counter_sets import DEFAULT
 from gpuprof.collect.plan import COVERAGE
 from gpuprof.collect.survey_tools import AUTO, results
@@ -52,5 +53,5 @@ class Request:
 
 def survey_files(folder: Path) -> list[Path]:
     """Return what the survey of an earlier run has left in a folder."""
-    by_ncu = folder / SURVEY_FILE
-    return [*([by_ncu] if by_ncu.exists() else []), *results(folder)]
+    by_ncu = [file for file in as_ncu_may_call(folder / SURVEY_FILE) if file.exists()]
+    return [*by_ncu, *results(folder)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuprof.collect.command import shell_line
 from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
 from gpuprof.collect.execution import Execution
-from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, stopped_error
+from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import Plan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import Request, survey_files
@@ -143,7 +143,10 @@ class Collector:
         for file in files:
             try:
                 trace = self._read_survey(file)
-            except (DamagedInput, InputError):
+            except DamagedInput as error:
+                self._remark(set_aside(file, error))
+                continue
+            except InputError:  # nothing of a GPU is in it
                 file.unlink()
                 continue
             if isinstance(trace, Trace) and any(one.kind == KERNEL for one in trace.activities):

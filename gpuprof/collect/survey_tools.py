@@ -50,6 +50,7 @@ class SurveyCommand:
     def prepare(self) -> None:
         """Make the folder into which the program's processes write."""
         shutil.rmtree(self.folder / _FOLDER, ignore_errors=True)
+        (self.folder / _NSYS_UNREAD).unlink(missing_ok=True)
         if self.tool in INJECTED:
             (self.folder / _FOLDER).mkdir()
 
@@ -57,14 +58,18 @@ class SurveyCommand:
         """Put what the program's processes have written beside the other reports, and return what they noted."""
         place, unread = self.folder / _FOLDER, self.folder / _NSYS_UNREAD
         if self.tool == NSYS and unread.exists():
-            unread.unlink()
-            return ("nsys could not convert what it recorded: its importer, of the host package, is missing or fails",)
+            return (
+                f"nsys could not convert what it recorded, {unread.name}: its importer, of the host package, is "
+                "missing or fails",
+            )
         if not place.is_dir():
             return ()
         traces = sorted(place.glob(_TRACES))
         notes = tuple(dict.fromkeys(note.read_text(errors="replace").strip() for note in sorted(place.glob(_NOTES))))
         for number, trace in enumerate(traces, 1):
             trace.replace(self.folder / (SURVEY_TRACE if len(traces) == 1 else f"survey.{number}.pt.trace.json.gz"))
+        for cut in place.glob("*.part"):  # the process ended while it wrote
+            cut.replace(self.folder / f"survey.{cut.stem}.unread")
         shutil.rmtree(place, ignore_errors=True)
         return notes
 

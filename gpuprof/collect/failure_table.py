@@ -1,0 +1,273 @@
+"""What ncu says when something goes wrong, as a table: its words, what they mean, what to type.
+
+Earlier rows explain later ones. The words are those of Nsight Compute 2022 to 2026, as the releases print them or as
+their users reported them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+_ADMIN = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+PERMISSION_FIX = (
+    "run as root (sudo); or, on the host, put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into "
+    "/etc/modprobe.d/ and reload the driver; in a container add --cap-add=SYS_ADMIN"
+)
+Remedy = Literal["application-replay", "without-metrics", "whole-graphs"]
+METRIC_LIST = r"\s*((?:[^\s,]+,\s+)*[^\s,]+)"
+
+
+class Row(NamedTuple):
+    """A cause: its id, what ncu says, what happened, what to type, and a remedy that can be tried at once.
+
+    `what` may be a function of what the pattern found. A `note` is said beside good reports too. What is `injected` is
+    printed by ncu's part in the program, among its output; all else stands in ncu's log where there is one.
+    """
+
+    cause: str
+    pattern: re.Pattern[str]
+    what: str | Callable[[re.Match[str]], str]
+    hint: str
+    remedy: Remedy | None = None
+    note: bool = False
+    injected: bool = False
+
+
+def _row(
+    cause: str,
+    pattern: str,
+    what: str | Callable[[re.Match[str]], str],
+    hint: str,
+    remedy: Remedy | None = None,
+    *,
+    note: bool = False,
+    injected: bool = False,
+) -> Row:
+    return Row(cause, re.compile(pattern, re.IGNORECASE), what, hint, remedy, note, injected)
+
+
+def _quoted(sentence: str) -> Callable[[re.Match[str]], str]:
+    """Return what puts ncu's own words behind a sentence."""
+    return lambda found: f"{sentence}: {found[0].strip().rstrip('.')}"
+
+
+def _program_missing(found: re.Match[str]) -> str:
+    return f"{found[1] or 'the program'} does not exist or cannot be run"
+
+
+def _lock(found: re.Match[str]) -> str:
+    return (
+        f"ncu cannot lock {found[1]}: another user's file lies there" if found[1] else "ncu cannot lock its lock file"
+    )
+
+
+def _metrics(found: re.Match[str]) -> str:
+    return f"this GPU does not give metrics that were asked for: {', '.join(metric_names(found[1]))}"
+
+
+def metric_names(listed: str) -> list[str]:
+    """Return the metrics of a list as ncu prints it: it may end in a full stop, and a name may stand as a pattern.
+
+    `regex:^name\\.(sum|min)$` is what ncu makes of a name without a suffix.
+    """
+    names = (word.strip().rstrip(".") for word in listed.split(","))
+    return [re.sub(r"^regex:\^(\w+).*$", r"\1", name) for name in names if name]
+
+
+_OPTIONS = (
+    r"unrecognised option[^\n]*"
+    r"|(?:the argument|the value)[^\n]* for option[^\n]*"
+    r"|Option '[^\n]*' did not match[^\n]*"
+    r"|Invalid (?:option|kernel identifier|regex)[^\n]*"
+    r"|[^\n]*cannot be specified more than once[^\n]*"
+    r"|--[\w-]+ requires --[^\n]*"
+    r"|[^\n]*is only supported with[^\n]*"
+    r"|Failed to read environment variable[^\n]*"
+    r"|what\(\):[^\n]*regular expression[^\n]*"
+)
+
+ROWS = (
+    _row(
+        "options", _OPTIONS, _quoted("this release of ncu does not take an option as it is passed"),
+        "name another release with --ncu PATH, or leave that option out",
+    ),
+    _row(
+        "program-missing",
+        r"'([^'\n]+)' does not exist or is not an executable|The target application is not an executable(?: binary)?()"
+        r"|Missing executable to launch()",
+        _program_missing, "look at the words after --; a script needs its interpreter before it",
+    ),
+    _row(
+        "permission", r"ERR_NVGPUCTRPERM|not have permission to access NVIDIA GPU Performance Counters"
+        r"|Insufficient privileges to launch app",
+        "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM)", f"{PERMISSION_FIX}; {_ADMIN}",
+    ),
+    _row(
+        "virtual", r"not supported on[^\n]*(?:Windows Subsystem for Linux|vGPU|virtual|hypervisor)",
+        "this machine is virtual, and what runs it does not let its GPU be profiled",
+        "on WSL: let all users read counters in the NVIDIA control panel; a vGPU: the host must allow profiling",
+    ),
+    _row(
+        "gpu-unsupported",
+        r"ERR_NVCMPGPU|Unsupported GPU|Profiling is not supported on (?:the|this|device)"
+        r"|is not supported for profiling on this (?:GPU|device)",
+        "this release of Nsight Compute does not support this GPU",
+        "name another release with --ncu PATH: new GPUs need new ones, Volta needs 2025.2 or older",
+    ),
+    _row(
+        "library-not-loaded", r"LibraryNotLoaded|Failed to load the counter measurement library",
+        "ncu could not load the driver's part that reads counters: driver and ncu do not fit, or the machine is a "
+        "sandbox (gVisor, some cloud containers) that keeps the driver's libraries away",
+        "name another release with --ncu PATH; gpuprof doctor lists those here and what the driver fits; "
+        "on such a sandbox no counters can be read: roofline and diagnosis need another machine",
+    ),
+    _row(
+        "driver-too-old",
+        r"Cuda driver is not compatible with Nsight Compute|Failed to load Nsight Compute CUDA modules"
+        r"|driver version is (?:insufficient|too old)|not compatible with the (?:installed )?(?:CUDA )?driver",
+        "driver and Nsight Compute do not fit: most often the driver is too old for this release",
+        "name an older one with --ncu PATH; gpuprof doctor lists those on this machine",
+    ),
+    _row(
+        "counters-busy", r"a driver resource was unavailable|no other tool \(like DCGM\)",
+        "another tool holds the GPU's counters (DCGM, a CUPTI client, another ncu)",
+        "on the host: dcgmi profile --pause, and --resume afterwards; or stop the other profiler",
+    ),
+    _row(
+        "injection", r"CUDA_INJECTION64_PATH is set to (\S+?)\.?(?:\s|$)",
+        lambda found: f"another tool is loaded into the program: CUDA_INJECTION64_PATH is {found[1]}",
+        "unset CUDA_INJECTION64_PATH, or stop the other profiler", injected=True,
+    ),
+    _row(
+        "no-driver", r"failed to connect to the CUDA driver|Driver could not be loaded",
+        "there is no NVIDIA driver here, or only its stub: ncu cannot reach a GPU",
+        "run on a machine with an NVIDIA GPU; in a container: docker run --gpus all; gpuprof doctor says more",
+        injected=True,
+    ),
+    _row(
+        "initialised-too-early", r"Cuda is initialized before the tool",
+        "the program uses CUDA before ncu is attached, for example from a static initialiser",
+        "call CUDA only after main() has started", injected=True,
+    ),
+    _row(
+        "mps", r"Multi-Process Service|\bMPS\b", "the multi-process service (MPS) is in the way of ncu",
+        "stop it: echo quit | nvidia-cuda-mps-control",
+    ),
+    _row(
+        "lock",
+        r"(?:Failed to open/create lock file|Error in trying to lock file) '?([^\s']+?)'?(?:[.\s]|$)"
+        r"|InterprocessLockFailed()",
+        _lock, "remove it if no ncu runs, or set TMPDIR to a folder of your own",
+    ),
+    _row(
+        "clocks", r"(?:Cannot|Failed to) lock GPU clock frequencies", "ncu may not lock the clocks of this GPU",
+        "leave --clock-control base out: gpuprof's default locks none",
+    ),
+    _row(
+        "graph-nodes", r"conditional nodes are not supported|--graph-profiling graph",
+        "the program launches a CUDA graph whose kernels cannot be profiled one by one",
+        "profile whole graphs with --graphs graph", "whole-graphs",
+    ),
+    _row(
+        "memory", r"Insufficient free memory for profiling|Failed to save (?:memory|context)|ContextSaveFailed",
+        "the GPU's memory is too full to save and restore it between passes",
+        "use --replay application, a smaller batch, or cap the framework's allocator", "application-replay",
+    ),
+    _row(
+        "metrics-refused", rf"Failed to access the following \d+ metrics?:{METRIC_LIST}", _metrics,
+        "a MIG instance has no counters of units that it shares; other chips have other names", "without-metrics",
+    ),
+    _row(
+        "metrics-refused", r"Failed to find metric\s+(\S+)", _metrics,
+        "other chips and releases have other names", "without-metrics",
+    ),
+    _row(
+        "disk-full", "no space left on device|disk (?:is )?full", "the disk is full: ncu could not write its report",
+        "free some space, or name another folder with -o",
+    ),
+    _row(
+        "output",
+        r"File [^\n]* already exists\. Use '-f'[^\n]*|[^\n]* cannot be used as the output[^\n]*"
+        r"|Unable to write to file[^\n]*",
+        _quoted("ncu cannot write what it found"), "name another folder with -o",
+    ),
+    _row(
+        "report-unreadable", r"(?:Could not open|Failed to (?:load|open)) report file[^\n]*",
+        _quoted("ncu cannot read a report"), "look at the file's name",
+    ),
+    _row(
+        "nothing-to-attach", "No attachable process found", "ncu found no process to attach to",
+        "start the program by gpuprof run",
+    ),
+    _row(
+        "home", "Cannot restore stock section files", "ncu cannot write its section files into the home folder",
+        "set HOME to a folder that can be written",
+    ),
+    _row(
+        "prepare", "Failed to prepare kernel for profiling",
+        "ncu could not prepare a kernel for profiling; it does not say why",
+        "try --set roofline, which needs no instrumentation; gpuprof doctor checks driver, ncu and permissions",
+    ),
+    _row(
+        "launch-failed",
+        r"Unknown ?Error(?: on device \d+)?|\bLaunchFailed\b|Failed to profile"
+        r"|An error occurred while trying to profile",
+        "a kernel failed while ncu repeated it; ncu does not say why",
+        "see whether the program runs under compute-sanitizer; try --set roofline, --replay application, another ncu",
+    ),
+)  # fmt: skip
+"""What is an error of its own. What a program and ncu's end leave behind comes after these, in failures.py."""
+
+NOTES = (
+    _row(
+        "no-kernels", "No (?:kernels|graphs|ranges) were profiled",
+        "no kernel was profiled: the program launched none, or none that matches",
+        "look at --kernel, --range, --launch-skip; does the program use the GPU?",
+    ),
+    _row(
+        "output", "Failed to create report", "ncu could not write its report", "name another folder with -o",
+    ),
+    _row(
+        "metrics-refused", rf"Unable to access the following \d+ metrics?:{METRIC_LIST}", _metrics,
+        "a MIG instance has no counters of units that it shares; other chips have other names", "without-metrics",
+        note=True,
+    ),
+    _row(
+        "home", "Could not deploy stock|Could not determine user home directory",
+        "ncu cannot write its section files into the home folder", "set HOME to a folder that can be written",
+        note=True,
+    ),
+    _row(
+        "options", "No metrics to collect found in sections", "ncu found no metric to collect",
+        "its section files may be missing; name another release with --ncu PATH", note=True,
+    ),
+)  # fmt: skip
+"""What ncu says last, or beside good reports."""
+
+OF_PROGRAM = (
+    _row(
+        "cupti-conflict", r"cupti[^\n]*(?:MULTIPLE_SUBSCRIBERS|= ?39\b)",
+        "the program uses CUPTI itself, which takes one profiler at a time",
+        "switch the program's own profiler off: torch.profiler, Proton, CUPTI", note=True,
+    ),
+)  # fmt: skip
+"""What a program says, not ncu. CUPTI's error 39 is CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (cupti_result.h)."""
+
+HANG = _row(
+    "hang", "Launching the workload is taking more time than expected",
+    "a kernel waits for another one that ncu does not let run, such as a collective of several ranks",
+    "leave communication kernels out (--kernel), profile one rank, or use range replay with ncu itself",
+)  # fmt: skip
+BACKED_UP = re.compile("Backing up device memory in (?:system memory|file)", re.IGNORECASE)
+PROGRAM_SAYS = (
+    (
+        re.compile(r"CUDA driver version is insufficient|API call is not supported in the installed CUDA driver"),
+        "it says that the driver is older than the CUDA it was built with",
+    ),
+    (re.compile(r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED"),
+     "it ran out of the GPU's memory, of which ncu takes some: try a smaller batch"),
+    (re.compile(r"ModuleNotFoundError[^\n]*"), "it does not find a Python module: is it the right Python?"),
+)  # fmt: skip
+"""What a program's own words say of why it failed."""
