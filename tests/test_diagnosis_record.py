@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -163,17 +164,23 @@ def reports(folder: Path, *names: str) -> str:
 
 
 def recording(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *steps: dict[str, object], capability: str = "9.0"
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *steps: dict[str, object],
+    capability: str = "9.0",
+    seconds: float = math.inf,
 ) -> tuple[list[str], list[str], Path]:
     """Record one case with a stand-in for ncu; return the problems, what was told, and the folder."""
     (folder / "steps.json").write_text(json.dumps(steps))
     (folder / "calls.json").unlink(missing_ok=True)
     monkeypatch.setenv("STANDIN", str(folder))
-    monkeypatch.setattr(record, "choose_ncu", lambda environ: SimpleNamespace(path=STANDIN))
+    monkeypatch.setattr(record, "choose_ncu", lambda environ, named=None: SimpleNamespace(path=STANDIN))
     monkeypatch.setattr(record, "gpus_here", lambda environ: (Gpu("a GPU", capability, "580", False, True),))
     told: list[str] = []
     out = folder / "out"
-    return record.record(load_cases(["particle-step"]), out, 0, told.append), told, out
+    done = record.record(load_cases(["particle-step"]), out, 0, told.append, seconds=seconds)
+    told += [f"left: {name}" for name in done.left]
+    return list(done.problems), told, out
 
 
 def test_a_report_with_both_kernels_is_kept_with_the_version_of_its_case(
@@ -222,8 +229,19 @@ def test_a_case_that_the_gpu_cannot_run_is_left_out(tmp_path: Path, monkeypatch:
     assert not list(out.iterdir())
 
 
+def test_a_case_that_time_does_not_suffice_for_is_left_for_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems, told, out = recording(tmp_path, monkeypatch, seconds=record.CASE_S / 2)
+    assert (problems, told) == ([], ["left: particle-step"])
+    assert not list(out.iterdir())
+    made = reports(tmp_path, "slow", "fixed")
+    problems, told, _ = recording(tmp_path, monkeypatch, {"report": made}, seconds=2 * record.CASE_S)
+    assert (problems, list(recorded(out))) == ([], ["particle-step"])
+
+
 def test_without_a_gpu_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "choose_ncu", lambda environ: SimpleNamespace(path=STANDIN))
+    monkeypatch.setattr(record, "choose_ncu", lambda environ, named=None: SimpleNamespace(path=STANDIN))
     monkeypatch.setattr(record, "gpus_here", lambda environ: ())
     with pytest.raises(EnvironmentProblem, match="there is no GPU 0 here"):
         record.record(load_cases(["particle-step"]), tmp_path, 0, print)

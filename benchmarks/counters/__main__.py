@@ -1,24 +1,22 @@
 """Whether the counters count what they claim: certificates, from known work on a GPU, or from reports without one.
 
-    python -m benchmarks.counters measure [--device N]    probes of known work under ncu: ARCH-ncu-RELEASE.yaml
+    python -m benchmarks.counters measure [PROBE …]       probes of known work under ncu: ARCH-ncu-RELEASE.yaml
+        [--minutes M] [--archive FILE] [--folder DIR]     in parts: the same command goes on; as files of 15 MB
     python -m benchmarks.counters check FOLDER [--write]  two counts of one kernel in reports: ARCH-checked.yaml
 
-`measure` leaves its file in specs/certificates, `check` only with --write.
+`measure` leaves its file in specs/certificates (--certificates DIR names another place), `check` only with --write.
 Both return 1 where counters are further off than they may be, and 2 for a folder without reports that can be compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from benchmarks.command_line import run
-from gpuprof.characterize.certify import on_file
+from benchmarks.command_line import add_part_options, ended, run, seconds_of
 from gpuprof.errors import UsageError
 from gpuprof.hardware.certificates import Agreement, Certificate, certificate_text, read_certificate, tolerance
 from gpuprof.read.identify import REPORTS
@@ -38,7 +36,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     of_gpu = commands.add_parser("measure", help="certify the counters of this GPU")
+    of_gpu.add_argument("names", nargs="*", metavar="FAMILY[/NAME]", help="only these probes")
     of_gpu.add_argument("--device", type=int, default=0, metavar="N")
+    of_gpu.add_argument("--folder", type=Path, default=Path("gpuprof-counters"), help="what was done, to go on with")
+    of_gpu.add_argument("--certificates", type=Path, default=FOLDER, help="where the certificates go")
+    add_part_options(of_gpu)
     of_gpu.set_defaults(run=measure)
     of_reports = commands.add_parser("check", help="hold two counts against each other")
     of_reports.add_argument("folder", type=Path)
@@ -68,28 +70,25 @@ def check(options: argparse.Namespace) -> int:
 
 
 def measure(options: argparse.Namespace) -> int:
-    """Run `gpuprof characterize --quick --verify-counters` and keep its certificate; an earlier one is added to.
+    """Run `gpuprof characterize --quick --verify-counters` for one probe after another, and keep what it certifies.
 
-    Counted are the slope probes that claim FLOP, OP or bytes and were measured to the end in that minute.
+    What is certified is there when the next probe begins; a probe that ran is not run again. Counted are the slope
+    probes that claim FLOP, OP or bytes.
     """
-    with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
-        words = ("characterize", "--quick", "--verify-counters", "--device", str(options.device))
-        families = ("--only", "bandwidth", "--only", "instruction", "--only", "tensor")
-        output = Path(folder) / "gpu.measured.yaml"
-        done = subprocess.run(
-            [sys.executable, "-m", "gpuprof", *words, *families, "-o", str(output)],
-            check=False,
-            stdout=subprocess.DEVNULL,
-        )
-        files = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
-        found = [(path.name, read_certificate(path)) for path in files]
-    if not found:
-        print("nothing was certified", file=sys.stderr)
-        return done.returncode or 1
-    for name, certificate in found:
-        _write(on_file(certificate, FOLDER / name), name)
+    from benchmarks.counters.measuring import measure_probes
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    options.folder.mkdir(parents=True, exist_ok=True)
+    done = measure_probes(options, seconds_of(options), tell)
+    found = [read_certificate(options.certificates / name) for name in done.certificates]
+    for certificate in found:
         print("\n".join(_rows(certificate)))
-    return 1 if any(_off(one, certificate) for _, certificate in found for one in certificate.agreements) else 0
+    if not found and not done.left:
+        tell("nothing was certified")
+    wrong = done.problems + sum(_off(one, certificate) for certificate in found for one in certificate.agreements)
+    return ended(options.folder, options.archive, wrong + (not found and not done.left), done.left, tell)
 
 
 def _write(certificate: Certificate, name: str) -> None:

@@ -3,6 +3,7 @@
 python -m benchmarks.diagnosis check [NAME …] [--arch SM]   is the cause in the code of `slow`, and gone from `fixed`
 python -m benchmarks.diagnosis agree [NAME …]               do both kernels compute the same, on the host's processor
 python -m benchmarks.diagnosis record FOLDER [NAME …]       run them under ncu on this GPU: one report a case
+    [--minutes M] [--archive FILE] [--ncu PATH]             in parts: the same command goes on; as files of 15 MB
 python -m benchmarks.diagnosis score FOLDER [NAME …]        judge recorded reports; FOLDER holds NAME.ncu-rep
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.command_line import add_part_options, ended, seconds_of
 from benchmarks.command_line import run as run_command
 from benchmarks.diagnosis.case import TARGETS, Case
 from benchmarks.diagnosis.case_file import load_cases
@@ -42,6 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
         command.set_defaults(run=run)
         if name == "record":
             command.add_argument("--device", type=int, default=0, metavar="N")
+            add_part_options(command)
     return run_command(parser, words)
 
 
@@ -81,16 +84,18 @@ def _problems(case: Case, compare) -> tuple[str, ...]:  # type: ignore[no-untype
 
 
 def record(options: argparse.Namespace) -> int:
-    """Record the cases; what fails does not keep the others from being recorded."""
+    """Record the cases; what fails does not keep the others from being recorded. The same command again goes on."""
     from benchmarks.diagnosis.record import record as record_cases
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    problems = record_cases(load_cases(options.names), options.folder, options.device, tell)
-    for problem in problems:
+    done = record_cases(
+        load_cases(options.names), options.folder, options.device, tell, ncu=options.ncu, seconds=seconds_of(options)
+    )
+    for problem in done.problems:
         tell(problem)
-    return 1 if problems else 0
+    return ended(options.folder, options.archive, len(done.problems), done.left, tell)
 
 
 def score(options: argparse.Namespace) -> int:

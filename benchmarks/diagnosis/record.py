@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
 from gpuprof.characterize.probes.probe import target_of
@@ -23,33 +26,56 @@ RULES_SET = "full"
 """Whose rules speak beside ours: all of NVIDIA's, as `ncu --set full` applies them."""
 RECORDED = "recorded.json"
 """Which version of each case its report is of."""
+CASE_S = 20.0
+"""How long a case may take (an estimate: none was measured)."""
 _TIMEOUT_S = 180.0
 _TOLD = 300
 """Characters of what a program said last."""
 
 
-def record(cases: Sequence[Case], folder: Path, device: int, tell: Callable[[str], None]) -> list[str]:
-    """Record every case that the GPU can run; return what went wrong.
+class Recorded(NamedTuple):
+    """What went wrong, and the cases that time did not suffice for."""
 
-    A report of the same version of its case is kept. Raises EnvironmentProblem without ncu or a GPU whose architecture
-    is known.
+    problems: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def record(
+    cases: Sequence[Case],
+    folder: Path,
+    device: int,
+    tell: Callable[[str], None],
+    *,
+    ncu: str | None = None,
+    seconds: float = math.inf,
+) -> Recorded:
+    """Record every case that the GPU can run, in so many seconds; `ncu` is the one to take.
+
+    Each report is there when the next case begins, and a report of the same version of its case is kept: what a run
+    was cut in goes on. Raises EnvironmentProblem without ncu or a GPU whose architecture is known.
     """
-    ncu = choose_ncu(os.environ).path
+    until = time.monotonic() + seconds
+    program = choose_ncu(os.environ, ncu).path
     gpu = _gpu(device)
     arch, target = SpecLibrary().arch_of(gpu.compute_capability), target_of(gpu.compute_capability)
     if arch is None:
         raise EnvironmentProblem(f"no spec describes {gpu.name}, {gpu.arch}", "gpuprof specs list shows all")
     folder.mkdir(parents=True, exist_ok=True)
-    problems = []
+    problems: list[str] = []
+    left, longest_s = [], CASE_S
     for case in cases:
-        asked = command(ncu, case, folder, metrics_of(arch, DEFAULT), device)
+        asked = command(program, case, folder, metrics_of(arch, DEFAULT), device)
         if target not in case.targets:
             tell(f"{case.name}: not for {gpu.arch}")
         elif asked.output.exists() and recorded(folder).get(case.name) == case.digest():
             tell(f"{case.name}: there already")
+        elif time.monotonic() + longest_s > until:
+            left.append(case.name)
         else:
+            began = time.monotonic()
             problems += _recorded(asked, case, tell)
-    return problems
+            longest_s = max(longest_s, time.monotonic() - began)
+    return Recorded(tuple(problems), tuple(left))
 
 
 def recorded(folder: Path) -> dict[str, str]:

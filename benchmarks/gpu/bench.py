@@ -1,0 +1,225 @@
+"""What a step works with: commands that are timed and written down, the programs, and the numbers that it tells."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import os
+import subprocess
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from benchmarks.gpu.needs import Tools
+from gpuprof.collect.process import run as run_process
+
+PROGRAMS = Path(__file__).with_name("programs")
+LARGE_TEXT = 2**20
+"""What a command prints beyond this is kept compressed."""
+_COMPILE_S = 200.0
+_TELL = 300
+
+
+class OutOfTime(Exception):
+    """The step's time is up."""
+
+
+class Stopped(Exception):
+    """Somebody asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command that ran: its words, exit code and seconds, when it began, who ended it, and the files it left."""
+
+    name: str
+    words: tuple[str, ...]
+    code: int
+    seconds: float
+    began_s: float
+    stopped_by: str | None
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number that a step tells, with its unit."""
+
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where things lie: a neutral scratch folder, gpuprof's tree in it, and the results."""
+
+    scratch: Path
+    out: Path
+
+    @property
+    def tree(self) -> Path:
+        """Return a link to this gpuprof that tells nothing of where it is."""
+        return self.scratch / "gpuprof"
+
+    @property
+    def programs(self) -> Path:
+        """Return the folder with copies of the programs."""
+        return self.scratch / "programs"
+
+    def work(self, step: str) -> Path:
+        """Return the folder that a step runs in."""
+        return self.scratch / "steps" / step
+
+    def result(self, step: str) -> Path:
+        """Return the folder that keeps what a step has left."""
+        return self.out / "steps" / step
+
+
+@dataclass
+class Bench:
+    """One step while it runs. `until` is when its time is up, by time.monotonic()."""
+
+    places: Places
+    tools: Tools
+    environ: dict[str, str]
+    folder: Path
+    until: float
+    calls: list[Call] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        """Return how much of the step's time is left."""
+        return self.until - time.monotonic()
+
+    def call(
+        self, name: str, words: Sequence[str], expected: Collection[int] | None = (0,), timeout_s: float | None = None
+    ) -> Call:
+        """Run a command in the step's folder, and keep what it prints. None expects any exit code.
+
+        Raises OutOfTime where the step's time is up, Stopped where somebody asked for it.
+        """
+        left = self.left_s
+        if left <= 0:
+            raise OutOfTime(f"{name} was not begun")
+        mine = timeout_s is not None and timeout_s < left
+        before, began = _states(self.folder), time.monotonic() - self.began
+        out, err = self.folder / f"{name}.out.txt", self.folder / f"{name}.err.txt"
+        with _inside(self.folder), out.open("wb") as stdout:
+            ended = run_process(
+                words, environ=self.environ, stdout=stdout, timeout_s=timeout_s if mine else left, quiet=True
+            )
+        err.write_text(ended.tail, encoding="utf-8")
+        for text in (out, err):
+            _shortened(text)
+        files = tuple(sorted(path for path, state in _states(self.folder).items() if before.get(path) != state))
+        made = Call(name, tuple(words), ended.code, ended.seconds, began, ended.stopped_by, files)
+        self.calls.append(made)
+        if ended.stopped_by == "interrupt":
+            raise Stopped(name)
+        if ended.stopped_by is not None and not mine:
+            raise OutOfTime(f"{name} was ended")
+        if expected is not None and ended.code not in expected:
+            told = " ".join(ended.tail.split())[-_TELL:]
+            self.problems.append(f"{name} ended with {ended.code}: {told}")
+        return made
+
+    def gpuprof(self, name: str, *words: str, expected: Collection[int] | None = (0,)) -> Call:
+        """Run a command of gpuprof."""
+        return self.call(name, self.gpuprof_words(*words), expected)
+
+    def gpuprof_words(self, *words: str) -> list[str]:
+        """Return a command line of gpuprof; what runs programs under ncu takes the same ncu as all else."""
+        own = ["--ncu", str(self.tools.ncu)] if words[0] in {"run", "roofline"} and self.tools.ncu is not None else []
+        return [self.tools.python, "-m", "gpuprof", words[0], *own, *words[1:]]
+
+    def ncu(
+        self, name: str, options: Sequence[str], program: Sequence[str], expected: Collection[int] | None = None
+    ) -> Call:
+        """Run a program under ncu, with clocks as they are: NAME.ncu-rep is its report, NAME.log what ncu says."""
+        words = [
+            str(self.tools.ncu), "--config-file", "off", "--clock-control", "none", *options,
+            "--log-file", f"{name}.log", "--export", f"{name}.ncu-rep", "--force-overwrite", *program,
+        ]  # fmt: skip
+        return self.call(name, words, expected)
+
+    def listed(self, name: str, *options: str) -> int:
+        """Write what a report holds as NAME.csv, as ncu prints it; return the number of its launches."""
+        report, table = self.folder / f"{name}.ncu-rep", self.folder / f"{name}.csv"
+        if not report.exists():
+            return 0
+        words = [str(self.tools.ncu), "--import", report.name, "--csv", "--page", "raw", *options]
+        self.call(f"{name}-list", words, None)
+        printed = self.folder / f"{name}-list.out.txt"
+        if not printed.exists():
+            return 0
+        printed.replace(table)
+        rows = list(csv.reader(table.read_text(encoding="utf-8", errors="replace").splitlines()))
+        return len({row[0] for row in rows if row and row[0].isdigit()})
+
+    def figure(self, name: str, value: float, unit: str) -> None:
+        """Tell a number."""
+        self.figures.append(Figure(name, float(value), unit))
+
+    def launches(self, *words: str) -> list[str]:
+        """Return the command line of the CUDA program; it is compiled where that was not done yet."""
+        program = self.places.programs / "launches"
+        if not program.exists():
+            draft, source = program.with_name("launches.draft"), program.with_suffix(".cu")
+            options = ("-O3", "-std=c++17", "-lineinfo", *_code(self.tools))
+            compiler = [str(self.tools.nvcc), *options, "-o", str(draft), str(source)]
+            done = self.call("compile", compiler, timeout_s=_COMPILE_S)
+            if done.code:
+                raise subprocess.CalledProcessError(done.code, compiler[0])
+            draft.replace(program)
+        return [str(program), *words]
+
+    def script(self, name: str, *words: str) -> list[str]:
+        """Return the command line of a program in Python."""
+        return [self.tools.python, str(self.places.programs / f"{name}.py"), *words]
+
+    def record(self) -> list[dict[str, object]]:
+        """Return the calls as they are written down."""
+        return [asdict(one) for one in self.calls]
+
+
+def _code(tools: Tools) -> tuple[str, ...]:
+    arch = tools.gpu.arch if tools.gpu is not None else "native"
+    return (f"-arch={arch}",)
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """Work in a folder, so that reports name files and not folders."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _states(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of every file below a folder."""
+    found = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.is_symlink():
+                state = path.stat()
+                found[str(path.relative_to(folder))] = (state.st_size, state.st_mtime_ns)
+    return found
+
+
+def _shortened(text: Path) -> None:
+    """Remove an output that is empty, and compress a long one."""
+    size = text.stat().st_size
+    if not size:
+        text.unlink()
+    elif size > LARGE_TEXT:
+        text.with_name(f"{text.name}.gz").write_bytes(gzip.compress(text.read_bytes(), mtime=0))
+        text.unlink()

@@ -1,0 +1,171 @@
+"""The table of steps: what is done on a GPU, in four visits, the most valuable first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.gpu import profiles, semantics
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, GPUPROF, JAX, NCU, NVCC, NVRTC, READER, TORCH, TRITON
+from gpuprof.resources import data_dir
+
+LIMIT_S = 450.0
+"""A step's time. What it started then has half a minute to end: eight minutes in all."""
+VISITS = {
+    "A": "what ncu does, and first recordings",
+    "B": "the chip, by micro-kernels",
+    "C": "planted bottlenecks",
+    "D": "as its users would",
+}
+BATCH = 17
+"""Planted cases, or probes with their counters, in one step."""
+_CASE_S, _PROBE_S = 20.0, 15.0
+_PROFILE = (GPU, COUNTERS, NCU, GPUPROF, READER)
+_CUDA = (GPU, COUNTERS, NCU, NVCC)
+_PROBES = (GPU, GPUPROF, CUPY, NVRTC)
+
+
+class Step(NamedTuple):
+    """A step: its visit, its name, how long it may take (an estimate: none was measured), what it needs and does.
+
+    `continues`: what a cut has left is gone on with. `after`: the steps whose results it reads.
+    """
+
+    visit: str
+    name: str
+    forecast_s: float
+    needs: tuple[str, ...]
+    work: Callable[[Bench], None]
+    what: str
+    continues: bool = False
+    after: tuple[str, ...] = ()
+
+
+def steps() -> tuple[Step, ...]:
+    """Return every step, in the order in which they are worth most."""
+    return tuple(row for visit in (_semantics, _recordings, _chip, _planted, _users) for row in visit())
+
+
+def _semantics() -> Iterator[Step]:
+    yield Step("A", "environment", 20, (), profiles.environment, "GPU, driver, versions, gpuprof doctor")
+    yield Step("A", "ask-ncu", 60, (GPU, NCU), semantics.ask_ncu, "ncu's help, sets, metrics of this GPU")
+    needs = (*_CUDA, GPUPROF)
+    yield Step("A", "passes", 40, needs, semantics.passes, "the counter sets on two launches, with their passes")
+    yield _recording("launches", 60, (NVCC,), _launches)
+    for name, forecast_s, work, what in (
+        ("two-streams", 60, semantics.two_streams, "invocation numbers over two streams"),
+        ("renamed-kernels", 60, semantics.renamed_kernels, "namespaces in filters, kernels renamed or not"),
+        ("unknown-metrics", 30, semantics.unknown_metrics, "metrics that do not exist"),
+        ("killed", 15, semantics.killed, "--kill yes"),
+        ("names-of-templates", 30, semantics.names_of_templates, "negative template arguments in names"),
+        ("report-names", 15, semantics.report_names, "exports with and without extension"),
+    ):
+        yield Step("A", name, forecast_s, _CUDA, work, what)
+
+
+def _recordings() -> Iterator[Step]:
+    yield _recording("transformer", 150, (TORCH,), _transformer)
+    work = profiles.roofline_of(_transformer)
+    yield Step("A", "roofline-transformer", 80, (*_PROFILE, TORCH), work, "gpuprof roofline on a script")
+    yield _recording("transformer-compiled", 240, (TORCH, TRITON), _compiled)
+    yield _recording("triton", 120, (TRITON,), _triton)
+    yield _recording("triton-autotuned", 180, (TRITON,), _autotuned)
+    yield _recording("cupy", 90, (CUPY,), _cupy)
+    yield _recording("jax", 120, (JAX,), _jax)
+    what = "name expressions of 5 kB over 2,000 launches"
+    yield Step("A", "long-expressions", 240, _CUDA, semantics.long_expressions, what)
+
+
+def _recording(name: str, forecast_s: float, needs: tuple[str, ...], words: profiles.Words) -> Step:
+    what = "alone, under gpuprof run, under ncu --set full"
+    return Step("A", f"run-{name}", forecast_s, (*_PROFILE, *needs), profiles.profile_of(words), what)
+
+
+def _chip() -> Iterator[Step]:
+    for name, forecast_s, mode in (("quick", 90, ["--quick"]), ("default", 400, []), ("default-again", 400, [])):
+        work = profiles.characterized(name, *mode)
+        yield Step("B", name, forecast_s, _PROBES, work, " ".join(("gpuprof characterize", *mode)), continues=True)
+    files = ("default", "default-again")
+    yield Step("B", "agreement", 5, (GPUPROF,), profiles.agreement, "do two runs agree within 2 %", after=files)
+    options = ("--quick", "--verify-counters", "--only", "bandwidth", "--only", "instruction/ffma-throughput")
+    needs = (*_PROBES, COUNTERS, NCU, READER)
+    yield Step(
+        "B", "certificates", 240, needs, profiles.characterized("certificates", *options),
+        "certificates of counters: bandwidth, ffma", continues=True,
+    )  # fmt: skip
+    for family in ("bandwidth", "tensor", "instruction"):
+        for number, names in enumerate(_batches(_probes(family)), 1):
+            what = f"what counters give for known work: {len(names)} probes of {family}"
+            yield Step(
+                "B", f"counters-{family}-{number}", _PROBE_S * len(names), needs, profiles.counted(names), what,
+                continues=True,
+            )  # fmt: skip
+
+
+def _planted() -> Iterator[Step]:
+    batches = [(f"planted-{number}", names) for number, names in enumerate(_batches(_cases()), 1)]
+    needs = (*_PROBES, COUNTERS, NCU, READER)
+    for name, names in batches:
+        what = f"{len(names)} planted bottlenecks under ncu"
+        yield Step("C", name, _CASE_S * len(names), needs, profiles.planted(names), what, continues=True)
+    after = tuple(name for name, _ in batches)
+    yield Step(
+        "C", "score", 90, (GPUPROF, READER), profiles.score_of(after), "how often the diagnosis is right", after=after
+    )
+
+
+def _users() -> Iterator[Step]:
+    yield Step("D", "noise-launches", 75, (*_PROFILE, NVCC), profiles.noise_of(_launches), "the same run three times")
+    needs = (*_PROFILE, TORCH)
+    yield Step("D", "noise-transformer", 300, needs, profiles.noise_of(_transformer), "the same run three times")
+    yield Step("D", "overhead", 180, needs, profiles.overhead_of(_transformer), "what each kind of survey costs")
+    yield Step("D", "serving", 120, needs, profiles.serving, "a server, one that ends and one that is ended")
+
+
+def _batches(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield names in batches of about equal size, at most BATCH."""
+    count = -(-len(names) // BATCH)
+    for number in range(count):
+        yield tuple(names[number::count])
+
+
+def _cases() -> list[str]:
+    return _named(data_dir("microkernels") / "bottlenecks")
+
+
+def _probes(family: str) -> list[str]:
+    return [f"{family}/{name}" for name in _named(data_dir("microkernels") / family)]
+
+
+def _named(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def _launches(bench: Bench) -> list[str]:
+    return bench.launches("--streams", "10", "--templates", "1", "--empty", "100", "--saxpy", "4", "--transpose", "4")
+
+
+def _transformer(bench: Bench) -> list[str]:
+    return bench.script("transformer")
+
+
+def _compiled(bench: Bench) -> list[str]:
+    return bench.script("transformer", "--compile")
+
+
+def _triton(bench: Bench) -> list[str]:
+    return bench.script("triton_softmax")
+
+
+def _autotuned(bench: Bench) -> list[str]:
+    return bench.script("triton_softmax", "--autotune")
+
+
+def _cupy(bench: Bench) -> list[str]:
+    return bench.script("cupy_kernels")
+
+
+def _jax(bench: Bench) -> list[str]:
+    return bench.script("jax_mlp")
