@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+import tarfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-import benchmarks.counters.__main__ as counters_command
 import benchmarks.counters.equalities as equalities_module
+from benchmarks.command_line import LEFT
+from benchmarks.counters import measuring
 from benchmarks.counters.__main__ import main
 from benchmarks.counters.equalities import certificates_of, equalities
 from gpuprof.characterize.certify import certificate_of, merged, on_file
 from gpuprof.characterize.results.judging import Counted
+from gpuprof.collect.process import Ended
 from gpuprof.hardware.certificates import (
     Agreement,
     Certificate,
@@ -341,34 +343,74 @@ def test_check_of_reports_that_count_nothing_twice_says_so(tmp_path: Path, capsy
     assert "counts the same work twice" in capsys.readouterr().err
 
 
+NAME = "sm_90-ncu-2025.3.yaml"
+PROBES = ("bandwidth/dram-copy", "bandwidth/dram-read")
+
+
+class Characterize:
+    """Stands in for `gpuprof characterize --verify-counters`: leaves a certificate, and says how often it was run."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: int = 0) -> None:
+        self.probes: list[str] = []
+        self.folder, self.text, self.code = folder, text, code
+        self.stopped_by: str | None = None
+        monkeypatch.setattr(measuring, "run_process", self)
+
+    def __call__(self, words: list[str], **_: object) -> Ended:
+        self.probes.append(words[words.index("--only") + 1])
+        if self.code == 0:
+            Path(words[words.index("-o") + 1]).with_name(NAME).write_text(self.text)
+        return Ended(self.code, "what it said", 1.0, self.stopped_by)
+
+    def measure(self, *words: str) -> int:
+        folders = ("--folder", str(self.folder / "done"), "--certificates", str(self.folder))
+        return main(["measure", *folders, *(words or PROBES)])
+
+
 def test_measure_adds_to_what_is_there_and_says_what_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = "sm_90-ncu-2025.3.yaml"
-    (tmp_path / name).write_text(certificate_text(certificate(agreement(1.0, "work.fp64"), agreement(2.0))))
-
-    def characterize(words: list[str], **_: object) -> SimpleNamespace:
-        made = Path(words[words.index("-o") + 1]).with_name(name)
-        made.write_text(certificate_text(certificate(agreement(1.5))))
-        return SimpleNamespace(returncode=0)
-
-    monkeypatch.setattr("subprocess.run", characterize)
-    monkeypatch.setattr(counters_command, "FOLDER", tmp_path)
-    assert main(["measure"]) == 1
-    assert {(one.quantity, one.lowest) for one in read_certificate(tmp_path / name).agreements} == {
+    (tmp_path / NAME).write_text(certificate_text(certificate(agreement(1.0, "work.fp64"), agreement(2.0))))
+    standin = Characterize(tmp_path, monkeypatch, certificate_text(certificate(agreement(1.5))))
+    assert standin.measure() == 1
+    assert {(one.quantity, one.lowest) for one in read_certificate(tmp_path / NAME).agreements} == {
         ("work.fp32", 1.5), ("work.fp64", 1.0),
     }  # fmt: skip
     assert capsys.readouterr().out.startswith("OFF  work.fp32")
 
 
+def test_measure_goes_on_with_the_probes_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standin = Characterize(tmp_path, monkeypatch, certificate_text(certificate(agreement(1.0))))
+    assert standin.measure(PROBES[0]) == 0
+    assert standin.measure("--minutes", "0.01", *PROBES) == LEFT
+    assert f"1 left, the same command goes on: {PROBES[1]}" in capsys.readouterr().err
+    assert standin.measure("--archive", str(tmp_path / "done.tar.gz"), *PROBES) == 0
+    assert standin.probes == list(PROBES)
+    with tarfile.open(tmp_path / "done.tar.gz") as archive:
+        assert archive.getnames() == ["done/counted.json", "done/counted.log"]
+
+
+def test_measure_keeps_nothing_of_a_machine_that_lacks_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standin = Characterize(tmp_path, monkeypatch, "", code=3)
+    assert standin.measure() == 3
+    assert standin.probes == [PROBES[0]]
+    assert "what it said" in capsys.readouterr().err
+    assert not (tmp_path / "done" / "counted.json").exists()
+
+
+def test_a_stop_ends_the_measuring_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    standin = Characterize(tmp_path, monkeypatch, certificate_text(certificate(agreement(1.0))))
+    standin.stopped_by = "interrupt"
+    assert standin.measure() == 130
+    assert standin.probes == [PROBES[0]]
+
+
 def test_certificate_that_cannot_be_read_ends_in_an_error_and_not_in_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def characterize(words: list[str], **_: object) -> SimpleNamespace:
-        Path(words[words.index("-o") + 1]).with_name("sm_90-ncu-2025.3.yaml").write_text("schema: 7")
-        return SimpleNamespace(returncode=0)
-
-    monkeypatch.setattr("subprocess.run", characterize)
-    monkeypatch.setattr(counters_command, "FOLDER", tmp_path)
-    assert main(["measure"]) == 5
-    assert capsys.readouterr().err.startswith("error: ")
+    assert Characterize(tmp_path, monkeypatch, "schema: 7").measure() == 5
+    assert "\nerror: " in "\n" + capsys.readouterr().err

@@ -17,7 +17,7 @@ from gpuprof.characterize.certify import on_file
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.collect.process import Ended
 from gpuprof.collect.process import run as run_process
-from gpuprof.errors import Interrupted
+from gpuprof.errors import EnvironmentProblem, Interrupted
 from gpuprof.hardware.certificates import certificate_text, read_certificate
 
 FAMILIES = ("bandwidth", "instruction", "tensor")
@@ -38,7 +38,10 @@ class Measured(NamedTuple):
 
 
 def measure_probes(options: argparse.Namespace, seconds: float, tell: Callable[[str], None]) -> Measured:
-    """Run the probes that were asked for and have not run yet. Raises Interrupted where somebody stopped it."""
+    """Run the probes that were asked for and have not run yet.
+
+    Raises EnvironmentProblem for what would be so for all of them, Interrupted where somebody stopped it.
+    """
     until, longest_s = time.monotonic() + seconds, PROBE_S
     file = options.folder / DONE
     done: dict[str, dict[str, object]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -74,6 +77,8 @@ def _one(name: str, options: argparse.Namespace, tell: Callable[[str], None]) ->
             log.write(f"== {name}: exit code {ended.code}, {ended.seconds:.0f} s\n{ended.tail}\n")
         if ended.stopped_by == "interrupt":
             raise Interrupted(f"interrupted at {name}", "the same command goes on")
+        if ended.code == EnvironmentProblem.exit_code:
+            raise EnvironmentProblem(" ".join(ended.tail.split())[-_TOLD:], "gpuprof doctor says more")
         found = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
         for path in found:
             options.certificates.mkdir(parents=True, exist_ok=True)

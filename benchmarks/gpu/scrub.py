@@ -21,16 +21,20 @@ _MAGIC = b"NVR\0"
 _LARGEST = 512 * 2**20
 """A compressed text that is larger is not looked into."""
 _ORDINARY = frozenset({
-    "admin", "cuda", "gpu", "host", "linux", "localhost", "nobody", "node", "nvidia", "python", "root", "server",
-    "test", "torch", "triton", "ubuntu", "user", "work",
+    "active", "admin", "app", "bytes", "compute", "cuda", "cycles", "data", "default", "device", "dram", "driver",
+    "fabric", "float", "global", "gpu", "host", "instance", "issue", "kernel", "launch", "linux", "local",
+    "localhost", "memory", "metric", "model", "nobody", "node", "nvidia", "pipe", "python", "raw", "request",
+    "root", "sample", "section", "sector", "server", "session", "shared", "source", "stall", "sum", "tensor",
+    "test", "texture", "thread", "throughput", "torch", "triton", "ubuntu", "user", "warp", "work",
 })  # fmt: skip
-"""Names of users and hosts that tell of nobody, and that texts are full of."""
+"""Names of users and hosts that tell of nobody, and that texts and the names of metrics are full of."""
 _SHORTEST_FOLDER = 4
 _SHORT_WORD = 5
 _RUN = 8
 """A name in a report counts where so many printable characters stand together: numbers and code are no text."""
 _PERSON = rb"[^\s/\\:;,<>|\"'`()\x00-\x1f\x7f]{1,64}"
 _HOME = re.compile(rb"(?<![\w.-])((?:/+private)?/+(?:home|Users)/+)(" + _PERSON + rb")")
+_HOME_IN_REPORT = re.compile(rb"(/(?:home|Users)/)(" + _PERSON + rb")(?=/)")
 _SERIAL = re.compile(
     rb"^[ \t]*(?:[\w()/-]+ ){0,4}(?:serial number|serial|uuid|guid|board id|hostname)[ \t]*:[^\n]*\n?",
     re.IGNORECASE | re.MULTILINE,
@@ -118,12 +122,15 @@ def in_text(data: bytes, names: Names) -> bytes:
 
 
 def in_report(data: bytes, names: Names) -> bytes:
-    """Return a report with neutral bytes in the place of names, as many as they were: lengths stand before texts."""
-    for pattern, _ in _folder_patterns(names):
-        data = pattern.sub(lambda match: b"/" + b"x" * (len(match[0]) - 1), data)
-    data = _HOME.sub(lambda match: match[1] + b"x" * len(match[2]), data)
-    for pattern, _ in _word_patterns(names):
-        data = pattern.sub(_neutral, data)
+    """Return a report with neutral bytes in the place of names, as many as they were: lengths stand before texts.
+
+    What stands before and after a text is any byte, letters too, so that a name counts also within a word.
+    """
+    for name, _ in names.folders:
+        data = re.sub(_ways(name), lambda match: b"/" + b"x" * (len(match[0]) - 1), data)
+    data = _HOME_IN_REPORT.sub(lambda match: match[1] + b"x" * len(match[2]), data)
+    for name, _ in names.words:
+        data = re.sub(_ways(name), _neutral, data, flags=re.IGNORECASE)
     return _UUID.sub(_zeros, data)
 
 
@@ -152,7 +159,8 @@ def _neutral(match: re.Match[bytes]) -> bytes:
     while stop < len(data) and stop - start < _RUN and _printable(data[stop]):
         stop += 1
     beside = data[match.start() - 1 : match.start()] + data[match.end() : match.end() + 1]
-    is_text = stop - start >= _RUN and (len(match[0]) >= _SHORT_WORD or any(byte in _BESIDE for byte in beside))
+    alone = len(match[0]) >= _SHORT_WORD or any(byte in _BESIDE for byte in beside)
+    is_text = alone and stop - start >= _RUN
     return b"x" * len(match[0]) if is_text else match[0]
 
 

@@ -1,0 +1,170 @@
+"""Stands in for a machine with a GPU: ncu, nvcc, gpuprof and programs, as one function in the place of processes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from benchmarks.gpu.needs import NEEDS, Tools
+from gpuprof.collect.machine import Gpu
+from gpuprof.collect.process import Ended
+from tests.ncu_bytes import A100, simple_report
+
+_OPTIONS = """
+--help --version --mode --port --max-connections --config-file --config-file-path --check-exit-code --injection-path-32
+--injection-path-64 --preload-library --call-stack --nvtx --support-32bit --target-processes --target-processes-filter
+--null-stdin --hostname --kill --replay-mode --app-replay-buffer --app-replay-match --app-replay-mode --graph-profiling
+--range-replay-options --list-sets --set --list-sections --section-folder --section-folder-recursive
+--section-folder-restore --list-rules --apply-rules --rule --import-source --source-folders --list-metrics
+--query-metrics --query-metrics-mode --query-metrics-collection --list-chips --chips --profile-from-start
+--disable-profiler-start-stop --quiet --verbose --cache-control --clock-control --devices --filter-mode --kernel-id
+--kernel-name-base --kernel-name --launch-count --launch-skip --launch-skip-before-match --section --metrics
+--disable-extra-suffixes --nvtx-include --nvtx-exclude --range-filter --pm-sampling-interval --pm-sampling-buffer-size
+--pm-sampling-max-passes --warp-sampling-interval --warp-sampling-max-passes --warp-sampling-buffer-size --log-file
+--export --force-overwrite --import --open-in-ui --csv --page --print-source --resolve-source-file --print-details
+--print-metric-name --print-units --print-fp --print-kernel-base --print-metric-instances --print-nvtx-rename
+--print-rule-details --print-summary
+"""
+OPTIONS_2024 = tuple(_OPTIONS.split())
+"""All options of ncu 2024.1, by its own --help."""
+COLLECTION_HELP = """  --query-metrics-collection arg (=profiling)
+                                        Set which metric collection kind to query. Implies --query-metrics.
+                                        Available modes:
+                                          profiling (default)
+                                          (query metrics available for profiling)
+                                          pmsampling
+                                          (query metrics available for pm sampling)
+"""
+RENAME_HELP = """  --rename-kernels arg (=1)             Perform simplification on the kernel demangled names.
+                                          on/off
+"""
+HELP = "\n".join(f"  {option} arg" for option in OPTIONS_2024 if option != "--query-metrics-collection")
+HELP_2024 = f"{HELP}\n{COLLECTION_HELP}"
+HELP_2025 = f"{HELP_2024}{RENAME_HELP}"
+NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
+GPU = Gpu("NVIDIA H200", "9.0", "580.65.06", False, True)
+TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'
+SMI = """    Product Name                          : NVIDIA H200
+    Serial Number                         : 1650924012345
+    GPU UUID                              : GPU-1a2b3c4d-1111-2222-3333-444455556666
+    Processes
+        GPU instance ID                   : N/A
+        Process ID                        : 4711
+            Name                          : /usr/bin/someones-work
+    Clocks
+        SM                                : 1980 MHz
+"""
+
+
+def tools(missing: Mapping[str, str] | None = None, help_text: str = HELP_2024) -> Tools:
+    """What the kit would have found."""
+    assert set(missing or {}) <= set(NEEDS)
+    return Tools(
+        python=PYTHON,
+        prefix="/opt/python",
+        ncu=Path(NCU),
+        nvcc=Path(NVCC),
+        gpu=GPU,
+        ncu_help=help_text,
+        missing=missing or {},
+        versions={"ncu": "2025.3.1.0", "driver": "580.65.06", "python": "3.12.3", "torch": "2.11.0"},
+    )
+
+
+class Machine:
+    """What runs commands. `says` is written into all that it leaves; `before` may do something in a command's place."""
+
+    def __init__(self, says: str = "nothing private", large: int = 0) -> None:
+        self.calls: list[list[str]] = []
+        self.says, self.large = says, large
+        self.before: Callable[[list[str], float], Ended | None] = lambda words, timeout_s: None
+
+    def __call__(
+        self, words: Sequence[str], *, environ: Mapping[str, str], stdout: IO[bytes], timeout_s: float, quiet: bool
+    ) -> Ended:
+        assert quiet and timeout_s > 0 and environ["USER"] == "user"
+        self.calls.append(list(words))
+        instead = self.before(list(words), timeout_s)
+        if instead is not None:
+            return instead
+        stdout.write(self._printed(list(words)).encode())
+        return Ended(0, f"stderr of {self.says}\n", 0.25)
+
+    def ncu_calls(self) -> list[list[str]]:
+        """Return the calls of ncu by the kit itself."""
+        return [words for words in self.calls if words[0] == NCU]
+
+    def _printed(self, words: list[str]) -> str:
+        if words[0] == NCU:
+            return self._ncu(words)
+        if words[0] == NVCC:
+            Path(words[words.index("-o") + 1]).write_text("a program")
+        elif words[0] == "nvidia-smi":
+            return SMI
+        elif words[1:3] == ["-m", "gpuprof"]:
+            return self._gpuprof(words[3:])
+        elif words[1:2] == ["-m"]:
+            return self._benchmark(words[2:])
+        return f"{self.says}: right\n"
+
+    def report(self) -> bytes:
+        """Return a report that says what the machine says."""
+        values: dict[str, float | str] = {**A100, "gpu__time_duration.sum": 1e6, "file": self.says * (1 + self.large)}
+        return simple_report([("left", values), ("right", values)], command=f"ncu {self.says}")
+
+    def _ncu(self, words: list[str]) -> str:
+        if "--import" in words:
+            return TABLE
+        if "--export" not in words:
+            return f"metric of {self.says}\n"
+        name = words[words.index("--export") + 1]
+        Path(name).write_bytes(self.report())
+        if "--log-file" in words:
+            Path(words[words.index("--log-file") + 1]).write_text(f"==PROF== left: 12 passes {self.says}\n")
+        return ""
+
+    def _gpuprof(self, words: list[str]) -> str:
+        if "--dry-run" in words:
+            return f"mkdir -p x\n{NCU} --set x\n"
+        if "-o" not in words:
+            return f"doctor: {self.says}\n"
+        place = Path(words[words.index("-o") + 1])
+        if words[0] == "characterize":
+            place.write_text(f"schema: 1 # {self.says}\n")
+            samples = place.with_name(place.name.replace(".measured.yaml", ".samples.jsonl"))
+            samples.write_text(f'"{self.says}"\n')
+            return "sheet\n"
+        place.mkdir(exist_ok=True)
+        (place / "profile.ncu-rep").write_bytes(self.report())
+        (place / "report.html").write_text(self.says)
+        kernel = {
+            "name": "left",
+            "demangled": None,
+            "grid": [1],
+            "block": [32],
+            "duration_s": 1e-3 + 1e-5 * len(self.calls),
+        }
+        (place / "session.json").write_text(json.dumps({"kernels": [kernel, kernel], "says": self.says}))
+        (place / "survey.json.gz").write_bytes(gzip.compress(self.says.encode()))
+        return "table\n"
+
+    def _benchmark(self, words: list[str]) -> str:
+        if words[0] == "benchmarks.gpu.agreement":
+            return "88 of 90 values agree within 2 %\n"
+        if words[0] == "benchmarks.counters":
+            Path("counted.json").write_text("{}")
+        elif words[1] == "record":
+            names = words[5:]
+            for name in names:
+                Path(f"{name}.ncu-rep").write_bytes(self.report())
+            Path("recorded.json").write_text(json.dumps(dict.fromkeys(names, "1")))
+        elif words[1] == "score":
+            return "| | tuned | held out |\n| cause first | 30 of 34 (88 %) | 20 of 32 (62 %) |\n"
+        return ""
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,750 @@
+"""The kit for a GPU: its steps with a stand-in for the machine, what it sends, and how that is taken in."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import py_compile
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import parts
+from benchmarks.gpu import bench, runner, take
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.bench import PROGRAMS, Bench, Places
+from benchmarks.gpu.needs import NEEDS, environment, find_tools
+from benchmarks.gpu.pack import MANIFEST, packed
+from benchmarks.gpu.profiles import spread
+from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
+from benchmarks.gpu.scrub import Names, NotKept, in_report, names_here, scrubbed
+from benchmarks.gpu.semantics import collections, expression, switch_words
+from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
+from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
+from gpuprof.collect.process import Ended
+from gpuprof.errors import GpuprofError, InputError, UsageError
+from tests import torch_programs
+from tests.standin_gpu import HELP_2024, HELP_2025, NCU, OPTIONS_2024, Machine, read_json, tools
+
+ROOT = Path(__file__).resolve().parents[1]
+PRIVATE = "/home/ann.smith/secret-project"
+SAYS = f"{PRIVATE}/train.py of ann.smith on node17.cluster"
+NAMES = Names(((PRIVATE, "/gpuprof"), ("/srv/results", "/out")), (("node17.cluster", "host"), ("ann.smith", "user")))
+LEAKS = re.compile(rb"ann\.smith|secret-project|node17|1650924012345|1a2b3c4d|someones-work", re.IGNORECASE)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    standin = Machine(SAYS)
+    monkeypatch.setattr(bench, "run_process", standin)
+    return standin
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Iterator[Kit]:
+    """One call of the command, in folders of its own."""
+    yield from made_kit(tmp_path)
+
+
+def made_kit(folder: Path, **options: object) -> Iterator[Kit]:
+    places = Places(folder / "scratch", folder / "out")
+    places.out.mkdir(exist_ok=True)
+    with scratch_folder(places.scratch):
+        environ = environment(places.scratch, places.tree, {"PATH": os.environ["PATH"], "HOSTNAME": "node17"})
+        told: list[str] = []
+        yield Kit(places, tools(**options), NAMES, environ, told.append)  # type: ignore[arg-type]
+
+
+def named(*names: str) -> list[Step]:
+    return [step for step in steps() if step.name in names]
+
+
+def small_step(name: str, work: Callable[[Bench], object], *, continues: bool = False, forecast_s: float = 1) -> Step:
+    def working(one: Bench) -> None:
+        work(one)
+
+    return Step("A", name, forecast_s, (), working, "of the tests", continues)
+
+
+def unpacked(files: Sequence[Path]) -> dict[str, bytes]:
+    """The files of an archive, by any reader of tar.gz."""
+    joined = b"".join(file.read_bytes() for file in files)
+    with tarfile.open(fileobj=io.BytesIO(joined)) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+
+
+# The steps
+
+
+def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: Kit, machine: Machine) -> None:
+    every = steps()
+    states = run_steps(kit, every, every, again=False)
+    assert {name: state for name, state in states.items() if state != "well"} == {}
+    assert list(states) == [step.name for step in every]
+    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
+    abouts = [json.loads(pack[f"gpuprof-gpu/steps/{step.name}/step.json"]) for step in every]
+    assert [about["name"] for about in abouts] == [step.name for step in every]
+    figures = {one["name"]: (one["value"], one["unit"]) for about in abouts for one in about["figures"]}
+    assert figures["launches of invocation 4|8, per-launch-config"] == (2, "launches")
+    assert figures["cause first"] == (50, "of 66")
+    assert figures["values of two runs that agree within 2 %"] == (88, "of 90")
+    assert {name.rpartition(".")[2] for name in pack} == {
+        "csv", "gz", "json", "jsonl", "log", "ncu-rep", "sh", "txt", "yaml",
+    }  # fmt: skip
+    leaking = {
+        name for name, data in pack.items() if LEAKS.search(gzip.decompress(data) if name.endswith("gz") else data)
+    }
+    assert leaking == set()
+
+
+def test_every_option_of_ncu_is_one_that_2024_1_knows(kit: Kit, machine: Machine) -> None:
+    run_steps(kit, steps(), steps(), again=False)
+    used = {word for words in machine.ncu_calls() for word in words if word.startswith("--")}
+    assert used - {"--streams", "--empty", "--saxpy", "--templates", "--transpose", "--compile", "--autotune"} <= set(
+        OPTIONS_2024
+    )
+    for words in machine.ncu_calls():
+        if "--export" in words:
+            assert words[words.index("--clock-control") + 1] == "none"
+
+
+def test_kernels_are_renamed_with_the_words_of_this_ncu_where_it_can(tmp_path: Path, machine: Machine) -> None:
+    for kit in made_kit(tmp_path, help_text=HELP_2025):
+        run_steps(kit, named("renamed-kernels"), steps(), again=False)
+    renamed = [words[words.index("--rename-kernels") + 1] for words in machine.calls if "--rename-kernels" in words]
+    assert renamed == ["on"] * 4 + ["off"] * 4
+
+
+def test_the_collections_of_metrics_are_those_of_the_help() -> None:
+    assert collections(HELP_2024) == ["profiling", "pmsampling"]
+    assert collections("") == ["profiling"]
+    assert switch_words("  --x arg   Allowed values:\n   on/off\n   yes/no\n  --y", "--x") == ("yes", "no")
+
+
+def test_a_long_expression_is_as_long_as_was_asked_for() -> None:
+    text = expression(5000, "(.int.)?")
+    assert 4800 < len(text) <= 5010
+    assert re.compile(text)
+
+
+def test_the_table_is_in_order_and_every_step_fits_in_eight_minutes() -> None:
+    every = steps()
+    assert [step.visit for step in every] == sorted(step.visit for step in every)
+    assert {step.visit for step in every} == set(VISITS)
+    assert len({step.name for step in every}) == len(every)
+    for step in every:
+        assert 0 < step.forecast_s <= LIMIT_S < 480
+        assert set(step.needs) <= set(NEEDS)
+        assert re.fullmatch(r"[a-z0-9-]{1,60}", step.name)
+        before = [one.name for one in every[: every.index(step)]]
+        assert set(step.after) <= set(before)
+
+
+def test_steps_whose_needs_are_missing_are_skipped_with_the_reason(tmp_path: Path, machine: Machine) -> None:
+    for kit in made_kit(tmp_path, missing={"torch": "Python has no torch", "counters": "only root may"}):
+        states = run_steps(kit, named("environment", "run-transformer", "quick", "agreement"), steps(), again=False)
+        assert states == {"environment": "well", "run-transformer": "skipped", "quick": "well", "agreement": "skipped"}
+        rows = {
+            row["name"]: row
+            for row in json.loads(unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])[MANIFEST])["steps"]
+        }
+        assert rows["run-transformer"]["reason"] == "only root may; Python has no torch"
+        assert rows["agreement"]["reason"] == "it reads what default, default-again leaves"
+        assert rows["default"]["state"] == "left"
+
+
+def test_a_second_call_goes_on_with_what_is_missing(kit: Kit, machine: Machine) -> None:
+    run_steps(kit, named("killed"), steps(), again=False)
+    before = len(machine.calls)
+    states = run_steps(kit, named("killed", "report-names"), steps(), again=False)
+    assert states == {"killed": "well", "report-names": "well"}
+    assert not [words for words in machine.calls[before:] if "--kill" in words]
+
+
+def test_a_failed_step_is_repeated_only_when_it_is_named(kit: Kit, machine: Machine) -> None:
+    machine.before = lambda words, timeout_s: Ended(3, "no such thing", 0.1) if "characterize" in words else None
+    assert run_steps(kit, named("quick"), steps(), again=False) == {"quick": "failed"}
+    about = read_json(kit.places.result("quick") / "step.json")
+    assert about["problems"] == ["characterize ended with 3: no such thing"]
+    machine.before = lambda words, timeout_s: None
+    assert run_steps(kit, named("quick"), steps(), again=False) == {"quick": "failed"}
+    assert run_steps(kit, named("quick"), steps(), again=True) == {"quick": "well"}
+
+
+def test_an_interrupted_step_is_begun_anew_and_the_pack_has_what_was_there(kit: Kit, machine: Machine) -> None:
+    machine.before = lambda words, timeout_s: Ended(-2, "", 0.1, "interrupt") if "no" in words else None
+    chosen = named("killed", "report-names")
+    assert run_steps(kit, named("environment"), steps(), again=False) == {"environment": "well"}
+    assert run_steps(kit, chosen, steps(), again=False) == {"killed": "cut", "report-names": "left"}
+    assert kit.stopped
+    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
+    assert {name.split("/")[2] for name in pack if "steps" in name} == {"environment"}
+    kit.stopped.clear()
+    machine.before = lambda words, timeout_s: None
+    assert run_steps(kit, chosen, steps(), again=False) == {"killed": "well", "report-names": "well"}
+
+
+def test_a_step_that_continues_has_what_it_had_also_on_another_machine(kit: Kit, machine: Machine) -> None:
+    machine.before = lambda words, timeout_s: Ended(130, "", timeout_s, "timeout")
+
+    def measuring(one: Bench) -> None:
+        (one.folder / "quick.samples.jsonl").write_text("{}\n")
+        next(step for step in steps() if step.name == "quick").work(one)
+
+    step = named("quick")[0]._replace(work=measuring)
+    assert run_steps(kit, [step], steps(), again=False) == {"quick": "cut"}
+    assert "--resume" in machine.calls[-1]
+    shutil.rmtree(kit.places.work("quick"))
+    machine.before = lambda words, timeout_s: None
+    machine.calls.clear()
+    assert run_steps(kit, named("quick"), steps(), again=False) == {"quick": "well"}
+    assert "--resume" in machine.calls[-1]
+
+
+def test_minutes_stop_before_a_step_that_does_not_fit(kit: Kit, machine: Machine) -> None:
+    ran: list[str] = []
+    chosen = [
+        small_step("short", lambda one: ran.append("short")),
+        small_step("long", lambda one: ran.append("long"), forecast_s=100),
+        small_step("last", lambda one: ran.append("last")),
+    ]
+    kit.until = time.monotonic() + 50
+    assert run_steps(kit, chosen, chosen, again=False) == {"short": "well", "long": "left", "last": "left"}
+    assert ran == ["short"]
+
+
+def test_a_step_has_no_more_time_than_is_left_of_the_minutes(kit: Kit, machine: Machine) -> None:
+    limits: list[float] = []
+    machine.before = lambda words, timeout_s: limits.append(timeout_s)
+    chosen = [small_step("one", lambda one: one.call("it", ["it"]))]
+    kit.until = time.monotonic() + 20
+    run_steps(kit, chosen, chosen, again=False)
+    kit.until = None
+    run_steps(kit, [chosen[0]._replace(name="two")], chosen, again=False)
+    assert 15 < limits[0] <= 20
+    assert LIMIT_S - 5 < limits[1] <= LIMIT_S
+
+
+def test_a_step_is_ended_at_its_limit_with_all_it_started_and_nothing_else(kit: Kit) -> None:
+    bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    script = 'sleep 61 & echo $! >pids; (setsid sleep 62 & echo $! >>pids); echo $$ >>pids; trap "" INT; sleep 63'
+    kit.limit_s = 0.6
+    try:
+        chosen = [small_step("hanging", lambda one: one.call("hang", ["sh", "-c", "exec 2>&1; " + script]))]
+        began = time.monotonic()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gpuprof.collect.process._GRACE_S", {signal.SIGINT: 0.3, signal.SIGKILL: 2.0})
+            assert run_steps(kit, chosen, chosen, again=False) == {"hanging": "failed"}
+        assert time.monotonic() - began < 5
+        pids = [int(pid) for pid in (kit.places.work("hanging") / "pids").read_text().split()]
+        assert len(pids) >= 2
+        assert [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and _runs(pid)] == []
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+    assert read_json(kit.places.result("hanging") / "step.json")["commands"][0]["stopped_by"] == "timeout"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_results_of_another_gpu_are_not_mixed_with_these(kit: Kit, machine: Machine) -> None:
+    (kit.places.out / "kit.json").write_text('{"gpu": "NVIDIA L4"}')
+    with pytest.raises(UsageError, match="has results of NVIDIA L4, this is NVIDIA H200"):
+        run_steps(kit, named("environment"), steps(), again=False)
+
+
+def test_a_scratch_folder_that_is_a_link_or_taken_is_refused(tmp_path: Path, kit: Kit) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    for folder, why in ((tmp_path / "link", "not a folder of yours"), (kit.places.scratch, "another run has")):
+        with pytest.raises(UsageError, match=why), scratch_folder(folder):
+            pass
+
+
+def test_the_spread_is_that_of_kernels_in_all_runs() -> None:
+    def run(*seconds: float) -> dict[str, list[dict[str, object]]]:
+        return {
+            "kernels": [
+                {"name": "f", "demangled": None, "grid": [1], "block": [1], "duration_s": one} for one in seconds
+            ]
+        }
+
+    assert spread([run(1.0, 2.0), run(1.1, 2.0, 9.0)]) == pytest.approx([0.1, 0.0])
+    assert spread([run(1.0)]) == []
+
+
+# The command
+
+
+def stand_in_tools(folder: Path) -> str:
+    """Put an ncu, an nvidia-smi and an nvcc into a folder; return it."""
+    scripts = {
+        "ncu": 'case "$1" in --version) echo "Nsight Compute"; echo "Version 2024.1" ;; *elp) ;; *) sleep 30 ;; esac',
+        "nvidia-smi": '[ "$1" = -q ] || echo "NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled"',
+        "nvcc": 'while [ "$1" != -o ] && [ $# -gt 0 ]; do shift; done; [ $# -gt 0 ] && echo >"$2"; true',
+    }
+    folder.mkdir()
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_the_command_ends_a_step_and_packs_when_it_is_asked_to_stop(tmp_path: Path) -> None:
+    environ = {**os.environ, "PATH": stand_in_tools(tmp_path / "bin"), "PYTHONPATH": str(ROOT)}
+    words = [
+        "run",
+        str(tmp_path / "out"),
+        "--scratch",
+        str(tmp_path / "scratch"),
+        "--only",
+        "environment",
+        "--only",
+        "killed",
+    ]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.gpu", *words], env=environ, stderr=subprocess.PIPE, stdout=-3
+    )
+    assert command.stderr is not None
+    for line in command.stderr:
+        if line.startswith(b"A killed"):
+            break
+    time.sleep(0.5)
+    command.terminate()
+    said = command.stderr.read().decode()
+    command.stderr.close()
+    assert command.wait() == 130, said
+    assert "cut after" in said
+    pack = unpacked([tmp_path / "out" / "gpuprof-gpu-all.tar.gz"])
+    assert "gpuprof-gpu/steps/environment/versions.txt" in pack
+    states = {row["name"]: row["state"] for row in json.loads(pack[MANIFEST])["steps"]}
+    assert (states["environment"], states["killed"]) == ("well", "cut")
+
+
+def test_the_list_of_steps_needs_the_standard_library_alone(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "benchmarks.gpu", "run", str(tmp_path / "out"), "--list", "--visit", "B"],
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "gpuprof characterize --quick" in done.stdout
+    assert "planted" not in done.stdout
+    assert "none was measured" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_machine_without_anything_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.gpu.needs.find_nvcc", _nothing)
+    monkeypatch.setattr("benchmarks.gpu.needs.choose_ncu", _nothing)
+    found = find_tools({"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, None, sys.executable)
+    assert (found.ncu, found.nvcc, found.gpu) == (None, None, None)
+    assert found.why_not(("gpu", "ncu")) == "nvidia-smi names no GPU; nothing here"
+    assert found.why_not(("gpuprof", "reader")) is None
+    assert found.versions["python"].startswith("3.")
+
+
+def _nothing(*_: object) -> Path:
+    from gpuprof.errors import EnvironmentProblem
+
+    raise EnvironmentProblem("nothing here")
+
+
+def test_an_unknown_step_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(tmp_path / "out"), "--only", "nothing"]) == 2
+    assert capsys.readouterr().err.startswith("error: there is no step nothing\n")
+
+
+# What is sent
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f'{{"file": "{PRIVATE}/a.cu"}}', '{"file": "/gpuprof/a.cu"}'),
+        ("/home/bob/x and /Users/eve/y", "/home/user/x and /home/user/y".replace("/home/user/y", "/Users/user/y")),
+        ("/srv/results/step, /srv/results-of-2020", "/out/step, /srv/results-of-2020"),
+        ("torchinductor_ann.smith on Node17.cluster", "torchinductor_user on host"),
+        ("joann.smithers", "joann.smithers"),
+        ("  Serial Number : 165\n  SM : 1980 MHz\n", "  SM : 1980 MHz\n"),
+        ('{"serial number": 1}', '{"serial number": 1}'),
+        ("MIG-1A2B3c4d-1111-2222-3333-444455556666", "MIG-00000000-0000-0000-0000-000000000000"),
+    ],
+)
+def test_texts_lose_names_folders_and_serial_numbers(text: str, kept: str) -> None:
+    assert scrubbed("a.txt", text.encode(), NAMES).decode() == kept
+    assert scrubbed("a.txt", kept.encode(), NAMES).decode() == kept
+
+
+def test_compressed_texts_are_opened_for_it() -> None:
+    data = scrubbed("trace.json.gz", gzip.compress(SAYS.encode()), NAMES)
+    assert gzip.decompress(data) == b"/gpuprof/train.py of user on host"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("page.html", b"", "of the kind .html"),
+        ("core", b"", "without a suffix"),
+        ("x.txt", b"a\0b", "no text"),
+        ("x.json.gz", b"no gzip", "cannot be unpacked"),
+        ("x.tar.gz", b"", "of the kind .gz"),
+        ("x.ncu-rep", b"\x28\xb5\x2f\xfd", "compressed, or cut off"),
+    ],
+)
+def test_what_cannot_be_looked_into_is_not_kept(name: str, data: bytes, why: str) -> None:
+    with pytest.raises(NotKept, match=why):
+        scrubbed(name, data, NAMES)
+
+
+def test_a_report_keeps_its_length_and_its_numbers() -> None:
+    data = Machine(SAYS).report()
+    kept = scrubbed("a.ncu-rep", data, NAMES)
+    assert len(kept) == len(data)
+    assert not LEAKS.search(kept)
+    assert in_report(kept, NAMES) == kept
+    assert scrubbed("a.ncu-rep", Machine("all is well").report(), NAMES) == Machine("all is well").report()
+
+
+def test_a_short_name_among_numbers_of_a_report_is_no_name() -> None:
+    names = Names((), (("bob", "user"),))
+    assert in_report(b"\x01\x02bob\x03\x04\x05\x06\x07\x08", names) == b"\x01\x02bob\x03\x04\x05\x06\x07\x08"
+    assert in_report(b"run by bob today", names) == b"run by xxx today"
+
+
+@pytest.mark.parametrize("name", ["cudacode-profile", "gpu_workshop-MW_DivToMult"])
+def test_a_real_report_reads_the_same_without_its_names(reports: Path, tmp_path: Path, name: str) -> None:
+    data = (reports / f"{name}.ncu-rep").read_bytes()
+    people = re.findall(rb"/home/([^/\x00-\x20]+)/", data)
+    names = Names((), tuple((person.decode(), "user") for person in dict.fromkeys(people)))
+    kept = scrubbed("a.ncu-rep", data, names)
+    (tmp_path / "kept.ncu-rep").write_bytes(kept)
+    assert len(kept) == len(data)
+    assert people and not any(person in kept for person in people)
+    before, after = (all_values(file) for file in (reports / f"{name}.ncu-rep", tmp_path / "kept.ncu-rep"))
+    assert len(before) > 100
+    assert before == after
+
+
+def all_values(file: Path) -> list[tuple[str, object]]:
+    """Every number of every launch, as NVIDIA's own reader gives it, with those of each instance."""
+    import ncu_report
+
+    found: list[tuple[str, object]] = []
+    for one in (action for part in ncu_report.load_report(str(file)) for action in part):
+        for name in one.metric_names():
+            metric = one[name]
+            value = metric.value()
+            if not isinstance(value, str):
+                instances = [metric.as_double(index) for index in range(metric.num_instances())]
+                found.append((name, (value, instances)))
+    return found
+
+
+def test_this_machine_s_own_names_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu-box-3.example.org")
+    monkeypatch.setattr("socket.getfqdn", lambda: "gpu-box-3.example.org")
+    monkeypatch.setattr("getpass.getuser", lambda: "jdoe")
+    monkeypatch.setenv("HOME", "/home/jdoe")
+    found = names_here([(tmp_path, "/out")])
+    assert {name for name, _ in found.words} == {"gpu-box-3.example.org", "gpu-box-3", "jdoe"}
+    assert found.folders == tuple(
+        sorted(((str(tmp_path), "/out"), ("/home/jdoe", "/home/user")), key=lambda one: -len(one[0]))
+    )
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    monkeypatch.setenv("HOME", "/root")
+    assert "root" not in {name for name, _ in names_here([]).words}
+
+
+def test_a_large_pack_is_cut_into_parts_and_stale_ones_go(tmp_path: Path) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(b"old")
+    (tmp_path / "a.tar.gz.part9").write_bytes(b"old")
+    data = {f"f{number}": os.urandom(30_000) for number in range(5)}
+    pieces = [parts.fragment([one]) for one in data.items()]
+    files = parts.write_parts(tmp_path / "a.tar.gz", [*pieces, parts.end()], 40_000)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"a.tar.gz.part{number}" for number in (1, 2, 3, 4)]
+    assert max(file.stat().st_size for file in files) == 40_000
+    assert unpacked(files) == data
+    assert [file.name for file in parts.write_parts(tmp_path / "a.tar.gz", [*pieces[:1], parts.end()], 40_000)] == [
+        "a.tar.gz"
+    ]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_reports_are_packed_by_worth_until_the_pack_is_full(tmp_path: Path) -> None:
+    for step in ("first", "second"):
+        folder = tmp_path / "steps" / step
+        folder.mkdir(parents=True)
+        (folder / "step.json").write_text("{}")
+        for name in ("profile.ncu-rep", "full.ncu-rep"):
+            (folder / name).write_bytes(os.urandom(200_000))
+        (folder / "käse.txt").write_text("no name for an archive")
+    files = packed(tmp_path, "all", ["first", "second"], {}, part_bytes=300_000, most_parts=3)
+    assert len(files) <= 3
+    pack = unpacked(files)
+    assert [name.split("steps/")[1] for name in pack if "steps" in name] == [
+        "first/step.json", "second/step.json", "first/profile.ncu-rep", "second/profile.ncu-rep", "first/full.ncu-rep",
+    ]  # fmt: skip
+    left_out = {row["file"]: row["why"] for row in json.loads(pack[MANIFEST])["left_out"]}
+    assert left_out == {
+        "gpuprof-gpu/steps/second/full.ncu-rep": "the pack is full",
+        "first/käse.txt": "its name", "second/käse.txt": "its name",
+    }  # fmt: skip
+
+
+# Taking in
+
+
+def checkout(folder: Path) -> Path:
+    """A checkout as far as packs are concerned."""
+    root = folder / "checkout"
+    (root / "docs").mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "index.md", root / "docs")
+    return root
+
+
+def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine: Machine, tmp_path: Path) -> None:
+    run_steps(kit, named("environment", "run-launches", "killed"), steps(), again=False)
+    outside = kit.places.result("run-launches")
+    root = checkout(tmp_path)
+    told = take_in([kit.places.out / "gpuprof-gpu-all.tar.gz"], root)
+    assert told[0] == "NVIDIA H200: 3 steps in nvidia-h200/, 0 files left out"
+    folder = root / "tests" / "data" / "gpu" / "nvidia-h200"
+    index = read_json(folder / "index.json")
+    kept = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    assert kept == {
+        "index.json",
+        *(f"{name}/{file}" for name, step in index["steps"].items() for file in step["files"]),
+    }
+    made = index["steps"]["run-launches"]["files"]["run/profile.ncu-rep"]
+    assert made["command"][:4] == ["/opt/python/bin/python", "-m", "gpuprof", "run"]
+    assert (made["code"], made["seconds"]) == (0, 0.25)
+    assert made["bytes"] == (outside / "run" / "profile.ncu-rep").stat().st_size
+    assert index["steps"]["run-launches"]["versions"]["ncu"] == "2025.3.1.0"
+    page = (root / "docs" / "explanation" / "results.md").read_text()
+    assert "| NVIDIA H200 | 580.65.06, 2025.3.1.0 | A run-launches | alone | 0.25 s |" in page
+    assert "(explanation/results.md)" in (root / "docs" / "index.md").read_text()
+    assert not [
+        file
+        for file in tmp_path.rglob("*")
+        if file.is_file() and LEAKS.search(file.read_bytes()) and root in file.parents
+    ]
+
+
+def test_a_later_pack_replaces_its_steps_and_leaves_the_others_and_the_prose(
+    kit: Kit, machine: Machine, tmp_path: Path
+) -> None:
+    root, archive = checkout(tmp_path), kit.places.out / "gpuprof-gpu-all.tar.gz"
+    run_steps(kit, named("killed"), steps(), again=False)
+    take_in([archive], root)
+    page = root / "docs" / "explanation" / "results.md"
+    page.write_text(page.read_text() + "\nWhat we make of it.\n")
+    shutil.rmtree(kit.places.result("killed"))
+    shutil.rmtree(kit.places.out / "pieces")
+    run_steps(kit, named("report-names"), steps(), again=False)
+    take_in([archive], root)
+    index = read_json(root / "tests" / "data" / "gpu" / "nvidia-h200" / "index.json")
+    assert set(index["steps"]) == {"killed", "report-names"}
+    assert page.read_text().count("| NVIDIA H200 |") == 3
+    assert page.read_text().endswith("\nWhat we make of it.\n")
+    assert (root / "docs" / "index.md").read_text().count("results.md") == 1
+
+
+def test_what_is_too_large_for_the_repository_is_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(take, "LARGEST_DATA", LARGEST_FILE + 10_000)
+    big, fitting = b"x" * (LARGEST_FILE + 1), b"y" * (LARGEST_FILE - 10)
+    files = {"big.txt": big, "fitting.txt": fitting, "next.txt": fitting, "step.json": b'{"state": "well"}'}
+    told = take_in([a_pack(tmp_path, files)], checkout(tmp_path))
+    assert told[0].endswith("2 files left out")
+    assert [line.split(":")[0] for line in told[1:3]] == ["  left out one/next.txt", "  left out one/big.txt"]
+
+
+def a_pack(folder: Path, files: dict[str, bytes], manifest: dict[str, object] | None = None) -> Path:
+    """A pack with one step."""
+    about = {"kind": "gpuprof-gpu", "schema": 1, "gpu": "NVIDIA H200"} | (manifest or {})
+    members = [(f"gpuprof-gpu/steps/one/{name}", data) for name, data in files.items()]
+    file = folder / "gpuprof-gpu-all.tar.gz"
+    file.write_bytes(parts.fragment([*members, (MANIFEST, json.dumps(about).encode())]) + parts.end())
+    return file
+
+
+def hostile(*members: tarfile.TarInfo, data: bytes = b"") -> bytes:
+    """A pack with these members before its list of contents."""
+    packed_bytes = io.BytesIO()
+    with tarfile.open(fileobj=packed_bytes, mode="w:gz", format=tarfile.GNU_FORMAT) as archive:
+        for member in members:
+            member.size = len(data) if member.isreg() else 0
+            archive.addfile(member, io.BytesIO(data))
+        manifest = json.dumps({"kind": "gpuprof-gpu", "schema": 1, "gpu": "x"}).encode()
+        last = tarfile.TarInfo(MANIFEST)
+        last.size = len(manifest)
+        archive.addfile(last, io.BytesIO(manifest))
+    return packed_bytes.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname = kind, target
+    return found
+
+
+IN_STEP = "gpuprof-gpu/steps/one"
+HOSTILE = {
+    "an absolute path": [member("/etc/x.txt")],
+    "a path upwards": [member(f"{IN_STEP}/../../../../x.txt")],
+    "a path upwards in a step": [member(f"{IN_STEP}/..")],
+    "a step named upwards": [member("gpuprof-gpu/steps/../x.txt")],
+    "a hidden file": [member(f"{IN_STEP}/.git/config.txt")],
+    "a backslash": [member(f"{IN_STEP}/a\\b.txt")],
+    "a line break": [member(f"{IN_STEP}/a\nb.txt")],
+    "a symbolic link": [member(f"{IN_STEP}/x.txt", tarfile.SYMTYPE, "/etc/passwd")],
+    "a hard link": [member(f"{IN_STEP}/x.txt", tarfile.LNKTYPE, "/etc/passwd")],
+    "a device": [member(f"{IN_STEP}/x.txt", tarfile.CHRTYPE)],
+    "a pipe": [member(f"{IN_STEP}/x.txt", tarfile.FIFOTYPE)],
+    "a folder": [member(f"{IN_STEP}/x.txt", tarfile.DIRTYPE)],
+    "a long name": [member(f"{IN_STEP}/{'x' * 300}.txt")],
+    "a file twice": [member(f"{IN_STEP}/x.txt"), member(f"{IN_STEP}/x.txt")],
+    "a page": [member(f"{IN_STEP}/x.html")],
+    "a program": [member(f"{IN_STEP}/conftest.py")],
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_pack_that_the_kit_would_not_write_is_refused_and_nothing_is_written(what: str, tmp_path: Path) -> None:
+    file, root = tmp_path / "x.tar.gz", checkout(tmp_path)
+    file.write_bytes(hostile(*HOSTILE[what]))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError):
+        take_in([file], root)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_pack_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(take, "_LARGEST_WHOLE", 2**22)
+    with pytest.raises(InputError, match="unpacks to more"):
+        read_pack(hostile(member(f"{IN_STEP}/x.txt"), data=bytes(2**23)))
+    monkeypatch.setattr(take, "_LARGEST_MEMBER", 2**10)
+    with pytest.raises(InputError, match="takes 2048 bytes"):
+        read_pack(hostile(member(f"{IN_STEP}/x.txt"), data=bytes(2**11)))
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200, 900])
+def test_a_pack_that_is_cut_or_altered_is_told(cut: int, tmp_path: Path) -> None:
+    data = a_pack(tmp_path, {"x.txt": os.urandom(1000), "step.json": b"{}"}).read_bytes()
+    for bad in (data[:-cut], data[:cut] + b"\xff\xff" + data[cut + 2 :], b"", b"no archive"):
+        try:
+            read_pack(bad)
+        except GpuprofError:
+            continue
+        assert cut < 100 and bad != b"", "only what ends the archive may be missing"
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (("a.tar.gz.part1", "a.tar.gz.part3"), "part 2 of a.tar.gz is missing"),
+        (("a.tar.gz", "a.tar.gz.part1"), "as a whole and in parts"),
+        (("a.tar.gz", "b/a.tar.gz"), "named twice"),
+    ],
+)
+def test_parts_must_be_there_once(names: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(GpuprofError, match=why):
+        take_in([tmp_path / name for name in names], checkout(tmp_path))
+
+
+def test_parts_are_joined_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    data = a_pack(tmp_path, {"x.txt": os.urandom(1000), "step.json": b'{"state": "well"}'}).read_bytes()
+    files = [tmp_path / f"g.tar.gz.part{number}" for number in range(1, 12)]
+    size = -(-len(data) // len(files))
+    for number, file in enumerate(files):
+        file.write_bytes(data[number * size : (number + 1) * size])
+    assert take_in(sorted(files), checkout(tmp_path))[0].startswith("NVIDIA H200: 1 steps")
+
+
+def test_hostile_words_in_a_pack_end_on_no_page_and_name_no_folder(tmp_path: Path) -> None:
+    step = {
+        "state": "well\x1b[2J", "visit": "A|B", "problems": ["<script>alert(1)</script> | x"],
+        "versions": {"ncu": "1\n|"}, "commands": [3],
+        "figures": [{"name": "[x](http://y)", "value": 1e400, "unit": "s"}, 7, {"value": True}],
+    }  # fmt: skip
+    files = {"step.json": json.dumps(step).encode(), "x.txt": b"x"}
+    root = checkout(tmp_path)
+    take_in([a_pack(tmp_path, files, {"gpu": "../../../Evil <b>GPU", "left_out": [{"file": "../x"}, 4]})], root)
+    assert [path.name for path in (root / "tests" / "data" / "gpu").iterdir()] == ["evil-b-gpu"]
+    page = (root / "docs" / "explanation" / "results.md").read_text()
+    assert "\x1b" not in page
+    rows = [line for line in page.splitlines() if "Evil" in line]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
+    assert not re.search(r"(?<!\\)[<\[]", "".join(rows))
+
+
+# The programs
+
+
+def test_every_program_in_python_compiles(tmp_path: Path) -> None:
+    found = sorted(PROGRAMS.glob("*.py"))
+    assert len(found) == 5
+    for program in found:
+        py_compile.compile(str(program), cfile=str(tmp_path / "x.pyc"), doraise=True)
+
+
+def test_the_cuda_program_compiles(tmp_path: Path) -> None:
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("there is no nvcc to compile with")
+    words = [nvcc, "-O3", "-std=c++17", "-lineinfo", "-c", "-arch=sm_90", "-o", str(tmp_path / "x.o")]
+    subprocess.run([*words, str(PROGRAMS / "launches.cu")], check=True, timeout=120)
+
+
+def test_the_transformer_and_the_server_run_on_a_processor() -> None:
+    python = torch_programs.TORCH_PYTHON
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip("no PyTorch is installed here; GPUPROF_TORCH_PYTHON names a Python that has it")
+    small = ("--steps", "2", "--batch", "1", "--length", "16", "--width", "64")
+    for words in (("transformer.py", *small), ("server.py", "--seconds", "0.1")):
+        done = subprocess.run(
+            [python, str(PROGRAMS / words[0]), "--device", "cpu", *words[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith(": right\n")
+
+
+def test_the_programs_are_asked_for_by_options_that_they_have() -> None:
+    text = (PROGRAMS / "launches.cu").read_text() + "".join(file.read_text() for file in PROGRAMS.glob("*.py"))
+    standin = Machine()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench, "run_process", standin)
+        folder = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", "/tmp")) / f"gpuprof-kit-{os.getpid()}"
+        folder.mkdir()
+        try:
+            for kit in made_kit(folder):
+                run_steps(kit, steps(), steps(), again=False)
+        finally:
+            shutil.rmtree(folder)
+    ran = [words for words in standin.calls if words[0].endswith("launches") or "programs" in " ".join(words[:2])]
+    used = {word for words in ran for word in words if word.startswith("--")}
+    assert len(used) > 5
+    assert {option for option in used if f'"{option}"' not in text} == set()
+    assert NCU not in {words[0] for words in ran}
+    assert runner.WELL == "well"
