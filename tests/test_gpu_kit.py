@@ -291,6 +291,18 @@ def test_the_spread_is_that_of_kernels_in_all_runs() -> None:
 # The command
 
 
+def test_the_readme_has_every_option_and_the_estimates_of_the_table() -> None:
+    text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
+    described = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", "run", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert {option for option in re.findall(r"--[a-z]+", described.stdout) if option not in text} == {"--help"}
+    for visit in VISITS:
+        (minutes,) = re.findall(rf"^\| {visit} \|.*\| (\d+) minutes \|$", text, re.MULTILINE)
+        forecast = sum(step.forecast_s for step in steps() if step.visit == visit) / 60
+        assert 0 <= int(minutes) - forecast < 6, (visit, forecast)
+
+
 def stand_in_tools(folder: Path) -> str:
     """Put an ncu, an nvidia-smi and an nvcc into a folder; return it."""
     scripts = {

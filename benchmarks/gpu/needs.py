@@ -27,7 +27,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     GPUPROF: ("click", "jinja2", "matplotlib", "numpy", "rich", "yaml"),
     READER: ("ncu_report",),
     TORCH: ("torch",),
-    TRITON: ("torch", "triton"),
+    TRITON: ("triton",),
     CUPY: ("cupy",),
     JAX: ("jax",),
     NVRTC: (),

@@ -34,7 +34,8 @@ def profile_of(words: Words, *, full: bool = True) -> Callable[[Bench], None]:
 
     def work(bench: Bench) -> None:
         program = words(bench)
-        alone(bench, program)
+        if not alone(bench, program):
+            return
         done = bench.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
         bench.figure("under gpuprof run", done.seconds, "s")
         if full:
@@ -45,10 +46,12 @@ def profile_of(words: Words, *, full: bool = True) -> Callable[[Bench], None]:
     return work
 
 
-def alone(bench: Bench, program: Sequence[str]) -> None:
-    """Run a program twice, the first time to fill its caches; tell the time of the second."""
-    bench.call("warm-up", program)
+def alone(bench: Bench, program: Sequence[str]) -> bool:
+    """Run a program twice, the first time to fill its caches; tell the time of the second, and whether it runs."""
+    if bench.call("warm-up", program).code:
+        return False
     bench.figure("alone", bench.call("alone", program).seconds, "s")
+    return True
 
 
 def roofline_of(words: Words) -> Callable[[Bench], None]:
@@ -99,7 +102,8 @@ def overhead_of(words: Words) -> Callable[[Bench], None]:
 
     def work(bench: Bench) -> None:
         program = words(bench)
-        alone(bench, program)
+        if not alone(bench, program):
+            return
         for survey in ("torch", "ncu"):
             options = ("--survey", survey, "--plan-only", "-o", survey, "--force")
             done = bench.gpuprof(f"survey-{survey}", "run", *options, "--", *program)

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.gpu.bench import Bench
 
 TIME = ("--metrics", "gpu__time_duration.sum")
+_ALWAYS = "profiling"
+"""A collection that every GPU has."""
 _LENGTH = 5000
 _CAST = "(.(unsigned )?(int|long|bool|char|short).)?"
 _BRACKETS = "(.[a-z ]+.)?"
 _COLLECTIONS = re.compile(r"^ {30,}([a-z]+)(?: \(default\))?$", re.MULTILINE)
 _PASSES = re.compile(r"(\d+) pass(?:es)?\b")
+
+
+def recording(experiment: Callable[[Bench], None]) -> Callable[[Bench], None]:
+    """Return an experiment that also went wrong where ncu recorded nothing: what it shows then is of something else."""
+
+    def work(bench: Bench) -> None:
+        experiment(bench)
+        if not any(bench.folder.rglob("*.ncu-rep")):
+            said = _log(bench.folder).strip().splitlines()
+            bench.problems.append(f"ncu recorded nothing: {said[-1] if said else 'it says nothing'}")
+
+    return work
 
 
 def ask_ncu(bench: Bench) -> None:
@@ -24,7 +38,7 @@ def ask_ncu(bench: Bench) -> None:
     for collection in collections(bench.tools.ncu_help):
         for mode in ("base", "all"):
             words = [ncu, "--query-metrics", "--query-metrics-collection", collection, "--query-metrics-mode", mode]
-            bench.call(f"metrics-{collection}-{mode}", words, None)
+            bench.call(f"metrics-{collection}-{mode}", words, (0,) if collection == _ALWAYS else None)
 
 
 def collections(help_text: str) -> list[str]:

@@ -62,7 +62,7 @@ def _semantics() -> Iterator[Step]:
         ("names-of-templates", 30, semantics.names_of_templates, "negative template arguments in names"),
         ("report-names", 15, semantics.report_names, "exports with and without extension"),
     ):
-        yield Step("A", name, forecast_s, _CUDA, work, what)
+        yield Step("A", name, forecast_s, _CUDA, semantics.recording(work), what)
 
 
 def _recordings() -> Iterator[Step]:
@@ -70,8 +70,8 @@ def _recordings() -> Iterator[Step]:
     work = profiles.roofline_of(_transformer)
     yield Step("A", "roofline-transformer", 80, (*_PROFILE, TORCH), work, "gpuprof roofline on a script")
     yield _recording("transformer-compiled", 240, (TORCH, TRITON), _compiled)
-    yield _recording("triton", 120, (TRITON,), _triton)
-    yield _recording("triton-autotuned", 180, (TRITON,), _autotuned)
+    yield _recording("triton", 120, (TORCH, TRITON), _triton)
+    yield _recording("triton-autotuned", 180, (TORCH, TRITON), _autotuned)
     yield _recording("cupy", 90, (CUPY,), _cupy)
     yield _recording("jax", 120, (JAX,), _jax)
     what = "name expressions of 5 kB over 2,000 launches"
