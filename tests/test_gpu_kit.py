@@ -27,7 +27,7 @@ from benchmarks.gpu.needs import NEEDS, environment, find_tools
 from benchmarks.gpu.pack import MANIFEST, packed
 from benchmarks.gpu.profiles import spread
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
-from benchmarks.gpu.scrub import Names, NotKept, in_report, names_here, scrubbed
+from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
 from benchmarks.gpu.semantics import collections, expression, switch_words
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
@@ -95,7 +95,7 @@ def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: K
     abouts = [json.loads(pack[f"gpuprof-gpu/steps/{step.name}/step.json"]) for step in every]
     assert [about["name"] for about in abouts] == [step.name for step in every]
     figures = {one["name"]: (one["value"], one["unit"]) for about in abouts for one in about["figures"]}
-    assert figures["launches of invocation 4|8, per-launch-config"] == (2, "launches")
+    assert figures["launches of invocation 4|8, per-launch-config, demangled"] == (2, "launches")
     assert figures["cause first"] == (50, "of 66")
     assert figures["values of two runs that agree within 2 %"] == (88, "of 90")
     assert {name.rpartition(".")[2] for name in pack} == {
@@ -192,6 +192,36 @@ def test_an_interrupted_step_is_begun_anew_and_the_pack_has_what_was_there(kit: 
     kit.stopped.clear()
     machine.before = lambda words, timeout_s: None
     assert run_steps(kit, chosen, steps(), again=False) == {"killed": "well", "report-names": "well"}
+
+
+def test_a_stop_between_two_commands_ends_the_step(kit: Kit, machine: Machine) -> None:
+    def work(one: Bench) -> None:
+        one.call("first", ["first"])
+        os.kill(os.getpid(), signal.SIGTERM)
+        one.call("second", ["second"])
+
+    chosen = [small_step("one", work), small_step("two", work)]
+    assert run_steps(kit, chosen, chosen, again=False) == {"one": "cut", "two": "left"}
+    assert machine.calls == [["first"]]
+
+
+def test_a_step_that_fails_by_itself_is_told_and_the_next_one_runs(kit: Kit, machine: Machine) -> None:
+    chosen = [small_step("one", lambda one: [].pop()), small_step("two", lambda one: one.figure("x", 1, "s"))]
+    assert run_steps(kit, chosen, chosen, again=False) == {"one": "failed", "two": "well"}
+    assert read_json(kit.places.result("one") / "step.json")["problems"] == ["IndexError: pop from empty list"]
+
+
+def test_an_experiment_in_which_ncu_recorded_nothing_is_no_result(kit: Kit, machine: Machine) -> None:
+    def nothing(words: list[str], timeout_s: float) -> Ended | None:
+        if "--export" not in words:
+            return None
+        Path(words[words.index("--log-file") + 1]).write_text("==ERROR== no driver\n")
+        return Ended(1, "", 0.1)
+
+    machine.before = nothing
+    assert run_steps(kit, named("killed"), steps(), again=False) == {"killed": "failed"}
+    about = read_json(kit.places.result("killed") / "step.json")
+    assert about["problems"] == ["ncu recorded nothing: ==ERROR== no driver"]
 
 
 def test_a_step_that_continues_has_what_it_had_also_on_another_machine(kit: Kit, machine: Machine) -> None:
@@ -399,6 +429,11 @@ def test_an_unknown_step_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_texts_lose_names_folders_and_serial_numbers(text: str, kept: str) -> None:
     assert scrubbed("a.txt", text.encode(), NAMES).decode() == kept
     assert scrubbed("a.txt", kept.encode(), NAMES).decode() == kept
+
+
+def test_a_user_named_like_a_key_breaks_no_record() -> None:
+    names = Names((), (("speed", "user"),))
+    assert in_value({"speed": ["speed of", ("a speed", 1)]}, names) == {"speed": ["user of", ["a user", 1]]}
 
 
 def test_compressed_texts_are_opened_for_it() -> None:
@@ -694,7 +729,7 @@ def test_parts_are_joined_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 def test_hostile_words_in_a_pack_end_on_no_page_and_name_no_folder(tmp_path: Path) -> None:
     step = {
         "state": "well\x1b[2J", "visit": "A|B", "problems": ["<script>alert(1)</script> | x"],
-        "versions": {"ncu": "1\n|"}, "commands": [3],
+        "versions": {"ncu": "1\n|"}, "commands": [3, {"files": 1}, {"files": ["x.txt"], "words": 5, "code": "x"}],
         "figures": [{"name": "[x](http://y)", "value": 1e400, "unit": "s"}, 7, {"value": True}],
     }  # fmt: skip
     files = {"step.json": json.dumps(step).encode(), "x.txt": b"x"}

@@ -68,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     with scratch_folder(scratch):
         environ = environment(scratch, Places(scratch, out).tree)
+        if options.ncu is not None:
+            environ["PATH"] = os.pathsep.join((str(Path(options.ncu).absolute().parent), environ.get("PATH", "")))
         tools = find_tools(environ, options.ncu, _program(options.python))
         folders = [(out, "/out"), (Path(__file__).resolve().parents[2], "/gpuprof")]
         if scratch != NEUTRAL:

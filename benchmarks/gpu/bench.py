@@ -80,13 +80,14 @@ class Places:
 
 @dataclass
 class Bench:
-    """One step while it runs. `until` is when its time is up, by time.monotonic()."""
+    """One step while it runs. `until` is when its time is up, by time.monotonic(); `stopped` has signals to stop."""
 
     places: Places
     tools: Tools
     environ: dict[str, str]
     folder: Path
     until: float
+    stopped: list[int] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -105,6 +106,8 @@ class Bench:
         Raises OutOfTime where the step's time is up, Stopped where somebody asked for it.
         """
         left = self.left_s
+        if self.stopped:
+            raise Stopped(name)
         if left <= 0:
             raise OutOfTime(f"{name} was not begun")
         mine = timeout_s is not None and timeout_s < left

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.gpu.bench import PROGRAMS, Bench, OutOfTime, Places, Stopped
 from benchmarks.gpu.needs import Tools
 from benchmarks.gpu.pack import STEP_FILE, packed, remember, write_whole
-from benchmarks.gpu.scrub import Names, NotKept, in_text, scrubbed
+from benchmarks.gpu.scrub import Names, NotKept, in_value, scrubbed
 from benchmarks.gpu.steps import LIMIT_S, Step
 from gpuprof.errors import GpuprofError, UsageError
 
@@ -156,7 +156,7 @@ def _run(kit: Kit, step: Step) -> str:
     work = _work_folder(kit.places, step)
     now = time.monotonic()
     ends = now + kit.limit_s
-    bench = Bench(kit.places, kit.tools, dict(kit.environ), work, min(ends, kit.until or ends))
+    bench = Bench(kit.places, kit.tools, dict(kit.environ), work, min(ends, kit.until or ends), kit.stopped)
     state = WELL
     try:
         step.work(bench)
@@ -203,8 +203,7 @@ def _keep(kit: Kit, step: Step, bench: Bench, state: str) -> None:
             "seconds": time.monotonic() - bench.began, "versions": dict(kit.tools.versions),
             "figures": [asdict(one) for one in bench.figures], "commands": bench.record(), "left_out": left_out,
         }  # fmt: skip
-        text = json.dumps(about, indent=1, ensure_ascii=False)
-        (draft / STEP_FILE).write_bytes(in_text(text.encode("utf-8", "surrogateescape"), kit.names))
+        write_whole(draft / STEP_FILE, in_value(about, kit.names))
     shutil.rmtree(result, ignore_errors=True)
     draft.replace(result)
     remember(kit.places.out, step.name)

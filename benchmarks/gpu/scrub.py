@@ -21,11 +21,16 @@ _MAGIC = b"NVR\0"
 _LARGEST = 512 * 2**20
 """A compressed text that is larger is not looked into."""
 _ORDINARY = frozenset({
-    "active", "admin", "app", "bytes", "compute", "cuda", "cycles", "data", "default", "device", "dram", "driver",
-    "fabric", "float", "global", "gpu", "host", "instance", "issue", "kernel", "launch", "linux", "local",
-    "localhost", "memory", "metric", "model", "nobody", "node", "nvidia", "pipe", "python", "raw", "request",
-    "root", "sample", "section", "sector", "server", "session", "shared", "source", "stall", "sum", "tensor",
-    "test", "texture", "thread", "throughput", "torch", "triton", "ubuntu", "user", "warp", "work",
+    "active", "admin", "app", "azureuser", "build", "bytes", "cluster", "code", "coder", "codespace", "command",
+    "commands", "compute", "conda", "container", "cuda", "cycles", "data", "debian", "default", "dev", "device",
+    "devices", "docker", "dram", "driver", "ec2-user", "fabric", "figures", "file", "files", "float", "global",
+    "gpu", "gpuprof", "guest", "head", "host", "id", "instance", "issue", "jovyan", "kernel", "kernels", "lab",
+    "launch", "linux", "local", "localhost", "login", "main", "master", "me", "memory", "metric", "model", "name",
+    "ncu", "nobody", "node", "nsys", "nvidia", "opc", "out", "pipe", "problems", "profile", "python", "raw",
+    "report", "request", "root", "run", "runner", "sample", "seconds", "section", "sector", "server", "session",
+    "shared", "slurm", "source", "sources", "stall", "state", "step", "steps", "student", "sum", "survey",
+    "tensor", "test", "texture", "thread", "throughput", "tmp", "torch", "triton", "ubuntu", "unit", "user",
+    "vagrant", "value", "version", "versions", "vm", "vscode", "warp", "words", "work", "worker",
 })  # fmt: skip
 """Names of users and hosts that tell of nobody, and that texts and the names of metrics are full of."""
 _SHORTEST_FOLDER = 4
@@ -119,6 +124,15 @@ def in_text(data: bytes, names: Names) -> bytes:
     for pattern, word in _word_patterns(names):
         data = pattern.sub(word, data)
     return _UUID.sub(_zeros, _SERIAL.sub(b"", _PROCESSES.sub(b"", data)))
+
+
+def in_value(value: object, names: Names) -> object:
+    """Return a value for JSON with its texts scrubbed; its keys stay."""
+    if isinstance(value, str):
+        return in_text(value.encode("utf-8", "surrogateescape"), names).decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {key: in_value(one, names) for key, one in value.items()}
+    return [in_value(one, names) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def in_report(data: bytes, names: Names) -> bytes:

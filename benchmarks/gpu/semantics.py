@@ -11,6 +11,13 @@ from benchmarks.gpu.bench import Bench
 TIME = ("--metrics", "gpu__time_duration.sum")
 _ALWAYS = "profiling"
 """A collection that every GPU has."""
+_INVOCATIONS = (
+    ("4", "function"),
+    ("8", "function"),
+    ("10", "function"),
+    ("4|8", "function"),
+    ("4|8", "demangled"),
+)
 _LENGTH = 5000
 _CAST = "(.(unsigned )?(int|long|bool|char|short).)?"
 _BRACKETS = "(.[a-z ]+.)?"
@@ -50,12 +57,13 @@ def collections(help_text: str) -> list[str]:
 
 def two_streams(bench: Bench) -> None:
     """Ask for invocations 4 and 8 of two kernels that alternate over two streams, in each mode of filters."""
+    names = {"function": "^(left|right)$", "demangled": "^(void )?parts..(left|right).float ., int.$"}
     for mode in ("per-launch-config", "global"):
-        for invocation in ("4", "8", "4|8", "10"):
-            name = f"{mode}-{invocation.replace('|', '-')}"
-            which = ("--kernel-name-base", "function", "--kernel-id", f"::regex:^(left|right)$:^({invocation})$")
+        for invocation, base in _INVOCATIONS:
+            name = f"{mode}-{base}-{invocation.replace('|', '-')}"
+            which = ("--kernel-name-base", base, "--kernel-id", f"::regex:{names[base]}:^({invocation})$")
             bench.ncu(name, [*which, "--filter-mode", mode, *TIME], bench.launches("--streams", "10"))
-            bench.figure(f"launches of invocation {invocation}, {mode}", bench.listed(name), "launches")
+            bench.figure(f"launches of invocation {invocation}, {mode}, {base}", bench.listed(name), "launches")
 
 
 def renamed_kernels(bench: Bench) -> None:

@@ -28,6 +28,7 @@ _PIECE = 2**20
 _STEP = re.compile(rf"{KIND}/steps/([a-z0-9-]{{1,60}})/(.+)")
 _WORD = re.compile(r"[^A-Za-z0-9 ._/+%:,×&()=|<>#@'\"*-]+")
 _LONGEST_WORD = 300
+_LONGEST_COMMAND = 20_000
 
 
 class Pack(NamedTuple):
@@ -238,7 +239,8 @@ def _made_by(step: Mapping[str, Any], file: str) -> dict[str, Any]:
     """Return the command that left a file, its exit code and seconds; nothing where the step itself wrote it."""
     commands = step.get("commands")
     for call in reversed(commands if isinstance(commands, list) else []):
-        if isinstance(call, dict) and file in (call.get("files") or ()):
+        files = call.get("files") if isinstance(call, dict) else None
+        if isinstance(files, list) and file in files:
             words = call.get("words")
             return {
                 "command": [str(one)[:_LONGEST_COMMAND] for one in words] if isinstance(words, list) else [],
@@ -246,9 +248,6 @@ def _made_by(step: Mapping[str, Any], file: str) -> dict[str, Any]:
                 "seconds": number(call.get("seconds")),
             }
     return {}
-
-
-_LONGEST_COMMAND = 20_000
 
 
 def slug(name: str) -> str:
