@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PART_BYTES = 15_000_000
-"""What mail, forms and machines on loan take of one file."""
+"""What mail and forms take of one file."""
 MOST_PARTS = 6
 _LEVEL = 6
 _PIECE = 2**20

@@ -15,12 +15,13 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import parts
-from benchmarks.gpu import bench, runner, take
+from benchmarks.gpu import agreement, bench, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import PROGRAMS, Bench, Places
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
@@ -31,10 +32,13 @@ from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here
 from benchmarks.gpu.semantics import collections, expression, switch_words
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
+from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.read.ncu_rep import read_ncu_rep as read_report
 from tests import torch_programs
-from tests.standin_gpu import HELP_2024, HELP_2025, NCU, OPTIONS_2024, Machine, read_json, tools
+from tests.standin_gpu import HELP_2024, HELP_2025, OPTIONS_2024, Machine, read_json, tools
+from tests.test_measured_ceilings import made_up
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIVATE = "/home/ann.smith/secret-project"
@@ -171,6 +175,26 @@ def test_a_second_call_goes_on_with_what_is_missing(kit: Kit, machine: Machine) 
     assert not [words for words in machine.calls[before:] if "--kill" in words]
 
 
+def test_another_machine_goes_on_with_an_unpacked_pack(kit: Kit, machine: Machine, tmp_path: Path) -> None:
+    run_steps(kit, named("killed"), steps(), again=False)
+    (kit.places.out / "gpuprof-gpu-all.tar.gz").rename(tmp_path / "sent.tar.gz")
+    shutil.rmtree(kit.places.out)
+    for name, data in unpacked([tmp_path / "sent.tar.gz"]).items():
+        place = kit.places.out / Path(name).relative_to("gpuprof-gpu")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    machine.calls.clear()
+    kit.packs = tmp_path / "packs"
+    kit.packs.mkdir()
+    assert run_steps(kit, named("environment", "killed"), steps(), again=False) == {
+        "environment": "well",
+        "killed": "well",
+    }
+    assert machine.ncu_calls() == []
+    (pack,) = kit.packs.iterdir()
+    assert {name.split("/")[2] for name in unpacked([pack]) if "steps" in name} == {"environment", "killed"}
+
+
 def test_a_failed_step_is_repeated_only_when_it_is_named(kit: Kit, machine: Machine) -> None:
     machine.before = lambda words, timeout_s: Ended(3, "no such thing", 0.1) if "characterize" in words else None
     assert run_steps(kit, named("quick"), steps(), again=False) == {"quick": "failed"}
@@ -293,8 +317,9 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_results_of_another_gpu_are_not_mixed_with_these(kit: Kit, machine: Machine) -> None:
-    (kit.places.out / "kit.json").write_text('{"gpu": "NVIDIA L4"}')
+@pytest.mark.parametrize("name", ["kit.json", "manifest.json"])
+def test_results_of_another_gpu_are_not_mixed_with_these(kit: Kit, machine: Machine, name: str) -> None:
+    (kit.places.out / name).write_text('{"gpu": "NVIDIA L4"}')
     with pytest.raises(UsageError, match="has results of NVIDIA L4, this is NVIDIA H200"):
         run_steps(kit, named("environment"), steps(), again=False)
 
@@ -408,6 +433,32 @@ def _nothing(*_: object) -> Path:
 def test_an_unknown_step_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(tmp_path / "out"), "--only", "nothing"]) == 2
     assert capsys.readouterr().err.startswith("error: there is no step nothing\n")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert (
+        main(["run", str(tmp_path / "file" / "out"), "--only", "killed", "--scratch", str(tmp_path / "scratch")]) == 1
+    )
+    assert f"error: cannot write {tmp_path}/file" in capsys.readouterr().err
+
+
+def test_a_pack_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["take", str(tmp_path / "gpuprof-gpu-all.tar.gz")]) == 5
+    assert capsys.readouterr().err.startswith("error: cannot read gpuprof-gpu-all.tar.gz")
+
+
+def test_the_agreement_of_two_measured_files_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = made_up()
+    slower = replace(base.values["bandwidth/dram-read"], value=8.5e11 * 0.9)
+    files = tmp_path / "a.measured.yaml", tmp_path / "b.measured.yaml"
+    for file, values in zip(files, (base.values, {**base.values, "bandwidth/dram-read": slower}), strict=True):
+        file.write_text(measured_text(replace(base, values=values)))
+    assert agreement.main(list(map(str, files))) == 0
+    count, apart = capsys.readouterr().out.splitlines()
+    agreeing, _, compared = count.split()[:3]
+    assert int(agreeing) == int(compared) - 1 >= 0
+    assert apart == "  bandwidth/dram-read: 0.9000 (worse)"
 
 
 # What is sent
@@ -584,11 +635,15 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
     page = (root / "docs" / "explanation" / "results.md").read_text()
     assert "| NVIDIA H200 | 580.65.06, 2025.3.1.0 | A run-launches | alone | 0.25 s |" in page
     assert "(explanation/results.md)" in (root / "docs" / "index.md").read_text()
-    assert not [
-        file
-        for file in tmp_path.rglob("*")
-        if file.is_file() and LEAKS.search(file.read_bytes()) and root in file.parents
+    written = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
+    elsewhere = {file for file in written if not file.startswith("tests/data/gpu/nvidia-h200/")}
+    assert elsewhere == {"docs/index.md", "docs/explanation/results.md"}
+    assert [launch.name for launch in read_report(folder / "run-launches" / "run" / "profile.ncu-rep")] == [
+        "left",
+        "right",
     ]
+    plain = [file for file in (root / name for name in written) if file.suffix != ".gz"]
+    assert not [file for file in plain if LEAKS.search(file.read_bytes())]
 
 
 def test_a_later_pack_replaces_its_steps_and_leaves_the_others_and_the_prose(
@@ -777,21 +832,10 @@ def test_the_transformer_and_the_server_run_on_a_processor() -> None:
         assert done.stdout.endswith(": right\n")
 
 
-def test_the_programs_are_asked_for_by_options_that_they_have() -> None:
+def test_the_programs_are_asked_for_by_options_that_they_have(kit: Kit, machine: Machine) -> None:
     text = (PROGRAMS / "launches.cu").read_text() + "".join(file.read_text() for file in PROGRAMS.glob("*.py"))
-    standin = Machine()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench, "run_process", standin)
-        folder = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", "/tmp")) / f"gpuprof-kit-{os.getpid()}"
-        folder.mkdir()
-        try:
-            for kit in made_kit(folder):
-                run_steps(kit, steps(), steps(), again=False)
-        finally:
-            shutil.rmtree(folder)
-    ran = [words for words in standin.calls if words[0].endswith("launches") or "programs" in " ".join(words[:2])]
+    run_steps(kit, steps(), steps(), again=False)
+    ran = [words for words in machine.calls if "/programs/" in " ".join(words[:2])]
     used = {word for words in ran for word in words if word.startswith("--")}
-    assert len(used) > 5
+    assert used >= {"--streams", "--empty", "--compile", "--autotune"}
     assert {option for option in used if f'"{option}"' not in text} == set()
-    assert NCU not in {words[0] for words in ran}
-    assert runner.WELL == "well"

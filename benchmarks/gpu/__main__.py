@@ -7,16 +7,17 @@ python -m benchmarks.gpu take FILE…                                       here
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.command_line import minutes
 from benchmarks.command_line import run as run_command
-from gpuprof.errors import UsageError
+from gpuprof.errors import GpuprofError, UsageError
 
 if TYPE_CHECKING:
     from benchmarks.gpu.runner import Kit
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     of_gpu.add_argument("--ncu", metavar="PATH", help="this ncu instead of the newest that the driver supports")
     of_gpu.add_argument("--python", default=sys.executable, metavar="PATH", help="Python that has torch and the like")
     of_gpu.add_argument("--scratch", type=Path, metavar="DIR", help="folder to run in; its name is in what is sent")
+    of_gpu.add_argument("--packs", type=Path, metavar="DIR", help="folder for the pack alone; else it is in OUT")
     of_gpu.add_argument("--list", action="store_true", help="list the steps and what each needs")
     of_gpu.set_defaults(run=run)
     of_packs = commands.add_parser("take", help="check packs, and take what they hold as data of tests and results")
@@ -65,8 +67,7 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         _list(chosen)
         return 0
-    out.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(scratch):
+    with _writable(out), scratch_folder(scratch):
         environ = environment(scratch, Places(scratch, out).tree)
         if options.ncu is not None:
             environ["PATH"] = os.pathsep.join((str(Path(options.ncu).absolute().parent), environ.get("PATH", "")))
@@ -77,11 +78,25 @@ def run(options: argparse.Namespace) -> int:
         if not tools.prefix.startswith(("/usr", "/opt")):
             folders.append((Path(tools.prefix), "/python"))
         kit = Kit(Places(scratch, out), tools, names_here(folders), environ, _tell, visit=options.visit)
+        if options.packs is not None:
+            kit.packs = options.packs.absolute()
+            kit.packs.mkdir(parents=True, exist_ok=True)
         if options.minutes is not None:
             kit.until = began + 60 * options.minutes
         states = run_steps(kit, chosen, every, again=bool(options.only))
         files = pack(kit, every, states)
         return _ended(kit, states, chosen, files)
+
+
+@contextlib.contextmanager
+def _writable(out: Path) -> Iterator[None]:
+    """Make the folder of results. Raises GpuprofError where nothing can be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        where = error.filename or out
+        raise GpuprofError(f"cannot write {where}: {error.strerror or error}", "what was there stays good") from error
 
 
 def _chosen(every: Sequence[Step], visit: str | None, only: Sequence[str] | None) -> list[Step]:

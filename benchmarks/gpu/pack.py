@@ -75,10 +75,12 @@ def packed(
     title: str,
     steps: Sequence[str],
     about: Mapping[str, object],
+    *,
+    target: Path | None = None,
     part_bytes: int = PART_BYTES,
     most_parts: int = MOST_PARTS,
 ) -> tuple[Path, ...]:
-    """Write gpuprof-gpu-TITLE.tar.gz, in parts where it is large; return its files."""
+    """Write gpuprof-gpu-TITLE.tar.gz to the results or another folder, in parts where it is large; return its files."""
     room = most_parts * part_bytes - min(_RESERVED, part_bytes // 2)
     taken: list[Piece] = []
     left_out = []
@@ -93,7 +95,7 @@ def packed(
     manifest = {"kind": KIND, "schema": SCHEMA, **about, "left_out": left_out}
     text = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
     pieces: list[bytes | Path] = [*(piece.file for piece in taken), fragment([(MANIFEST, text)]), end()]
-    return write_parts(out / f"{KIND}-{title}.tar.gz", pieces, part_bytes)
+    return write_parts((target or out) / f"{KIND}-{title}.tar.gz", pieces, part_bytes)
 
 
 def _pieces(out: Path, steps: Sequence[str]) -> Iterator[Piece]:

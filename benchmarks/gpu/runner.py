@@ -23,6 +23,8 @@ from benchmarks.gpu.steps import LIMIT_S, Step
 from gpuprof.errors import GpuprofError, UsageError
 
 KIT_FILE = "kit.json"
+_UNPACKED = "manifest.json"
+"""What a pack that was unpacked to go on with says of the GPU."""
 WELL, FAILED, SKIPPED, CUT, LEFT = "well", "failed", "skipped", "cut", "left"
 _LARGEST_KEPT = 256 * 2**20
 _ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +34,10 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Kit:
-    """One call of the command: places, tools, names to be scrubbed, variables, and until when it may go on."""
+    """One call of the command: places, tools, names to be scrubbed, variables, and until when it may go on.
+
+    `packs` is where the pack goes; None: to the results.
+    """
 
     places: Places
     tools: Tools
@@ -42,6 +47,7 @@ class Kit:
     until: float | None = None
     limit_s: float = LIMIT_S
     visit: str | None = None
+    packs: Path | None = None
     stopped: list[int] = field(default_factory=list)
 
     def fits(self, forecast_s: float) -> bool:
@@ -73,11 +79,16 @@ def pack(kit: Kit, every: Sequence[Step], states: Mapping[str, str] | None = Non
     mine = [step for step in every if kit.visit in (None, step.visit)]
     known = {step.name: (states or {}).get(step.name) or _state(kit, step, again=False) for step in mine}
     rows = [
-        {"name": step.name, "visit": step.visit, "state": known[step.name], "reason": why_not(kit, step) or ""}
+        {"name": step.name, "visit": step.visit, "state": known[step.name], "reason": _reason(kit, step, known)}
         for step in mine
     ]
     about = json.loads((kit.places.out / KIT_FILE).read_text(encoding="utf-8"))
-    return packed(kit.places.out, kit.visit or "all", [step.name for step in mine], {**about, "steps": rows})
+    names = [step.name for step in mine]
+    return packed(kit.places.out, kit.visit or "all", names, {**about, "steps": rows}, target=kit.packs)
+
+
+def _reason(kit: Kit, step: Step, known: Mapping[str, str]) -> str:
+    return (why_not(kit, step) or "") if known[step.name] == SKIPPED else ""
 
 
 @contextlib.contextmanager
@@ -119,11 +130,16 @@ def _same_gpu(kit: Kit) -> None:
     """Write down which GPU this is. Raises UsageError where the results are of another one."""
     file, gpu = kit.places.out / KIT_FILE, kit.tools.gpu
     mine = {"gpu": gpu.name if gpu else None, "compute_capability": gpu.compute_capability if gpu else None}
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    known = next((_read(one) for one in (file, file.with_name(_UNPACKED)) if one.exists()), {})
     if known.get("gpu") and mine["gpu"] and known["gpu"] != mine["gpu"]:
         raise UsageError(f"{file.parent} has results of {known['gpu']}, this is {mine['gpu']}", "name another folder")
     kept = {name: value for name, value in mine.items() if value is not None}
     write_whole(file, {**mine, **known, **kept, "versions": dict(kit.tools.versions)})
+
+
+def _read(file: Path) -> dict[str, object]:
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return {name: found.get(name) for name in ("gpu", "compute_capability")}
 
 
 def _state(kit: Kit, step: Step, *, again: bool) -> str:
