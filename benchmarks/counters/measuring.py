@@ -78,7 +78,8 @@ def _one(name: str, options: argparse.Namespace, tell: Callable[[str], None]) ->
         if ended.stopped_by == "interrupt":
             raise Interrupted(f"interrupted at {name}", "the same command goes on")
         if ended.code == EnvironmentProblem.exit_code:
-            raise EnvironmentProblem(" ".join(ended.tail.split())[-_TOLD:], "gpuprof doctor says more")
+            said = " ".join(ended.tail.rpartition("error: ")[2].split())
+            raise EnvironmentProblem(said[:_TOLD], "gpuprof doctor says more")
         found = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
         for path in found:
             options.certificates.mkdir(parents=True, exist_ok=True)
