@@ -155,6 +155,7 @@ def environment(scratch: Path, tree: Path, environ: Mapping[str, str] | None = N
     return {
         **found,
         "HOME": str(scratch / "home"), "USER": "user", "LOGNAME": "user", "TMPDIR": str(scratch / "tmp"),
-        "PYTHONUSERBASE": base, "PYTHONUNBUFFERED": "1", "GPUPROF_SPECS": str(scratch / "specs"),
+        "PYTHONUSERBASE": base, "PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "GPUPROF_SPECS": str(scratch / "specs"),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(tree), found.get("PYTHONPATH", "")))),
     }  # fmt: skip
