@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for ncu: does what a file of steps says, one step a run, and writes down how it was called.
 
-A step: `report` (a file to copy to --export), `bytes` (write so many of it), `log` (text for --log-file), `stderr`,
-`code`, `program` (run the program first), `sleep` (seconds), `ignore` (SIGINT).
+A step: `report` (a file to copy to --export; `as`: with another suffix), `bytes` (write so many of it), `log` (text for
+--log-file), `stderr`, `code`, `program` (run the program first), `sleep` (seconds), `ignore` (SIGINT).
 """
 
 import os
@@ -56,6 +56,7 @@ def step(words: list[str]) -> int:
     if "log" in todo:
         log.write_text(todo["log"])
     if "report" in todo:
+        export = export.with_suffix(todo.get("as", export.suffix))
         export.write_bytes(Path(todo["report"]).read_bytes())
         if "bytes" in todo:
             os.truncate(export, todo["bytes"])

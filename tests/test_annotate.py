@@ -14,6 +14,7 @@ import pytest
 
 import gpuprof
 from gpuprof.collect.annotate import INJECTED, annotated, surveyed
+from gpuprof.model.autotuning import RANGE
 from gpuprof.model.labels import MAX_LAUNCH_WIDTH, label_kernels
 from gpuprof.model.torch_ranges import launched_by, readable_range
 from tests.torch_programs import (
@@ -154,7 +155,7 @@ def test_nothing_is_marked_without_the_variable(tmp_path: Path) -> None:
     code = "import sys; print([str(one) for one in sys.meta_path])"
     watched = run(["-c", code], tmp_path, annotated(PLAIN)).stdout
     off = run(["-c", code], tmp_path, {**annotated(PLAIN), "GPUPROF_ANNOTATE": "0"}).stdout
-    assert "_TorchWatcher" in watched and "_TorchWatcher" not in off
+    assert "_Watcher" in watched and "_Watcher" not in off
 
 
 # With torch
@@ -273,7 +274,7 @@ def test_modules_are_marked_with_their_path(fresh: Torch) -> None:
 
 def test_annotation_loads_nothing_of_the_survey(torch: Torch) -> None:
     done = torch.run("import sys, torch\nprint(sorted(name for name in sys.modules if name.startswith('_gpuprof')))")
-    assert done.stdout == "['_gpuprof_torch_compiling', '_gpuprof_torch_ranges']\n"
+    assert done.stdout == "['_gpuprof_torch_autotuning', '_gpuprof_torch_compiling', '_gpuprof_torch_ranges']\n"
 
 
 def test_backward_nodes_are_marked_with_the_module_that_made_them(torch: Torch) -> None:
@@ -578,3 +579,43 @@ def test_annotate_is_imported_on_use_and_brings_nothing_heavy(tmp_path: Path) ->
         ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy') if m in sys.modules])"], tmp_path, PLAIN
     )
     assert printed.stdout == "False []\n"
+
+
+TRITONS_AUTOTUNER = """
+class Autotuner:
+    def _bench(self, config):
+        return config * 2
+    def run(self):
+        return min(self._bench(config) for config in (3, 1, 2))
+def do_bench(function):
+    return function()
+"""
+"""As triton/runtime/autotuner.py of Triton 3 is made: each candidate is timed by `_bench`."""
+
+
+@pytest.mark.parametrize("first", ["torch", "triton"])
+def test_what_tritons_autotuner_tries_is_marked_whichever_is_loaded_first(fresh: Torch, first: str) -> None:
+    place = fresh.folder / "triton/runtime"
+    place.mkdir(parents=True)
+    for folder in (place, place.parent):
+        (folder / "__init__.py").write_text("")
+    (place / "autotuner.py").write_text(TRITONS_AUTOTUNER)
+    imports = ["import torch", "import triton.runtime.autotuner as triton"]
+    order = imports if first == "torch" else imports[::-1]
+    text = [*order, "print(triton.Autotuner().run(), triton.do_bench(lambda: 5), triton.Autotuner._bench.__name__)"]
+    marked = fresh.marked("\n".join(text))
+    assert marked.stdout == "2 5 _bench\n"
+    assert marked.names == [RANGE] * 3
+
+
+def test_inductors_own_methods_are_there_to_be_marked(torch: Torch) -> None:
+    """The names are torch's own: this fails where a release calls them otherwise."""
+    text = (
+        "import torch\n"
+        "from torch._inductor.runtime.triton_heuristics import CachingAutotuner as one\n"
+        "from torch._inductor.select_algorithm import ExternKernelCaller as two\n"
+        "from torch._inductor.autotune_process import TritonBenchmarkRequest as three, BenchmarkRequest as base\n"
+        "print([hasattr(f, '__wrapped__') for f in (one.bench, two.benchmark, three.benchmark, base.benchmark)])"
+    )
+    assert torch.run(text).stdout == "[True, True, True, True]\n"
+    assert torch.run(text, on=False).stdout == "[False, False, False, False]\n"

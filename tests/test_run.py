@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+import zstandard
 
 from gpuprof.collect.annotate import INJECTED
+from gpuprof.collect.ncu_help import options_of
 from tests.cli import GPUPROF, Done, drawing_once, gpuprof
+from tests.standin_ncu import HELP
 
 STANDIN = Path(__file__).with_name("standin_ncu.py")
 SMALL = "cuda_learning_mojo-profile.ncu-rep"
@@ -188,9 +191,27 @@ def test_launches_chosen_by_number_need_no_survey(bench: Bench, reports: Path) -
     assert value_after(words, "--kill") == "yes"
 
 
-def test_what_the_second_run_did_not_launch_again_is_reported(bench: Bench, reports: Path) -> None:
-    bench.steps({"report": str(reports / BASELINE)}, {"report": str(reports / "cutlass-384.ncu-rep")})
+def test_what_came_less_often_in_the_second_run_is_looked_for_once_more(bench: Bench, reports: Path) -> None:
+    other = {"report": str(reports / "cutlass-384.ncu-rep")}
+    bench.steps({"report": str(reports / BASELINE)}, other, {"report": str(reports / BASELINE)})
     done = bench.run()
+    assert done.returncode == 0, done.stderr
+    assert "3 planned kernels were launched less often than in the survey: profiling their first" in done.stderr
+    assert "not launched again" not in done.stderr
+    planned, again = (value_after(words, "--kernel-id") for words in bench.calls[1:])
+    assert planned.endswith(":^(1)$") and again.endswith(":^(1|2)$")
+    assert {"profile.ncu-rep", "profile-again.ncu-rep"} <= set(bench.left())
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert [source["kind"] for source in session["sources"]] == ["ncu-rep", "ncu-rep", "ncu-rep survey"]
+    assert not any(one["what"] == "counters" for one in session["kernels"][0]["missing"])
+    assert bench.run().returncode == 2  # a later run replaces none of it without leave
+
+
+def test_what_the_second_run_did_not_launch_again_is_reported(bench: Bench, reports: Path) -> None:
+    other = {"report": str(reports / "cutlass-384.ncu-rep")}
+    bench.steps({"report": str(reports / BASELINE)}, other, {"log": NO_DRIVER + FAILED, "code": 1})
+    done = bench.run()
+    assert "that did not work: there is no NVIDIA driver here" in done.stderr
     assert "planned, but not launched again: compute_tendencies_x_279_gpu" in done.stderr
     session = json.loads((bench.folder / "out/session.json").read_text())
     assert any("planned, but not launched again" in text for text in session["sources"][0]["warnings"])
@@ -233,6 +254,87 @@ def test_refused_metrics_are_left_out_and_the_rest_is_collected(bench: Bench, re
     assert set(before) - set(after) == {"l1tex__t_bytes.sum"}
 
 
+def test_metrics_are_left_out_until_none_is_refused(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    first = "==ERROR== Failed to access the following 2 metrics: l1tex__t_bytes.sum, lts__t_sectors_op_read.sum.\n"
+    second = "==ERROR== Failed to find metric regex:^launch__grid_size\\.(sum|min|max|avg)$\n"
+    bench.steps({"report": report}, {"log": first, "code": 1}, {"log": second, "code": 1}, {"report": report})
+    done = bench.run()
+    assert done.returncode == 0, done.stderr
+    bases = [{name.partition(".")[0] for name in value_after(words, "--metrics").split(",")} for words in bench.calls]
+    assert {"l1tex__t_bytes", "launch__grid_size"} <= bases[1]
+    assert {"l1tex__t_bytes", "lts__t_sectors_op_read", "launch__grid_size"}.isdisjoint(bases[3])
+    assert done.stderr.count("trying again without them") == 2
+    assert {"profile.1.log", "profile.2.log"} <= set(bench.left())
+
+
+def test_a_metric_that_we_do_not_ask_for_is_not_left_out_for_ever(bench: Bench, reports: Path) -> None:
+    refused = {"log": "==ERROR== Failed to access the following 1 metrics: nobody__asked.sum.\n", "code": 1}
+    bench.steps({"report": str(reports / SMALL)}, *[refused] * 5)
+    done = bench.run()
+    assert done.returncode == 3 and len(bench.calls) == 2
+    assert "this GPU does not give 1 of the metrics: nobody__asked.sum" in done.stderr
+
+
+def test_what_ncu_ends_because_it_was_asked_to_is_no_failure(bench: Bench, reports: Path) -> None:
+    end = "==PROF== Trying to shutdown target application\n==ERROR== The application returned an error code (9).\n"
+    bench.steps({"report": str(reports / BASELINE), "log": end, "code": 9})
+    done = bench.run("--launch-count", "5", "--arch", "sm_70")
+    assert done.returncode == 0, done.stderr
+    assert "code 9" not in done.stderr and "ended before" not in done.stderr
+
+
+def test_ncus_own_failure_is_not_blamed_on_the_program(bench: Bench) -> None:
+    log = (
+        "==ERROR== An error was reported by the counter measurement library:\n"
+        "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible driver library is "
+        "loaded.\n==PROF== Trying to shutdown target application\n"
+        "==ERROR== The application returned an error code (9).\n"
+    )
+    bench.steps({"log": log, "code": 9})
+    done = bench.run()
+    assert done.returncode == 3
+    assert "error: ncu could not load the driver's part that reads counters" in done.stderr
+    assert "the program ended" not in done.stderr
+
+
+def test_a_compressed_report_is_found_and_read(bench: Bench, reports: Path) -> None:
+    plain, packed = reports / SMALL, bench.folder / "packed"
+    packed.write_bytes(zstandard.compress(plain.read_bytes()))
+    bench.steps({"report": str(plain)}, {"report": str(packed), "as": ".ncu-repz"})
+    done = bench.run()
+    assert done.returncode == 0, done.stderr
+    assert "profile.ncu-repz" in bench.left() and "profile.ncu-rep" not in bench.left()
+    again = bench.run()
+    assert again.returncode == 2 and "profile.ncu-repz" in again.stderr
+
+
+NEW_HELP = """
+  --rename-kernels arg (=1)             Perform simplification on the kernel demangled names. Allowed values:
+                                          on/off
+                                          yes/no
+  --pipeline-boost-state arg (=stable)  Control the tensor cores' boost state. Allowed values:
+                                          stable
+                                          dynamic
+"""
+"""Two options as newer releases were seen to have them; the texts are ours."""
+
+
+@pytest.mark.parametrize(("more", "no"), [("", None), (NEW_HELP, "off"), (NEW_HELP.replace("on/off\n", "\n"), "no")])
+def test_only_options_that_this_ncu_knows_are_passed(bench: Bench, more: str, no: str | None) -> None:
+    known = [line for line in HELP.splitlines() if "--graph-profiling" not in line]
+    bench.environ["STANDIN_HELP"] = "\n".join(known) + more
+    options_of.cache_clear()
+    done = bench.run("--dry-run", "--launch-count", "2")
+    options_of.cache_clear()
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert "--graph-profiling" not in words and "--replay-mode" in words
+    assert ("--rename-kernels" in words, "--pipeline-boost-state" in words) == (no is not None, no is not None)
+    if no is not None:
+        assert value_after(words, "--rename-kernels") == no
+        assert value_after(words, "--pipeline-boost-state") == "dynamic"
+
+
 def test_a_program_that_fails_is_told_and_what_was_recorded_is_shown(bench: Bench, reports: Path) -> None:
     report = str(reports / BASELINE)
     failed = "==ERROR== The application returned an error code (3).\n"
@@ -263,12 +365,14 @@ def test_a_report_that_was_cut_off_keeps_its_whole_launches(bench: Bench, report
     assert any("could be read" in text for text in source["warnings"])
 
 
-def test_half_a_report_is_removed_and_never_shown(bench: Bench, reports: Path) -> None:
+def test_half_a_report_is_set_aside_and_never_shown(bench: Bench, reports: Path) -> None:
     report = str(reports / SMALL)
     bench.steps({"report": report}, {"report": report, "bytes": 3000, "code": -9})
     done = bench.run()
     assert done.returncode != 0 and "Traceback" not in done.stderr
-    assert "profile.ncu-rep" not in bench.left()
+    assert "profile.ncu-rep" not in bench.left() and "profile.ncu-rep.unread" in bench.left()
+    assert (bench.folder / "out/profile.ncu-rep.unread").stat().st_size == 3000
+    assert "it is kept as profile.ncu-rep.unread" in done.stderr
     assert "session.json" not in bench.left()
 
 

@@ -19,6 +19,7 @@ from gpuprof.collect.counter_sets import DEFAULT
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.machine import Gpu, gpus_here
 from gpuprof.collect.metrics import metrics_of
+from gpuprof.collect.ncu_help import options_of
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
 from gpuprof.hardware.library import SpecLibrary
 
@@ -98,6 +99,7 @@ def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device:
         filters=Filters(kernel="^(slow|fixed)$", name_base="function"),
         targets="application-only",
         from_start=False,
+        known=options_of(ncu),
         source_folders=(case.source.parent,),
     )
 

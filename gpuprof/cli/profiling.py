@@ -193,11 +193,12 @@ class ProfiledProgram:
         from gpuprof.collect.folder import logs_to_refuse, taken
         from gpuprof.collect.installation import choose_ncu
         from gpuprof.collect.machine import Machine, version_text
-        from gpuprof.collect.request import PROFILE_FILE, survey_files
+        from gpuprof.collect.request import AGAIN_FILE, PROFILE_FILE, survey_files
 
         finder, folder = HardwareFinder(self._spec), self.request.folder
         surveys = survey_files(folder) if self.request.survey is None else []
-        reports = [*as_ncu_may_call(folder / PROFILE_FILE), *surveys, *logs_to_refuse(folder)]
+        profiles = [place for name in (PROFILE_FILE, AGAIN_FILE) for place in as_ncu_may_call(folder / name)]
+        reports = [*profiles, *surveys, *logs_to_refuse(folder)]
         inputs = [str(self.request.survey)] if self.request.survey is not None else []
         refuse_overwrite([*reports, *outputs], inputs, force=force)
         chosen = choose_ncu(os.environ, self._options.ncu)

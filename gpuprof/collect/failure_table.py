@@ -85,6 +85,8 @@ _OPTIONS = (
     r"|--[\w-]+ requires --[^\n]*"
     r"|[^\n]*is only supported with[^\n]*"
     r"|Failed to read environment variable[^\n]*"
+    r"|option [^\n]*(?:is ambiguous|is invalid|is missing|not recogni[sz]ed)[^\n]*"
+    r"|Failed to add section search path[^\n]*"
     r"|what\(\):[^\n]*regular expression[^\n]*"
 )
 
@@ -182,6 +184,10 @@ ROWS = (
     _row(
         "metrics-refused", r"Failed to find metric\s+(\S+)", _metrics,
         "other chips and releases have other names", "without-metrics",
+    ),
+    _row(
+        "metrics-refused", "metrics are either invalid or don't have suffixes",
+        "this chip has no metrics of some of the names that were asked for", "gpuprof doctor names chip and ncu",
     ),
     _row(
         "disk-full", "no space left on device|disk (?:is )?full", "the disk is full: ncu could not write its report",

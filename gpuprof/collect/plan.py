@@ -19,13 +19,17 @@ from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
 _SETTLED = 0.5
-"""From this part of a kernel's launches on, warm-up and autotuning are taken to be over."""
+"""From this part of a kernel's launches on, warm-up is taken to be over."""
+_WORTH_A_RUN = 0.01
+_FIRST = (1, 2)
+"""The second is warm, and what is launched once has the first."""
 
 
 class Seen(NamedTuple):
     """A launch of the survey, in the order in which it was seen. `symbol` is its mangled name, where that is known.
 
-    `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU and shared memory.
+    `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU, shared memory, and stream,
+    which not all releases look at; the numbers of one stream exist in either case.
     """
 
     symbol: str | None
@@ -86,6 +90,16 @@ class Plan(NamedTuple):
     def coverage(self) -> float | None:
         """Return the planned kernels' share of the time; None where the survey has no times."""
         return sum(kernel.time_s for kernel in self.kernels) / self.time_s if self.time_s else None
+
+    def is_worth_a_run(self, lost: Sequence[Planned]) -> bool:
+        """Tell whether kernels take enough of the time to run the program for them once more."""
+        return not self.time_s or sum(kernel.time_s for kernel in lost) >= _WORTH_A_RUN * self.time_s
+
+    def for_first_launches(self, lost: Sequence[Planned]) -> Plan:
+        """Return the plan for kernels of this one at their first launches, which come however often they come."""
+        kernels = tuple(kernel._replace(invocations=_FIRST) for kernel in lost)
+        others = (*self.others, *(kernel for kernel in self.kernels if kernel not in lost))
+        return self._replace(kernels=kernels, others=others, profiled=_profiled(kernels, others, self.peers))
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""

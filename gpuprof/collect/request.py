@@ -12,6 +12,8 @@ from gpuprof.collect.survey_tools import AUTO, results
 
 SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
+AGAIN_FILE, AGAIN_LOG = "profile-again.ncu-rep", "profile-again.log"
+"""Of a third run, for kernels that did not come in the second as planned."""
 PROGRAM_LOG = "program.log"
 
 

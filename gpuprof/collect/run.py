@@ -11,16 +11,17 @@ from gpuprof.collect.command import shell_line
 from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
 from gpuprof.collect.execution import Execution
 from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
-from gpuprof.collect.plan import Plan, make_plan, not_seen_again
+from gpuprof.collect.plan import Plan, Planned, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import Request, survey_files
-from gpuprof.collect.survey import Survey, seen_in
+from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, Request, survey_files
+from gpuprof.collect.survey import Survey, seen_in, with_warning
 from gpuprof.collect.survey_tools import AUTO, CUPTI, INJECTED, NCU, NSYS, TORCH, results, tools_for
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError, ProgramFailed, UsageError
+from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.report import GpuSamples, Report
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.model.trace import KERNEL, Trace
+from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
 
@@ -85,6 +86,18 @@ class Collector:
 
     def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
+        return self._own_work(self._survey())
+
+    def _own_work(self, survey: Survey) -> Survey:
+        """Leave out what autotuners tried, and say so."""
+        own = survey.own_work()
+        if own.tries.launches:
+            took = f", {format_si(own.tries.time_s, 's')}," if own.tries.time_s else ""
+            self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
+            own = own._replace(recorded=with_warning(own.recorded, self.result.remarks[-1]))
+        return own
+
+    def _survey(self) -> Survey:
         if self.request.survey is not None:
             return _as_survey([self._read_survey(self.request.survey)])
         for old in survey_files(self.request.folder):
@@ -167,16 +180,44 @@ class Collector:
         return plan
 
     def profile(self, arch: ArchSpec, plan: Plan | None) -> tuple[Report, ...]:
-        """Run the program again and collect the counters of the chosen launches: a report for each profiled rank."""
+        """Run the program again and collect the counters of the chosen launches: a report for each profiled rank.
+
+        Kernels that did not come at their numbers are looked for once more, at their first launches: where an autotuner
+        found its choices on disk, the program launches less than in the survey.
+        """
         command = profile_command(self.request, self._ncu, arch, plan)
         reports = self._outcome(self._runs.run("profile", command, plan.profiled if plan is not None else None))
-        again = [launch for report in reports for launch in seen_in(report)]
-        lost = not_seen_again(plan, again) if plan is not None else ()
+        lost = self._lost(plan, reports)
+        if plan is not None and lost and plan.is_worth_a_run(lost) and not self.was_stopped():
+            reports += self._profile_again(arch, plan.for_first_launches(lost))
+            lost = self._lost(plan, reports)
         if lost:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
             reports = tuple(replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in reports)
         return reports
+
+    def _lost(self, plan: Plan | None, reports: tuple[Report, ...]) -> tuple[Planned, ...]:
+        """Return what was planned and is in none of the reports."""
+        if plan is None:
+            return ()
+        return not_seen_again(plan, [launch for report in reports for launch in seen_in(report)])
+
+    def _profile_again(self, arch: ArchSpec, plan: Plan) -> tuple[Report, ...]:
+        """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
+        count = len(plan.kernels)
+        self._remark(
+            f"{count} planned kernel{'s were' if count > 1 else ' was'} launched less often than in the survey: "
+            "profiling their first launches"
+        )
+        command = profile_command(self.request, self._ncu, arch, plan)
+        folder = self.request.folder
+        command = replace(command, output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
+        try:
+            return self._outcome(self._runs.run("profile again", command, plan.profiled))
+        except GpuprofError as error:
+            self._remark(f"that did not work: {error.message}")
+            return ()
 
     def _outcome(self, done: NcuRun) -> tuple[Report, ...]:
         """Return what was recorded, with what went wrong meanwhile."""

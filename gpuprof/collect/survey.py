@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuprof.collect.metrics import SHARED
 from gpuprof.collect.plan import Seen
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.autotuning import Tries, without_tries
 from gpuprof.model.report import GpuSamples, Launch, Report
 from gpuprof.model.timeline import as_report
 from gpuprof.model.trace import Trace
@@ -23,21 +25,39 @@ class Survey(NamedTuple):
     """What a survey has recorded: a report of ncu, or timelines, one of each process.
 
     `seconds` is how long the program ran for it, `samples` are those of the GPUs meanwhile; both only if we ran it.
+    `tries` is what autotuners launched and is not counted.
     """
 
     recorded: tuple[Report, ...] | tuple[Trace, ...]
     seconds: float | None = None
     samples: tuple[GpuSamples, ...] = ()
+    tries: Tries = Tries(0, 0.0)
 
     @property
     def device(self) -> RecordedDevice:
         """Return the first GPU that was used."""
         return self.recorded[0].devices[0]
 
+    def own_work(self) -> Survey:
+        """Return it without what autotuners tried."""
+        own = [without_tries(one) for one in self.recorded]
+        tries = Tries(sum(some.launches for _, some in own), sum(some.time_s for _, some in own))
+        traces = tuple(one for one, _ in own if isinstance(one, Trace))
+        return self._replace(recorded=traces or tuple(one for one, _ in own if isinstance(one, Report)), tries=tries)
+
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
         reports = [as_report(one) if isinstance(one, Trace) else one for one in self.recorded]
         return [launch for report in reports for launch in seen_in(report)]
+
+
+def with_warning(recorded: tuple[Report, ...] | tuple[Trace, ...], text: str) -> tuple[Report, ...] | tuple[Trace, ...]:
+    """Return recordings that say so."""
+    traces = tuple(one for one in recorded if isinstance(one, Trace))
+    reports = tuple(one for one in recorded if isinstance(one, Report))
+    if traces:
+        return tuple(replace(one, warnings=(*one.warnings, text)) for one in traces)
+    return tuple(replace(one, warnings=(*one.warnings, text)) for one in reports)
 
 
 def seen_in(report: Report) -> list[Seen]:
@@ -65,5 +85,5 @@ def _launches(kernels: Iterable[Launch]) -> Iterator[Seen]:
             times = (launch.metrics.number(metric) for metric in _TIMES)
             duration = next((time for time in times if time is not None), None)
             shared = tuple(launch.metrics.number(metric) for metric in SHARED)
-            series = (launch.process, launch.device, shared)
+            series = (launch.process, launch.device, launch.stream, shared)
             yield Seen(_symbol(launch), launch.demangled, launch.grid, launch.block, duration, series)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.diagnose.case import Case, Pauses
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, Verdict
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
-from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET
+from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
 
 IDLE = Threshold("idle share of the span", 10.0, "%", "less is the price of launching kernels one after the other")
@@ -139,6 +139,8 @@ def _end(wait: Wait) -> str:
         return "launches of this kernel"
     if wait.before == MEMORY_SET:
         return "settings of memory"
+    if wait.before == TRY:
+        return "what an autotuner tried"
     return "copies" if wait.before not in DIRECTIONS else f"copies {wait.before}"
 
 

@@ -28,6 +28,7 @@ from gpuprof.model.trace import (
     KERNEL,
     MEMORY_SET,
     SET,
+    TRY,
     Activity,
     Collective,
     Trace,
@@ -224,7 +225,7 @@ def _copies(ones: Sequence[Activity]) -> Iterator[Copies]:
 
 
 def _movement(one: Activity) -> str:
-    return MEMORY_SET if one.kind == SET else one.name
+    return MEMORY_SET if one.kind == SET else TRY if one.kind == TRY else one.name
 
 
 def _copies_of(direction: str, ones: Sequence[Activity]) -> Copies:

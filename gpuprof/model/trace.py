@@ -10,8 +10,8 @@ from typing import NamedTuple
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.report import Dim3
 
-KERNEL, COPY, SET = "kernel", "copy", "set"
-"""What a GPU does: runs a kernel, copies memory, sets memory."""
+KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
+"""What a GPU does: runs a kernel, copies memory, sets memory, or runs a kernel that an autotuner tries."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
 MEMORY_SET = "memory set"

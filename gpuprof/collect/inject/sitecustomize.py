@@ -23,37 +23,47 @@ _WAITING_FOR = "torch"
 _SURVEYED = bool(os.environ.get("GPUPROF_SURVEY_TO"))
 
 
-class _TorchWatcher:
-    """Finds torch as the other finders do, and has its loader call us once torch has been loaded."""
+class _Watcher:
+    """Finds modules that are waited for as the other finders do, and has their loader call us once it has loaded them.
+
+    `waiting` says by name what is called then, with the module.
+    """
+
+    waiting: "dict[str, Any]" = {}  # noqa: RUF012 - typing would be loaded for the program
 
     @classmethod
     def find_spec(
         cls, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """Return the spec of torch with a loader that also annotates; None for everything else."""
-        if name != _WAITING_FOR:
+        """Return the spec of a module with a loader that also calls us; None for everything else."""
+        if name not in cls.waiting:
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not cls else None
             if spec is not None:
-                _annotate_after_load(spec.loader)
+                _call_after_load(spec.loader, name)
                 return spec
         return None
 
 
-def _annotate_after_load(loader: "Any") -> None:
-    """Let a loader annotate the module that it loads; its own method is back in place before the module runs.
+def _call_after_load(loader: "Any", name: str) -> None:
+    """Let a loader call us after a module that it loads; its own method is back in place before the module runs.
 
     Many a program only looks whether there is a torch: such a loader never loads.
     """
 
     def exec_module(module: "ModuleType") -> None:
         del loader.exec_module
-        if _TorchWatcher in sys.meta_path:
-            sys.meta_path.remove(_TorchWatcher)
+        call = _Watcher.waiting.pop(name, None)
+        if not _Watcher.waiting and _Watcher in sys.meta_path:
+            sys.meta_path.remove(_Watcher)
         loader.exec_module(module)
-        _annotate()
+        if call is not None:
+            try:
+                call(module)
+            except Exception as error:
+                _give_up(error)
 
     try:
         loader.exec_module = exec_module
@@ -61,7 +71,14 @@ def _annotate_after_load(loader: "Any") -> None:
         _give_up(error)
 
 
-def _annotate() -> None:
+def _wait_for(name: str, call: "Any") -> None:
+    """Have a function called with a module once that is loaded."""
+    _Watcher.waiting[name] = call
+    if _Watcher not in sys.meta_path:
+        sys.meta_path.insert(0, _Watcher)
+
+
+def _annotate(_: "ModuleType") -> None:
     """Load what marks or records the work of torch, and start it. Failures are told, never raised."""
     try:
         _load("torch_compiling")
@@ -71,6 +88,7 @@ def _annotate() -> None:
             ranges.install(_load("torch_survey"))
         else:
             ranges.install()
+        _load("torch_autotuning").install(ranges, _wait_for)
     except Exception as error:
         _give_up(error)
 
@@ -124,5 +142,5 @@ _leave_sys_path()
 if _SURVEYED and os.environ.get("GPUPROF_SURVEY_BY") == "cupti":
     _record_by_cupti()
 elif (_SURVEYED or os.environ.get("GPUPROF_ANNOTATE") == "1") and _WAITING_FOR not in sys.modules:
-    sys.meta_path.insert(0, _TorchWatcher)
+    _wait_for(_WAITING_FOR, _annotate)
 _import_hidden()

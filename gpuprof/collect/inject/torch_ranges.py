@@ -177,6 +177,26 @@ def _named(module: Any, inside: str | None) -> str:
     return _names.setdefault(module, prefix or kind)
 
 
+def open_range(name: str) -> bool:
+    """Open a range around something else than a module's call, and tell whether that went well."""
+    if _state.stopped or compiling.is_compiling():
+        return False
+    try:
+        _state.push(name)
+    except Exception as error:
+        _stop(error)
+        return False
+    return True
+
+
+def close_range() -> None:
+    """Close what `open_range` has opened in this thread."""
+    try:
+        _state.pop()
+    except Exception as error:
+        _stop(error)
+
+
 # Modules, backward
 
 

@@ -1,0 +1,62 @@
+"""Marks what the autotuners of Triton and inductor try, so that a survey does not take it for the program's own work.
+
+Their methods that time one candidate are wrapped, in whichever module this release has them, when that module is
+loaded. `triton.testing.do_bench` itself is left alone: programs call it for their own measurements.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from gpuprof.collect.inject import torch_compiling as compiling
+else:
+    compiling = sys.modules["_gpuprof_torch_compiling"]
+
+RANGE = "gpuprof: autotuning"
+METHODS = {
+    "triton.runtime.autotuner": ("_bench",),
+    "torch._inductor.runtime.triton_heuristics": ("bench",),
+    "torch._inductor.triton_heuristics": ("bench",),  # until torch 2.3
+    "torch._inductor.select_algorithm": ("benchmark",),
+    "torch._inductor.autotune_process": ("benchmark",),
+}
+"""The modules, and the methods of their classes that time a candidate."""
+
+
+def install(marks: Any, wait_for: Callable[[str, Callable[[ModuleType], None]], None]) -> None:
+    """Wrap the methods of the modules, loaded or to be; `marks` has `open_range` and `close_range`."""
+    for name in METHODS:
+        if name in sys.modules:
+            wrap(sys.modules[name], marks)
+        else:
+            wait_for(name, lambda module: wrap(module, marks))
+
+
+def wrap(module: ModuleType, marks: Any) -> None:
+    """Wrap the methods of all classes that a module itself defines."""
+    for one in list(vars(module).values()):
+        if isinstance(one, type) and one.__module__ == module.__name__:
+            for method in METHODS[module.__name__]:
+                function = vars(one).get(method)
+                if callable(function) and hasattr(function, "__code__"):
+                    setattr(one, method, _in_range(function, marks))
+
+
+def _in_range(function: Any, marks: Any) -> Any:
+    @functools.wraps(function)
+    def call_in_range(*args: Any, **kwargs: Any) -> Any:
+        is_open = marks.open_range(RANGE)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if is_open:
+                marks.close_range()
+
+    compiling.pass_over(call_in_range)
+    return call_in_range

@@ -1,0 +1,86 @@
+"""Launches by which an autotuner chose a kernel: they are no work of the program, and most do not come again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import NamedTuple
+
+from gpuprof.model.report import Report
+from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
+
+RANGE = "gpuprof: autotuning"
+"""The range that is open around the tries of Triton's and inductor's autotuners while gpuprof annotates a program."""
+_TIMES_AS_MANY, _MORE_BY = 4, 4
+"""A first call of an operator that launches so much more than its later calls do has tried kernels out. So does cuDNN
+with `torch.backends.cudnn.benchmark`: it runs each algorithm, some ten. A kernel more or two is what a call sets up."""
+_LATER_CALLS = 2
+_TIME = "gpu__time_duration.sum"
+
+
+class Tries(NamedTuple):
+    """How many launches were tries, and the time that they took, as far as it is known."""
+
+    launches: int
+    time_s: float
+
+
+def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
+    """Return a recording whose kernels are those of the program, and what was left out.
+
+    In a timeline the tries stay as time in which the GPU was busy. Where there is nothing but tries, nothing is left
+    out: then trying kernels is what the program does.
+    """
+    if isinstance(recorded, Trace):
+        return _of_trace(recorded)
+    tries = [launch for launch in recorded.launches if _is_marked(launch.ranges)]
+    if not tries or len(tries) == len(recorded.launches):
+        return recorded, Tries(0, 0.0)
+    own = tuple(launch for launch in recorded.launches if not _is_marked(launch.ranges))
+    time_s = sum(launch.metrics.number(_TIME) or 0.0 for launch in tries)
+    return replace(recorded, launches=own), Tries(len(tries), time_s)
+
+
+def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
+    kernels = [place for place, one in enumerate(trace.activities) if one.kind == KERNEL]
+    tries = {place for place in kernels if _is_marked(trace.activities[place].ranges)}
+    tries.update(_of_first_calls(trace.activities, [place for place in kernels if place not in tries]))
+    if not tries or len(tries) == len(kernels):
+        return trace, Tries(0, 0.0)
+    activities = tuple(one._replace(kind=TRY) if place in tries else one for place, one in enumerate(trace.activities))
+    time_s = sum(trace.activities[place].duration_s or 0.0 for place in tries)
+    return replace(trace, activities=activities), Tries(len(tries), time_s)
+
+
+def _is_marked(ranges: Iterable[str]) -> bool:
+    return any(RANGE in name for name in ranges)
+
+
+def _of_first_calls(activities: Sequence[Activity], kernels: Iterable[int]) -> Iterator[int]:
+    """Yield the kernels that the first call of an operator in a module launched beyond what its later calls do."""
+    for first, *later in _calls(activities, kernels).values():
+        if len(later) >= _LATER_CALLS:
+            usual = round(median(map(len, later)))
+            if len(first) >= _TIMES_AS_MANY * usual and len(first) >= usual + _MORE_BY:
+                yield from first[:-usual]  # what it chose ran last
+
+
+def _calls(activities: Sequence[Activity], kernels: Iterable[int]) -> dict[Hashable, list[list[int]]]:
+    """Return the kernels of each call of an operator: those launched one after the other by the same one."""
+    found: dict[Hashable, list[list[int]]] = {}
+    before: dict[Hashable, Hashable] = {}
+    for place in sorted(kernels, key=lambda place: _launched(activities[place])):
+        one = activities[place]
+        where = (one.process, one.device)
+        what = (where, one.operator, one.ranges)
+        if one.operator is not None and before.get(where) == what:
+            found[what][-1].append(place)
+        elif one.operator is not None:
+            found.setdefault(what, []).append([place])
+        before[where] = what
+    return found
+
+
+def _launched(one: Activity) -> float:
+    return one.launched_s if one.launched_s is not None else one.start_s
