@@ -377,10 +377,13 @@ def _arch(name: str) -> ArchSpec:
 
 
 def _arch_here() -> ArchSpec:
-    """Return the architecture of this machine's first GPU. Raises EnvironmentProblem if it is not known."""
+    """Return the architecture of this machine's GPUs. Raises EnvironmentProblem if it is not known, or not just one."""
     from gpuprof.collect.machine import gpus_here
 
-    gpus = gpus_here(os.environ)
-    if not gpus:
+    names = sorted({gpu.arch for gpu in gpus_here(os.environ)})
+    if not names:
         raise EnvironmentProblem("nvidia-smi names no GPU here, so its counters are not known", "add --arch sm_XX")
-    return _arch(gpus[0].arch)
+    if len(names) > 1:
+        # CUDA numbers GPUs otherwise than nvidia-smi, and the program sees those of CUDA_VISIBLE_DEVICES only.
+        raise EnvironmentProblem(f"there are GPUs of several kinds here: {', '.join(names)}", "add --arch sm_XX")
+    return _arch(names[0])

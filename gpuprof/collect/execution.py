@@ -12,6 +12,7 @@ from typing import IO, NamedTuple
 
 from gpuprof.collect.annotate import annotated
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call, shell_line
+from gpuprof.collect.frameworks import remark_on, variables_for
 from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import Progress
@@ -44,7 +45,9 @@ class Execution:
 
     def __init__(self, request: Request, environ: Mapping[str, str], remark: Callable[[str], None]) -> None:
         self.plain = clean_environment(environ)
-        self.environ = annotated(self.plain) if request.annotate else self.plain
+        for_ncu = variables_for(request.program, self.plain)
+        self.environ = {**(annotated(self.plain) if request.annotate else self.plain), **for_ncu}
+        self._to_tell = remark_on(request.program, for_ncu)
         self.commands: list[str] = []
         self.stopped_by: str | None = None
         self._request, self._remark = request, remark
@@ -55,6 +58,9 @@ class Execution:
 
     def by_ncu(self, command: NcuCommand, stage: str, planned: int | None) -> Ended:
         """Run a command of ncu, with its progress."""
+        if self._to_tell is not None:
+            self._remark(self._to_tell)
+            self._to_tell = None
         self._remove_stale(command)
         # A line that is rewritten would be in the way of what the program prints and asks in its first run.
         progress = Progress(stage, self._first(command.log), planned, live=bool(self.commands))

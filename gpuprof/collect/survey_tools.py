@@ -12,6 +12,7 @@ from pathlib import Path
 from gpuprof.collect.annotate import annotation, survey_variables
 from gpuprof.collect.command import shell_line
 from gpuprof.collect.machine import Machine
+from gpuprof.collect.python_imports import imported, is_without_torch, isolated_by
 from gpuprof.collect.python_programs import packages_of, python_of
 
 AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
@@ -104,12 +105,15 @@ def tools_for(program: Sequence[str], environ: Mapping[str, str], machine: Machi
     if machine.driver_version() is None:
         return (NCU,)
     python = python_of(program, environ.get("PATH"))
-    packages = packages_of(python, ("torch", "cupti"), environ) if python is not None else frozenset()
+    packages = frozenset[str]()
+    if python is not None and isolated_by(program) is None:
+        packages = packages_of(python, ("torch", "cupti"), environ)
+    with_torch = "torch" in packages and not is_without_torch(imported(program))
     usable = {
-        TORCH: "torch" in packages,
+        TORCH: with_torch,
         NSYS: find_nsys(environ, machine) is not None,
         # Only one in a process may subscribe to CUPTI, and PyTorch's profiler would.
-        CUPTI: packages == {"cupti"},
+        CUPTI: "cupti" in packages and not with_torch,
         NCU: True,
     }
     return tuple(tool for tool, is_usable in usable.items() if is_usable)

@@ -1,0 +1,56 @@
+"""Defaults of other frameworks that are in the way of ncu, and the variables that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.collect.python_imports import imported
+
+
+class Default(NamedTuple):
+    """A framework by the packages that bring it, and the variable by which it takes memory only as it needs it.
+
+    Without that it takes nearly all of the GPU's memory at its start, and ncu, which saves what a kernel can reach
+    before it repeats it, has no room.
+    """
+
+    name: str
+    packages: frozenset[str]
+    variable: str
+    value: str
+
+
+DEFAULTS = (
+    Default("JAX", frozenset({"jax", "jaxlib", "flax", "equinox"}), "XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+    Default("TensorFlow", frozenset({"tensorflow", "keras"}), "TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+)
+
+
+def variables_for(program: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to be set for a program under ncu; what the user has set stays."""
+    names = imported(program)
+    return {
+        one.variable: one.value
+        for one in DEFAULTS
+        if one.variable not in environ and (one.packages & names if names is not None else not _is_binary(program))
+    }
+
+
+def remark_on(program: Sequence[str], variables: Mapping[str, str]) -> str | None:
+    """Return what to tell the user of variables that were set, if the program is known to heed them."""
+    names = imported(program) or frozenset()
+    told = [one for one in DEFAULTS if one.packages & names and one.variable in variables]
+    if not told:
+        return None
+    set_to = " and ".join(f"{one.variable}={one.value}" for one in told)
+    return f"{' and '.join(one.name for one in told)} would take nearly all of the GPU's memory: set {set_to} under ncu"
+
+
+def _is_binary(program: Sequence[str]) -> bool:
+    try:
+        with Path(program[0]).open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
