@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.collect.python_imports import imported
+from gpuprof.collect.ranks import launcher_of
 
 
 class Default(NamedTuple):
@@ -30,27 +32,40 @@ DEFAULTS = (
 
 def variables_for(program: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to be set for a program under ncu; what the user has set stays."""
-    names = imported(program)
+    own = _own(program)
+    names = imported(own)
     return {
         one.variable: one.value
         for one in DEFAULTS
-        if one.variable not in environ and (one.packages & names if names is not None else not _is_binary(program))
+        if one.variable not in environ and (one.packages & names if names is not None else not _is_binary(own))
     }
 
 
 def remark_on(program: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Return what to tell the user of variables that were set, if the program is known to heed them."""
-    names = imported(program) or frozenset()
+    names = imported(_own(program)) or frozenset()
     told = [one for one in DEFAULTS if one.packages & names and one.variable in variables]
     if not told:
         return None
     set_to = " and ".join(f"{one.variable}={one.value}" for one in told)
-    return f"{' and '.join(one.name for one in told)} would take nearly all of the GPU's memory: set {set_to} under ncu"
+    names_of_told = " and ".join(one.name for one in told)
+    return f"under ncu {set_to} is set: {names_of_told} would take nearly all of the GPU's memory otherwise"
+
+
+def _own(program: Sequence[str]) -> Sequence[str]:
+    """Return what a launcher of ranks starts; any other program is its own."""
+    launcher = launcher_of(program)
+    if launcher is None:
+        return program
+    if launcher.at is not None:
+        return program[launcher.at :]
+    scripts = [word for word in program[1:] if word.endswith(".py")]
+    return (launcher.python or "python3", *scripts[:1])
 
 
 def _is_binary(program: Sequence[str]) -> bool:
     try:
-        with Path(program[0]).open("rb") as file:
+        with Path(shutil.which(program[0]) or program[0]).open("rb") as file:
             return file.read(4) == b"\x7fELF"
     except OSError:
         return False
