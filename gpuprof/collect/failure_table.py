@@ -86,6 +86,9 @@ _OPTIONS = (
     r"|[^\n]*is only supported with[^\n]*"
     r"|Failed to read environment variable[^\n]*"
     r"|option [^\n]*(?:is ambiguous|is invalid|is missing|not recogni[sz]ed)[^\n]*"
+    r"|Option \S+ is not supported[^\n]*"
+    r"|Failed to (?:parse|read|set) (?:the )?options?[^\n]*"
+    r"|Invalid (?:chip|section|set)\b[^\n]*"
     r"|Failed to add section search path[^\n]*"
     r"|what\(\):[^\n]*regular expression[^\n]*"
 )
@@ -143,7 +146,7 @@ ROWS = (
         "unset CUDA_INJECTION64_PATH, or stop the other profiler", injected=True,
     ),
     _row(
-        "no-driver", r"failed to connect to the CUDA driver|Driver could not be loaded",
+        "no-driver", r"failed to connect to the CUDA driver|Driver could not be loaded|Failed to load the driver",
         "there is no NVIDIA driver here, or only its stub: ncu cannot reach a GPU",
         "run on a machine with an NVIDIA GPU; in a container: docker run --gpus all; gpuprof doctor says more",
         injected=True,
@@ -196,7 +199,7 @@ ROWS = (
     _row(
         "output",
         r"File [^\n]* already exists\. Use '-f'[^\n]*|[^\n]* cannot be used as the output[^\n]*"
-        r"|Unable to write to file[^\n]*",
+        r"|(?:Unable|Failed) to (?:write to|create|open)(?: the)?(?: temporary| output| log| export)? file[^\n]*",
         _quoted("ncu cannot write what it found"), "name another folder with -o",
     ),
     _row(
@@ -204,7 +207,8 @@ ROWS = (
         _quoted("ncu cannot read a report"), "look at the file's name",
     ),
     _row(
-        "nothing-to-attach", "No attachable process found", "ncu found no process to attach to",
+        "nothing-to-attach", "No attachable process found|Waiting for profiler to attach",
+        "ncu found no process to attach to",
         "start the program by gpuprof run",
     ),
     _row(
