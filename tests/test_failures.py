@@ -184,8 +184,14 @@ def test_an_unknown_failure_shows_ncus_last_words() -> None:
 
 DATA = Path(__file__).parent / "data"
 MESSAGES = DATA / "ncu_messages.yaml"
-WORKED_WITH = ("ncu_transcripts", "ncu_transcripts_unseen", "ncu_transcripts_held_out", "ncu_transcripts_last")
-HELD_OUT = "ncu_transcripts_final"
+WORKED_WITH = (
+    "ncu_transcripts",
+    "ncu_transcripts_unseen",
+    "ncu_transcripts_held_out",
+    "ncu_transcripts_last",
+    "ncu_transcripts_final",
+)
+HELD_OUT = "ncu_transcripts_new"
 """Nobody who works on the table of failures has read these; the others were scored once and then worked with."""
 
 
@@ -200,7 +206,8 @@ class Verdict(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        return self.cause == self.expected or self.cause in self.also
+        """Tell whether the cause, or one that the text states too, is named; nothing is where nothing is wrong."""
+        return self.cause in (self.expected, *self.also) or (self.expected == "none" and self.cause == "unknown")
 
     @property
     def is_wrong(self) -> bool:

@@ -90,6 +90,7 @@ _OPTIONS = (
     r"|Failed to (?:parse|read|set) (?:the )?options?[^\n]*"
     r"|Invalid (?:chip|section|set)\b[^\n]*"
     r"|Failed to add section search path[^\n]*"
+    r"|Could not (?:open|read|find|parse)[^\n]* (?:config|section|rule)[^\n]*"
     r"|what\(\):[^\n]*regular expression[^\n]*"
 )
 
@@ -199,6 +200,7 @@ ROWS = (
     _row(
         "output",
         r"File [^\n]* already exists\. Use '-f'[^\n]*|[^\n]* cannot be used as the output[^\n]*"
+        r"|[^\n]* is not a valid file ?name[^\n]*"
         r"|(?:Unable|Failed) to (?:write to|create|open)(?: the)?(?: temporary| output| log| export)? file[^\n]*",
         _quoted("ncu cannot write what it found"), "name another folder with -o",
     ),
@@ -248,6 +250,11 @@ NOTES = (
         "home", "Could not deploy stock|Could not determine user home directory",
         "ncu cannot write its section files into the home folder", "set HOME to a folder that can be written",
         note=True,
+    ),
+    _row(
+        "memory", "Backing up device memory in (?:system memory|file)",
+        "ncu has no room on the GPU for what a kernel writes and backs it up elsewhere, which is slow and may fail",
+        "use --replay application, a smaller batch, or cap the framework's allocator", "application-replay", note=True,
     ),
     _row(
         "options", "No metrics to collect found in sections", "ncu found no metric to collect",
