@@ -7,11 +7,13 @@ import random
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from gpuprof.collect.name_filter import LONGEST, by_name, by_symbol
 from gpuprof.collect.name_pieces import as_ncu_may_write
@@ -67,6 +69,7 @@ def test_a_name_that_was_cut_off_finds_the_kernel() -> None:
 
 
 @given(MADE_UP)
+@example(Names("", "void a<const <unnamed>::b *>(T1, int)", "void a<(anonymous namespace)::b const*>(int*, int)"))
 def test_kernels_that_are_made_up_are_found_too(kernel: Names) -> None:
     for source in (kernel.library, kernel.nvidia):
         for name in (kernel.library, kernel.nvidia, kernel.renamed):
@@ -129,21 +132,64 @@ def test_many_long_names_stay_short_enough_for_the_compiler(number: int) -> None
 
 
 def test_names_that_are_cut_still_differ_from_the_others() -> None:
-    # 8 names of 3,600 characters do not fit; the first of them tell them apart.
+    # 8 names of 3,600 characters do not fit: they share what there is, and the others stay out.
     wanted = [f"_Z{one}{'y' * 3600}" for one in range(8)]
     made = by_symbol(wanted, others=[f"_Z{one}{'y' * 3600}" for one in (8, 9)])
-    assert len(made.expression) < 100
+    assert 15_000 < len(made.expression) <= LONGEST + 4
     assert all(re.search(made.expression, name) for name in wanted)
     assert not re.search(made.expression, f"_Z9{'y' * 3600}")
 
 
-def test_a_kernel_that_would_hang_never_comes_however_long_the_names_are() -> None:
+NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        [GEMV, *many(200)],
+        ["_Z6KernelI4GemmEvT_", "_Z6KernelIfEvT_"],
+        [kernel.library for kernel in of_libraries()] * 2,
+        ["void (anonymous namespace)::f<1>(int)", GEMV],
+    ],
+)
+def test_a_kernel_that_would_hang_never_comes(wanted: list[str]) -> None:
+    made = by_name(wanted, never=[NCCL])
+    assert not re.search(made.expression, NCCL) and len(made.expression) <= LONGEST + 4
+
+
+@given(st.sets(st.sampled_from(of_libraries()), min_size=2, max_size=120), st.integers(1, 60))
+def test_what_must_not_come_does_not_whatever_is_wanted(chosen: set[Names], number: int) -> None:
+    wanted, never = sorted(chosen)[number % len(chosen) :], sorted(chosen)[: number % len(chosen)]
+    named = by_name([one.library for one in wanted], never=[one.library for one in never])
+    assert not any(re.search(named.expression, one.library) for one in never)
+    symbols = by_symbol([one.symbol for one in wanted], never=[one.symbol for one in never])
+    assert not any(re.search(symbols.expression, one.symbol) for one in never)
+
+
+def test_a_symbol_that_must_not_come_does_not_however_long_the_names_are() -> None:
     wanted = [f"_Znccl{one:05}{chr(97 + one % 26) * 60}" for one in range(2000)]
-    peer = "_Znccl01999_AllReduce"
+    peer = f"_Znccl01999{chr(97 + 1999 % 26) * 6}_AllReduce"
     assert re.search(by_symbol(wanted).expression, peer)
     made = by_symbol(wanted, never=[peer])
     assert not re.search(made.expression, peer)
     assert all(re.search(made.expression, name) for name in wanted[::50])
+
+
+def test_names_of_which_each_begins_the_next_are_no_trouble() -> None:
+    symbols = [f"_Z{'a' * number}" for number in range(1, 1500)]
+    made = by_symbol(symbols)
+    assert all(re.search(made.expression, name) for name in symbols[::100])
+
+
+def test_a_deep_template_is_given_up_in_no_time() -> None:
+    def nested(depth: int, last: str) -> str:
+        return f"E<float, double, {nested(depth - 1, last)} >" if depth else last
+
+    made = by_name([f"void k<{nested(60, 'int')} >(int)"])
+    started = time.process_time()
+    re.search(made.expression, f"void k<{nested(60, 'long')} >(int)")
+    re.search(made.expression, f"void k<{nested(18, 'long')} >(int)")
+    assert time.process_time() - started < 1
 
 
 @pytest.fixture(scope="session")
@@ -181,5 +227,5 @@ def test_an_expression_has_nothing_that_dialects_read_differently() -> None:
     odd = "void k<a::b$.c, (x)1>(float\\*) [clone .1] \u4e2d"
     for made in (by_name([odd, *(kernel.library for kernel in of_libraries())]), by_symbol(["_Z1$a.x", "\\E"])):
         assert re.fullmatch(r"[\w .*?|()>,^$-]*", made.expression, re.ASCII)
-        assert "^" not in made.expression[1:] and "$" not in made.expression[:-1]
-    assert as_ncu_may_write("a$b.c") == "a.b.c"
+        assert "^" not in made.expression[1:] and not re.search(r"\$(?![|)]|$)", made.expression)
+    assert as_ncu_may_write("a$b.c") == "a.b.c$"

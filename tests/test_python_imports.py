@@ -31,6 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/__init__.py").write_text("")
     (tmp_path / "deep/layers.py").write_text("def f():\n    import torch\n")
+    (tmp_path / "relative").mkdir()
+    (tmp_path / "relative/__main__.py").write_text("import cupy\nfrom .core import main\n")
+    (tmp_path / "relative/core.py").write_text("import torch\n")
     (tmp_path / "arrays.py").write_text("import numpy as np, cupy\nfrom cupyx.profiler import benchmark\n")
     (tmp_path / "model.py").write_text("import jax.numpy as jnp\nfrom helper import step\n")
     (tmp_path / "helper.py").write_text("import flax, os.path\n")
@@ -55,6 +58,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("python3", "missing.py"), None, False),
         (("python3", "-m", "somewhere.else"), None, False),
         (("python3",), None, False),
+        (("python3", "-c", f"import {'a' * 300}, cupy"), {"a" * 300, "cupy"}, False),
+        (("python3", "-Bc", "import cupy"), {"cupy"}, True),
+        (("python3", "-um", "model"), {"jax", "flax", "os"}, True),
+        (("python3", "-m", "relative"), {"cupy", "torch"}, False),
+        (("python3", "-c", "import cupy, importlib; importlib.import_module('torch')"), None, False),
+        (("python3", "-c", "import cupy; __import__('torch')"), None, False),
         (("./app", "model.py"), None, False),
     ],
 )

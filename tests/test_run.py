@@ -119,8 +119,8 @@ def test_the_survey_times_and_the_profile_counts_what_was_planned(bench: Bench, 
     assert value_after(survey, "--cache-control") == "none"
     assert "--kernel-name" not in survey
     assert "--kernel-id" not in survey
-    names = "compute_tendencies_x_279_gpu|semi_discrete_step_232_gpu"
-    assert value_after(profile, "--kernel-id") == f"::regex:^({names})$:^(1)$"
+    names = "compute_tendencies_x_279_gpu$|semi_discrete_step_232_gpu$"
+    assert value_after(profile, "--kernel-id") == f"::regex:^({names}):^(1)$"
     assert value_after(profile, "--kernel-name-base") == "mangled"
     metrics = value_after(profile, "--metrics").split(",")
     assert "dram__bytes_read.sum" not in metrics and "dram__bytes.sum" in metrics
@@ -235,6 +235,37 @@ def test_too_little_memory_is_met_by_application_replay(bench: Bench, reports: P
     assert done.returncode == 0, done.stderr
     assert [value_after(words, "--replay-mode") for words in bench.calls] == ["kernel", "kernel", "application"]
     assert "trying again with application replay" in done.stderr
+
+
+def test_remedies_that_undo_each_other_end(bench: Bench, reports: Path) -> None:
+    graph = "==ERROR== Kernel nodes of a graph which can have conditional nodes are not supported for profiling.\n"
+    bench.steps({"report": str(reports / SMALL)}, *[{"log": MEMORY, "code": 1}, {"log": graph, "code": 1}] * 6)
+    done = bench.run()
+    assert done.returncode == 3
+    assert len(bench.calls) <= 6
+
+
+def test_the_log_of_an_unknown_failure_stays(bench: Bench) -> None:
+    bench.steps({"log": "==ERROR== something never seen\n", "code": 1}, {"log": "log of true\n"})
+    done = bench.run()
+    assert done.returncode == 3 and "error: ncu ended with code 1: something never seen" in done.stderr
+    assert (bench.folder / "out/survey.log").read_text() == "==ERROR== something never seen\n"
+    assert bench.left() == ["survey.log"]
+
+
+def test_a_program_that_ends_with_a_signals_number_fails(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    failed = {"report": report, "log": "==ERROR== The application returned an error code (15).\n", "code": 15}
+    bench.steps({"report": report}, failed)
+    done = bench.run()
+    assert done.returncode == 4 and "error: the program ended with code 15" in done.stderr
+
+
+def test_a_third_run_of_an_earlier_call_does_not_stay(bench: Bench, reports: Path) -> None:
+    report, other = {"report": str(reports / BASELINE)}, {"report": str(reports / "cutlass-384.ncu-rep")}
+    bench.steps(report, other, report, report, report)
+    assert bench.run().returncode == 0 and "profile-again.ncu-rep" in bench.left()
+    assert bench.run("--force").returncode == 0 and "profile-again.ncu-rep" not in bench.left()
 
 
 def test_a_remedy_is_tried_once(bench: Bench, reports: Path) -> None:
@@ -372,6 +403,7 @@ def test_half_a_report_is_set_aside_and_never_shown(bench: Bench, reports: Path)
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert "profile.ncu-rep" not in bench.left() and "profile.ncu-rep.unread" in bench.left()
     assert (bench.folder / "out/profile.ncu-rep.unread").stat().st_size == 3000
+    assert "ended with code 0" not in done.stderr
     assert "it is kept as profile.ncu-rep.unread" in done.stderr
     assert "session.json" not in bench.left()
 

@@ -68,11 +68,16 @@ class Execution:
         progress.finish()
         return ended
 
+    def remove(self, *paths: Path) -> None:
+        """Remove what an earlier run has left of files, or of those of its ranks."""
+        for path in paths:
+            while stale := self.files(path):
+                for file in stale.values():
+                    file.unlink()
+
     def _remove_stale(self, command: NcuCommand) -> None:
         """Remove what an earlier run has left; the log of a run of this request that failed stays, as NAME.1.log."""
-        while stale := self.files(command.output):
-            for file in stale.values():
-                file.unlink()
+        self.remove(command.output)
         number = self._attempts.get(command.log, 0)
         for log in self.files(command.log).values():
             if number:

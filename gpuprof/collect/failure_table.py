@@ -45,7 +45,7 @@ def _row(
     note: bool = False,
     injected: bool = False,
 ) -> Row:
-    return Row(cause, re.compile(pattern, re.IGNORECASE), what, hint, remedy, note, injected)
+    return Row(cause, re.compile(pattern, re.IGNORECASE | re.MULTILINE), what, hint, remedy, note, injected)
 
 
 def _quoted(sentence: str) -> Callable[[re.Match[str]], str]:
@@ -78,19 +78,19 @@ def metric_names(listed: str) -> list[str]:
 
 _OPTIONS = (
     r"unrecognised option[^\n]*"
-    r"|(?:the argument|the value)[^\n]* for option[^\n]*"
-    r"|Option '[^\n]*' did not match[^\n]*"
+    r"|(?:the argument|the value)[^\n]{0,200} for option[^\n]*"
+    r"|Option '[^\n]{0,200}' did not match[^\n]*"
     r"|Invalid (?:option|kernel identifier|regex)[^\n]*"
-    r"|[^\n]*cannot be specified more than once[^\n]*"
+    r"|^[^\n]*cannot be specified more than once[^\n]*"
     r"|--[\w-]+ requires --[^\n]*"
-    r"|[^\n]*is only supported with[^\n]*"
+    r"|^[^\n]*is only supported with[^\n]*"
     r"|Failed to read environment variable[^\n]*"
-    r"|option [^\n]*(?:is ambiguous|is invalid|is missing|not recogni[sz]ed)[^\n]*"
+    r"|option [^\n]{0,100}(?:is ambiguous|is invalid|is missing|not recogni[sz]ed)[^\n]*"
     r"|Option \S+ is not supported[^\n]*"
     r"|Failed to (?:parse|read|set) (?:the )?options?[^\n]*"
     r"|Invalid (?:chip|section|set)\b[^\n]*"
     r"|Failed to add section search path[^\n]*"
-    r"|Could not (?:open|read|find|parse)[^\n]* (?:config|section|rule)[^\n]*"
+    r"|Could not (?:open|read|find|parse)[^\n]{0,100} (?:config|section|rule)[^\n]*"
     r"|what\(\):[^\n]*regular expression[^\n]*"
 )
 
@@ -199,8 +199,8 @@ ROWS = (
     ),
     _row(
         "output",
-        r"File [^\n]* already exists\. Use '-f'[^\n]*|[^\n]* cannot be used as the output[^\n]*"
-        r"|[^\n]* is not a valid file ?name[^\n]*"
+        r"File [^\n]{0,4200} already exists\. Use '-f'[^\n]*|^[^\n]* cannot be used as the output[^\n]*"
+        r"|^[^\n]* is not a valid file ?name[^\n]*"
         r"|(?:Unable|Failed) to (?:write to|create|open)(?: the)?(?: temporary| output| log| export)? file[^\n]*",
         _quoted("ncu cannot write what it found"), "name another folder with -o",
     ),

@@ -44,6 +44,9 @@ _ERRORS: dict[str, type[GpuprofError]] = {
 
 _LINE = re.compile(r"^==(ERROR|WARNING)== ?(.*)$", re.MULTILINE | re.IGNORECASE)
 _EXCEPTION = re.compile(r"^\s*what\(\):.*$", re.MULTILINE)
+_LONGEST_LINE = 12_000
+_OF_PROCESSES = re.compile(r"^==PROF== ?(?:Connected to|Disconnected from|Report:)[^\n]*", re.MULTILINE | re.IGNORECASE)
+"""Where paths stand, in which anything may stand too."""
 _OF_KERNELS = re.compile(r'^(==PROF== ?Profiling )".*"|^()\s*\d+\. .*$|()"[^"\n]*"', re.MULTILINE | re.IGNORECASE)
 """Where names of kernels stand, in which anything may stand."""
 _DONE = re.compile(r"100%")
@@ -57,7 +60,7 @@ _STOPPED = Failure(
     "a time limit, a signal, or ncu itself; its last lines are in its log",
 )
 _CRASHES = {6: "it aborted", 11: "it crashed", 134: "it aborted", 139: "it crashed"}
-_KILLED = {9: "it was killed", 137: "it was killed"}
+_KILLED = {9: "it may have been killed", 15: "it may have been ended by a signal", 137: "it was killed"}
 
 
 def failures_of(log: str, output: str) -> tuple[Failure, ...]:
@@ -67,9 +70,10 @@ def failures_of(log: str, output: str) -> tuple[Failure, ...]:
     of it.
     """
     ours = _without_kernel_names(log)
-    theirs = "\n".join((*said(output), *_EXCEPTION.findall(output)))
+    theirs = _short("\n".join(said(output)))
     rows = [row for row in ROWS if row.injected] if _LINE.search(log) else ROWS
-    from_output = {failure.cause: failure._replace(remedy=None) for failure in _of_rows(rows, theirs)}
+    found = [*_of_rows(rows, theirs), *_of_rows(ROWS[:1], "\n".join(_EXCEPTION.findall(output)))]
+    from_output = {failure.cause: failure._replace(remedy=None) for failure in found}
     from_log = {failure.cause: failure for failure in _of_rows(ROWS, ours)}
     order = [row.cause for row in ROWS]
     causes = sorted({**from_output, **from_log}.values(), key=lambda failure: order.index(failure.cause))
@@ -82,7 +86,12 @@ def failures_in(text: str) -> tuple[Failure, ...]:
 
 
 def _without_kernel_names(log: str) -> str:
-    return _OF_KERNELS.sub(r'\1\2\3""', log)
+    return _short(_OF_KERNELS.sub(r'\1\2\3""', _OF_PROCESSES.sub("", log)))
+
+
+def _short(text: str) -> str:
+    """Cut lines that are too long to be looked at."""
+    return "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
 
 
 def _complete(causes: list[Failure], text: str, output: str) -> tuple[Failure, ...]:
@@ -90,7 +99,7 @@ def _complete(causes: list[Failure], text: str, output: str) -> tuple[Failure, .
     if not causes or causes[0].cause == "launch-failed":
         causes = [*_interrupted(text), *_waiting(text), *_memory(text, causes), *causes]
     causes = [*causes, *_of_rows(OF_PROGRAM, output)]
-    causes += _program(text, output, is_explained=bool(causes))
+    causes += _program(text, output, is_explained=any(not failure.note for failure in causes))
     causes += _of_rows(NOTES, text)
     first: dict[str, Failure] = {}
     for failure in causes:
@@ -151,7 +160,7 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[Failure]:
     if found is None:
         return []
     code = int(found[1])
-    by_ncu = code in _ENDED_BY_NCU and (_SHUT_DOWN.search(text) is not None or is_explained or code == _ENDED_BY_NCU[1])
+    by_ncu = code in _ENDED_BY_NCU and (_SHUT_DOWN.search(text) is not None or is_explained)
     if by_ncu:
         return [] if is_explained else [_STOPPED]
     says = next((meaning for pattern, meaning in PROGRAM_SAYS if pattern.search(output)), None)
@@ -160,7 +169,7 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[Failure]:
     if code in _CRASHES and says is None:
         hint = "run it without gpuprof first; a crash under ncu alone can come from a driver that is too old for it"
     elif code in _KILLED:
-        hint = "run it without gpuprof first; the system kills what takes more memory than there is"
+        hint = "run it without gpuprof first; the system kills what takes more memory than there is, or too long"
     else:
         hint = "run it without gpuprof first; its own output says why"
     return [Failure("program-failed", what, hint, code=code)]

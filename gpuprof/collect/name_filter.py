@@ -8,21 +8,26 @@ none.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from gpuprof.collect.name_pieces import pieces_of_name, pieces_of_symbol
+from gpuprof.collect.name_pieces import pieces_of_name, pieces_of_symbol, without_scopes
 
 LONGEST = 16_000
 """Characters of all names together: libstdc++ takes 1 ms to compile so much, and gives up from about 85,000 on."""
+_DEEPEST = 100
 _Name = tuple[str, ...]
 """A name in pieces, each an expression."""
 
 
 class NameFilter(NamedTuple):
-    """What ncu compares names by, "mangled" or "demangled", and the expression that the whole name must match."""
+    """What ncu compares names by, "mangled" or "demangled", and the expression that a name must have.
+
+    It begins with ^; an alternative without $ takes every name that begins so, as in ncu's own example `regex:^foo`.
+    """
 
     base: str
     expression: str
@@ -32,7 +37,7 @@ def by_symbol(mangled: Iterable[str], others: Iterable[str] = (), never: Iterabl
     """Return the filter for kernels whose symbols are known.
 
     `others` are those not wanted. Where the symbols are too long together, their beginnings count, as far as they
-    tell these from the others; at last as far as they tell them from those in `never`, which must not come.
+    tell these from the others. None of those in `never` comes, even if one that is wanted is lost by that.
     """
     return _filter("mangled", pieces_of_symbol, mangled, others, never)
 
@@ -52,28 +57,57 @@ def _filter(
     others: Iterable[str],
     never: Iterable[str],
 ) -> NameFilter:
-    names, avoided, forbidden = ({tuple(pieces(name)) for name in which} for which in (wanted, others, never))
-    others_in_order, never_in_order = sorted((avoided | forbidden) - names), sorted(forbidden - names)
-    return NameFilter(base, f"^{_fitting(names, others_in_order, never_in_order)}$")
+    forbidden = tuple(never)
+    names, avoided, feared = ({tuple(pieces(name)) for name in which} for which in (wanted, others, forbidden))
+    # A piece may be optional, so that pieces which differ may still match the same name: it is tried.
+    names = {name for name in names if not _hits("".join(name), forbidden)}
+    fewest = {name: _fewest(name, forbidden) for name in names}
+    either = _fitting(fewest, sorted((avoided | feared) - names))
+    return NameFilter(base, f"^{either}" if names else "^$")
 
 
-def _fitting(wanted: set[_Name], others: list[_Name], never: list[_Name]) -> str:
-    """Have names together fit: in full, else as far as they differ from the others, else cut alike."""
-    every = _either(wanted)
+def _hits(expression: str, forbidden: Iterable[str]) -> bool:
+    pattern = re.compile(f"^({expression})")
+    return any(pattern.search(written) for name in forbidden for written in (name, without_scopes(name)))
+
+
+def _fewest(name: _Name, forbidden: Sequence[str]) -> int:
+    """Return how many pieces of a name must stay: its function, and so many that nothing forbidden matches."""
+    own = next((place + 1 for place, piece in enumerate(name) if _is_own(piece)), len(name))
+    if not forbidden:
+        return own
+    return next((end for end in range(own, len(name)) if not _hits("".join(name[:end]), forbidden)), len(name))
+
+
+def _is_own(piece: str) -> bool:
+    """Tell whether a piece is a word that must be there."""
+    return piece[-1] not in "?*" and piece != "void " and any(char.isalnum() or char == "_" for char in piece)
+
+
+def _fitting(fewest: Mapping[_Name, int], others: Sequence[_Name]) -> str:
+    """Have names together fit: in full, else as much as fits of what tells them from the others, else of all alike."""
+    every = _either(fewest)
     if len(every) <= LONGEST:
         return every
-    told_apart = [_cut(name, _shared(name, others) + 1) for name in wanted]
-    least = {name: _shared(name, never) + 1 for name in told_apart}
-    longest = max(map(len, told_apart))
+    told_apart = {name: max(least, _shared(name, others) + 1) for name, least in fewest.items()}
+    if len(_either(_cut_all(told_apart, 0))) <= LONGEST:
+        fewest, limits = told_apart, dict.fromkeys(told_apart, max(map(len, told_apart)))
+    else:
+        limits = told_apart
 
-    def size(pieces: int) -> int:
-        return len(_either(_cut_all(least, pieces)))
+    def written(pieces: int) -> str:
+        return _either({_cut(name, max(least, min(pieces, limits[name]))) for name, least in fewest.items()})
 
-    return _either(_cut_all(least, max(1, bisect_right(range(longest + 1), LONGEST, key=size) - 1)))
+    longest = max(limits.values())
+    return written(max(0, bisect_right(range(longest + 1), LONGEST, key=lambda pieces: len(written(pieces))) - 1))
 
 
-def _cut_all(least: Mapping[_Name, int], length: int) -> set[_Name]:
-    return {_cut(name, max(length, fewest)) for name, fewest in least.items()}
+def _cut_all(fewest: Mapping[_Name, int], length: int) -> set[_Name]:
+    return {_cut(name, max(length, least)) for name, least in fewest.items()}
+
+
+def _cut(name: _Name, length: int) -> _Name:
+    return name[:length]
 
 
 def _either(names: Iterable[_Name]) -> str:
@@ -81,13 +115,16 @@ def _either(names: Iterable[_Name]) -> str:
     return _branches([*map(list, sorted(names))], 0)
 
 
-def _branches(names: list[list[str]], place: int) -> str:
+def _branches(names: list[list[str]], place: int, depth: int = 0) -> str:
     """Write what follows on pieces that names share, from a place on; they are in order."""
     written = []
     for _, group in groupby(names, key=lambda name: name[place : place + 1]):
         ones = list(group)
+        if depth > _DEEPEST:
+            written += ["".join(one[place:]) for one in ones]
+            continue
         until = _common_all(ones, place)
-        rest = _branches(ones, until) if len(ones) > 1 else ""
+        rest = _branches(ones, until, depth + 1) if len(ones) > 1 else ""
         written.append("".join(ones[0][place:until]) + rest)
     every = f"({'|'.join(filter(None, written))})"
     return every if all(written) else f"{every}?"
@@ -103,11 +140,7 @@ def _common_all(names: list[list[str]], place: int) -> int:
     return place
 
 
-def _cut(name: _Name, length: int) -> _Name:
-    return name if length >= len(name) else (*name[:length], ".*")
-
-
-def _shared(name: _Name, others: list[_Name]) -> int:
+def _shared(name: _Name, others: Sequence[_Name]) -> int:
     """Return how many of the first pieces another name has too; the closest ones are next to it in order."""
     place = bisect_left(others, name)
     return max((_common(name, other) for other in others[max(0, place - 1) : place + 1]), default=0)

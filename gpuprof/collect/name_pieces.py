@@ -16,7 +16,7 @@ _PIECE = re.compile(
     r"|(?P<scopes>(?:[A-Za-z_]\w*::)+)"
     r"|(?P<bool>\b(?:true|false)\b|\(bool\)[01](?!\w))"
     r"|(?P<number>(?:\((?P<cast>[A-Za-z_][\w: ]*)\))?(?<!\w)(?P<value>-?\d+)(?P<suffix>[uUlL]*)(?!\w))"
-    r"|(?P<const> ?\bconst\b(?: (?=\w))?)"
+    r"|(?P<const> ?\bconst\b(?: (?=[\w<(]))?)"
     r"|(?P<stop>[({\[]|\boperator\b)"
     r"|(?P<open><)|(?P<close> ?>)|(?P<comma>, ?)|(?P<sign> ?[*&])|(?P<space> )|(?P<word>\w+)|(?P<other>.)",
     re.DOTALL,
@@ -27,12 +27,14 @@ _CAST_OF_SUFFIX = {
 }  # fmt: skip
 _LENGTH = re.compile(r"\d{1,4}")
 _FIRST_ARGUMENT = re.compile(r"I[A-Z]{0,2}(?:S[\dA-Z]?_)?(?=\d)")
+_RETURNING = 3
+_SCOPES = re.compile(r"(?:\b[A-Za-z_]\w*::\[?)+")
 _CPP = re.compile(r"[<(]|::|^void ")
 
 
 def pieces_of_symbol(mangled: str) -> list[str]:
-    """Return a symbol in pieces, a character each."""
-    return [*map(_character, mangled)]
+    """Return a symbol in pieces, a character each, and its end."""
+    return [*map(_character, mangled), "$"]
 
 
 def as_ncu_may_write(demangled: str) -> str:
@@ -48,17 +50,35 @@ def pieces_of_name(demangled: str) -> list[str]:
     name = " ".join(demangled.split())
     if name.startswith("_Z"):
         # The demangler of the trace gave up on it, as PyTorch's does on symbols of more than 1024 characters.
-        return [f".*{'.*'.join(map(exactly, _identifiers(name)))}.*"]
+        return _of_symbol(name)
     ended = name.rstrip(".…") if name.endswith(("...", "…")) else name
     if not _CPP.search(name):
-        return [exactly(ended), *([".*"] if ended != name else [])]
+        return [exactly(ended), *(["$"] if ended == name else [])]
     begun = _function_begins(ended)
     writing = _Writing(ended[:begun])
     for piece in _PIECE.finditer(ended, begun):
         writing.take(piece.lastgroup or "", piece)
-        if writing.whole or writing.length > _LONGEST_NAME:
+        if writing.whole:
             break
+        if writing.length > _LONGEST_NAME:
+            return writing.finished(has_function=_has_function(ended[piece.end() :], writing.depth))
     return writing.finished()
+
+
+def without_scopes(name: str) -> str:
+    """Return a name as ncu's --rename-kernels was seen to leave it, as far as that matters for a function's name."""
+    return _SCOPES.sub("", name)
+
+
+def _has_function(rest: str, depth: int) -> bool:
+    """Tell whether in what is left of a name, of which so many brackets are open, a function stands in an argument."""
+    for char in rest:
+        depth += (char == "<") - (char == ">")
+        if depth <= 0:
+            return False
+        if char == "(":
+            return True
+    return False
 
 
 def _function_begins(name: str) -> int:
@@ -117,12 +137,18 @@ class _Writing:
         else:
             self._add(_plain(kind, text))
 
-    def finished(self) -> list[str]:
+    def finished(self, *, has_function: bool = True) -> list[str]:
         """Return the pieces. What was cut off in an argument begins with what is whole."""
-        if not self.whole and self.length <= _LONGEST_NAME and len(self._begun) > 1:
+        if not self.whole and self.depth and (self.length <= _LONGEST_NAME or not has_function):
             del self._pieces[self._begun[-1] :]
-        self._let_functions_return()
-        return [*self._pieces, ".*"]
+        for number, begun in enumerate(reversed(self._begun[1:])):
+            self._pieces.insert(begun, self._before(number) if has_function else "(const )?")
+        return self._pieces
+
+    @property
+    def depth(self) -> int:
+        """Return how many brackets are open."""
+        return len(self._begun) - 1
 
     def _add(self, text: str) -> None:
         self._pieces.append(text)
@@ -164,13 +190,14 @@ class _Writing:
             self._add(".")
         self.whole = True
 
-    def _let_functions_return(self) -> None:
-        """Let a type be written before each open argument, which may belong to a function that defined a type.
+    @staticmethod
+    def _before(number: int) -> str:
+        """Return what may stand before an open argument, the innermost first, if a function in it has defined a type.
 
-        NVIDIA's demangler names what such a function returns, if it is a template.
+        NVIDIA's demangler names what such a function returns, if it is a template. Inside only few may return anything:
+        more than that would take an expression forever to see that a name does not match.
         """
-        for begun in reversed(self._begun[1:]):
-            self._pieces.insert(begun, "(.* )?")
+        return "(.* )?" if number < _RETURNING else "(void )?"
 
 
 def _plain(kind: str, text: str) -> str:
@@ -191,18 +218,24 @@ def _number(value: str, cast: str | None, suffix: str) -> str:
     return f"(.{optional}{last}.)?{value}" + ("u?l?l?" if last.startswith("unsigned") or "long" in last else "")
 
 
-def _identifiers(mangled: str) -> list[str]:
-    """Return the function of a mangled name, and its first argument: Kernel and Gemm of `_Z6KernelI4GemmEvv`."""
-    function, end = _last_of_run(mangled, len("_ZN") if mangled.startswith("_ZN") else len("_Z"))
+def _of_symbol(mangled: str) -> list[str]:
+    """Return what a symbol says of its name: scopes, function, and the class of the first argument, wherever that is.
+
+    `_ZN2ns6KernelIN1a4GemmE…` is `(ns..)?Kernel.*Gemm`.
+    """
+    scopes, end = _run(mangled, len("_ZN") if mangled.startswith("_ZN") else len("_Z"))
+    if not scopes:
+        return [exactly(mangled)]
     argument = _FIRST_ARGUMENT.match(mangled, end)
-    inner = _last_of_run(mangled, argument.end())[0] if argument is not None else ""
-    return [name for name in (function, inner) if name] or [mangled]
+    inner = _run(mangled, argument.end())[0] if argument is not None else []
+    outside = [f"({''.join(f'{exactly(scope)}..' for scope in scopes[:-1])})?"] if scopes[1:] else []
+    return ["(.* )?", *outside, exactly(scopes[-1]), ".", *([f".*{exactly(inner[-1])}"] if inner else [])]
 
 
-def _last_of_run(mangled: str, place: int) -> tuple[str, int]:
-    """Return the last of the identifiers that follow one another from a place, and where it ends."""
-    name = ""
+def _run(mangled: str, place: int) -> tuple[list[str], int]:
+    """Return the identifiers that follow one another from a place, and where they end."""
+    names: list[str] = []
     while (length := _LENGTH.match(mangled, place)) is not None and int(length[0]) > 0:
         place = length.end() + int(length[0])
-        name = mangled[length.end() : place]
-    return name, place
+        names.append(mangled[length.end() : place])
+    return names, place

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.collect.command import NcuCommand
+from gpuprof.collect.command import NcuCommand, as_ncu_may_call
 from gpuprof.collect.commands import with_remedy
 from gpuprof.collect.execution import Execution
 from gpuprof.collect.failures import Failure, failures_in, failures_of, unknown_failure
@@ -42,19 +42,23 @@ class NcuRuns:
 
     def __init__(self, execution: Execution, read: ReadReport, remark: Callable[[str], None]) -> None:
         self._execution, self._read, self._remark = execution, read, remark
+        self._damage: DamagedInput | None = None
 
     def run(self, stage: str, command: NcuCommand, planned: int | None) -> NcuRun:
         """Run a command, with the remedies that its failures allow. Raises what remains of the failures.
 
-        A remedy is tried as long as it changes the command: replay and graphs once, metrics until none is refused.
+        A remedy is tried if it leads to a command that was not tried: metrics are left out until none is refused.
         """
+        tried: list[NcuCommand] = []
         while True:
+            tried.append(command)
+            self._damage = None
             ended = self._execution.by_ncu(command, stage, planned)
             failures = _of_others(failures_of(self._log_text(command), ended.tail), command, ended)
             reports = self._recorded(command.output)
             if reports:
                 return NcuRun(reports, ended, failures)
-            remedy, changed = _remedy(failures, command) if ended.stopped_by is None else (None, command)
+            remedy, changed = _remedy(failures, command, tried) if ended.stopped_by is None else (None, command)
             if remedy is None:
                 raise self._error(command, ended, failures)
             command = changed
@@ -71,6 +75,7 @@ class NcuRuns:
                 report = self._read(file)
             except DamagedInput as error:
                 self._remark(set_aside(file, error))
+                self._damage = error
                 continue
             if any(True for _ in report):
                 found[rank] = replace(report, rank=rank)
@@ -81,13 +86,16 @@ class NcuRuns:
             return stopped_error(ended.stopped_by)
         text = self._log_text(command)
         log = str(next(iter(self._execution.files(command.log).values()))) if text else None
+        if self._damage is not None and all(failure.note or failure.cause == "stopped" for failure in failures):
+            return self._damage
         told = failures or self._refusal(command)
         first = told[0] if told else unknown_failure(text, ended.tail, ended.code)
         return first.error(log)
 
     def _refusal(self, command: NcuCommand) -> tuple[Failure, ...]:
         """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
-        asked = replace(command, program=("true",), output=command.output.with_suffix(".tmp.ncu-rep"))
+        output, log = command.output.with_suffix(".tmp.ncu-rep"), command.log.with_suffix(".tmp.log")
+        asked = replace(command, program=("true",), output=output, log=log)
         try:
             done = subprocess.run(
                 asked.argv(), env=self._execution.environ, capture_output=True, timeout=_PATIENCE_S, check=False,
@@ -96,7 +104,8 @@ class NcuRuns:
         except (OSError, subprocess.TimeoutExpired):
             return ()
         finally:
-            asked.output.unlink(missing_ok=True)
+            for left in (*as_ncu_may_call(output), log):
+                left.unlink(missing_ok=True)
         found = failures_in((done.stdout + done.stderr).decode(errors="replace"))
         return tuple(failure for failure in found if failure.cause == "options")
 
@@ -121,10 +130,12 @@ def _of_others(failures: tuple[Failure, ...], command: NcuCommand, ended: Ended)
     return tuple(failure for failure in failures if failure.cause not in ours)
 
 
-def _remedy(failures: tuple[Failure, ...], command: NcuCommand) -> tuple[Failure | None, NcuCommand]:
-    """Return the first failure that has a remedy which changes the command, and the command so changed."""
+def _remedy(
+    failures: tuple[Failure, ...], command: NcuCommand, tried: Sequence[NcuCommand]
+) -> tuple[Failure | None, NcuCommand]:
+    """Return the first failure whose remedy leads to a command that was not tried yet, and that command."""
     for failure in failures:
-        if failure.remedy is not None and (changed := with_remedy(command, failure)) != command:
+        if failure.remedy is not None and (changed := with_remedy(command, failure)) not in tried:
             return failure, changed
     return None, command
 

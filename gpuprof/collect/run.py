@@ -186,6 +186,7 @@ class Collector:
         found its choices on disk, the program launches less than in the survey.
         """
         command = profile_command(self.request, self._ncu, arch, plan)
+        self.execution.remove(self.request.folder / AGAIN_FILE, self.request.folder / AGAIN_LOG)
         reports = self._outcome(self._runs.run("profile", command, plan.profiled if plan is not None else None))
         lost = self._lost(plan, reports)
         if plan is not None and lost and plan.is_worth_a_run(lost) and not self.was_stopped():

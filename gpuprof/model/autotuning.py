@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import NamedTuple
 
 from gpuprof.model.report import Report
@@ -12,10 +12,11 @@ from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
 
 RANGE = "gpuprof: autotuning"
 """The range that is open around the tries of Triton's and inductor's autotuners while gpuprof annotates a program."""
-_TIMES_AS_MANY, _MORE_BY = 4, 4
-"""A first call of an operator that launches so much more than its later calls do has tried kernels out. So does cuDNN
-with `torch.backends.cudnn.benchmark`: it runs each algorithm, some ten. A kernel more or two is what a call sets up."""
+_TRIES = re.compile(r"\bconv|_conv|convolution", re.IGNORECASE)
+"""Operators whose library tries kernels at their first call: cuDNN, with `torch.backends.cudnn.benchmark`, some ten."""
 _LATER_CALLS = 2
+_FEWEST = 3
+"""Kernels that later calls never launch: one or two may be what a first call sets up."""
 _TIME = "gpu__time_duration.sum"
 
 
@@ -58,25 +59,27 @@ def _is_marked(ranges: Iterable[str]) -> bool:
 
 
 def _of_first_calls(activities: Sequence[Activity], kernels: Iterable[int]) -> Iterator[int]:
-    """Yield the kernels that the first call of an operator in a module launched beyond what its later calls do."""
+    """Yield the kernels that the first call of a convolution in a module launched, and that no later call launches."""
     for first, *later in _calls(activities, kernels).values():
         if len(later) >= _LATER_CALLS:
-            usual = round(median(map(len, later)))
-            if len(first) >= _TIMES_AS_MANY * usual and len(first) >= usual + _MORE_BY:
-                yield from first[:-usual]  # what it chose ran last
+            chosen = {activities[place].name for call in later for place in call}
+            tries = [place for place in first if activities[place].name not in chosen]
+            if len({activities[place].name for place in tries}) >= _FEWEST:
+                yield from tries
 
 
 def _calls(activities: Sequence[Activity], kernels: Iterable[int]) -> dict[Hashable, list[list[int]]]:
-    """Return the kernels of each call of an operator: those launched one after the other by the same one."""
+    """Return the kernels of each call of a convolution: those launched one after the other by the same one."""
     found: dict[Hashable, list[list[int]]] = {}
     before: dict[Hashable, Hashable] = {}
     for place in sorted(kernels, key=lambda place: _launched(activities[place])):
         one = activities[place]
         where = (one.process, one.device)
         what = (where, one.operator, one.ranges)
-        if one.operator is not None and before.get(where) == what:
+        tries = one.operator is not None and _TRIES.search(one.operator) is not None
+        if tries and before.get(where) == what:
             found[what][-1].append(place)
-        elif one.operator is not None:
+        elif tries:
             found.setdefault(what, []).append([place])
         before[where] = what
     return found

@@ -20,19 +20,33 @@ _ANY_TYPE = re.compile(r"T\d+|auto|\d+")
 """What a generic lambda takes: `auto:1`, or T1."""
 
 
+_DEEPEST = 150
+"""A name that is nested deeper is kept as it is."""
+
+
 @lru_cache(maxsize=8192)
 def kernel_key(demangled: str) -> str:
     """Return the same text for all ways to write one kernel's name, and different ones for different kernels.
 
+    Kernels that differ only in const, references and bounds of arrays, which demanglers place differently, share one.
     Of a template's parameters nothing is kept: its arguments tell its kernels apart. A name that is still
     mangled is its own key.
     """
     if demangled.startswith("_Z"):
         return demangled
     name = parse_name(demangled)
-    if name.plain:
+    if name.plain or _depth(name.text) > _DEEPEST:
         return name.text
     return " ".join(_qualified((*name.scopes, name.function), is_kernel=True))
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets are in one another, at most."""
+    depth = deepest = 0
+    for char in text:
+        depth += (char in "<(") - (char in ">)")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _qualified(parts: Sequence[Part], *, is_kernel: bool = False) -> Iterator[str]:
@@ -44,13 +58,14 @@ def _qualified(parts: Sequence[Part], *, is_kernel: bool = False) -> Iterator[st
             yield from _types("<", part.args, ">")
         is_plain_kernel = is_kernel and part is parts[-1] and part.args is None
         if part.params is not None and (part.is_lambda or is_plain_kernel):
-            yield from _types("(", [one for one in part.params if one.pointer or one.parts[-1].name != "void"], ")")
+            types = [one for one in part.params if one.pointer or one.parts[-1].name != "void"]
+            yield from _types("(", types, ")", is_lambda=part.is_lambda)
 
 
-def _types(opening: str, types: Sequence[Type], closing: str) -> Iterator[str]:
+def _types(opening: str, types: Sequence[Type], closing: str, *, is_lambda: bool = False) -> Iterator[str]:
     yield opening
     for one in types:
-        if opening == "(" and _ANY_TYPE.fullmatch(one.parts[-1].name):
+        if is_lambda and len(one.parts) == 1 and _ANY_TYPE.fullmatch(one.parts[0].name):
             yield "auto"
         else:
             yield from _qualified(one.parts)

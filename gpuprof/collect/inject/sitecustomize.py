@@ -4,8 +4,8 @@
 with `GPUPROF_SURVEY_BY=cupti` by cupti-python.
 gpuprof puts this folder first on PYTHONPATH, so that every Python that the program starts comes by here. Only the
 standard library is used, of Python 3.8 or newer, and until torch comes no module that Python itself has not loaded.
-What the program sees stays as it was: the folder leaves sys.path, the sitecustomize that this one hides is run, and
-where there is none this import fails as it would have failed.
+What the program sees stays as it was, but for a finder that waits for torch and its autotuners: the folder leaves
+sys.path, the sitecustomize that this one hides is run, and where there is none this import fails as it would have.
 """
 
 import os
@@ -54,6 +54,9 @@ def _call_after_load(loader: "Any", name: str) -> None:
     """
 
     def exec_module(module: "ModuleType") -> None:
+        if module.__spec__ is not None and module.__spec__.name != name:  # a loader of several modules, as of a zip
+            type(loader).exec_module(loader, module)
+            return
         del loader.exec_module
         call = _Watcher.waiting.pop(name, None)
         if not _Watcher.waiting and _Watcher in sys.meta_path:
@@ -63,7 +66,7 @@ def _call_after_load(loader: "Any", name: str) -> None:
             try:
                 call(module)
             except Exception as error:
-                _give_up(error)
+                _give_up(error, "what autotuners try is not marked")
 
     try:
         loader.exec_module = exec_module
@@ -88,9 +91,13 @@ def _annotate(_: "ModuleType") -> None:
             ranges.install(_load("torch_survey"))
         else:
             ranges.install()
-        _load("torch_autotuning").install(ranges, _wait_for)
     except Exception as error:
         _give_up(error)
+        return
+    try:
+        _load("torch_autotuning").install(ranges, _wait_for)
+    except Exception as error:
+        _give_up(error, "what autotuners try is not marked")
 
 
 def _load(name: str) -> "Any":
@@ -114,9 +121,9 @@ def _record_by_cupti() -> None:
         _give_up(error)
 
 
-def _give_up(error: Exception) -> None:
+def _give_up(error: Exception, what: str = "") -> None:
     if sys.stderr is not None:
-        what = "nothing is surveyed" if _SURVEYED else "kernels get no module names"
+        what = what or ("nothing is surveyed" if _SURVEYED else "kernels get no module names")
         sys.stderr.write(f"gpuprof: {what}: {type(error).__name__}: {error}\n")
 
 

@@ -7,8 +7,11 @@ loaded. `triton.testing.do_bench` itself is left alone: programs call it for the
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +25,7 @@ RANGE = "gpuprof: autotuning"
 METHODS = {
     "triton.runtime.autotuner": ("_bench",),
     "torch._inductor.runtime.triton_heuristics": ("bench",),
-    "torch._inductor.triton_heuristics": ("bench",),  # until torch 2.3
+    "torch._inductor.triton_heuristics": ("bench",),
     "torch._inductor.select_algorithm": ("benchmark",),
     "torch._inductor.autotune_process": ("benchmark",),
 }
@@ -31,11 +34,18 @@ METHODS = {
 
 def install(marks: Any, wait_for: Callable[[str, Callable[[ModuleType], None]], None]) -> None:
     """Wrap the methods of the modules, loaded or to be; `marks` has `open_range` and `close_range`."""
-    for name in METHODS:
+    for name in _modules():
         if name in sys.modules:
             wrap(sys.modules[name], marks)
         else:
             wait_for(name, lambda module: wrap(module, marks))
+
+
+def _modules() -> list[str]:
+    """Return those that this torch may load: inductor's heuristics have another place from 2.4 on."""
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    other = "torch._inductor.triton_heuristics" if version >= (2, 4) else "torch._inductor.runtime.triton_heuristics"
+    return [name for name in METHODS if name != other]
 
 
 def wrap(module: ModuleType, marks: Any) -> None:

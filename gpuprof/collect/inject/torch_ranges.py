@@ -53,13 +53,15 @@ class _Thread(threading.local):
     """What is open in a thread.
 
     `calls` are those of modules, outermost first: the number of the first node, the module's name. `spans` are those
-    that have ended: first number, number after the last, name. `backward` counts the open ranges of nodes.
+    that have ended: first number, number after the last, name. `backward` counts the open ranges of nodes, `others`
+    those of what is neither.
     """
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, str]] = []
         self.spans: list[tuple[int, int, str]] = []
         self.backward = 0
+        self.others = 0
         self.observed = False
 
 
@@ -178,11 +180,15 @@ def _named(module: Any, inside: str | None) -> str:
 
 
 def open_range(name: str) -> bool:
-    """Open a range around something else than a module's call, and tell whether that went well."""
-    if _state.stopped or compiling.is_compiling():
+    """Open a range around something else than a module's call, and tell whether that went well.
+
+    Also while torch.compile is at work, which is when inductor tries candidates.
+    """
+    if _state.stopped:
         return False
     try:
         _state.push(name)
+        _thread.others += 1
     except Exception as error:
         _stop(error)
         return False
@@ -190,8 +196,11 @@ def open_range(name: str) -> bool:
 
 
 def close_range() -> None:
-    """Close what `open_range` has opened in this thread."""
+    """Close what `open_range` has opened in this thread, unless a failure has closed it."""
+    if not _thread.others:
+        return
     try:
+        _thread.others -= 1
         _state.pop()
     except Exception as error:
         _stop(error)
@@ -364,8 +373,9 @@ def _stop(error: Exception) -> None:
     _state.observe = False
     try:
         torch.nn.Module.__call__ = _state.call
-        for _ in range(len(_thread.calls)):
+        for _ in range(len(_thread.calls) + _thread.others):
             _state.pop()
+        _thread.others = 0
         _end_observing()
     except Exception:  # noqa: S110
         pass  # what went wrong first is told below
