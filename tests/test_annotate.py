@@ -608,6 +608,23 @@ def test_what_tritons_autotuner_tries_is_marked_whichever_is_loaded_first(fresh:
     assert marked.names == [RANGE] * 3
 
 
+def test_what_is_tried_while_torch_compiles_is_marked_too(dynamo: Torch) -> None:
+    text = (
+        "import torch\n"
+        "from torch._inductor.autotune_process import BenchmarkRequest\n"
+        "def backend(graph, inputs):\n"
+        "    try:\n"
+        "        BenchmarkRequest.benchmark(None)\n"
+        "    except Exception as error:\n"
+        "        print(torch.compiler.is_compiling())\n"
+        "    return graph.forward\n"
+        "print(torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1)).item())"
+    )
+    marked = dynamo.marked(text)
+    assert marked.stdout == "True\n2.0\n"
+    assert marked.names == [RANGE]
+
+
 def test_inductors_own_methods_are_there_to_be_marked(torch: Torch) -> None:
     """The names are torch's own: this fails where a release calls them otherwise."""
     text = (
