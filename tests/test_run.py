@@ -191,6 +191,30 @@ def test_launches_chosen_by_number_need_no_survey(bench: Bench, reports: Path) -
     assert value_after(words, "--kill") == "yes"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "says"),
+    [
+        (("NVIDIA H100, 9.0", "NVIDIA H100, 9.0"), None),
+        (("NVIDIA H100, 9.0", "NVIDIA A100, 8.0"), "GPUs of several kinds here: sm_80, sm_90"),
+    ],
+)
+def test_launches_by_number_need_no_arch_where_all_gpus_are_alike(
+    bench: Bench, reports: Path, gpus: tuple[str, ...], says: str | None
+) -> None:
+    place = bench.folder / "bin/nvidia-smi"
+    place.parent.mkdir()
+    lines = "".join(f"echo '{gpu}, 580.65.06, Disabled, Enabled'\n" for gpu in gpus)
+    place.write_text(f"#!/bin/sh\n{lines}")
+    place.chmod(0o755)
+    bench.environ["PATH"] = f"{place.parent}:{bench.environ['PATH']}"
+    bench.steps({"report": str(reports / BASELINE)})
+    done = bench.run("--launch-count", "5")
+    if says is None:
+        assert done.returncode == 0 and "gmma" in value_after(bench.calls[0], "--metrics")
+    else:
+        assert done.returncode == 3 and says in done.stderr and "--arch" in done.stderr
+
+
 def test_what_came_less_often_in_the_second_run_is_looked_for_once_more(bench: Bench, reports: Path) -> None:
     other = {"report": str(reports / "cutlass-384.ncu-rep")}
     bench.steps({"report": str(reports / BASELINE)}, other, {"report": str(reports / BASELINE)})
