@@ -19,6 +19,7 @@ from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import failures_in
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.metrics import metrics_of
+from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import EnvironmentProblem
@@ -91,6 +92,16 @@ def test_real_ncu_accepts_the_command_line(real_ncu: Path, tmp_path: Path, name:
 
 def _expected(line: str) -> bool:
     return "failed to connect to the CUDA driver" in line or "The application returned an error code" in line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_only_options_of_real_ncus_help_are_passed(real_ncu: Path, tmp_path: Path, name: str) -> None:
+    known = options_of(real_ncu)
+    assert known.has("metrics") and not known.has("no-such-option")
+    words = command(real_ncu, tmp_path, known=known, **COMMANDS[name]).argv()
+    options = {word[2:] for word in words if word.startswith("--")}
+    assert options <= set(known.texts)
+    assert {"metrics", "export", "clock-control"} <= options
 
 
 def test_real_ncu_refuses_what_is_wrong(real_ncu: Path, tmp_path: Path) -> None:
