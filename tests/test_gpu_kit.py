@@ -29,7 +29,7 @@ from benchmarks.gpu.pack import MANIFEST, packed
 from benchmarks.gpu.profiles import spread
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
-from benchmarks.gpu.semantics import collections, expression, switch_words
+from benchmarks.gpu.semantics import collections, expression
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
 from gpuprof.characterize.sheet.measured_text import measured_text
@@ -132,7 +132,6 @@ def test_kernels_are_renamed_with_the_words_of_this_ncu_where_it_can(tmp_path: P
 def test_the_collections_of_metrics_are_those_of_the_help() -> None:
     assert collections(HELP_2024) == ["profiling", "pmsampling"]
     assert collections("") == ["profiling"]
-    assert switch_words("  --x arg   Allowed values:\n   on/off\n   yes/no\n  --y", "--x") == ("yes", "no")
 
 
 def test_a_long_expression_is_as_long_as_was_asked_for() -> None:

@@ -19,7 +19,7 @@ from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import failures_in
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.metrics import metrics_of
-from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.ncu_help import options_in, options_of
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import EnvironmentProblem
@@ -147,3 +147,13 @@ def test_a_shell_line_is_one_line_of_the_same_words(words: list[str]) -> None:
     assert line.isprintable()
     done = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True)
     assert done.stdout.decode().split("\0")[:-1] == words
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [("on/off\n   yes/no", ("on", "off")), ("yes/no", ("yes", "no")), ("0 or 1", ("1", "0")), ("", ("on", "off"))],
+)
+def test_an_option_is_switched_with_the_words_of_its_help(values: str, words: tuple[str, str]) -> None:
+    known = options_in(f"  --x arg (=1)   Allowed values:\n   {values}\n  -f [ --y ]   another\n")
+    assert known.switch("x") == words
+    assert known.has("y") and not known.has("z") and known.switch("z") is None

@@ -231,6 +231,24 @@ def test_what_came_less_often_in_the_second_run_is_looked_for_once_more(bench: B
     assert bench.run().returncode == 2  # a later run replaces none of it without leave
 
 
+def test_where_nothing_came_at_its_number_the_first_launches_are_profiled(bench: Bench, reports: Path) -> None:
+    nothing = {"log": "==WARNING== No kernels were profiled.\n"}
+    bench.steps({"report": str(reports / BASELINE)}, nothing, {"report": str(reports / BASELINE)})
+    done = bench.run()
+    assert done.returncode == 0, done.stderr
+    assert "profiling their first launches" in done.stderr
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert not any(one["what"] == "counters" for one in session["kernels"][2]["missing"])
+
+
+def test_a_program_that_launches_nothing_any_more_is_told(bench: Bench, reports: Path) -> None:
+    nothing = {"log": "==WARNING== No kernels were profiled.\n"}
+    bench.steps({"report": str(reports / BASELINE)}, nothing, nothing)
+    done = bench.run()
+    assert done.returncode == 4 and "error: no kernel was profiled" in done.stderr
+    assert "planned, but not launched again" not in done.stderr and len(bench.calls) == 3
+
+
 def test_what_the_second_run_did_not_launch_again_is_reported(bench: Bench, reports: Path) -> None:
     other = {"report": str(reports / "cutlass-384.ncu-rep")}
     bench.steps({"report": str(reports / BASELINE)}, other, {"log": NO_DRIVER + FAILED, "code": 1})
@@ -321,6 +339,14 @@ def test_metrics_are_left_out_until_none_is_refused(bench: Bench, reports: Path)
     assert {"l1tex__t_bytes", "lts__t_sectors_op_read", "launch__grid_size"}.isdisjoint(bases[3])
     assert done.stderr.count("trying again without them") == 2
     assert {"profile.1.log", "profile.2.log"} <= set(bench.left())
+
+
+def test_a_warning_beside_another_failure_is_not_put_right(bench: Bench) -> None:
+    warned = "==WARNING== Unable to access the following 1 metrics: launch__shared_mem_per_block_static.\n"
+    bench.steps(*[{"log": f"{warned}==WARNING== No kernels were profiled.\n"}] * 3)
+    done = bench.run()
+    assert done.returncode == 4 and "error: no kernel was profiled" in done.stderr
+    assert len(bench.calls) == 1
 
 
 def test_a_metric_that_we_do_not_ask_for_is_not_left_out_for_ever(bench: Bench, reports: Path) -> None:

@@ -51,7 +51,6 @@ except Exception:
 print(json.dumps({"python": "%d.%d.%d" % sys.version_info[:3], "prefix": sys.prefix, "found": found}))
 """
 _PATIENCE_S = 60.0
-_OPTION = re.compile(r"^\s+(?:-\w \[ )?(--[a-z0-9-]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,6 @@ class Tools:
     ncu_help: str
     missing: Mapping[str, str]
     versions: Mapping[str, str]
-
-    def knows(self, option: str) -> bool:
-        """Tell whether this ncu's own --help has an option."""
-        return option in _OPTION.findall(self.ncu_help)
 
     def why_not(self, needs: Sequence[str]) -> str | None:
         """Return what of these is missing and why; None where nothing is."""

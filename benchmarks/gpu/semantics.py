@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.gpu.bench import Bench
+from gpuprof.collect.ncu_help import options_in
 
 TIME = ("--metrics", "gpu__time_duration.sum")
 _ALWAYS = "profiling"
@@ -69,9 +70,9 @@ def two_streams(bench: Bench) -> None:
 def renamed_kernels(bench: Bench) -> None:
     """Filter by a namespace, with kernels renamed and not, where this ncu can rename them."""
     ways: dict[str, tuple[str, ...]] = {"default": ()}
-    if bench.tools.knows("--rename-kernels"):
-        yes, no = switch_words(bench.tools.ncu_help, "--rename-kernels")
-        ways |= {"renamed": ("--rename-kernels", yes), "as-they-are": ("--rename-kernels", no)}
+    words = options_in(bench.tools.ncu_help).switch("rename-kernels")
+    if words is not None:
+        ways |= {way: ("--rename-kernels", word) for way, word in zip(("renamed", "as-they-are"), words, strict=True)}
     for way, options in ways.items():
         for base in ("demangled", "function"):
             for what, expression in (("with", "parts.+left"), ("without", "^(void )?left")):
@@ -80,13 +81,6 @@ def renamed_kernels(bench: Bench) -> None:
                 bench.ncu(name, [*options, *which, *TIME], bench.launches("--streams", "2"))
                 text = f"launches by name {what} namespace, base {base}, names {way}"
                 bench.figure(text, bench.listed(name), "launches")
-
-
-def switch_words(help_text: str, option: str) -> tuple[str, str]:
-    """Return the words for yes and no that a help text gives for an option."""
-    _, _, text = help_text.partition(option)
-    text = re.split(r"^\s+--", text, maxsplit=1, flags=re.MULTILINE)[0]
-    return ("yes", "no") if re.search(r"\byes\b", text) or not re.search(r"\bon\b", text) else ("on", "off")
 
 
 def names_of_templates(bench: Bench) -> None:

@@ -102,9 +102,9 @@ class NcuCommand:
         ncu 2025.1 and newer shorten names by default, and hold the boost of tensor cores.
         """
         options: list[tuple[str, ...]] = []
-        unchanged = self.known.no("rename-kernels")
-        if unchanged is not None:
-            options.append(("--rename-kernels", unchanged))
+        renaming = self.known.switch("rename-kernels")
+        if renaming is not None:
+            options.append(("--rename-kernels", renaming[1]))
         if self.clock_control == "none" and self.known.names_value("pipeline-boost-state", "dynamic"):
             options.append(("--pipeline-boost-state", "dynamic"))
         return options

@@ -7,7 +7,7 @@ their users reported them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 _ADMIN = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
@@ -16,6 +16,7 @@ PERMISSION_FIX = (
     "/etc/modprobe.d/ and reload the driver; in a container add --cap-add=SYS_ADMIN"
 )
 Remedy = Literal["application-replay", "without-metrics", "whole-graphs"]
+_MAKE_ROOM = "use --replay application, a smaller batch, or cap the framework's allocator"
 METRIC_LIST = r"\s*((?:[^\s,]+,\s+)*[^\s,]+)"
 
 
@@ -64,7 +65,12 @@ def _lock(found: re.Match[str]) -> str:
 
 
 def _metrics(found: re.Match[str]) -> str:
-    return f"this GPU does not give metrics that were asked for: {', '.join(metric_names(found[1]))}"
+    return refused(metric_names(found[1]))
+
+
+def refused(metrics: Sequence[str]) -> str:
+    """Say that metrics were refused."""
+    return f"this GPU does not give {len(metrics)} of the metrics: {', '.join(metrics)}"
 
 
 def metric_names(listed: str) -> list[str]:
@@ -76,6 +82,7 @@ def metric_names(listed: str) -> list[str]:
     return [re.sub(r"^regex:\^(\w+).*$", r"\1", name) for name in names if name]
 
 
+OPTIONS = "options"
 _OPTIONS = (
     r"unrecognised option[^\n]*"
     r"|(?:the argument|the value)[^\n]{0,200} for option[^\n]*"
@@ -96,7 +103,7 @@ _OPTIONS = (
 
 ROWS = (
     _row(
-        "options", _OPTIONS, _quoted("this release of ncu does not take an option as it is passed"),
+        OPTIONS, _OPTIONS, _quoted("this release of ncu does not take an option as it is passed"),
         "name another release with --ncu PATH, or leave that option out",
     ),
     _row(
@@ -178,8 +185,7 @@ ROWS = (
     ),
     _row(
         "memory", r"Insufficient free memory for profiling|Failed to save (?:memory|context)|ContextSaveFailed",
-        "the GPU's memory is too full to save and restore it between passes",
-        "use --replay application, a smaller batch, or cap the framework's allocator", "application-replay",
+        "the GPU's memory is too full to save and restore it between passes", _MAKE_ROOM, "application-replay",
     ),
     _row(
         "metrics-refused", rf"Failed to access the following \d+ metrics?:{METRIC_LIST}", _metrics,
@@ -232,6 +238,11 @@ ROWS = (
 )  # fmt: skip
 """What is an error of its own. What a program and ncu's end leave behind comes after these, in failures.py."""
 
+BACKED_UP = _row(
+    "memory", "Backing up device memory in (?:system memory|file)",
+    "ncu has no room on the GPU for what a kernel writes and backs it up elsewhere, which is slow and may fail",
+    _MAKE_ROOM, "application-replay", note=True,
+)  # fmt: skip
 NOTES = (
     _row(
         "no-kernels", "No (?:kernels|graphs|ranges) were profiled",
@@ -251,11 +262,7 @@ NOTES = (
         "ncu cannot write its section files into the home folder", "set HOME to a folder that can be written",
         note=True,
     ),
-    _row(
-        "memory", "Backing up device memory in (?:system memory|file)",
-        "ncu has no room on the GPU for what a kernel writes and backs it up elsewhere, which is slow and may fail",
-        "use --replay application, a smaller batch, or cap the framework's allocator", "application-replay", note=True,
-    ),
+    BACKED_UP,
     _row(
         "options", "No metrics to collect found in sections", "ncu found no metric to collect",
         "its section files may be missing; name another release with --ncu PATH", note=True,
@@ -277,7 +284,6 @@ HANG = _row(
     "a kernel waits for another one that ncu does not let run, such as a collective of several ranks",
     "leave communication kernels out (--kernel), profile one rank, or use range replay with ncu itself",
 )  # fmt: skip
-BACKED_UP = re.compile("Backing up device memory in (?:system memory|file)", re.IGNORECASE)
 PROGRAM_SAYS = (
     (
         re.compile(r"CUDA driver version is insufficient|API call is not supported in the installed CUDA driver"),

@@ -7,10 +7,21 @@ program, and then says that the program ended with code 9: so the program is bla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.collect.failure_table import BACKED_UP, HANG, NOTES, OF_PROGRAM, PROGRAM_SAYS, ROWS, Row, metric_names
+from gpuprof.collect.failure_table import (
+    BACKED_UP,
+    HANG,
+    NOTES,
+    OF_PROGRAM,
+    OPTIONS,
+    PROGRAM_SAYS,
+    ROWS,
+    Row,
+    metric_names,
+    refused,
+)
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed, UsageError
 
 
@@ -42,6 +53,7 @@ _ERRORS: dict[str, type[GpuprofError]] = {
 }
 """Which error a cause ends in; the others are problems of the environment."""
 
+_OPTIONS = [row for row in ROWS if row.cause == OPTIONS]
 _LINE = re.compile(r"^==(ERROR|WARNING)== ?(.*)$", re.MULTILINE | re.IGNORECASE)
 _EXCEPTION = re.compile(r"^\s*what\(\):.*$", re.MULTILINE)
 _LONGEST_LINE = 12_000
@@ -72,7 +84,7 @@ def failures_of(log: str, output: str) -> tuple[Failure, ...]:
     ours = _without_kernel_names(log)
     theirs = _short("\n".join(said(output)))
     rows = [row for row in ROWS if row.injected] if _LINE.search(log) else ROWS
-    found = [*_of_rows(rows, theirs), *_of_rows(ROWS[:1], "\n".join(_EXCEPTION.findall(output)))]
+    found = [*_of_rows(rows, theirs), *_of_rows(_OPTIONS, "\n".join(_EXCEPTION.findall(output)))]
     from_output = {failure.cause: failure._replace(remedy=None) for failure in found}
     from_log = {failure.cause: failure for failure in _of_rows(ROWS, ours)}
     order = [row.cause for row in ROWS]
@@ -101,36 +113,28 @@ def _complete(causes: list[Failure], text: str, output: str) -> tuple[Failure, .
     causes = [*causes, *_of_rows(OF_PROGRAM, output)]
     causes += _program(text, output, is_explained=any(not failure.note for failure in causes))
     causes += _of_rows(NOTES, text)
-    first: dict[str, Failure] = {}
-    for failure in causes:
-        known = first.setdefault(failure.cause, failure)
-        if known.metrics != failure.metrics:
-            first[failure.cause] = _with_metrics(known, tuple(dict.fromkeys((*known.metrics, *failure.metrics))))
-    return tuple(first.values())
+    return tuple(_once(causes))
 
 
 def _of_rows(rows: Sequence[Row], text: str) -> list[Failure]:
-    found: dict[str, Failure] = {}
-    for row in rows:
-        for match in row.pattern.finditer(text):
-            failure = _failure(row, match)
-            known = found.get(failure.cause)
-            if known is None:
-                found[failure.cause] = failure
-            elif failure.metrics:
-                found[failure.cause] = _with_metrics(failure, tuple(dict.fromkeys((*known.metrics, *failure.metrics))))
-    return list(found.values())
+    return _once(_failure(row, match) for row in rows for match in row.pattern.finditer(text))
 
 
 def _failure(row: Row, match: re.Match[str]) -> Failure:
     what = row.what if isinstance(row.what, str) else row.what(match)
-    failure = Failure(row.cause, what, row.hint, row.remedy, note=row.note)
-    return _with_metrics(failure, tuple(metric_names(match[1]))) if row.remedy == "without-metrics" else failure
+    metrics = tuple(metric_names(match[1])) if row.remedy == "without-metrics" else ()
+    return Failure(row.cause, what, row.hint, row.remedy, metrics, note=row.note)
 
 
-def _with_metrics(failure: Failure, metrics: tuple[str, ...]) -> Failure:
-    what = f"this GPU does not give {len(metrics)} of the metrics: {', '.join(metrics)}"
-    return failure._replace(metrics=metrics, what=what)
+def _once(failures: Iterable[Failure]) -> list[Failure]:
+    """Return the first of each cause, with the refused metrics of all."""
+    first: dict[str, Failure] = {}
+    for failure in failures:
+        known = first.setdefault(failure.cause, failure)
+        metrics = tuple(dict.fromkeys((*known.metrics, *failure.metrics)))
+        if metrics != known.metrics:
+            first[failure.cause] = known._replace(metrics=metrics, what=refused(metrics))
+    return list(first.values())
 
 
 def _interrupted(text: str) -> list[Failure]:
@@ -142,16 +146,12 @@ def _waiting(text: str) -> list[Failure]:
     said_last = list(HANG.pattern.finditer(text))
     if not said_last or _DONE.search(text, said_last[-1].end()) is not None:
         return []
-    return [Failure(HANG.cause, str(HANG.what), HANG.hint)]
+    return [_failure(HANG, said_last[-1])]
 
 
 def _memory(text: str, causes: Sequence[Failure]) -> list[Failure]:
     """Return that a kernel failed for what had to be saved between its passes, if ncu said that this is much."""
-    if not causes or BACKED_UP.search(text) is None:
-        return []
-    what = "a kernel failed while ncu repeated it, and the GPU's memory was too full to save what it writes there"
-    hint = "use --replay application, a smaller batch, or cap the framework's allocator"
-    return [Failure("memory", what, hint, "application-replay")]
+    return [one._replace(note=False) for one in _of_rows((BACKED_UP,), text)] if causes else []
 
 
 def _program(text: str, output: str, *, is_explained: bool) -> list[Failure]:
@@ -160,8 +160,7 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[Failure]:
     if found is None:
         return []
     code = int(found[1])
-    by_ncu = code in _ENDED_BY_NCU and (_SHUT_DOWN.search(text) is not None or is_explained)
-    if by_ncu:
+    if code in _ENDED_BY_NCU and (is_explained or _SHUT_DOWN.search(text) is not None):
         return [] if is_explained else [_STOPPED]
     says = next((meaning for pattern, meaning in PROGRAM_SAYS if pattern.search(output)), None)
     ended = {**_CRASHES, **_KILLED}.get(code)

@@ -19,6 +19,7 @@ from gpuprof.collect.name_pieces import pieces_of_name, pieces_of_symbol, withou
 LONGEST = 16_000
 """Characters of all names together: libstdc++ takes 1 ms to compile so much, and gives up from about 85,000 on."""
 _DEEPEST = 100
+"""Names of which each begins the next, so many of them, are written one beside the other."""
 _Name = tuple[str, ...]
 """A name in pieces, each an expression."""
 
@@ -90,32 +91,24 @@ def _fitting(fewest: Mapping[_Name, int], others: Sequence[_Name]) -> str:
     if len(every) <= LONGEST:
         return every
     told_apart = {name: max(least, _shared(name, others) + 1) for name, least in fewest.items()}
-    if len(_either(_cut_all(told_apart, 0))) <= LONGEST:
-        fewest, limits = told_apart, dict.fromkeys(told_apart, max(map(len, told_apart)))
+    if len(_either(name[:least] for name, least in told_apart.items())) <= LONGEST:
+        fewest, most = told_apart, {name: len(name) for name in told_apart}
     else:
-        limits = told_apart
+        most = told_apart
 
     def written(pieces: int) -> str:
-        return _either({_cut(name, max(least, min(pieces, limits[name]))) for name, least in fewest.items()})
+        return _either(name[: max(least, min(pieces, most[name]))] for name, least in fewest.items())
 
-    longest = max(limits.values())
+    longest = max(most.values())
     return written(max(0, bisect_right(range(longest + 1), LONGEST, key=lambda pieces: len(written(pieces))) - 1))
-
-
-def _cut_all(fewest: Mapping[_Name, int], length: int) -> set[_Name]:
-    return {_cut(name, max(length, least)) for name, least in fewest.items()}
-
-
-def _cut(name: _Name, length: int) -> _Name:
-    return name[:length]
 
 
 def _either(names: Iterable[_Name]) -> str:
     """Write names as one group in which common beginnings stand once."""
-    return _branches([*map(list, sorted(names))], 0)
+    return _branches(sorted(set(names)), 0)
 
 
-def _branches(names: list[list[str]], place: int, depth: int = 0) -> str:
+def _branches(names: Sequence[_Name], place: int, depth: int = 0) -> str:
     """Write what follows on pieces that names share, from a place on; they are in order."""
     written = []
     for _, group in groupby(names, key=lambda name: name[place : place + 1]):
@@ -123,21 +116,11 @@ def _branches(names: list[list[str]], place: int, depth: int = 0) -> str:
         if depth > _DEEPEST:
             written += ["".join(one[place:]) for one in ones]
             continue
-        until = _common_all(ones, place)
+        until = _common(ones[0], ones[-1])  # of names in order these differ first
         rest = _branches(ones, until, depth + 1) if len(ones) > 1 else ""
         written.append("".join(ones[0][place:until]) + rest)
     every = f"({'|'.join(filter(None, written))})"
     return every if all(written) else f"{every}?"
-
-
-def _common_all(names: list[list[str]], place: int) -> int:
-    """Return up to where names in order share their pieces: the first and the last differ first."""
-    if len(names) == 1:
-        return len(names[0])
-    first, last = names[0], names[-1]
-    while place < min(len(first), len(last)) and first[place] == last[place]:
-        place += 1
-    return place
 
 
 def _shared(name: _Name, others: Sequence[_Name]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 _LONGEST_NAME = 400
+"""Characters of an expression after which any end of a name will do."""
 _PIECE = re.compile(
     r"(?P<unnamed>(?:\(anonymous namespace\)|<unnamed>|\{anonymous\})::)"
     r"|(?P<made>_INTERNAL_\w+::)"
@@ -28,6 +29,7 @@ _CAST_OF_SUFFIX = {
 _LENGTH = re.compile(r"\d{1,4}")
 _FIRST_ARGUMENT = re.compile(r"I[A-Z]{0,2}(?:S[\dA-Z]?_)?(?=\d)")
 _RETURNING = 3
+"""Around so many arguments, from the innermost on, any type may stand that a function returns."""
 _SCOPES = re.compile(r"(?:\b[A-Za-z_]\w*::\[?)+")
 _CPP = re.compile(r"[<(]|::|^void ")
 

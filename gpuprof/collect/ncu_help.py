@@ -13,7 +13,7 @@ _OPTION = re.compile(
     r"^ {1,4}(?:-\w \[ )?--(?P<name>[a-z][\w-]*)(?: \])?(?P<text>.*(?:\n(?! {1,4}-).*)*)", re.MULTILINE
 )
 _PATIENCE_S = 20.0
-_WORDS_OF_NO = ("off", "no", "0")
+_SWITCHES = (("on", "off"), ("yes", "no"), ("1", "0"))
 
 
 class KnownOptions(NamedTuple):
@@ -29,11 +29,11 @@ class KnownOptions(NamedTuple):
         """Tell whether the text of an option names a value; False where it is not known."""
         return re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", self.texts.get(option, "")) is not None
 
-    def no(self, option: str) -> str | None:
-        """Return how an option is switched off; None where it is not known."""
+    def switch(self, option: str) -> tuple[str, str] | None:
+        """Return how an option is switched on, and off; None where it is not known."""
         if option not in self.texts:
             return None
-        return next((word for word in _WORDS_OF_NO if self.names_value(option, word)), _WORDS_OF_NO[0])
+        return next((words for words in _SWITCHES if self.names_value(option, words[1])), _SWITCHES[0])
 
     def without_unknown(self, options: Sequence[tuple[str, ...]]) -> list[str]:
         """Return the words of options, each a name and its values, without those that are not known."""

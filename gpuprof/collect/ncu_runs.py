@@ -44,9 +44,10 @@ class NcuRuns:
         self._execution, self._read, self._remark = execution, read, remark
         self._damage: DamagedInput | None = None
 
-    def run(self, stage: str, command: NcuCommand, planned: int | None) -> NcuRun:
+    def run(self, stage: str, command: NcuCommand, planned: int | None, *, may_be_empty: bool = False) -> NcuRun:
         """Run a command, with the remedies that its failures allow. Raises what remains of the failures.
 
+        With `may_be_empty` there may be no report where nothing went wrong but that no kernel was profiled.
         A remedy is tried if it leads to a command that was not tried: metrics are left out until none is refused.
         """
         tried: list[NcuCommand] = []
@@ -58,6 +59,8 @@ class NcuRuns:
             reports = self._recorded(command.output)
             if reports:
                 return NcuRun(reports, ended, failures)
+            if may_be_empty and ended.stopped_by is None and [one.cause for one in failures[:1]] == ["no-kernels"]:
+                return NcuRun({}, ended, failures)
             remedy, changed = _remedy(failures, command, tried) if ended.stopped_by is None else (None, command)
             if remedy is None:
                 raise self._error(command, ended, failures)
@@ -133,8 +136,11 @@ def _of_others(failures: tuple[Failure, ...], command: NcuCommand, ended: Ended)
 def _remedy(
     failures: tuple[Failure, ...], command: NcuCommand, tried: Sequence[NcuCommand]
 ) -> tuple[Failure | None, NcuCommand]:
-    """Return the first failure whose remedy leads to a command that was not tried yet, and that command."""
-    for failure in failures:
+    """Return the first failure whose remedy leads to a command that was not tried yet, and that command.
+
+    A note is put right only if nothing else is said before it.
+    """
+    for failure in (*failures[:1], *(one for one in failures[1:] if not one.note)):
         if failure.remedy is not None and (changed := with_remedy(command, failure)) not in tried:
             return failure, changed
     return None, command

@@ -14,7 +14,7 @@ from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_a
 from gpuprof.collect.plan import Plan, Planned, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, Request, survey_files
-from gpuprof.collect.survey import Survey, seen_in, with_warning
+from gpuprof.collect.survey import Survey, launches_in, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, CUPTI, INJECTED, NCU, NSYS, TORCH, results, tools_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
@@ -94,12 +94,13 @@ class Collector:
         if own.tries.launches:
             took = f", {format_si(own.tries.time_s, 's')}," if own.tries.time_s else ""
             self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
-            own = own._replace(recorded=with_warning(own.recorded, self.result.remarks[-1]))
+            told = (replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in own.recorded)
+            own = own._replace(recorded=of_one_kind(told))
         return own
 
     def _survey(self) -> Survey:
         if self.request.survey is not None:
-            return _as_survey([self._read_survey(self.request.survey)])
+            return Survey(of_one_kind([self._read_survey(self.request.survey)]))
         for old in survey_files(self.request.folder):
             old.unlink()
         first, *others = self.tools()
@@ -187,22 +188,21 @@ class Collector:
         """
         command = profile_command(self.request, self._ncu, arch, plan)
         self.execution.remove(self.request.folder / AGAIN_FILE, self.request.folder / AGAIN_LOG)
-        reports = self._outcome(self._runs.run("profile", command, plan.profiled if plan is not None else None))
-        lost = self._lost(plan, reports)
-        if plan is not None and lost and plan.is_worth_a_run(lost) and not self.was_stopped():
+        if plan is None:
+            return self._outcome(self._runs.run("profile", command, None))
+        done = self._runs.run("profile", command, plan.profiled, may_be_empty=True)
+        reports = self._outcome(done)
+        lost = _lost(plan, reports)
+        if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
             reports += self._profile_again(arch, plan.for_first_launches(lost))
-            lost = self._lost(plan, reports)
+            lost = _lost(plan, reports)
+        if not reports:
+            raise done.failures[0].error()
         if lost:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
             reports = tuple(replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in reports)
         return reports
-
-    def _lost(self, plan: Plan | None, reports: tuple[Report, ...]) -> tuple[Planned, ...]:
-        """Return what was planned and is in none of the reports."""
-        if plan is None:
-            return ()
-        return not_seen_again(plan, [launch for report in reports for launch in seen_in(report)])
 
     def _profile_again(self, arch: ArchSpec, plan: Plan) -> tuple[Report, ...]:
         """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
@@ -253,9 +253,9 @@ class Collector:
 _TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", CUPTI: "CUPTI", NCU: "ncu"}
 
 
-def _as_survey(recorded: list[Report | Trace]) -> Survey:
-    traces = tuple(one for one in recorded if isinstance(one, Trace))
-    return Survey(traces or tuple(one for one in recorded if isinstance(one, Report)))
+def _lost(plan: Plan, reports: tuple[Report, ...]) -> tuple[Planned, ...]:
+    """Return what was planned and is in none of the reports."""
+    return not_seen_again(plan, [launch for report in reports for launch in launches_in(report)])
 
 
 def _code_text(code: int) -> str:

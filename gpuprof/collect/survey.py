@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from gpuprof.collect.metrics import SHARED
@@ -42,30 +41,29 @@ class Survey(NamedTuple):
         """Return it without what autotuners tried."""
         own = [without_tries(one) for one in self.recorded]
         tries = Tries(sum(some.launches for _, some in own), sum(some.time_s for _, some in own))
-        traces = tuple(one for one, _ in own if isinstance(one, Trace))
-        return self._replace(recorded=traces or tuple(one for one, _ in own if isinstance(one, Report)), tries=tries)
+        return self._replace(recorded=of_one_kind(one for one, _ in own), tries=tries)
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
         reports = [as_report(one) if isinstance(one, Trace) else one for one in self.recorded]
-        return [launch for report in reports for launch in seen_in(report)]
+        return [launch for report in reports for launch in _seen_in(report)]
 
 
-def with_warning(recorded: tuple[Report, ...] | tuple[Trace, ...], text: str) -> tuple[Report, ...] | tuple[Trace, ...]:
-    """Return recordings that say so."""
-    traces = tuple(one for one in recorded if isinstance(one, Trace))
-    reports = tuple(one for one in recorded if isinstance(one, Report))
-    if traces:
-        return tuple(replace(one, warnings=(*one.warnings, text)) for one in traces)
-    return tuple(replace(one, warnings=(*one.warnings, text)) for one in reports)
+def of_one_kind(recorded: Iterable[Report | Trace]) -> tuple[Report, ...] | tuple[Trace, ...]:
+    """Return recordings of which all are timelines, or all reports; of both only the timelines."""
+    every = tuple(recorded)
+    traces = tuple(one for one in every if isinstance(one, Trace))
+    return traces or tuple(one for one in every if isinstance(one, Report))
 
 
-def seen_in(report: Report) -> list[Seen]:
-    """Return the kernel launches of a report of ncu, or of a timeline read as one, in the order in which they ran.
+def launches_in(report: Report) -> list[Seen]:
+    """Return the kernel launches of a report of ncu, or of a timeline read as one, in the order in which they ran."""
+    return list(_launches(launch for launch in report if launch.kind == "kernel"))
 
-    Raises InputError if it has none.
-    """
-    launches = list(_launches(launch for launch in report if launch.kind == "kernel"))
+
+def _seen_in(report: Report) -> list[Seen]:
+    """Return the same. Raises InputError if there is none."""
+    launches = launches_in(report)
     if not launches:
         raise InputError(
             f"{report.file} has no kernel launch to plan by",
