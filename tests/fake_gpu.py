@@ -20,6 +20,7 @@ from gpuprof.characterize.on_gpu.device_launches import QUEUE
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.characterize.record.configurations import iteration_work
 from gpuprof.characterize.record.gpu import (
+    PATIENCE_S,
     RECORD,
     DeviceError,
     Function,
@@ -167,6 +168,7 @@ class FakeGpu:
         self.watts = 100.0
         self.by_sm: dict[str, Callable[[Call, int], float]] = {}
         self.limits: dict[str, int] = {}
+        self.restarts, self.gone, self.closed = 0, False, False
 
     # what it says of itself
 
@@ -234,6 +236,7 @@ class FakeGpu:
         clocks: Memory | None,
         *,
         watched: bool = False,
+        patience_s: float = PATIENCE_S,
     ) -> Timed:
         self.hook()
         number, self.calls = self.calls, self.calls + 1
@@ -340,6 +343,17 @@ class FakeGpu:
 
     def end_copies(self) -> None:
         pass
+
+    def restart(self) -> None:
+        self.restarts += 1
+        if self.gone:
+            raise DeviceError("it is not there any more", fatal=True)
+        self.memory.clear()
+        self.words.clear()
+        self.bytes_at.clear()
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def compiled(

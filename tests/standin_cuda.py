@@ -43,6 +43,7 @@ class StandinCuda:
         self.graphs: list[list[Callable[[], None]]] = []
         self.elapsed_ms = 0.5
         self.corrupt = False
+        self.hangs = False
         self.dead = False
         self._names: list[str] = []
 
@@ -89,6 +90,12 @@ class StandinCuda:
 
     def eventRecord(self, _event: int, _stream: int) -> None:  # noqa: N802
         pass
+
+    def eventQuery(self, event: int) -> int:  # noqa: N802
+        if self.hangs:
+            return 600
+        self.eventSynchronize(event)
+        return 0
 
     def eventSynchronize(self, _event: int) -> None:  # noqa: N802
         if self.waiting is not None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpuprof.characterize import run
-from gpuprof.characterize.on_gpu import device
+from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.probes import library
 from gpuprof.characterize.sheet.measured import load_measured
 from gpuprof.cli.characterize import command
@@ -27,7 +27,7 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     probes = fake_probes.every(tmp_path / "probes")
     fake = FakeGpu(probes, LAWS)
     monkeypatch.setattr(library, "load_probes", lambda folder: probes)
-    monkeypatch.setattr(device, "open_gpu", lambda index: fake)
+    monkeypatch.setattr(served_gpu, "ServedGpu", lambda index, stop: fake)
     monkeypatch.setattr(run, "compile_probes", compiled)
     monkeypatch.setattr("os.fsync", lambda _file: None)
     monkeypatch.setenv("GPUPROF_SPECS", str(tmp_path / "specs"))
@@ -114,10 +114,10 @@ def test_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lost_gpu_is_an_environment_problem_after_the_file_is_written(gpu: FakeGpu, tmp_path: Path) -> None:
     from gpuprof.characterize.record.gpu import DeviceError
 
-    gpu.bad = Misbehaviour(raises={40: DeviceError("an illegal address", fatal=True)})
+    gpu.bad, gpu.gone = Misbehaviour(raises={40: DeviceError("an illegal address", fatal=True)}), True
     result = characterize("--only", "latency", "-o", str(tmp_path / "a.measured.yaml"))
     assert isinstance(result.exception, EnvironmentProblem)
-    assert result.exception.message == "the GPU was lost: an illegal address"
+    assert result.exception.message == "the GPU was lost: an illegal address; it is not there any more"
     assert (tmp_path / "a.measured.yaml").is_file()
 
 

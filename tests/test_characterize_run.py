@@ -750,19 +750,54 @@ def test_call_that_is_refused_costs_its_own_point_only(tmp_path_factory: pytest.
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 420))
-def test_lost_gpu_ends_the_run_with_what_there_is(tmp_path_factory: pytest.TempPathFactory, call: int) -> None:
+def test_call_after_which_nothing_works_costs_its_own_probe_only(
+    tmp_path_factory: pytest.TempPathFactory, call: int
+) -> None:
+    folder = tmp_path_factory.mktemp("restarted")
+    probes = small(folder / "probes")
+    gpu = FakeGpu(probes, LAWS, bad=Misbehaviour(raises={call: DeviceError("an illegal address", fatal=True)}))
+    run = measure(folder, probes, gpu)
+    assert run.outcome.cut_short is None
+    assert gpu.restarts == (1 if gpu.calls > call else 0)
+    why = "it ended the process that held the GPU: an illegal address"
+    died = {name.split(" ")[0] for name, value in run.measured.values.items() if why in value.reasons}
+    assert len(died) <= gpu.restarts
+    for probe in probes:
+        names = [name for name in run.measured.values if name.split(" ")[0] == probe.id]
+        assert probe.id in died or any(run.measured.values[name].value is not None for name in names), probe.id
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 420))
+def test_gpu_that_cannot_be_opened_again_ends_the_run_with_what_there_is(
+    tmp_path_factory: pytest.TempPathFactory, call: int
+) -> None:
     folder = tmp_path_factory.mktemp("lost")
     probes = small(folder / "probes")
     bad = Misbehaviour(raises={call: DeviceError("an illegal address", fatal=True)})
     gpu = FakeGpu(probes, LAWS, bad=bad)
+    gpu.gone = True
     run = measure(folder, probes, gpu)
     if gpu.calls <= call:
         return
-    assert run.outcome.cut_short == "the GPU was lost: an illegal address"
+    assert run.outcome.cut_short == "the GPU was lost: an illegal address; it is not there any more"
     assert load_measured(run.path).values.keys() == run.measured.values.keys()
 
 
-def test_probe_that_killed_a_run_is_left_out_when_it_is_resumed(tmp_path: Path) -> None:
+def test_gpu_on_which_everything_dies_is_given_up(tmp_path: Path) -> None:
+    probes = load_probes(probe_folder())[:20]
+
+    def die(_entry: str) -> None:
+        raise DeviceError("an illegal address", fatal=True)
+
+    gpu = FakeGpu(probes, LAWS)
+    gpu.fail_where = die
+    run = measure(tmp_path, probes, gpu)
+    assert run.outcome.cut_short == "the GPU was lost: an illegal address"
+    assert gpu.restarts == 9
+
+
+def test_probe_that_died_is_left_out_when_the_run_is_resumed(tmp_path: Path) -> None:
     probes = small(tmp_path / "probes")
 
     def die(entry: str) -> None:
@@ -771,13 +806,36 @@ def test_probe_that_killed_a_run_is_left_out_when_it_is_resumed(tmp_path: Path) 
 
     gpu = FakeGpu(probes, LAWS)
     gpu.fail_where = die
-    assert measure(tmp_path, probes, gpu).outcome.cut_short is not None
-    healthy = FakeGpu(probes, LAWS)
-    healthy.fail_where = die
-    run = measure(tmp_path, probes, healthy, resume=True)
-    assert run.outcome.cut_short is None
-    assert run.measured.values["bank-conflict/load-4"].reasons == ("it ended an earlier run: an illegal address",)
-    assert run.measured.values["instruction/ffma-throughput"].verdict == "verified"
+    run = measure(tmp_path, probes, gpu)
+    assert (run.outcome.cut_short, gpu.restarts) == (None, 1)
+    assert run.measured.values["bank-conflict/load-4"].reasons == (
+        "it ended the process that held the GPU: an illegal address",
+    )
+    resumed = FakeGpu(probes, LAWS)
+    resumed.fail_where = die
+    again = measure(tmp_path, probes, resumed, resume=True)
+    assert resumed.restarts == 0
+    assert again.measured.values["bank-conflict/load-4"].reasons == ("it ended an earlier run: an illegal address",)
+    assert again.measured.values["instruction/ffma-throughput"].verdict == "verified"
+
+
+def test_probe_that_died_is_not_tried_in_its_other_regime_nor_as_a_load(tmp_path: Path) -> None:
+    probes = (
+        fake_probes.ffma(tmp_path, regimes="short, sustained"),
+        fake_probes.power(tmp_path, "instruction/ffma-throughput"),
+    )
+    tried: list[str] = []
+
+    def die(entry: str) -> None:
+        tried.append(entry)
+        raise DeviceError("an illegal address", fatal=True)
+
+    gpu = FakeGpu(probes, LAWS)
+    gpu.fail_where = die
+    values = measure(tmp_path, probes, gpu).measured.values
+    assert len(tried) == 1
+    assert {value.verdict for value in values.values()} == {"unsupported"}
+    assert len(values) == 3
 
 
 def test_samples_that_make_no_sense_cost_only_their_own_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,19 +16,21 @@ from gpuprof.characterize.counters import _count, claimed, command, counted, cou
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
-from gpuprof.characterize.measure.schedule import phase, plan
+from gpuprof.characterize.measure.schedule import Where, duration_s, phase, plan
+from gpuprof.characterize.measure.step import Step
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Size, Sweep, all_targets
 from gpuprof.characterize.probes.tiles import Tile, elements, wrong
 from gpuprof.characterize.record.configurations import MEASURED, chosen, points, sweep_values
-from gpuprof.characterize.record.gpu import RECORD
+from gpuprof.characterize.record.gpu import RECORD, Properties
 from gpuprof.characterize.record.reduction import rounds_of
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.characterize.results.judging import Counted
 from gpuprof.characterize.run import samples_path
+from gpuprof.characterize.runner import allotted
 from gpuprof.errors import EnvironmentProblem, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.report import DictMetrics, Launch, Metric
@@ -292,16 +294,31 @@ def test_rounds_are_complete_and_sorted_by_iterations() -> None:
 # Plans
 
 
-def test_quick_default_and_full_take_a_minute_six_and_thirty() -> None:
-    assert [effort.total_s for effort in (QUICK, DEFAULT, FULL)] == [60, 360, 1800]
-    probes = load_probes(probe_folder())
-    for mode in EFFORTS:
-        steps = plan(probes, "sm_90a", mode, EFFORTS[mode]).steps
-        assert 0 < sum(step.seconds for step in steps) <= EFFORTS[mode].total_s * 1.001
+H200 = Where("sm_90a", Properties("H200", "9.0", 132, 140 * 2**30, 50 * 2**20, 227 * 1024, 2048), 138.0 * 2**30)
+A100 = Where("sm_80", Properties("A100", "8.0", 108, 80 * 2**30, 40 * 2**20, 163 * 1024, 2048), 78.0 * 2**30)
+
+
+@pytest.mark.parametrize("mode", EFFORTS)
+def test_every_point_has_its_time_within_what_the_mode_takes(mode: str) -> None:
+    steps = plan(load_probes(probe_folder()), H200, mode, EFFORTS[mode]).steps
+    assert all(0 < step.least_s <= step.seconds for step in steps)
+    assert sum(step.least_s for step in steps) < EFFORTS[mode].total_s
+    assert duration_s(steps, EFFORTS[mode].total_s) <= EFFORTS[mode].total_s
+
+
+def test_spare_time_is_shared_out_and_what_is_needed_is_never_cut() -> None:
+    (probe, *_) = load_probes(probe_folder())
+    steps = [Step(probe, "short", "zeros", 5.0, 1.0), Step(probe, "short", "zeros", 3.0, 2.0)]
+    assert allotted(steps, 100.0) == 5.0
+    assert allotted(steps, 5.5) == 1.0 + 4.0 * (2.5 / 5.0)
+    assert allotted(steps, 0.5) == 1.0
+    assert allotted(steps[1:], 0.0) == 2.0
+    assert duration_s(steps, 0.0) == 3.0
+    assert duration_s(steps, 100.0) == 8.0
 
 
 def test_order_is_idle_latency_short_sustained() -> None:
-    phases = [phase(step) for step in plan(load_probes(probe_folder()), "sm_90a", "full", FULL).steps]
+    phases = [phase(step) for step in plan(load_probes(probe_folder()), H200, "full", FULL).steps]
     assert phases == sorted(phases, key=("idle", "latency", "short", "sustained").index)
     assert set(phases) == {"idle", "latency", "short", "sustained"}
 
@@ -311,23 +328,23 @@ def test_quick_names_only_probes_that_exist_and_has_the_newest_instruction_of_ea
 
     probes = load_probes(probe_folder())
     assert set(_QUICK) <= {probe.id for probe in probes}
-    quick = {step.probe.id for step in plan(probes, "sm_90a", "quick", QUICK).steps}
+    quick = {step.probe.id for step in plan(probes, H200, "quick", QUICK).steps}
     assert {"tensor/wgmma-bf16-f32", "bandwidth/dram-read", "clocks/idle"} <= quick
     assert "tensor/mma-sync-bf16-f32" not in quick
 
 
 def test_default_leaves_out_what_takes_long_unless_it_is_named() -> None:
     probes = load_probes(probe_folder())
-    default = {step.probe.id for step in plan(probes, "sm_90a", "default", DEFAULT).steps}
-    full = {step.probe.id for step in plan(probes, "sm_90a", "full", FULL).steps}
+    default = {step.probe.id for step in plan(probes, H200, "default", DEFAULT).steps}
+    full = {step.probe.id for step in plan(probes, H200, "full", FULL).steps}
     assert default < full
     assert {"latency/tlb", "latency/l2-map"} <= full - default
     tlb = [probe for probe in probes if probe.id == "latency/tlb"]
-    assert [step.probe.id for step in plan(tlb, "sm_90a", "quick", QUICK, named=True).steps] == ["latency/tlb"]
+    assert [step.probe.id for step in plan(tlb, H200, "quick", QUICK, named=True).steps] == ["latency/tlb"]
 
 
 def test_probe_for_other_targets_is_left_out_with_the_reason() -> None:
-    found = plan(load_probes(probe_folder()), "sm_80", "full", FULL)
+    found = plan(load_probes(probe_folder()), A100, "full", FULL)
     left_out = {probe.id: why for probe, why in found.left_out}
     assert "tensor/wgmma-bf16-f32" in left_out
     assert all(left_out.values())

@@ -12,9 +12,9 @@ from pathlib import Path
 from gpuprof.characterize.certify import certificate_of, on_file
 from gpuprof.characterize.counters import Verified, verify_counters
 from gpuprof.characterize.gates.check import Checked, check, variants
-from gpuprof.characterize.measure.effort import EFFORTS
+from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Remark, Tell, silence
-from gpuprof.characterize.measure.schedule import Plan, plan
+from gpuprof.characterize.measure.schedule import Plan, Where, duration_s, plan
 from gpuprof.characterize.measure.step import Bench, Step
 from gpuprof.characterize.methods import results_of
 from gpuprof.characterize.on_gpu.environment import (
@@ -105,14 +105,17 @@ def characterize(
     path, date = wanted.output or default_path(file_name(gpu.properties, place.product)), _now()
     _refuse_overwrite(path, wanted)
     effort = EFFORTS[wanted.mode]
-    steps = plan(wanted.probes, place.target, wanted.mode, effort, named=wanted.named)
+    where = Where(place.target, gpu.properties, gpu.free_bytes())
+    steps = plan(wanted.probes, where, wanted.mode, effort, named=wanted.named)
     checked = _compiled(steps, wanted, place.target, tell, compile_all or compile_probes)
     # Only now: a run that cannot begin must not remove the samples of an earlier one.
     store = _store(samples_path(path), wanted, header(gpu.properties, date))
     for remark in (*notes(gpu.properties, found), *store.remarks, *_left_out(steps)):
         tell(Remark(None, remark))
     bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
-    outcome, verified = _outcome(bench, _planned(bench, steps, gpu.now() - began), place, wanted)
+    left_s = _time_left(effort, gpu.now() - began)
+    tell(Planned(tuple(step.probe.id for step in steps.steps), duration_s(steps.steps, left_s)))
+    outcome, verified = _outcome(bench, steps.steps, left_s, place, wanted)
     measured = _measured(bench, place, found, outcome, date, path)
     write_whole(path, measured_text(measured))
     if verified.ncu is not None:
@@ -209,18 +212,9 @@ def _with_loads(steps: Iterable[Step], probes: Sequence[Probe]) -> list[Probe]:
     return [by_id[name] for name in (wanted | loads) if name in by_id]
 
 
-def _planned(bench: Bench, steps: Plan, passed_s: float) -> tuple[Step, ...]:
-    """Return the steps within the time that is left, and tell them. Compiling takes its share of that time at most."""
-    total_s = bench.effort.total_s
-    planned = _within(steps.steps, max(total_s - passed_s, (1 - _COMPILE_SHARE) * total_s))
-    bench.tell(Planned(tuple(step.probe.id for step in planned), sum(step.seconds for step in planned)))
-    return planned
-
-
-def _within(steps: Sequence[Step], seconds: float) -> tuple[Step, ...]:
-    total = sum(step.seconds for step in steps)
-    share = min(1.0, seconds / total) if total else 1.0
-    return tuple(step._replace(seconds=step.seconds * share) for step in steps)
+def _time_left(effort: Effort, passed_s: float) -> float:
+    """Return the seconds that are left to measure. Compiling takes its share of the time at most."""
+    return max(effort.total_s - passed_s, (1 - _COMPILE_SHARE) * effort.total_s)
 
 
 def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judging:
@@ -236,9 +230,11 @@ def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judgin
     )
 
 
-def _outcome(bench: Bench, steps: Sequence[Step], place: Place, wanted: Wanted) -> tuple[Outcome, Verified]:
+def _outcome(
+    bench: Bench, steps: Sequence[Step], seconds: float, place: Place, wanted: Wanted
+) -> tuple[Outcome, Verified]:
     """Measure, and where that is wanted count the work of the kernels with ncu and judge the results by it."""
-    outcome = run(bench, steps, lambda: _judging(place, bench, {}))
+    outcome = run(bench, steps, lambda: _judging(place, bench, {}), seconds)
     if not wanted.counters or outcome.cut_short is not None:
         return outcome, Verified({}, None)
     verified = verify_counters(bench, steps, place.hardware.arch, wanted.device)

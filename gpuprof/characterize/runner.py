@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.characterize.measure.events import Remark, Result, Started
@@ -11,15 +12,16 @@ from gpuprof.characterize.measure.kernel_steps import failure
 from gpuprof.characterize.measure.step import Bench, Failure, Step
 from gpuprof.characterize.methods import METHODS, results_of
 from gpuprof.characterize.on_gpu.environment import as_words, environment_words
-from gpuprof.characterize.on_gpu.launcher import Stopped
-from gpuprof.characterize.record.gpu import DeviceError, Telemetry
+from gpuprof.characterize.record.gpu import DeviceError, Stopped
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.results.judging import Judging
 
 RUN = "run"
 """The probe name under which the sample file keeps what happened to the run itself."""
-_MOST = 3.0
-"""A step may take so many times its share where others took less than theirs."""
+_REPEATS = 0.1
+"""The part of the spare time that one step may take for measuring again what was throttled."""
+_MOST_DEATHS = 10
+"""Probes that share code may all hang. A GPU on which so many in a row die is broken."""
 
 
 class Outcome(NamedTuple):
@@ -29,55 +31,97 @@ class Outcome(NamedTuple):
     cut_short: str | None
 
 
-def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging]) -> Outcome:
-    """Measure the steps; `judging` gives what results are judged by, with what is known by then.
+def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], seconds: float) -> Outcome:
+    """Measure the steps within `seconds`; `judging` gives what results are judged by, with what is known by then.
 
-    A GpuprofError of the sample file goes upwards; what is in the file stays good.
+    What hangs or traps costs its own step: the GPU is opened again for the next one. A GpuprofError of the sample file
+    goes upwards; what is in the file stays good.
     """
     results: list[Result] = []
-    ends = bench.gpu.now() + sum(step.seconds for step in steps)
+    ends, deaths = bench.gpu.now() + seconds, 0
     died = _died(bench)
     _note(bench, {"what": "environment", **environment_words(bench.gpu.properties)})
-    log(bench, "before", bench.look())
+    log(bench, "before")
     for number, step in enumerate(steps):
         bench.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
-        left = sum(one.seconds for one in steps[number:])
-        share = step.seconds * min(_MOST, max(0.0, ends - bench.gpu.now()) / left) if left else 0.0
+        left_s = ends - bench.gpu.now()
+        share, bench.repeat_s = allotted(steps[number:], left_s), _REPEATS * spare(steps[number:], left_s)
         failures: list[Failure] = []
+        cut_short: str | None = None
         try:
-            failures += _step(bench, step._replace(seconds=share), died)
+            for one in _step(bench, step._replace(seconds=share), died):
+                failures.append(one)
+            bench.look()
+            deaths = 0
         except (Stopped, KeyboardInterrupt):
-            return Outcome((*results, *_told(bench, step, failures, judging())), "it was interrupted")
+            cut_short = "it was interrupted"
         except DeviceError as error:
+            deaths += 1
             _note_death(bench, step, error)
-            failures.append(failure(step, None, error.message))
-            return Outcome((*results, *_told(bench, step, failures, judging())), f"the GPU was lost: {error.message}")
-        bench.look()
+            died[step.probe.id] = f"it ended the process that held the GPU: {error.message}"
+            failures.append(failure(step, None, died[step.probe.id]))
+            cut_short = _begun_again(bench, error, deaths)
         results += _told(bench, step, failures, judging())
-    log(bench, "after", bench.look())
+        if cut_short is not None:
+            return Outcome(tuple(results), cut_short)
+    log(bench, "after")
     return Outcome(tuple(results), None)
 
 
-def _step(bench: Bench, step: Step, died: dict[str, str]) -> list[Failure]:
-    """Measure one step. What killed an earlier run is not tried again."""
-    if step.probe.id in died:
-        return [failure(step, None, f"it ended an earlier run: {died[step.probe.id]}")]
+def allotted(steps: Sequence[Step], left_s: float) -> float:
+    """Return the seconds of the first of the steps that are left: what it needs, and its share of what is to spare."""
+    extra = sum(step.seconds - step.least_s for step in steps)
+    first = steps[0]
+    share = min(1.0, spare(steps, left_s) / extra) if extra > 0 else 0.0
+    return first.least_s + (first.seconds - first.least_s) * share
+
+
+def spare(steps: Sequence[Step], left_s: float) -> float:
+    """Return the seconds that are left beyond what all steps need."""
+    return max(0.0, left_s - sum(step.least_s for step in steps))
+
+
+def _begun_again(bench: Bench, error: DeviceError, deaths: int) -> str | None:
+    """Open the GPU again after what was fatal. Return why the run must end, where that cannot be."""
+    bench.launcher.forget()
+    if deaths >= _MOST_DEATHS:
+        return f"the GPU was lost: {error.message}"
+    try:
+        bench.gpu.restart()
+        bench.look()
+    except (Stopped, KeyboardInterrupt):
+        return "it was interrupted"
+    except DeviceError as lost:
+        return f"the GPU was lost: {error.message}; {lost.message}"
+    return None
+
+
+def _step(bench: Bench, step: Step, died: dict[str, str]) -> Iterator[Failure]:
+    """Measure one step, yielding what failed of it. What was deadly is not tried again, nor as another's load."""
+    deadly = next((name for name in (step.probe.id, step.probe.load) if name in died), None)
+    if deadly is not None:
+        yield failure(step, None, died[deadly] if deadly == step.probe.id else f"{deadly}: {died[deadly]}")
+        return
     try:
         gated = _gated(bench, step)
-        return [gated] if gated is not None else list(METHODS[step.probe.method].measure(bench, step))
+        if gated is not None:
+            yield gated
+        else:
+            yield from METHODS[step.probe.method].measure(bench, step)
     except DeviceError as error:
         if error.fatal:
             raise
-        return [failure(step, None, error.message)]
-    finally:
-        _release(bench)
+        yield failure(step, None, error.message)
+    _release(bench)
 
 
 def _release(bench: Bench) -> None:
-    """Give memory back; a GPU that is lost has taken it with it."""
+    """Give memory back; what cannot be given back is told. Raises what is fatal: it is the last kernel's."""
     try:
         bench.launcher.release()
     except DeviceError as error:
+        if error.fatal:
+            raise
         bench.tell(Remark(None, error.message))
 
 
@@ -104,9 +148,10 @@ def _told(bench: Bench, step: Step, failures: Sequence[Failure], judging: Judgin
     return found
 
 
-def log(bench: Bench, what: str, telemetry: Telemetry) -> None:
-    """Keep a look at the GPU in the sample file: clocks, power and temperature before and after a run."""
-    _note(bench, {"what": what, **as_words(telemetry)})
+def log(bench: Bench, what: str) -> None:
+    """Keep a look at the GPU in the sample file, if it can be had: its clocks, power and temperature."""
+    with contextlib.suppress(DeviceError, Stopped):
+        _note(bench, {"what": what, **as_words(bench.look())})
 
 
 def _note_death(bench: Bench, step: Step, error: DeviceError) -> None:
@@ -121,7 +166,7 @@ def _note(bench: Bench, words: dict[str, Parameter]) -> None:
 def _died(bench: Bench) -> dict[str, str]:
     """Return the probes that ended earlier runs, and how."""
     return {
-        str(one.configuration["probe"]): str(one.configuration.get("why", ""))
+        str(one.configuration["probe"]): f"it ended an earlier run: {one.configuration.get('why', '')}"
         for one in bench.store.all()
         if one.probe == RUN and one.configuration.get("what") == "died"
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,8 +17,8 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
+    from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
     from gpuprof.characterize.probes.probe import Probe
-    from gpuprof.characterize.record.gpu import Gpu
     from gpuprof.characterize.run import Run
 
 _INTERRUPTED = 130
@@ -39,13 +39,13 @@ class Options(NamedTuple):
 
 def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -> int:
     """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
+    from gpuprof.characterize.record.gpu import Stopped
     from gpuprof.characterize.run import Wanted, characterize
     from gpuprof.present.console import make_talk_console
     from gpuprof.present.measured_live import LiveLines
 
     if options.html is not None:
         refuse_overwrite([options.html], force=options.force or options.resume)
-    gpu = _opened(options.device)
     wanted = Wanted(
         probes,
         options.mode,
@@ -60,7 +60,11 @@ def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -
     live = LiveLines(make_talk_console())
     with _stoppable() as stop:
         try:
-            run = characterize(gpu, wanted, tell=live, stop=stop.asked)
+            with closing(_opened(options.device, stop.asked)) as gpu:
+                run = characterize(gpu, wanted, tell=live, stop=stop.asked)
+        except Stopped:
+            click.echo("interrupted before anything was measured", err=True)
+            return _INTERRUPTED
         finally:
             live.close()
     _show(run, options)
@@ -94,13 +98,13 @@ def _stoppable() -> Iterator[_Stop]:
         signal.signal(signal.SIGINT, before)
 
 
-def _opened(index: int) -> Gpu:
-    """Open a GPU. Where there is none at all, that is the message, not what to install."""
-    from gpuprof.characterize.on_gpu.device import open_gpu
+def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:
+    """Open a GPU in a process of its own. Where there is none at all, that is the message, not what to install."""
+    from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
     from gpuprof.collect.machine import Machine, gpus_here
 
     try:
-        return open_gpu(index)
+        return ServedGpu(index, stop)
     except EnvironmentProblem as problem:
         if gpus_here(os.environ) or Machine().driver() is not None:
             raise

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Literal, NamedTuple, TypeVar
 
 Statistic = Literal["median", "mode"]
+_FEW_RESAMPLES = 200
 Shape = TypeVar("Shape", bound=Hashable)
 """What tells one configuration of a sweep from another."""
 
@@ -84,9 +85,15 @@ def stop_reason(
 ) -> Literal["settled", "time is up"] | None:
     """Tell why measuring may stop, or None to go on."""
     rule = rule or StopRule()
-    if len(values) >= rule.least and estimate(values, statistic).half_width < rule.half_width:
+    if len(values) >= rule.least and _half_width(values, statistic) < rule.half_width:
         return "settled"
     return "time is up" if elapsed_s >= rule.longest_s else None
+
+
+def _half_width(values: Sequence[float], statistic: Statistic) -> float:
+    """Return half of the interval by few resamples: it is asked while the GPU waits."""
+    value = median(values) if statistic == "median" else lowest_mode(values)
+    return half_width(value, bootstrap(values, statistic, resamples=_FEW_RESAMPLES))
 
 
 def clusters(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from gpuprof.characterize.maths.statistics import rounds
+from gpuprof.characterize.measure.effort import LEAST_ROUNDS
 from gpuprof.characterize.measure.events import Taken
 from gpuprof.characterize.measure.kernel_steps import Unmeasured, failure, label, step_points, unless_fatal, variant_of
 from gpuprof.characterize.measure.sampling import iterations
 from gpuprof.characterize.measure.step import Bench, Failure, Step
-from gpuprof.characterize.on_gpu.launcher import Stopped
 from gpuprof.characterize.record.configurations import Configuration, Point, sweep_values
-from gpuprof.characterize.record.gpu import Place, Way
+from gpuprof.characterize.record.gpu import Place, Stopped, Way
 from gpuprof.characterize.record.reduction import MULTIPLES
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.store import FINAL
@@ -104,15 +104,14 @@ def measure_map(bench: Bench, step: Step) -> Iterator[Failure]:
     ends = bench.gpu.now() + step.seconds
     for place, point in enumerate(found):
         try:
-            if bench.gpu.now() > ends:
-                raise Unmeasured(f"time was up after {place} of {len(found)}")
             with unless_fatal():
-                _map(bench, step, point)
+                _map(bench, step, point, (ends - bench.gpu.now()) / (len(found) - place))
         except Unmeasured as error:
             yield failure(step, point, str(error))
 
 
-def _map(bench: Bench, step: Step, point: Point) -> None:
+def _map(bench: Bench, step: Step, point: Point, seconds: float) -> None:
+    ends = bench.gpu.now() + seconds
     probe, one = step.probe, _first(bench, step.probe, point)
     sms = bench.gpu.properties.sm_count
     if all(bench.store.find(probe.id, one.words() | {"sm": sm}, FINAL) for sm in range(sms)):
@@ -120,7 +119,9 @@ def _map(bench: Bench, step: Step, point: Point) -> None:
     ready = bench.launcher.ready(variant_of(bench, probe, one), one)
     count = iterations(ready, bench.effort.window_s)
     by_sm: dict[int, list[Sample]] = {}
-    for order in rounds(MULTIPLES, min(bench.effort.rule.least, _LONGEST_MAP), seed=1):
+    for number, order in enumerate(rounds(MULTIPLES, min(bench.effort.rule.least, _LONGEST_MAP), seed=1)):
+        if number >= LEAST_ROUNDS and bench.gpu.now() > ends:
+            break
         for multiple in order:
             sample, cycles = ready.run_by_sm(multiple * count)
             for sm, one_sm in cycles.items():

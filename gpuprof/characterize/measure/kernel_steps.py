@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.regime import Settled
 from gpuprof.characterize.maths.statistics import rounds
 from gpuprof.characterize.measure.events import Taken
+from gpuprof.characterize.measure.forecast import allocations, sized
 from gpuprof.characterize.measure.sampling import iterations, measure, settle, sweep, warm_up
 from gpuprof.characterize.measure.step import Bench, Failure, Fixed, Step
 from gpuprof.characterize.on_gpu.launcher import BrokenRun, Ready
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _SETTLING = 0.6
 """The part of a sustained probe's time that the clock may take to settle."""
-_LEAST_S = 0.05
-"""A point that has less time left is not begun."""
+_FINEST = 8
+"""A curve is measured at every eighth of its places first, then at every fourth, and so on."""
 
 
 class Unmeasured(Exception):
@@ -35,29 +35,56 @@ class Unmeasured(Exception):
 
 
 def measure_points(bench: Bench, step: Step) -> Iterator[Failure]:
-    """Measure every point of a step, in random order, on one allocation after the other; yield what failed."""
+    """Measure every point of a step, then on other allocations as time allows; yield what failed.
+
+    Time that is short costs allocations and rounds, never a point.
+    """
     found = step_points(bench, step)
     if not found:
         yield failure(step, None, "no configuration fits this GPU")
         return
-    ends, passes = bench.gpu.now() + step.seconds, _allocations(bench, step.probe)
-    order = [
-        (allocation, found[index])
-        for allocation, indices in enumerate(rounds(range(len(found)), passes, seed=len(found)))
-        for index in indices
-    ]
+    ends, passes = bench.gpu.now() + step.seconds, allocations(step.probe, bench.effort)
     failed: dict[Point, str] = {}
-    for place, (allocation, point) in enumerate(order):
-        if point in failed:
-            continue
-        share = (ends - bench.gpu.now()) / (len(order) - place)
-        try:
-            _measure_point(bench, step, point, allocation, share)
-        except Unmeasured as error:
-            if allocation == 0:
-                failed[point] = str(error)
+    last_s = 0.0
+    for allocation in range(passes):
+        began = bench.gpu.now()
+        if allocation and began + last_s > ends:
+            break
+        order = [point for point in in_order(step.probe, found, allocation) if point not in failed]
+        swept_s = 0.0
+        for place, point in enumerate(order):
+            left = len(order) - place + (passes - 1 - allocation) * len(order)
+            try:
+                swept_s += _measure_point(bench, step, point, allocation, (ends - bench.gpu.now()) / left)
+            except Unmeasured as error:
+                if allocation == 0:
+                    failed[point] = str(error)
+        last_s = bench.gpu.now() - began - swept_s
     for point, why in failed.items():
         yield failure(step, point, why)
+
+
+def in_order(probe: Probe, found: Sequence[Point], seed: int) -> tuple[Point, ...]:
+    """Return points in random order, so that drift hits all alike; those of a curve from coarse to fine."""
+    if probe.method != "curve" or probe.along is None:
+        return next(rounds(tuple(found), 1, seed=len(found) + seed))
+    levels: dict[int, list[Point]] = {}
+    along: dict[Fixed, int] = {}
+    for point in sorted(found, key=lambda point: float(dict(point.fixed)[probe.along or ""])):
+        curve = tuple(word for word in point.fixed if word[0] != probe.along)
+        place = along[curve] = along.get(curve, -1) + 1
+        levels.setdefault(next(step for step in _steps_down() if place % step == 0), []).append(point)
+    return tuple(
+        point for level in sorted(levels, reverse=True)
+        for point in next(rounds(levels[level], 1, seed=len(found) + seed))
+    )  # fmt: skip
+
+
+def _steps_down() -> Iterator[int]:
+    step = _FINEST
+    while step:
+        yield step
+        step //= 2
 
 
 def step_points(bench: Bench, step: Step) -> tuple[Point, ...]:
@@ -92,41 +119,27 @@ def failure(step: Step, point: Point | None, why: str) -> Failure:
     return Failure(step.probe.id, step.regime, step.data, fixed, "unsupported", why)
 
 
-def _allocations(bench: Bench, probe: Probe) -> int:
-    """Return on how many allocations a probe is measured: L2 and latencies depend on where their memory is."""
-    kernel = probe.kernel
-    if kernel is None or not kernel.buffers:
-        return 1
-    walks = any(buffer.fill == "chase" for buffer in kernel.buffers.values())
-    cached = any(limit.bandwidth == "l2" for limit in probe.limits) and probe.method == "slope"
-    return bench.effort.allocations if walks or cached else 1
+def _measure_point(bench: Bench, step: Step, point: Point, allocation: int, seconds: float) -> float:
+    """Measure a point on one allocation, unless its samples are there. Return the seconds of the sweep.
 
-
-def _measure_point(bench: Bench, step: Step, point: Point, allocation: int, seconds: float) -> None:
-    """Measure a point on one allocation, unless the samples are there. Raises Unmeasured."""
+    Raises Unmeasured.
+    """
     candidates = [_with_cubin(bench, step.probe, one) for one in point.configurations]
     known = _winner(bench, step.probe, candidates)
     final = replace(known, allocation=allocation) if known is not None else None
     if final is not None and bench.store.find(step.probe.id, final.words(), FINAL) is not None:
-        return
-    if seconds < _LEAST_S:
-        raise Unmeasured("its time was up")
+        return 0.0
     began = bench.gpu.now()
     try:
         with unless_fatal():
             if final is None:
                 final = replace(_sweep(bench, step, candidates), allocation=allocation)
-            _take_final(bench, step, final, max(_LEAST_S, seconds - (bench.gpu.now() - began)))
+            swept_s = bench.gpu.now() - began
+            _take_final(bench, step, final, seconds - swept_s)
     finally:
-        if _sized(step.probe):
+        if sized(step.probe):
             bench.launcher.pool.release()
-
-
-def _sized(probe: Probe) -> bool:
-    """Tell whether the points of a probe have memory of their own: it is given back after each."""
-    return probe.kernel is not None and any(
-        buffer.sweep is not None or buffer.fill == "chase" for buffer in probe.kernel.buffers.values()
-    )
+    return swept_s
 
 
 def _with_cubin(bench: Bench, probe: Probe, one: Configuration) -> Configuration:
@@ -167,17 +180,20 @@ def _key(probe: Probe, one: Configuration) -> tuple[str, Fixed]:
 
 
 def _sweep(bench: Bench, step: Step, candidates: Sequence[Configuration]) -> Configuration:
-    """Try the candidates for a few rounds; keep the samples; return the best. Raises Unmeasured if none works."""
+    """Try the candidates for a few short rounds; keep the samples; return the best. Raises Unmeasured if none works.
+
+    Only the best is brought to the clock that it settles at: that takes seconds.
+    """
     ready, counts = [], []
     for one in _untried(bench, step.probe, candidates):
         try:
             taking = _ready(bench, step.probe, one)
-            counts.append(iterations(taking, _window(bench, step)))
+            counts.append(iterations(taking, bench.effort.window_s))
             ready.append(taking)
         except Unmeasured as error:
             bench.broken[_key(step.probe, one)] = str(error)
     if ready:
-        _warm(step, ready[0], counts[0], bench.effort.settle_s / 2)
+        warm_up(ready[0], counts[0])
     samples = sweep(ready, counts, bench.effort.sweep_rounds, seed=len(candidates))
     for taking, taken in zip(ready, samples, strict=True):
         _keep(bench, step.probe, taking.words(), SWEEP, taken)
@@ -186,10 +202,6 @@ def _sweep(bench: Bench, step: Step, candidates: Sequence[Configuration]) -> Con
         reasons = [why for one in candidates if (why := bench.broken.get(_key(step.probe, one)))]
         raise Unmeasured(reasons[0] if reasons else "its time does not grow with the iterations")
     return best
-
-
-def _window(bench: Bench, step: Step) -> float:
-    return bench.effort.sustained_window_s if step.regime == "sustained" else bench.effort.window_s
 
 
 def _ready(bench: Bench, probe: Probe, one: Configuration) -> Ready:
@@ -218,28 +230,24 @@ def unless_fatal() -> Iterator[None]:
 
 def _take_final(bench: Bench, step: Step, one: Configuration, seconds: float) -> None:
     """Measure one configuration until its interval is small or its time is up, and keep the samples."""
-    probe, effort = step.probe, bench.effort
+    probe, effort, ends = step.probe, bench.effort, bench.gpu.now() + seconds
     rule = effort.curve if probe.method == "curve" else effort.rule
     taking = _ready(bench, probe, one)
     outcome = verify(probe, taking)
     if outcome is not None:
         taking.note("result", outcome)
-    count = iterations(taking, _window(bench, step))
-    settling = min(effort.settle_s, seconds * _SETTLING)
-    clock = _warm(step, taking, count, settling)
-    if clock is not None:
-        taking.note("settled", clock.settled)
-        seconds -= settling
-    taken = measure(probe, taking, count, rule._replace(longest_s=min(rule.longest_s, seconds)), step.regime, seed=1)
-    _keep(bench, probe, taking.words(), FINAL, taken.samples)
-
-
-def _warm(step: Step, ready: Ready, count: int, seconds: float) -> Settled | None:
-    """Bring the GPU to the state that is to be measured: under load until it has settled, or just awake."""
     if step.regime == "sustained":
-        return settle(ready, count, seconds)
-    warm_up(ready, count)
-    return None
+        count = iterations(taking, effort.sustained_window_s)
+        longest_s = min(effort.settle_s, max(effort.least_settle_s, seconds * _SETTLING))
+        taking.note("settled", settle(taking, count, longest_s).settled)
+    else:
+        count = iterations(taking, effort.window_s)
+        warm_up(taking, count)
+    left_s = max(0.0, min(rule.longest_s, ends - bench.gpu.now()))
+    rule = rule._replace(longest_s=left_s)
+    taken = measure(probe, taking, count, rule, step.regime, seed=1, repeat_s=bench.repeat_s)
+    bench.repeat_s -= taken.repeated_s
+    _keep(bench, probe, taking.words(), FINAL, taken.samples)
 
 
 def _keep(bench: Bench, probe: Probe, words: dict[str, Parameter], number: int, samples: Sequence[Sample]) -> None:

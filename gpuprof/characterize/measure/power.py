@@ -20,9 +20,9 @@ from gpuprof.characterize.measure.kernel_steps import (
 )
 from gpuprof.characterize.measure.sampling import iterations
 from gpuprof.characterize.measure.step import Bench, Failure, Step
-from gpuprof.characterize.on_gpu.launcher import Ready, Stopped
+from gpuprof.characterize.on_gpu.launcher import Ready
 from gpuprof.characterize.record.configurations import Configuration
-from gpuprof.characterize.record.gpu import Telemetry
+from gpuprof.characterize.record.gpu import Stopped, Telemetry
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.store import FINAL
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.judge.regime import RETRIES, THROTTLE_MASK, Attempt, Settled, keep, settled
 from gpuprof.characterize.maths.statistics import Statistic, StopRule, rounds, stop_reason
+from gpuprof.characterize.measure.effort import LEAST_ROUNDS
 from gpuprof.characterize.on_gpu.launcher import BrokenRun, Ready
 from gpuprof.characterize.record.configurations import buffer_bytes, iteration_work
 from gpuprof.characterize.record.reduction import MULTIPLES, results
@@ -28,10 +29,11 @@ _LARGE = 8
 
 
 class Taken(NamedTuple):
-    """The samples that count, and what held the clocks back in all attempts."""
+    """The samples that count, what held the clocks back in all attempts, and the seconds of all but the first."""
 
     samples: tuple[Sample, ...]
     throttling: tuple[str, ...]
+    repeated_s: float
 
 
 def iterations(ready: Ready, seconds: float) -> int:
@@ -74,25 +76,38 @@ def one_round(ready: Ready, count: int, seed: int) -> list[Sample]:
 
 
 def measure(
-    probe: Probe, ready: Ready, count: int, rule: StopRule, regime: str, seed: int, retries: int = RETRIES
+    probe: Probe,
+    ready: Ready,
+    count: int,
+    rule: StopRule,
+    regime: str,
+    seed: int,
+    repeat_s: float,
+    retries: int = RETRIES,
 ) -> Taken:
     """Sample until the interval is small or time is up; a throttled attempt is repeated a bounded number of times.
 
-    Under sustained load throttling is what is measured, so that nothing is repeated.
+    It is repeated as long as `repeat_s` has room for cooling down and another attempt. Under sustained load throttling
+    is what is measured, so that nothing is repeated.
     """
     if regime == "sustained":
         retries = 0
     attempts: list[tuple[Attempt, tuple[Sample, ...]]] = []
+    began = first_ended = ready.gpu.now()
     while True:
         samples = _attempt(probe, ready, count, rule, seed + len(attempts))
         reasons = [sample.reasons for sample in samples if sample.reasons is not None]
         seen = _any_bit(reasons) if reasons else None
         attempts.append((Attempt(tuple(sample.time_s for sample in samples), seen), samples))
+        now, cool_down_s = ready.gpu.now(), _COOL_DOWN_S * 2 ** (len(attempts) - 1)
+        first_ended = now if len(attempts) == 1 else first_ended
+        if now - first_ended + cool_down_s + (first_ended - began) > repeat_s:
+            retries = 0
         kept = keep([attempt for attempt, _ in attempts], "sustained" if regime == "sustained" else "short", retries)
         if kept is not None:
             chosen = next(samples for attempt, samples in attempts if attempt.samples is kept.samples)
-            return Taken(chosen, kept.throttling)
-        ready.gpu.wait(_COOL_DOWN_S * 2 ** (len(attempts) - 1))
+            return Taken(chosen, kept.throttling, now - first_ended)
+        ready.gpu.wait(cool_down_s)
 
 
 def _any_bit(masks: Sequence[int]) -> int:
@@ -110,7 +125,7 @@ def _attempt(probe: Probe, ready: Ready, count: int, rule: StopRule, seed: int) 
         number += 1
         elapsed = ready.gpu.now() - began
         if number < rule.least:
-            if elapsed >= rule.longest_s and number >= 3:
+            if elapsed >= rule.longest_s and number >= LEAST_ROUNDS:
                 return tuple(samples)
             continue
         if elapsed >= rule.longest_s or (number - rule.least) % _BETWEEN_CHECKS == 0:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.gates.table import why_not
-from gpuprof.characterize.measure.effort import Effort
+from gpuprof.characterize.measure.effort import QUICK, Effort
+from gpuprof.characterize.measure.forecast import forecast
 from gpuprof.characterize.measure.step import Step
+from gpuprof.characterize.record.gpu import Properties
 from gpuprof.hardware.specs import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -37,17 +39,30 @@ class Plan(NamedTuple):
     left_out: tuple[tuple[Probe, str], ...]
 
 
-def plan(probes: Sequence[Probe], target: str, mode: str, effort: Effort, *, named: bool = False) -> Plan:
-    """Return what a mode measures on a target: from idle over latencies and short bursts to sustained load.
+class Where(NamedTuple):
+    """What a plan is for: the target, the GPU, and how much of its memory is free."""
+
+    target: str
+    properties: Properties
+    free_bytes: float
+
+
+def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, named: bool = False) -> Plan:
+    """Return what a mode measures on a GPU: from idle over latencies and short bursts to sustained load.
 
     `named`: the user has chosen the probes, so that the mode leaves none of them out.
     """
+    target = where.target
     able = [probe for probe in probes if target in probe.targets]
     wanted = able if named else [probe for probe in able if _in_mode(probe, mode, able)]
     left_out = [(probe, why_not(probe, target)) for probe in probes if target not in probe.targets]
-    steps = [step for probe in wanted for step in _steps(probe, effort)]
-    ordered = sorted(steps, key=lambda step: _PHASES.index(phase(step)))
-    return Plan(_fitted(ordered, effort.total_s), tuple(left_out))
+    steps = [step for probe in wanted for step in _steps(probe, effort, where)]
+    return Plan(tuple(sorted(steps, key=lambda step: _PHASES.index(phase(step)))), tuple(left_out))
+
+
+def duration_s(steps: Sequence[Step], seconds: float) -> float:
+    """Return how long steps will take of so much time: all that they may, else at least what they need."""
+    return max(sum(step.least_s for step in steps), min(seconds, sum(step.seconds for step in steps)))
 
 
 def phase(step: Step) -> str:
@@ -83,47 +98,11 @@ def _best_matrices(probes: Iterable[Probe]) -> list[Probe]:
     return [probe for _, ones in best.values() for probe in ones]
 
 
-def _steps(probe: Probe, effort: Effort) -> Iterator[Step]:
-    quick = effort.total_s <= 60
+def _steps(probe: Probe, effort: Effort, where: Where) -> Iterator[Step]:
+    quick = effort.total_s <= QUICK.total_s
     for regime in probe.regimes:
         if quick and regime == "sustained" and "short" in probe.regimes:
             continue
         for data in probe.data:
-            yield Step(probe, regime, data, _seconds(probe, regime, effort))
-
-
-_FIXED_S = {"launch": 0.5, "resident": 0.5, "copy": 2.0, "map": 30.0}
-
-
-def _seconds(probe: Probe, regime: str, effort: Effort) -> float:
-    """Return how long a step should take where there is time: a guess that the budget is shared out by."""
-    points = _points(probe)
-    if probe.method == "power":
-        return effort.power_s
-    if probe.method in _FIXED_S:
-        return _FIXED_S[probe.method]
-    if probe.method == "curve":
-        return max(2.0, 0.2 * points)
-    return (effort.settle_s + 2.0) * max(1, points // 2) if regime == "sustained" else 0.5 * points
-
-
-def _points(probe: Probe) -> int:
-    """Return about how many results a probe has."""
-    count = 1
-    parameters = dict(probe.kernel.parameters) if probe.kernel is not None else {}
-    for axis in (*probe.series, *([probe.along] if probe.along else [])):
-        sweep = probe.sweeps.get(axis)
-        if sweep is not None:
-            count *= len(sweep.values) or 10 * (sweep.per_doubling or 1)
-        elif axis in parameters:
-            count *= len(parameters[axis])
-        elif probe.kernel is not None:
-            count *= max(len(probe.kernel.launch.block), len(probe.kernel.launch.blocks_per_sm))
-    return count
-
-
-def _fitted(steps: Sequence[Step], total_s: float) -> tuple[Step, ...]:
-    """Shorten all steps alike where they would take longer than the mode allows."""
-    wanted = sum(step.seconds for step in steps)
-    share = min(1.0, total_s / wanted) if wanted else 1.0
-    return tuple(step._replace(seconds=step.seconds * share) for step in steps)
+            cost = forecast(probe, regime, data, where.target, where.properties, where.free_bytes, effort)
+            yield Step(probe, regime, data, cost.seconds, cost.least_s)

@@ -22,12 +22,16 @@ Fixed = tuple[tuple[str, Parameter], ...]
 
 
 class Step(NamedTuple):
-    """A probe in one regime with one kind of data, and the seconds that it may take."""
+    """A probe in one regime with one kind of data, and the seconds that it may take.
+
+    `least_s` is what it needs for each of its points once; that it takes in any case.
+    """
 
     probe: Probe
     regime: str
     data: str
     seconds: float
+    least_s: float = 0.0
 
 
 class Failure(NamedTuple):
@@ -45,7 +49,8 @@ class Failure(NamedTuple):
 class Bench:
     """What all steps of a run share: the GPU, the compiled kernels, the samples, the listener.
 
-    `broken` has the configurations that cannot run, and why.
+    `broken` has the configurations that cannot run, and why; `repeat_s` is what a step may still spend on measuring
+    again what was throttled, besides its own time.
     """
 
     gpu: Gpu
@@ -57,6 +62,7 @@ class Bench:
     stop: Callable[[], bool] = lambda: False
     telemetry: list[Telemetry] = field(default_factory=list)
     broken: dict[tuple[str, Fixed], str] = field(default_factory=dict)
+    repeat_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.launcher = Launcher(self.gpu, self.stop)

@@ -16,10 +16,12 @@ from gpuprof.characterize.on_gpu.device_copies import Copies, copy_on
 from gpuprof.characterize.on_gpu.device_launches import QUEUE, LaunchRows, elapsed_s
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.record.gpu import (
+    PATIENCE_S,
     RECORD,
     RECORD_BYTES,
     DeviceError,
     Function,
+    Hung,
     Memory,
     Others,
     OutOfMemory,
@@ -191,8 +193,9 @@ class CudaGpu:
         clocks: Memory | None,
         *,
         watched: bool = False,
+        patience_s: float = PATIENCE_S,
     ) -> Timed:
-        """Launch once between two events, ask NVML while it runs if `watched`, and wait."""
+        """Launch once between two events, ask NVML while it runs if `watched`, and wait. Raises Hung."""
         runtime, call = self._runtime, _call(shape, self._stream, arguments)
         with self._calling(f"{function.entry} failed"):
             if clocks is not None:
@@ -202,7 +205,7 @@ class CudaGpu:
             self._launch(function, shape, call)
             runtime.eventRecord(self._end, self._stream)
             telemetry = self._nvml.clock_and_reasons() if watched else None
-            seconds = elapsed_s(runtime, self._start, self._end)
+            seconds = elapsed_s(runtime, self._start, self._end, patience_s)
             records = self._records(clocks, shape.grid) if clocks is not None else None
         return Timed(seconds, records, telemetry)
 
@@ -254,11 +257,17 @@ class CudaGpu:
         with self._calling("memory cannot be given back"):
             self._copies.release()
 
+    def restart(self) -> None:
+        """Raise DeviceError: a context that is broken stays so as long as its process lives."""
+        raise DeviceError("the CUDA context of this process is broken", fatal=True)
+
     @contextmanager
     def _calling(self, what: str) -> Iterator[None]:
-        """Turn CUDA's errors into DeviceError."""
+        """Turn CUDA's errors into DeviceError. A context in which something hangs is asked nothing more."""
         try:
             yield
+        except Hung as error:
+            raise Hung(f"{what}: {error.message}") from error
         except DeviceError as error:
             raise DeviceError(error.message, fatal=not self._alive()) from error
         except (RuntimeError, ValueError, OverflowError) as error:

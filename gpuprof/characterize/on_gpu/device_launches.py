@@ -8,12 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpuprof.characterize.record.gpu import Way
+from gpuprof.characterize.record.gpu import Hung, Way
 
 QUEUE = 256
 """Launches that fit into the driver's queue while its head is held back, with room to spare (it takes about 1000)."""
 _HELD_S = 5.0
 """Nothing takes so long to be enqueued; should it, the stream goes on."""
+_PATIENCE_S = 60.0
+"""A row of launches or copies that takes longer hangs."""
+_NOT_READY = 600
+"""cudaErrorNotReady."""
+_SPIN_S, _NAP_S = 2e-3, 100e-6
+"""Most launches end within milliseconds: until then the event is asked for without a pause."""
 
 
 class LaunchRows:
@@ -63,10 +69,36 @@ class LaunchRows:
             runtime.graphDestroy(graph)
 
 
-def elapsed_s(runtime: Any, start: Any, end: Any) -> float:
-    """Wait for an event, and return the seconds from another one to it."""
-    runtime.eventSynchronize(end)
+def elapsed_s(runtime: Any, start: Any, end: Any, patience_s: float = _PATIENCE_S) -> float:
+    """Wait for an event, and return the seconds from another one to it. Raises Hung."""
+    wait_for(runtime, end, patience_s)
     return float(runtime.eventElapsedTime(start, end)) / 1e3
+
+
+def wait_for(runtime: Any, event: Any, patience_s: float) -> None:
+    """Wait for an event by asking for it: a call that waits in CUDA could not be given up. Raises Hung."""
+    began = time.perf_counter()
+    while not _reached(runtime, event):
+        passed = time.perf_counter() - began
+        if passed > patience_s:
+            raise Hung(f"it had not ended after {passed:.0f} s")
+        if passed > _SPIN_S:
+            time.sleep(_NAP_S)
+
+
+def _reached(runtime: Any, event: Any) -> bool:
+    """Tell whether an event was reached. CuPy returns CUDA's code; where it is an error, waiting raises it."""
+    try:
+        code = runtime.eventQuery(event)
+    except RuntimeError as error:
+        if "NotReady" in str(error):
+            return False
+        raise
+    if code == _NOT_READY:
+        return False
+    if code:
+        runtime.eventSynchronize(event)
+    return True
 
 
 @contextmanager

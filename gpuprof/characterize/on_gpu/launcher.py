@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from gpuprof.characterize.on_gpu.buffers import Filled, Pool
 from gpuprof.characterize.record.configurations import MEASURED, Configuration, buffer_bytes
-from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Function, Gpu, Memory, Timed, Way
+from gpuprof.characterize.record.gpu import (
+    PATIENCE_S,
+    RECORD_BYTES,
+    DeviceError,
+    Function,
+    Gpu,
+    Memory,
+    Stopped,
+    Timed,
+    Way,
+)
 from gpuprof.characterize.record.samples import Parameter, Sample
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.errors import GpuprofError
@@ -26,6 +36,8 @@ MOST_ITERATIONS = 2**28
 _LEAST_ITERATIONS = 2
 """With one iteration the matrix probes store their product in place of being timed."""
 _TRIES = 12
+_PATIENCE = 20
+"""A launch that takes so many times as long as it should hangs."""
 _EVENT_SLACK = 1.02
 _EVENT_SLACK_S = 5e-6
 """Events have steps of half a microsecond, globaltimer of up to one."""
@@ -33,10 +45,6 @@ _EVENT_SLACK_S = 5e-6
 
 class BrokenRun(GpuprofError):
     """A launch that cannot be what was meant: blocks without a record, two clocks that disagree."""
-
-
-class Stopped(Exception):
-    """The user wants the run to end."""
 
 
 class Launcher:
@@ -67,6 +75,10 @@ class Launcher:
         self._functions = {}
         self.pool.release()
 
+    def forget(self) -> None:
+        """Forget memory and kernels: they went with the context that they were in."""
+        self._functions, self.pool = {}, Pool(self.gpu)
+
 
 class Ready:
     """One configuration with its kernel and its memory."""
@@ -81,6 +93,7 @@ class Ready:
         self.clocks = pool.plain("clocks", RECORD_BYTES * one.shape.grid) if kernel.clocked else None
         self.sink = pool.plain("sink", 4 * one.shape.grid * one.block)
         self._seen: dict[str, Parameter] = {}
+        self._last = 1, 0.0
 
     def words(self) -> dict[str, Parameter]:
         """Return the configuration with what was seen of it: on how many SMs it ran."""
@@ -125,10 +138,18 @@ class Ready:
         if self._launcher.stop():
             raise Stopped
         arguments = [self._argument(one, iterations) for one in self.kernel.arguments]
-        timed = self.gpu.time(self.function, self.shape, arguments, self.clocks, watched=watched)
+        timed = self.gpu.time(
+            self.function, self.shape, arguments, self.clocks, watched=watched, patience_s=self._patience_s(iterations)
+        )
+        self._last = max(1, iterations), timed.seconds
         if timed.records is not None and (lost := missing(timed.records)):
             raise BrokenRun(f"{lost} of {self.shape.grid} blocks have left no record: the launch failed silently")
         return timed
+
+    def _patience_s(self, iterations: int) -> float:
+        """Return how long a launch may take: many times what the last one would have taken for so many iterations."""
+        before, seconds = self._last
+        return max(PATIENCE_S, _PATIENCE * seconds * max(1.0, iterations / before))
 
     def run_by_sm(self, iterations: int) -> tuple[Sample, dict[int, int]]:
         """Launch once; return the sample and the cycles of each SM."""

@@ -21,13 +21,16 @@ RECORD = [
 """The struct Clocks of probe.cuh as numpy reads it."""
 RECORD_BYTES = 40
 
+PATIENCE_S = 5.0
+"""A launch has at least so long; one that takes longer hangs, unless it was said to take long."""
+
 Place = Literal["device", "pinned", "pageable", "peer"]
 Way = Literal["synchronous", "queued", "graph"]
 """How launches follow each other: each waited for, all in a row, all in one graph."""
 
 
 class DeviceError(GpuprofError):
-    """A CUDA call failed. `fatal`: nothing works in this process after it, such as after an illegal address."""
+    """A CUDA call failed. `fatal`: nothing works after it until `restart`, such as after an illegal address."""
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
@@ -38,8 +41,22 @@ class OutOfMemory(DeviceError):
     """The GPU has not as much memory left."""
 
 
+class Hung(DeviceError):
+    """A call that does not come back. What hangs cannot be called off: the process that has made it must end."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, fatal=True)
+
+
+class Stopped(Exception):
+    """The user wants the run to end."""
+
+
 class Properties(NamedTuple):
-    """What the GPU is and how it is set. Clocks in Hz, sizes in bytes; None where nobody says."""
+    """What the GPU is and how it is set. Clocks in Hz, sizes in bytes; None where nobody says.
+
+    `cpus`: the processors on its side of the host ("0-15,64-79") that the measuring process was bound to.
+    """
 
     name: str
     compute_capability: str
@@ -63,6 +80,7 @@ class Properties(NamedTuple):
     max_memory_clock_hz: float | None = None
     max_pcie_generation: int | None = None
     max_pcie_width: int | None = None
+    cpus: str | None = None
     peers: tuple[int, ...] = ()
 
 
@@ -121,7 +139,7 @@ class Timed(NamedTuple):
 
 
 class Gpu(Protocol):
-    """One GPU. Every call may raise DeviceError."""
+    """One GPU. Every call may raise DeviceError; one that another process makes, Stopped as well."""
 
     @property
     def properties(self) -> Properties:
@@ -188,8 +206,12 @@ class Gpu(Protocol):
         clocks: Memory | None,
         *,
         watched: bool = False,
+        patience_s: float = PATIENCE_S,
     ) -> Timed:
-        """Launch once and wait. `clocks` is where the kernel writes its records; `watched` asks NVML meanwhile."""
+        """Launch once and wait. `clocks` is where the kernel writes its records; `watched` asks NVML meanwhile.
+
+        Raises Hung for a kernel that has not ended after `patience_s`.
+        """
         ...
 
     def launches(
@@ -204,4 +226,8 @@ class Gpu(Protocol):
 
     def end_copies(self) -> None:
         """Give back the memory that the copies have used."""
+        ...
+
+    def restart(self) -> None:
+        """Begin anew after what was fatal: memory and kernels are gone. Raises DeviceError where the GPU is lost."""
         ...

@@ -1,0 +1,298 @@
+"""The GPU in a process of its own: calls and errors cross, and what hangs or dies there ends nothing here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuprof.characterize.measure.events import silence
+from gpuprof.characterize.on_gpu import served_gpu
+from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
+from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, OutOfMemory, Shape, Stopped
+from gpuprof.characterize.run import Run, Wanted, characterize
+from gpuprof.errors import EnvironmentProblem
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.resources import data_dir
+from tests import fake_probes
+from tests.fake_gpu import PROPERTIES, compiled
+from tests.hostile_gpu import OPENER
+
+LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
+ROOT = Path(__file__).resolve().parents[1]
+Open = Callable[..., ServedGpu]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens hostile GPUs, and closes them."""
+    monkeypatch.setenv("FAKE_PROBES", str(tmp_path / "probes"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr("os.fsync", lambda _file: None)
+    monkeypatch.setattr(served_gpu, "_GRACE_S", 0.5)
+    fake_probes.every(tmp_path / "probes")
+    there: list[ServedGpu] = []
+
+    def start(hostile: str = "", stop: Callable[[], bool] = lambda: False) -> ServedGpu:
+        monkeypatch.setenv("HOSTILE", hostile)
+        there.append(ServedGpu(0, stop, OPENER))
+        return there[-1]
+
+    yield start
+    for one in there:
+        one.close()
+
+
+def process_of(gpu: ServedGpu) -> int:
+    assert gpu._child is not None
+    return gpu._child.process.pid
+
+
+def has_ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{process}/stat").exists() and Path(f"/proc/{process}/stat").read_text().split()[2] == "Z"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def launch(gpu: ServedGpu, tmp_path: Path, patience_s: float = 5.0) -> float:
+    """Launch the fake's FFMA probe once."""
+    probe = fake_probes.ffma(tmp_path / "probes")
+    code = next(one.compiled for one in compiled([probe], "sm_80", lambda *_: None)[probe.id])
+    assert code is not None
+    assert probe.kernel is not None
+    function = gpu.load(code.cubin, code.sha256, probe.kernel.entry)
+    clocks, sink = gpu.allocate(RECORD_BYTES * 8), gpu.allocate(8 * 256 * 4)
+    words: dict[str, np.generic] = {
+        "clocks": np.uint64(clocks.address),
+        "sink": np.uint64(sink.address),
+        "iterations": np.uint32(100),
+    }
+    arguments: list[np.generic] = [words.get(one.kind, np.float32(1)) for one in probe.kernel.arguments]
+    timed = gpu.time(function, Shape(8, 256), arguments, clocks, watched=True, patience_s=patience_s)
+    assert timed.records is not None
+    assert len(timed.records) == 8
+    assert timed.telemetry is not None
+    return timed.seconds
+
+
+# Calls
+
+
+def test_calls_cross_to_the_other_process_and_their_results_come_back(opened: Open, tmp_path: Path) -> None:
+    gpu = opened()
+    assert gpu.properties == PROPERTIES
+    assert process_of(gpu) != os.getpid()
+    assert launch(gpu, tmp_path) > 0
+    memory = gpu.allocate(1024)
+    gpu.repeat(memory, b"abc")
+    assert gpu.read(memory, 5) == b"abcab"
+    gpu.scatter(memory, 128, np.arange(4, dtype=np.uint64))
+    gpu.release(memory)
+    assert gpu.copies("pinned", "device", 1 << 20, 3) > 0
+    gpu.end_copies()
+    assert gpu.telemetry().power_w == 100
+    assert gpu.others().processes == 0
+
+
+def test_errors_come_back_as_what_they_are(opened: Open, tmp_path: Path) -> None:
+    gpu = opened()
+    with pytest.raises(OutOfMemory, match="cannot be allocated") as caught:
+        gpu.allocate(2**50)
+    assert not caught.value.fatal
+    with pytest.raises(DeviceError, match="not the one that the gate has seen"):
+        gpu.load(b"{}", "0" * 64, "kernel")
+    assert gpu.free_bytes() > 0
+
+
+@pytest.mark.parametrize(("deed", "said"), [
+    ("memory", "the host has too little memory left"), ("bug", "IndexError: list index out of range"),
+])  # fmt: skip
+def test_what_goes_wrong_in_the_other_process_is_told_and_it_goes_on(
+    opened: Open, tmp_path: Path, deed: str, said: str
+) -> None:
+    gpu = opened(f"instruction_ffma_throughput:{deed}")
+    with pytest.raises(DeviceError, match=said) as caught:
+        launch(gpu, tmp_path)
+    assert not caught.value.fatal
+    assert gpu.free_bytes() > 0
+
+
+def test_gpu_that_cannot_be_opened_is_told_with_what_to_do(opened: Open) -> None:
+    with pytest.raises(EnvironmentProblem, match="there is no GPU 0") as caught:
+        opened("open:missing")
+    assert caught.value.hint == "choose one with --device"
+
+
+# What hangs or dies
+
+
+def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = opened("instruction_ffma_throughput:hang")
+    first = process_of(gpu)
+    with pytest.raises(Hung, match="no answer for") as caught:
+        launch(gpu, tmp_path, patience_s=0.1)
+    assert caught.value.fatal
+    assert wait_until(lambda: has_ended(first))
+    with pytest.raises(DeviceError, match="has ended") as after:
+        gpu.free_bytes()
+    assert after.value.fatal
+    monkeypatch.setenv("HOSTILE", "")
+    gpu.restart()
+    assert process_of(gpu) != first
+    assert launch(gpu, tmp_path) > 0
+
+
+@pytest.mark.parametrize(("deed", "said"), [
+    ("abort", r"was ended by SIGABRT: free\(\): invalid pointer"),
+    ("killed", "was ended by SIGKILL, perhaps for lack of memory"),
+])  # fmt: skip
+def test_process_that_dies_is_told_by_how_it_ended(opened: Open, tmp_path: Path, deed: str, said: str) -> None:
+    gpu = opened(f"instruction_ffma_throughput:{deed}")
+    with pytest.raises(DeviceError, match=said) as caught:
+        launch(gpu, tmp_path)
+    assert caught.value.fatal
+    gpu.restart()
+    assert gpu.free_bytes() > 0
+
+
+def test_gpu_that_cannot_be_opened_again_is_lost(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = opened()
+    monkeypatch.setenv("HOSTILE", "open:abort")
+    with pytest.raises(DeviceError, match="cannot be opened") as caught:
+        gpu.restart()
+    assert caught.value.fatal
+
+
+def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_gpu, "_STOP_S", 0.3)
+    asked = [False]
+    gpu = opened("instruction_ffma_throughput:hang", lambda: asked[0])
+    child = process_of(gpu)
+    asked[0] = True
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        launch(gpu, tmp_path, patience_s=600)
+    assert time.monotonic() - began < 5
+    assert wait_until(lambda: has_ended(child))
+    with pytest.raises(Stopped):
+        gpu.wait(100)
+
+
+def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> None:
+    text = (
+        "import os, sys\n"
+        "from gpuprof.characterize.on_gpu.served_gpu import ServedGpu\n"
+        f"gpu = ServedGpu(0, opener={OPENER!r})\n"
+        "print(gpu._child.process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    fake_probes.every(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=ROOT, env={**os.environ, "FAKE_PROBES": str(tmp_path), "HOSTILE": ""},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    assert wait_until(lambda: has_ended(int(done.stdout)))
+
+
+# A whole run
+
+
+def run_of(gpu: ServedGpu, tmp_path: Path) -> Run:
+    probes = [
+        one for one in fake_probes.every(tmp_path / "probes")
+        if one.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
+    ]  # fmt: skip
+    wanted = Wanted(probes, "quick", named=True, output=tmp_path / "a.measured.yaml", force=True)
+    return characterize(gpu, wanted, library=LIBRARY, tell=silence, compile_all=compiled)
+
+
+@pytest.mark.parametrize("deed", ["hang", "abort", "trap"])
+def test_probe_that_hangs_or_traps_costs_that_probe(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    monkeypatch.setattr("gpuprof.characterize.on_gpu.launcher.PATIENCE_S", 0.2)
+    run = run_of(opened(f"bank_conflict_load_4:{deed}"), tmp_path)
+    assert run.outcome.cut_short is None
+    values = run.measured.values
+    (why,) = values["bank-conflict/load-4"].reasons
+    assert why.startswith("it ended the process that held the GPU: ")
+    assert {name for name, value in values.items() if value.value is None} == {"bank-conflict/load-4"}
+    assert '"what":"died"' in run.samples.read_text()
+
+
+INTERRUPTED = """
+import os, sys
+from pathlib import Path
+from gpuprof.characterize import run
+from gpuprof.characterize.on_gpu import served_gpu
+from gpuprof.characterize.probes import library
+from tests import fake_probes
+from tests.fake_gpu import compiled
+served_gpu.OPENER = "tests.hostile_gpu:open_gpu"
+probes = fake_probes.every(Path(os.environ["FAKE_PROBES"]))
+library.load_probes = lambda folder: probes
+run.compile_probes = compiled
+from gpuprof.cli.main import main
+sys.argv[1:] = ["characterize", "--only", "instruction", "--only", "bank-conflict", "-o", sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, times: int) -> None:
+    fake_probes.every(tmp_path / "probes")
+    file = tmp_path / "a.measured.yaml"
+    environ = {
+        **os.environ, "FAKE_PROBES": str(tmp_path / "probes"), "HOSTILE": "instruction_ffma_throughput:hang",
+        "GPUPROF_SPECS": str(tmp_path / "specs"),
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(file)], cwd=ROOT, env=environ,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        samples = tmp_path / "a.samples.jsonl"
+        assert wait_until(lambda: samples.exists() and "bank-conflict" in samples.read_text(), 60)
+        time.sleep(1.0)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        began = time.monotonic()
+        for _ in range(times):
+            # The terminal sends it to all processes of the group.
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.2)
+        _, said = process.communicate(timeout=30)
+        passed = time.monotonic() - began
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert passed < (6.0 if times == 1 else 2.0)
+    assert children
+    assert all(wait_until(lambda one=int(child): has_ended(one)) for child in children)  # type: ignore[misc]
+    if times == 1:
+        assert "interrupted: --resume goes on" in said
+        assert file.is_file()
