@@ -41,7 +41,7 @@ NOTHING_OF = {
 STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results")
 """The order within `characterize`."""
 ONLY_IN = {
-    "subprocess": {"code", "collect"},
+    "subprocess": {"characterize", "code", "collect"},
     "cupy": {"characterize"},
     "ncu_report": {"read"},
     "zstandard": {"read"},

@@ -7,9 +7,9 @@ them. It ends at once where the other side has gone, whatever it does then, and 
 
 from __future__ import annotations
 
-import importlib
 import os
 import pickle
+import pkgutil
 import queue
 import signal
 import struct
@@ -35,9 +35,8 @@ def main(words: Sequence[str]) -> None:
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, asked), daemon=True).start()
     opener, number = words
-    module, _, name = opener.partition(":")
     try:
-        gpu: Gpu = getattr(importlib.import_module(module), name)(int(number))
+        gpu: Gpu = pkgutil.resolve_name(opener)(int(number))
         write_frame(replies, (ANSWER, gpu.properties))
     except GpuprofError as error:
         write_frame(replies, refusal(error))
