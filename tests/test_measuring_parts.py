@@ -308,13 +308,16 @@ def test_every_point_has_its_time_within_what_the_mode_takes(mode: str) -> None:
 
 def test_spare_time_is_shared_out_and_what_is_needed_is_never_cut() -> None:
     (probe, *_) = load_probes(probe_folder())
-    steps = [Step(probe, "short", "zeros", 5.0, 1.0), Step(probe, "short", "zeros", 3.0, 2.0)]
-    assert allotted(steps, 100.0) == 5.0
-    assert allotted(steps, 5.5) == 1.0 + 4.0 * (2.5 / 5.0)
-    assert allotted(steps, 0.5) == 1.0
-    assert allotted(steps[1:], 0.0) == 2.0
-    assert duration_s(steps, 0.0) == 3.0
-    assert duration_s(steps, 100.0) == 8.0
+    one, other = (Step(probe, "short", "zeros", *words) for words in ((5.0, 1.0, 2.0), (3.0, 2.0, 2.0)))
+    assert duration_s([one, other], 0.0) == 3.0
+    assert duration_s([one, other], 100.0) == 8.0
+    assert allotted([one, other], 100.0) == 5.0
+    assert allotted([one, other], 0.5) == 1.0
+    assert allotted([other], 0.0) == 2.0
+    # Half a second to spare is half of what the first needs to be good.
+    assert allotted([one, other], 3.5) == 1.5
+    # Of three seconds one makes it good; two are half of the four that both might take besides.
+    assert allotted([one, other], 6.0) == 2.0 + 3.0 * (2.0 / 4.0)
 
 
 def test_order_is_idle_latency_short_sustained() -> None:

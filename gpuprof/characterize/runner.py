@@ -69,11 +69,16 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
 
 
 def allotted(steps: Sequence[Step], left_s: float) -> float:
-    """Return the seconds of the first of the steps that are left: what it needs, and its share of what is to spare."""
-    extra = sum(step.seconds - step.least_s for step in steps)
-    first = steps[0]
-    share = min(1.0, spare(steps, left_s) / extra) if extra > 0 else 0.0
-    return first.least_s + (first.seconds - first.least_s) * share
+    """Return the seconds of the first of the steps that are left: what it needs, and its share of what is to spare.
+
+    What all of them need to be good is shared out before what they might take besides.
+    """
+    first, to_spare = steps[0], spare(steps, left_s)
+    to_good = sum(step.good_s - step.least_s for step in steps)
+    to_full = sum(step.seconds - step.good_s for step in steps)
+    good = min(1.0, to_spare / to_good) if to_good > 0 else 0.0
+    full = min(1.0, max(0.0, to_spare - to_good) / to_full) if to_full > 0 else 0.0
+    return first.least_s + (first.good_s - first.least_s) * good + (first.seconds - first.good_s) * full
 
 
 def spare(steps: Sequence[Step], left_s: float) -> float:

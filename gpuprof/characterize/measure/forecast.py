@@ -42,9 +42,10 @@ _SPARE_FACTOR = 3.0
 
 
 class Cost(NamedTuple):
-    """Seconds for each point once, and with everything that the effort allows."""
+    """Seconds for each point once, on all allocations, and with everything that the effort allows."""
 
     least_s: float
+    good_s: float
     seconds: float
 
 
@@ -53,18 +54,18 @@ def forecast(
 ) -> Cost:
     """Return what a probe takes in one regime with one kind of data."""
     if probe.method == "power":
-        return Cost(effort.least_power_s, effort.power_s)
+        return Cost(effort.least_power_s, effort.least_power_s, effort.power_s)
     if probe.method == "copy":
         return _copies(probe, properties, free_bytes)
     if probe.kernel is None:
-        return Cost(0.0, 0.0)
+        return Cost(0.0, 0.0, 0.0)
     found = points(
         probe, probe.kernel, list(probe.kernel.assignments(target)), properties,
         data=data, regime=regime, free_bytes=free_bytes,
     )  # fmt: skip
     each = {"launch": _LAUNCH_ROW_S, "resident": _RESIDENT_S, "map": _MAP_POINT_S}.get(probe.method)
     if each is not None:
-        return Cost(each * len(found), 2 * each * len(found))
+        return Cost(each * len(found), each * len(found), 2 * each * len(found))
     return _kernel(probe, found, regime, properties, effort)
 
 
@@ -83,7 +84,8 @@ def _kernel(probe: Probe, found: Sequence[Point], regime: str, properties: Prope
     filled = sum(fills) if sized(probe) else shared
     least_s = sweeps + finals + filled
     longest = len(found) * (effort.settle_s if sustained else 0.0) + _SPARE_FACTOR * finals
-    return Cost(least_s, least_s + longest + (allocations(probe, effort) - 1) * (finals + filled))
+    good_s = least_s + (allocations(probe, effort) - 1) * (finals + filled)
+    return Cost(least_s, good_s, good_s + longest)
 
 
 def allocations(probe: Probe, effort: Effort) -> int:
@@ -143,4 +145,4 @@ def _copies(probe: Probe, properties: Properties, free_bytes: float) -> Cost:
     places = {probe.transfer.source, probe.transfer.destination} if probe.transfer is not None else set()
     rate = _PAGEABLE_BYTES_PER_S if "pageable" in places else _PINNED_BYTES_PER_S
     least_s = sum(_COPY_POINT_S + _COPIES * size / rate for size in sizes)
-    return Cost(least_s, 2 * least_s)
+    return Cost(least_s, least_s, 2 * least_s)

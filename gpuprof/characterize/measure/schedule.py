@@ -105,4 +105,4 @@ def _steps(probe: Probe, effort: Effort, where: Where) -> Iterator[Step]:
             continue
         for data in probe.data:
             cost = forecast(probe, regime, data, where.target, where.properties, where.free_bytes, effort)
-            yield Step(probe, regime, data, cost.seconds, cost.least_s)
+            yield Step(probe, regime, data, cost.seconds, cost.least_s, cost.good_s)

@@ -24,7 +24,8 @@ Fixed = tuple[tuple[str, Parameter], ...]
 class Step(NamedTuple):
     """A probe in one regime with one kind of data, and the seconds that it may take.
 
-    `least_s` is what it needs for each of its points once; that it takes in any case.
+    `least_s` is what it needs for each of its points once, which it takes in any case; `good_s` what it needs for all
+    allocations of memory, which comes before what only makes intervals smaller.
     """
 
     probe: Probe
@@ -32,6 +33,7 @@ class Step(NamedTuple):
     data: str
     seconds: float
     least_s: float = 0.0
+    good_s: float = 0.0
 
 
 class Failure(NamedTuple):

@@ -1,0 +1,141 @@
+"""Whole runs of the library on a virtual clock that charges what a real device does: in time, and no point is lost."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from gpuprof.characterize.measure.effort import EFFORTS
+from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Started
+from gpuprof.characterize.measure.kernel_steps import step_points
+from gpuprof.characterize.measure.schedule import Where, plan
+from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.probe import Probe
+from gpuprof.characterize.record.samples import Series, read_samples
+from gpuprof.characterize.record.store import FINAL, Store
+from gpuprof.characterize.run import Run, Wanted, characterize
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.resources import data_dir
+from tests.fake_gpu import compiled
+from tests.virtual_gpu import H200, VirtualGpu
+
+LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
+LIMITS_S = {"quick": 90.0, "default": 360.0, "full": 1500.0}
+EVERYTHING = os.environ.get("GPUPROF_ALL_VARIANTS") == "1"
+
+
+class Ran(NamedTuple):
+    """A run, its GPU, what it told, and the series that it has left."""
+
+    mode: str
+    run: Run
+    gpu: VirtualGpu
+    at: tuple[tuple[Event, float], ...]
+    series: tuple[Series, ...]
+
+    def of(self, kind: type) -> list[Event]:
+        return [event for event, _ in self.at if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module")
+def library() -> tuple[Probe, ...]:
+    return tuple(load_probes(probe_folder()))
+
+
+@pytest.fixture(scope="module")
+def finished(library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Ran]]:
+    """Runs of whole modes, each once."""
+    done: dict[str, Ran] = {}
+
+    def ran(mode: str) -> Ran:
+        if mode not in done:
+            folder, gpu, at = tmp_path_factory.mktemp(mode), VirtualGpu(library), list[tuple[Event, float]]()
+            wanted = Wanted(library, mode, output=folder / "virtual.measured.yaml")
+            run = characterize(
+                gpu, wanted, library=LIBRARY, tell=lambda event: at.append((event, gpu.clock)), compile_all=compiled
+            )
+            series = read_samples(run.samples.read_bytes(), "virtual").series
+            done[mode] = Ran(mode, run, gpu, tuple(at), series)
+        return done[mode]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _file: None)
+        yield ran
+
+
+@pytest.fixture(params=["quick", "default", pytest.param("full", marks=pytest.mark.skipif(
+    not EVERYTHING, reason="25 minutes on the virtual clock take a minute: left to make test-all"
+))])  # fmt: skip
+def ran(request: pytest.FixtureRequest, finished: Callable[[str], Ran]) -> Ran:
+    """A run of each mode."""
+    return finished(request.param)
+
+
+def steps_of(library: tuple[Probe, ...], mode: str) -> tuple[Step, ...]:
+    return plan(library, Where("sm_90a", H200, 138.0 * 2**30), mode, EFFORTS[mode]).steps
+
+
+def test_run_ends_within_its_time(ran: Ran) -> None:
+    assert ran.run.outcome.cut_short is None
+    (end,) = ran.of(Finished)
+    assert isinstance(end, Finished)
+    assert end.seconds == pytest.approx(ran.gpu.clock, abs=1)
+    assert ran.gpu.clock <= LIMITS_S[ran.mode]
+
+
+def test_run_takes_what_was_forecast(ran: Ran, library: tuple[Probe, ...]) -> None:
+    """It ends sooner where intervals are small soon, and not much before every point has been measured once."""
+    (planned,) = ran.of(Planned)
+    assert isinstance(planned, Planned)
+    least_s = sum(step.least_s for step in steps_of(library, ran.mode))
+    assert 0.8 * least_s <= ran.gpu.clock <= 1.05 * planned.seconds
+
+
+def test_step_takes_no_more_than_its_share(ran: Ran, library: tuple[Probe, ...]) -> None:
+    steps = {(step.probe.id, step.regime, step.data): step for step in steps_of(library, ran.mode)}
+    began = [(event, at) for event, at in ran.at if isinstance(event, Started)]
+    late = {}
+    for (event, start), (_, end) in itertools.pairwise([*began, (None, ran.gpu.clock)]):
+        assert event is not None
+        step = steps[event.probe, event.regime, event.data]
+        if end - start > 1.1 * max(step.seconds, step.least_s) + 0.5:
+            late[event.probe, event.regime, event.data] = end - start, step.least_s, step.seconds
+    assert not late
+
+
+def test_no_point_is_lost(ran: Ran, library: tuple[Probe, ...]) -> None:
+    there = {
+        (one.probe, tuple((axis, one.configuration[axis]) for axis in axes(probe)), words(one))
+        for one in ran.series if one.round == FINAL and one.probe != "run"
+        for probe in library if probe.id == one.probe
+    }  # fmt: skip
+    bench = Bench(VirtualGpu(library), "sm_90a", compiled(library, "sm_90a", lambda *_: None), Store(None),
+                  EFFORTS[ran.mode])  # fmt: skip
+    planned = lost = 0
+    for step in steps_of(library, ran.mode):
+        if step.probe.kernel is None or step.probe.method in {"power", "resident"}:
+            continue
+        for point in step_points(bench, step):
+            planned += 1
+            lost += (step.probe.id, point.fixed, (step.regime, step.data)) not in there
+    assert planned > 50
+    assert lost == 0
+
+
+def test_nothing_had_no_time(ran: Ran) -> None:
+    reasons = [reason for value in ran.run.measured.values.values() for reason in value.reasons]
+    assert not [reason for reason in reasons if "time" in reason and "up" in reason]
+    assert not [event for event in ran.of(Remark) if "time" in str(event)]
+
+
+def axes(probe: Probe) -> tuple[str, ...]:
+    return (*probe.series, *([probe.along] if probe.along else []))
+
+
+def words(one: Series) -> tuple[object, object]:
+    return one.configuration["regime"], one.configuration["data"]

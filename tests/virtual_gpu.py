@@ -1,0 +1,203 @@
+"""The fake GPU in the shape of an H200, on a virtual clock that charges what calls take on a real server.
+
+The prices are round numbers at the slow end of what CUDA and NVML take; none was measured here. Nothing sleeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuprof.characterize.probes.probe import Probe
+from gpuprof.characterize.record.gpu import PATIENCE_S, Function, Memory, Others, Place, Shape, Telemetry, Timed, Way
+from tests.fake_gpu import GIB, MIB, PROPERTIES, Call, FakeFunction, FakeGpu, Law, Misbehaviour
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+BOOST_HZ, HEAVY_HZ, IDLE_HZ = 1.98e9, 1.68e9, 0.345e9
+"""The clock of a light kernel, of one that draws all the power there is, and of an idle GPU."""
+_WAKES_S, _FALLS_S, _RESTS_S = 0.02, 0.6, 2.0
+"""How fast the clock rises from idle, falls under load, and after how long without any the GPU idles."""
+H200 = PROPERTIES._replace(
+    name="NVIDIA H200",
+    compute_capability="9.0",
+    sm_count=132,
+    memory_bytes=141 * GIB,
+    l2_bytes=50 * MIB,
+    shared_per_block=227 * 1024,
+    memory_bus_bits=6144,
+    pci_id="10de:2335",
+    max_sm_clock_hz=BOOST_HZ,
+    max_memory_clock_hz=3.201e9,
+    power_limit_w=700.0,
+    default_power_limit_w=700.0,
+    max_pcie_generation=5,
+)
+CALL_S = 150e-6
+"""The way to the process that holds the GPU and back, and what CuPy does there."""
+NVML_S = 0.7e-3
+"""One question to NVML."""
+ALLOCATE_S, ALLOCATE_S_PER_BYTE = 100e-6, 1e-3 / GIB
+SET_BYTES_PER_S, COPY_BYTES_PER_S = 2e12, 1.5e12
+SCATTER_S = 25e-9
+"""A word of a strided copy."""
+SEND_BYTES_PER_S = 2e9
+"""Through the pipe to the process that holds the GPU."""
+LOAD_S = 3e-3
+L1_CYCLES, L2_CYCLES, DRAM_CYCLES, TLB_CYCLES = 33.0, 270.0, 620.0, 400.0
+TOUCH_CYCLES = 4.0
+"""A node where 256 loads are in flight."""
+
+
+class VirtualGpu(FakeGpu):
+    """A GPU on which everything takes its time."""
+
+    def __init__(self, probes: Sequence[Probe], laws: Mapping[str, Law] | None = None, **words: Any) -> None:
+        self._hz, self._last_launch = IDLE_HZ, -10.0
+        bad = words.pop("bad", Misbehaviour())
+        bad.sm_hz = lambda _time: self._hz
+        super().__init__(probes, laws, properties=words.pop("properties", H200), bad=bad, **words)
+        self.laws = {probe.kernel.entry: law for probe in probes if probe.kernel is not None} | self.laws
+        self.rates = {("pinned", "device"): 50e9, ("device", "pinned"): 50e9, ("device", "device"): 2e12}
+
+    def charge(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self.clock += seconds
+
+    def telemetry(self) -> Telemetry:
+        self.charge(7 * NVML_S)
+        return super().telemetry()
+
+    def others(self) -> Others:
+        self.charge(2 * NVML_S)
+        return super().others()
+
+    def free_bytes(self) -> int:
+        self.charge(CALL_S)
+        return super().free_bytes()
+
+    def allocate(self, size: int) -> Memory:
+        self.charge(CALL_S + ALLOCATE_S + size * ALLOCATE_S_PER_BYTE)
+        return super().allocate(size)
+
+    def release(self, memory: Memory) -> None:
+        self.charge(CALL_S + ALLOCATE_S + memory.bytes * ALLOCATE_S_PER_BYTE / 2)
+        super().release(memory)
+
+    def zero(self, memory: Memory) -> None:
+        self.charge(CALL_S + memory.bytes / SET_BYTES_PER_S)
+        super().zero(memory)
+
+    def repeat(self, memory: Memory, pattern: bytes) -> None:
+        doublings = math.log2(max(2.0, memory.bytes / len(pattern)))
+        self.charge(CALL_S + 20e-6 * doublings + 2 * memory.bytes / COPY_BYTES_PER_S)
+        super().repeat(memory, pattern)
+
+    def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
+        self.charge(CALL_S + SCATTER_S * len(words) + words.nbytes / SEND_BYTES_PER_S)
+        super().scatter(memory, stride, words)
+
+    def read(self, memory: Memory, size: int) -> bytes:
+        self.charge(CALL_S + size / SEND_BYTES_PER_S)
+        return super().read(memory, size)
+
+    def load(self, cubin: bytes, sha256: str, entry: str) -> Function:
+        self.charge(LOAD_S)
+        return super().load(cubin, sha256, entry)
+
+    def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
+        self.charge(0.0)
+        return super().blocks_at_once(function, block, shared_bytes)
+
+    def time(
+        self,
+        function: Function,
+        shape: Shape,
+        arguments: Sequence[np.generic],
+        clocks: Memory | None,
+        *,
+        watched: bool = False,
+        patience_s: float = PATIENCE_S,
+    ) -> Timed:
+        assert isinstance(function, FakeFunction)
+        began = self.clock
+        if began - self._last_launch > _RESTS_S:
+            self._hz = IDLE_HZ
+        self.charge(CALL_S + shape.grid * 40 / SEND_BYTES_PER_S)
+        timed = super().time(function, shape, arguments, clocks, patience_s=patience_s)
+        assert timed.seconds < patience_s
+        if watched:
+            # NVML is asked while the kernel runs; a short one ends before it has answered.
+            self.charge(max(0.0, 2 * NVML_S - timed.seconds))
+            timed = timed._replace(telemetry=FakeGpu.telemetry(self))
+        self._drift(function.probe, self.clock - began)
+        self._last_launch = self.clock
+        return timed
+
+    def _drift(self, probe: Probe, seconds: float) -> None:
+        target = HEAVY_HZ if probe.family == "tensor" else BOOST_HZ
+        slow = _WAKES_S if self._hz < target else _FALLS_S
+        self._hz = target + (self._hz - target) * math.exp(-seconds / slow)
+
+    def _cycles(self, call: Call, iterations: int) -> float:
+        before = set_up_cycles(call)
+        return before + super()._cycles(call, iterations)
+
+    def launches(
+        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+    ) -> float:
+        self.charge(CALL_S + 5e-6 * count)
+        return super().launches(function, shape, arguments, count, way)
+
+    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+        self.charge(CALL_S + 2 * min(size, 2 * MIB) / 5e9)
+        return super().copies(source, target, size, count)
+
+
+def law(call: Call) -> float:
+    """A rate that no limit forbids, and latencies of the level that holds what is walked through."""
+    unit, kernel = call.probe.unit, call.kernel
+    counted = [what for what, _ in kernel.work.iteration]
+    if "result" in counted and unit in {"cycle", "B", "block", "s"}:
+        return latency(call) * (kernel.work.amount("result", call.names()) or 1)
+    amount = call.work(counted[0])
+    if unit.endswith("/s"):
+        level = next((limit.bandwidth for limit in call.probe.limits), None)
+        rate = {"dram": 4.4e12, "l2": 5.5e12}.get(level or "", 1e12)
+        return amount / rate * BOOST_HZ
+    return amount / min(call.shape.grid, H200.sm_count) / 16.0
+
+
+def latency(call: Call) -> float:
+    size = call.arguments.get("bytes chain", 0.0)
+    if size <= 32 * 1024:
+        return L1_CYCLES
+    if size <= H200.l2_bytes or call.probe.id.startswith("latency/tlb"):
+        return L2_CYCLES
+    return DRAM_CYCLES + (TLB_CYCLES if size > 32 * GIB else 0)
+
+
+def set_up_cycles(call: Call) -> float:
+    """What the kernel does before its loop: some load every node of the chase, or walk through it once."""
+    chain = call.contents.get("chain")
+    buffer = call.kernel.buffers.get("chain")
+    if not isinstance(chain, Memory) or buffer is None:
+        return 0.0
+    stride = call.arguments.get(str(buffer.stride)) if isinstance(buffer.stride, str) else buffer.stride
+    nodes = call.arguments.get("bytes chain", 0.0) / (stride or 128.0)
+    text = source(call.kernel.source)
+    if "go_round<" in text:
+        return nodes * latency(call)
+    return nodes * TOUCH_CYCLES if "touch<" in text else 0.0
+
+
+@cache
+def source(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
