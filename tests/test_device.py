@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuprof.characterize.on_gpu import device, device_copies, device_launches
 from gpuprof.characterize.on_gpu.device import CudaGpu, open_gpu
+from gpuprof.characterize.on_gpu.environment import notes
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
-from gpuprof.characterize.record.gpu import DeviceError, Memory, OutOfMemory, Shape
+from gpuprof.characterize.on_gpu.processors import bind_near, listed, numbers
+from gpuprof.characterize.record.gpu import DeviceError, Hung, Memory, Others, OutOfMemory, Shape
 from gpuprof.collect.nvml import Nvml
 from gpuprof.errors import EnvironmentProblem
+from tests.fake_gpu import PROPERTIES
 from tests.standin_cuda import CudaError, StandinCuda
 
 CUBIN = b"any bytes"
@@ -93,6 +98,46 @@ def test_settings_are_read_in_base_units() -> None:
     assert (settings.power_limit_w, settings.default_power_limit_w) == (650.0, 700.0)
     assert (settings.max_sm_clock_hz, settings.max_memory_clock_hz) == (1.98e9, 3.201e9)
     assert (settings.persistence, settings.max_pcie_generation) == (None, None)
+
+
+def test_processors_on_the_side_of_the_gpu_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 128)
+    words = [0xFFFF_0000_0000_FFFF, 0x1]
+    asked = view(nvmlDeviceGetCpuAffinity=words).settings().cpus
+    assert asked == "0-15,48-64"
+    assert numbers(asked) == {*range(16), *range(48, 65)}
+    assert view().settings().cpus is None
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_list_of_processors_is_read_back(ones: set[int]) -> None:
+    assert numbers(listed(ones)) == ones
+
+
+def test_process_that_holds_the_gpu_keeps_to_the_processors_beside_it_where_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {2, 3, 4}, raising=False)
+    monkeypatch.setattr("os.sched_setaffinity", lambda _process, ones: kept.append(ones), raising=False)
+    bind_near("3-8")
+    bind_near("9-12")
+    bind_near(None)
+    assert kept == [{3, 4}]
+    properties = PROPERTIES._replace(cpus="9-12")
+    told = "this process may not use the processors next to the GPU (9-12): copies are slower"
+    assert told in notes(properties, Others(0, 0.0))
+    assert told not in notes(properties._replace(cpus="3-8"), Others(0, 0.0))
+
+
+def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -> None:
+    function = gpu.load(CUBIN, SHA, "nothing")
+    cuda.hangs = True
+    with pytest.raises(Hung, match=r"nothing failed: it had not ended after \d+ s") as caught:
+        gpu.time(function, Shape(1, 32), [], None, patience_s=0.05)
+    assert caught.value.fatal
+    # A context in which something hangs is asked nothing that would wait for it.
+    assert "streamSynchronize" not in cuda.calls[cuda.calls.index("eventQuery") :]
 
 
 def test_telemetry_is_read_in_base_units() -> None:

@@ -20,6 +20,8 @@ REASONS = {
 user has set (0x2) are no throttling."""
 MHZ, MILLI = 1e6, 1e3
 """NVML counts clocks in MHz, and power and energy in thousandths: so many are one."""
+_WORD_BITS = 64
+"""Processors in a word of NVML's masks."""
 
 
 class Nvml:
@@ -95,6 +97,13 @@ class NvmlGpu:
         """Return the numbers of processes."""
         answer = self._ask(question)
         return {process.pid for process in answer} if answer is not None else None
+
+    def processors(self, count: int) -> frozenset[int]:
+        """Return the host's processors on its side, of so many; none where the driver does not tell."""
+        words = self._ask("nvmlDeviceGetCpuAffinity", -(-count // _WORD_BITS)) or ()
+        return frozenset(
+            place * _WORD_BITS + bit for place, word in enumerate(words) for bit in range(_WORD_BITS) if word >> bit & 1
+        )
 
     def busy(self) -> float | None:
         """Return how busy it was in the last moment, as a fraction."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.characterize.judge.limits import Link
+from gpuprof.characterize.on_gpu.processors import allowed
 from gpuprof.characterize.probes.probe import all_targets, target_of
 from gpuprof.characterize.record.gpu import Gpu, Others, Properties, Telemetry
 from gpuprof.characterize.record.samples import Header, Parameter
@@ -94,6 +95,8 @@ def notes(properties: Properties, found: Others) -> list[str]:
         said.append(f"{found.processes} other processes are on the GPU")
     if found.busy is None:
         said.append("the driver does not tell whether others keep the GPU busy")
+    if properties.cpus and not allowed(properties.cpus):
+        said.append(f"this process may not use the processors next to the GPU ({properties.cpus}): copies are slower")
     low, usual = properties.power_limit_w, properties.default_power_limit_w
     if low is not None and usual is not None and low < usual:
         said.append(f"the power limit is {low:.0f} W, {usual:.0f} W by default")

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
+from gpuprof.characterize.on_gpu.processors import bind_near
 from gpuprof.characterize.record.gpu import DeviceError
 from gpuprof.errors import GpuprofError
 
@@ -37,6 +38,7 @@ def main(words: Sequence[str]) -> None:
     opener, number = words
     try:
         gpu: Gpu = pkgutil.resolve_name(opener)(int(number))
+        bind_near(gpu.properties.cpus)
         write_frame(replies, (ANSWER, gpu.properties))
     except GpuprofError as error:
         write_frame(replies, refusal(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from gpuprof.characterize.on_gpu.processors import listed
 from gpuprof.characterize.record.gpu import Others, Telemetry
 from gpuprof.collect.nvml import MHZ, MILLI, Nvml
 
@@ -27,6 +28,7 @@ class Settings(NamedTuple):
     max_memory_clock_hz: float | None = None
     max_pcie_generation: int | None = None
     max_pcie_width: int | None = None
+    cpus: str | None = None
 
 
 class NvmlView:
@@ -60,6 +62,7 @@ class NvmlView:
             max_memory_clock_hz=gpu.amount("nvmlDeviceGetMaxClockInfo", MHZ, _MEMORY),
             max_pcie_generation=gpu.whole("nvmlDeviceGetMaxPcieLinkGeneration"),
             max_pcie_width=gpu.whole("nvmlDeviceGetMaxPcieLinkWidth"),
+            cpus=listed(gpu.processors(os.cpu_count() or 1)) or None,
         )
 
     def telemetry(self) -> Telemetry:

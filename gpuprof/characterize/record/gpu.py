@@ -55,7 +55,7 @@ class Stopped(Exception):
 class Properties(NamedTuple):
     """What the GPU is and how it is set. Clocks in Hz, sizes in bytes; None where nobody says.
 
-    `cpus`: the processors on its side of the host ("0-15,64-79") that the measuring process was bound to.
+    `cpus`: the processors on its side of the host ("0-15,64-79"); the process that holds it keeps to them.
     """
 
     name: str
