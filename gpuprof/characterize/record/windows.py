@@ -24,19 +24,23 @@ def missing(records: NDArray[np.void]) -> int:
 
 def window(records: NDArray[np.void]) -> Window:
     """Return the window of all blocks. clock64 counts for each SM, globaltimer for all of them."""
-    cycles = sm_cycles(records)
-    return Window(int(records["end_ns"].max() - records["begin_ns"].min()), max(cycles.values()), len(cycles))
+    _, cycles = _spans(records)
+    return Window(int(records["end_ns"].max() - records["begin_ns"].min()), int(cycles.max()), len(cycles))
 
 
 def sm_cycles(records: NDArray[np.void]) -> dict[int, int]:
     """Return for each SM the cycles from its first block's begin to its last one's end."""
+    return {int(sm): int(cycles) for sm, cycles in zip(*_spans(records), strict=True)}
+
+
+def _spans(records: NDArray[np.void]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     import numpy as np
 
     order = np.argsort(records["sm"], kind="stable")
     sms, starts = np.unique(records["sm"][order], return_index=True)
     begins = np.minimum.reduceat(records["begin_cycles"][order], starts)
     ends = np.maximum.reduceat(records["end_cycles"][order], starts)
-    return {int(sm): int(cycles) for sm, cycles in zip(sms, ends - begins, strict=True)}
+    return sms, ends - begins
 
 
 def first_wave(records: NDArray[np.void]) -> int:
