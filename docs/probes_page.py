@@ -75,7 +75,10 @@ def _limit(limit: Limit) -> str:
     words = _compute(limit.compute, sparse=limit.sparse) if limit.compute is not None else limit.bandwidth
     if words is None:
         words = f"{significant(limit.rate)}: {limit.source}" if limit.rate is not None else limit.operation or ""
-    return words if limit.fraction == 1 else f"{format_percent(limit.fraction)} of {words}"
+    words = words if limit.fraction == 1 else f"{format_percent(limit.fraction)} of {words}"
+    return (
+        words if limit.floor is None else f"{words}; believed from {format_percent(limit.floor)} of it on: {limit.why}"
+    )
 
 
 def _compute(key: ComputeKey, *, sparse: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -313,6 +314,34 @@ def test_clock_that_one_side_does_not_tell_is_missing() -> None:
     assert clock_check(NoClock("no block recorded its clocks"), 1e9).state == "missing"
 
 
+HELD = ("power cap",)
+
+
+@pytest.mark.parametrize(
+    ("kernel_hz", "held", "state"),
+    [(1.5e9, HELD, "passed"), (1.38e9, HELD, "passed"), (1.99e9, HELD, "passed"), (1.35e9, HELD, "missing"),
+     (2.05e9, HELD, "missing"), (1.5e9, (), "failed")],
+)  # fmt: skip
+def test_clock_that_is_held_back_may_lie_anywhere_in_nvmls_range(
+    kernel_hz: float, held: tuple[str, ...], state: str
+) -> None:
+    check = clock_check(SmClock(kernel_hz), 1.9e9, held, (1.4e9, 1.96e9))
+    assert check.state == state
+
+
+def test_clock_outside_of_the_range_says_both_clocks_the_range_and_what_held_it_back() -> None:
+    assert clock_check(SmClock(1.2e9), 1.9e9, HELD, (1.4e9, 1.96e9)).why == (
+        "the SM clock was 1.200 GHz in the kernel and 1.900 GHz by NVML, which saw 1.400 GHz to 1.960 GHz while held "
+        "back: power cap"
+    )
+
+
+@given(st.floats(5e8, 3e9), st.floats(5e8, 3e9), st.floats(1, 1.5))
+def test_clock_that_is_held_back_never_rejects(kernel_hz: float, nvml_hz: float, spread: float) -> None:
+    check = clock_check(SmClock(kernel_hz), nvml_hz, HELD, (nvml_hz / spread, nvml_hz * spread))
+    assert check.state in {"passed", "missing"}
+
+
 def test_clock_that_differs_names_both() -> None:
     check = clock_check(SmClock(1.58e9), 1.965e9)
     assert check.why == "the SM clock was 1.580 GHz in the kernel and 1.965 GHz by NVML"
@@ -338,6 +367,37 @@ def test_limit_holds_for_rates_per_clock_as_well() -> None:
     limit = physical_limit("shared", product("h200-sxm"), Clocks(sm_hz=1.98e9))
     assert limit_check(127.0, "B/clk/SM", limit).number == pytest.approx(127 / 128)
     assert limit_check(33.0, "cycle", limit).why == "the limit shared is in B/s, the value in cycle"
+
+
+def test_unconfirmed_limit_raises_a_doubt_that_says_both_numbers() -> None:
+    limit = Bound("dram", 4.7e12, "B/s", None, None, None, "by hand", confirmed=False)
+    high, low = limit_check(4.75e12, "B/s", limit), limit_check(0.1e12, "B/s", limit)
+    assert high.state == "missing"
+    assert high.number == pytest.approx(4.75 / 4.7)
+    assert "the spec may be wrong: 4.750 TB/s is 1.01 × the limit 4.700 TB/s: by hand" in (high.why or "")
+    assert low.state == "missing"
+    assert "the spec may be wrong: too little for a ceiling: 100.0 GB/s" in (low.why or "")
+    assert judge([*GOOD[:3], high]).word == "plausible"
+    assert limit_check(4.6e12, "B/s", limit).state == "passed"
+
+
+def test_limit_behind_an_unconfirmed_one_rejects() -> None:
+    certain = Bound("dram", 5.0e12, "B/s", None, None, None, "certain")
+    limit = Bound("dram", 4.7e12, "B/s", None, None, None, "by hand", confirmed=False, behind=certain)
+    assert limit_check(4.9e12, "B/s", limit).state == "missing"
+    rejected = limit_check(6.0e12, "B/s", limit)
+    assert (rejected.state, rejected.why) == ("failed", "6.000 TB/s is 1.2 × the limit 5.000 TB/s: certain")
+    assert limit_check(0.3e12, "B/s", limit).state == "failed"
+
+
+def test_multiple_of_a_limit_keeps_its_doubt_and_what_is_behind_it() -> None:
+    certain = Bound("l2", 8.0, "B/s", None, None, None, "certain")
+    half = Bound("l2", 6.0, "B/s", 3.0, "B/clk/SM", None, "doubted", confirmed=False, behind=certain).scaled(
+        0.5, "½ × "
+    )
+    assert (half.value, half.rate, half.confirmed, half.source) == (3.0, 1.5, False, "½ × doubted")
+    assert half.behind is not None
+    assert half.behind.value == 4.0
 
 
 def test_counters_must_give_the_claimed_work_within_two_percent() -> None:
@@ -404,9 +464,112 @@ def test_issue_bounds_every_instruction_to_128_results_a_clock() -> None:
 def test_l2_is_bound_by_the_smaller_of_ports_and_slices() -> None:
     h200 = product("h200-sxm")
     ports, slices = 64 * 132, 6144
-    assert bound("l2", h200, Clocks(sm_hz=1.98e9)).value == pytest.approx(ports * 1.98e9)
+    assert bound("l2", h200, Clocks(sm_hz=1.2e9)).value == pytest.approx(ports * 1.2e9)
     assert bound("l2", h200, Clocks(sm_hz=1.98e9, own_l2_hz=1.6e9)).value == pytest.approx(slices * 1.6e9)
     assert bound("l2", h200, Clocks(sm_hz=0.6e9, own_l2_hz=1.6e9)).value == pytest.approx(ports * 0.6e9)
+
+
+def test_slices_of_l2_at_the_highest_sm_clock_are_a_doubt_and_its_ports_are_certain() -> None:
+    # 5120 B/clk × 1410 MHz = 7.22 TB/s; 64 B/clk/SM × 108 SMs × 1410 MHz = 9.75 TB/s.
+    limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9))
+    assert limit.value == pytest.approx(5120 * 1.41e9)
+    assert not limit.confirmed
+    assert "is assumed not to exceed" in limit.source
+    assert limit.rate == pytest.approx(5120 / 108)
+    assert limit_check(4.7e12, "B/s", limit).state == "passed"
+    assert limit_check(8.0e12, "B/s", limit).state == "missing"
+    assert limit_check(10.0e12, "B/s", limit).state == "failed"
+
+
+def test_slices_of_l2_at_its_own_clock_are_certain() -> None:
+    limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.06e9, own_l2_hz=1.02e9))
+    assert limit.value == pytest.approx(5120 * 1.02e9)
+    assert limit.confirmed and limit.behind is None
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_hz", "most"),
+    [("h200-sxm", 1.98e9, 10.2e12), ("h200-sxm", 1.4e9, 10.2e12), ("h100-sxm", 1.98e9, 7e12),
+     ("gh200-96gb", 1.98e9, 8.3e12), ("a40", 1.74e9, 2.5e12), ("v100-sxm2-16gb", 1.38e9, 2.5e12)],
+)  # fmt: skip
+def test_published_maximum_of_l2_is_within_its_limit_even_where_the_sms_are_held_back(
+    name: str, sm_hz: float, most: float
+) -> None:
+    assert limit_check(most, "B/s", bound("l2", product(name), Clocks(sm_hz=sm_hz))).state == "passed"
+
+
+def test_l2_of_hopper_whose_ports_are_in_doubt_rejects_only_what_l1_cannot_deliver() -> None:
+    # 6144 B/clk × 1.98 GHz = 12.2 TB/s; ports 16.7 (not confirmed); L1 128 B/clk × 132 SMs × 1.98 GHz = 33.5 TB/s.
+    limit = bound("l2", product("h200-sxm"), Clocks(sm_hz=1.98e9))
+    assert limit_check(13e12, "B/s", limit).state == "missing"
+    assert limit_check(20e12, "B/s", limit).state == "missing"
+    assert limit_check(34e12, "B/s", limit).state == "failed"
+
+
+def test_write_port_halves_the_ports_of_l2_and_not_its_slices() -> None:
+    half = Limit(Condition(), bandwidth="l2", fraction=0.5, source="the write port")
+    found = probe_limit(half, product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9), "B/s")
+    assert isinstance(found, Bound)
+    assert found.value == pytest.approx(32 * 108 * 1.41e9)
+    assert found.confirmed
+
+
+def driver_says(bus: int) -> Hardware:
+    gpu, arch = PACKAGED.gpu("h200-sxm"), PACKAGED.arch("sm_90")
+    assert arch is not None
+    return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title, sm_count=132, memory_bus_bits=bus))
+
+
+@pytest.mark.parametrize("bus", [5120, 6016, 6144, 8192])
+@pytest.mark.parametrize("dram_hz", [3.0e9, 3.125e9, 3.201e9, None])
+def test_dram_of_an_h200_at_4_75_tb_per_s_is_never_rejected_and_8_tb_per_s_always(
+    bus: int, dram_hz: float | None
+) -> None:
+    limit = bound("dram", driver_says(bus), Clocks(dram_hz=dram_hz))
+    assert not limit.confirmed
+    assert limit_check(4.75e12, "B/s", limit).state in {"passed", "missing"}
+    assert limit_check(8e12, "B/s", limit).state == "failed"
+
+
+@pytest.mark.parametrize(("bus", "confirmed"), [(384, True), (512, True), (5120, False), (6144, False)])
+def test_bus_that_only_the_driver_gives_is_certain_where_it_is_no_hbm(bus: int, confirmed: bool) -> None:
+    found = PACKAGED.arch("sm_90")
+    assert found is not None
+    device = RecordedDevice(sm_count=132, max_memory_clock_hz=2.619e9, memory_bus_bits=bus)
+    assert bound("dram", Hardware.of(found, None, device), Clocks()).confirmed is confirmed
+
+
+def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
+    clocks = Clocks(sm_hz=1e9)
+    b200, gb10 = product("b200"), product("gb10")
+    assert not bound("shared", b200, clocks).confirmed
+    assert not bound("special-function", b200, clocks).confirmed
+    assert not bound("int32", b200, clocks).confirmed
+    assert not bound("tensor.fp16 fp32 mma.sync", gb10, clocks).confirmed
+    assert not bound("tensor.fp16 fp32 mma.sync sparse", gb10, clocks).confirmed
+    half = Limit(Condition(), compute=ComputeKey("tensor.fp4", "fp32", "mma.sync"), fraction=0.5, source="half")
+    found = probe_limit(half, gb10, clocks, "FLOP/clk/SM")
+    assert isinstance(found, Bound)
+    assert not found.confirmed
+    assert bound("tensor.fp16 fp32 tcgen05", b200, clocks).confirmed
+    assert bound("issue", b200, clocks).confirmed
+    limits = {**b200.arch.limits, "sub_partitions": b200.arch.limits["sub_partitions"]._replace(confirmed=False)}
+    doubted = replace(b200, arch=replace(b200.arch, limits=limits))
+    assert not bound("issue", doubted, clocks).confirmed
+
+
+def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -> None:
+    h200 = product("h200-sxm")
+    assert h200.gpu is not None
+    facts = {**h200.gpu.facts, "sm_count": h200.gpu.facts["sm_count"]._replace(confirmed=False)}
+    doubted = replace(h200, gpu=replace(h200.gpu, facts=facts))
+    assert not bound("fp32", doubted, Clocks(sm_hz=1e9)).confirmed
+    assert bound("fp32", replace(doubted, device=RecordedDevice(sm_count=132)), Clocks(sm_hz=1e9)).confirmed
+
+
+@pytest.mark.parametrize("name", ["gh200-96gb", "gb200", "gb10", "jetson-agx-orin"])
+def test_host_memory_that_is_not_behind_pcie_is_not_bound_by_its_rate(name: str) -> None:
+    assert "is not behind PCIe" in reason("pcie", product(name), Clocks(), Link(5, 16))
 
 
 def test_dram_without_a_memory_clock_is_bound_by_its_rating() -> None:

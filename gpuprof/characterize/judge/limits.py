@@ -22,6 +22,12 @@ _SPARSE = "sparse"
 _TRANSFERS_PER_CLOCK = 2
 """Both edges of the memory clock carry data; NVML's memory clock already counts the quad rate of GDDR."""
 _PCIE_BIT_PER_S = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
+_WIDEST_GDDR = 512
+"""Drivers round the width of HBM's bus, which is thousands of bits; that of other memory they give as it is."""
+_RATING_ROUNDED = 1.05
+"""Ratings are rounded to two digits: where the bus is in doubt, what is above a rating by more is no doubt."""
+_HOST_LINKS = ("gh200", "gb200", "gb10", "jetson")
+"""Products whose host memory is behind NVLink-C2C or their own: copies do not go over the PCIe link that NVML names."""
 _PCIE_CODING = {1: 8 / 10, 2: 8 / 10}
 """8b/10b coding on the first two generations; 128b/130b since, flits on the sixth. PCI Express Base Specification."""
 
@@ -34,10 +40,11 @@ class Link(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What no measurement can exceed. `rate` is per SM and clock (for L2's slices per clock), where there is one.
+    """What no measurement can exceed. `rate` is per SM and clock, where there is one.
 
     `exact` False: a bound from something else (the fastest instruction of the path, the issue rate), perhaps far above
-    what the instruction in question can do.
+    what the instruction in question can do. `confirmed` False: it rests on an assumption or on a fact that its spec
+    doubts, so that it may be wrong; `behind` is then a higher limit that is certain, where there is one.
     """
 
     name: str
@@ -48,6 +55,17 @@ class Bound(NamedTuple):
     clock_hz: float | None
     source: str
     exact: bool = True
+    confirmed: bool = True
+    behind: Bound | None = None
+
+    def scaled(self, factor: float, source: str) -> Bound:
+        """Return a multiple of this limit and of the one behind it; `source` says why, before their own sources."""
+        return self._replace(
+            value=self.value * factor,
+            rate=self.rate * factor if self.rate is not None else None,
+            source=f"{source}{self.source}",
+            behind=self.behind.scaled(factor, source) if self.behind is not None else None,
+        )
 
     def in_unit(self, unit: str) -> float | None:
         """Return the limit in the unit of a result, or None if it cannot be told in that unit."""
@@ -66,7 +84,7 @@ class NoBound(NamedTuple):
 def physical_limit(name: str, hardware: Hardware, clocks: Clocks, link: Link | None = None) -> Bound | NoBound:
     """Return the limit called `name` on this GPU at these clocks, or why it is not known."""
     if name == "pcie":
-        return _pcie(link)
+        return _pcie(link, hardware)
     special = {"dram": _dram, "l2": _l2, "issue": _issue}.get(name)
     if special is not None:
         return special(hardware, clocks)
@@ -85,12 +103,13 @@ def probe_limit(limit: Limit, hardware: Hardware, clocks: Clocks, unit: str) -> 
         source = limit.source or "the probe"
         return Bound("rate", limit.rate, unit, limit.rate, unit, None, source)
     name = str(limit.compute) if limit.compute is not None else limit.bandwidth or limit.operation or ""
+    if limit.fraction == 1:
+        return physical_limit(name, hardware, clocks)
+    why = f"{limit.fraction:.3g} × ({limit.source}) "
+    if name == "l2":
+        return _l2(hardware, clocks, limit.fraction, why)
     found = physical_limit(name, hardware, clocks)
-    if isinstance(found, NoBound) or limit.fraction == 1:
-        return found
-    source = f"{limit.fraction:.3g} × {found.source} ({limit.source})"
-    rate = found.rate * limit.fraction if found.rate is not None else None
-    return found._replace(value=found.value * limit.fraction, rate=rate, source=source)
+    return found if isinstance(found, NoBound) else found.scaled(limit.fraction, why)
 
 
 def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
@@ -109,44 +128,102 @@ def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
 
 
 def _dram(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
-    """From the memory clock and the bus that the spec gives (drivers round it up), else the spec's rate or rating."""
-    specified = hardware.gpu.number("memory_bus") if hardware.gpu is not None else None
-    bus, clock = specified or hardware.device.memory_bus_bits, clocks.dram_hz or hardware.device.max_memory_clock_hz
-    if bus and clock:
-        source = f"memory clock {clock / 1e6:.0f} MHz × 2 × {bus:.0f} bit ÷ 8"
-        return Bound("dram", clock * _TRANSFERS_PER_CLOCK * bus / 8, "B/s", None, None, clock, source)
+    """From the memory clock and the bus that the spec gives (drivers round it), else the spec's rate or rating."""
+    fact = hardware.gpu.facts.get("memory_bus") if hardware.gpu is not None else None
+    bus = fact.value if fact is not None else hardware.device.memory_bus_bits
+    clock = clocks.dram_hz or hardware.device.max_memory_clock_hz
+    rated = _rated_dram(hardware, fact)
+    if not bus or not clock:
+        return rated or NoBound("dram", "neither the memory clock and bus width nor a rated bandwidth is known")
+    confirmed = fact.confirmed if fact is not None else bus <= _WIDEST_GDDR
+    source = f"memory clock {clock / 1e6:.0f} MHz × 2 × {bus:.0f} bit ÷ 8"
+    value = clock * _TRANSFERS_PER_CLOCK * bus / 8
+    behind = rated.behind if rated is not None and not confirmed else None
+    if behind is not None and behind.value <= value:
+        behind = None
+    return Bound("dram", value, "B/s", None, None, clock, source, confirmed=confirmed, behind=behind)
+
+
+def _rated_dram(hardware: Hardware, bus: Fact | None) -> Bound | None:
+    """Return the rating, no more certain than the bus it is made from; behind it lies what no rounding explains."""
     rated = hardware.gpu.rated.get(ComputeKey("dram")) if hardware.gpu is not None else None
-    if rated is not None:
-        return Bound("dram", rated.value, "B/s", None, None, None, f"rated: {rated.source}")
-    return NoBound("dram", "neither the memory clock and bus width nor a rated bandwidth is known")
+    if rated is None:
+        return None
+    source = f"rated: {rated.source}"
+    found = Bound("dram", rated.value, "B/s", None, None, None, source, confirmed=rated.confirmed)
+    beyond = found._replace(value=rated.value * _RATING_ROUNDED, source=f"5 % above what is {source}")
+    doubted = not rated.confirmed or (bus is not None and not bus.confirmed)
+    return found._replace(confirmed=not doubted, behind=beyond if rated.confirmed else None)
 
 
-def _l2(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
-    """The smaller of all SMs' read ports and all slices; these at L2's own clock, which can be above the SMs'."""
-    ports = _per_sm("l2", hardware.arch.bandwidth.get("l2"), "bandwidth", hardware, clocks)
+def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str = "") -> Bound | NoBound:
+    """The smaller of all SMs' ports and all slices at L2's clock. `of_port`: the fraction of the read port that counts.
+
+    L2 has a clock of its own, which NVML does not tell. Where it is not known, the slices are taken at the highest
+    clock of the SMs: in reports that tell both, L2's was below that (V100 1.22 of 1.53 GHz, A100 1.02 of 1.41, A40 1.23
+    of 1.74, A10G 1.25 of 1.71, RTX 2060 Max-Q 0.93 of 1.19, GH200 1.71 of 1.98), though above the clock that the SMs
+    ran at on the GH200 (1.55 GHz). That is an assumption and rejects nothing.
+    """
+    ports = _l2_ports(hardware, clocks, of_port, why)
     slices = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
-    if slices is None or clocks.own_l2_hz is None:
+    clock = clocks.own_l2_hz or _highest_sm_clock(hardware, clocks)
+    if slices is None or clock is None:
         return ports
-    source = f"{slices.value:g} B/clk ({slices.source}) × L2 clock {clocks.own_l2_hz / 1e6:.0f} MHz"
-    chip = Bound("l2", slices.value * clocks.own_l2_hz, "B/s", slices.value, "B/clk", clocks.own_l2_hz, source)
-    return chip if isinstance(ports, NoBound) or chip.value <= ports.value else ports
+    which = (
+        "L2 clock" if clocks.own_l2_hz else "highest SM clock, which L2's, not known here, is assumed not to exceed:"
+    )
+    value, certain = slices.value * clock, slices.confirmed and clocks.own_l2_hz is not None
+    source = f"{slices.value:g} B/clk ({slices.source}) × {which} {clock / 1e6:.0f} MHz"
+    if isinstance(ports, NoBound):
+        return Bound("l2", value, "B/s", slices.value, "B/clk", clock, source, confirmed=certain)
+    if value >= ports.value:
+        return ports
+    behind = None if certain else ports if ports.confirmed else ports.behind
+    return ports._replace(
+        value=value,
+        rate=ports.rate * value / ports.value if ports.rate is not None else None,
+        clock_hz=clock,
+        source=source,
+        confirmed=certain,
+        behind=behind,
+    )
+
+
+def _l2_ports(hardware: Hardware, clocks: Clocks, of_port: float, why: str) -> Bound | NoBound:
+    """Return the ports of all SMs; behind those that are in doubt what L1 can deliver, through which all of it goes."""
+    ports = _per_sm("l2", hardware.arch.bandwidth.get("l2"), "bandwidth", hardware, clocks)
+    if isinstance(ports, NoBound):
+        return ports
+    ports = ports.scaled(of_port, why) if of_port != 1 else ports
+    l1 = _per_sm("l1", hardware.arch.bandwidth.get("l1"), "bandwidth", hardware, clocks)
+    if ports.confirmed or isinstance(l1, NoBound) or not l1.confirmed or l1.value <= ports.value:
+        return ports
+    return ports._replace(behind=l1._replace(name="l2", source=f"all of it goes through L1: {l1.source}", exact=False))
+
+
+def _highest_sm_clock(hardware: Hardware, clocks: Clocks) -> float | None:
+    boost = hardware.gpu.number("boost_clock") if hardware.gpu is not None else None
+    return max(filter(None, (hardware.device.max_sm_clock_hz, boost, clocks.sm_hz)), default=None)
 
 
 def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     limits = hardware.arch.limits
     if not {"sub_partitions", "threads_per_warp"} <= limits.keys():
         return NoBound("issue", f"{hardware.arch.name} gives no schedulers per SM")
-    lanes = limits["sub_partitions"].value * limits["threads_per_warp"].value
-    fact = limits["sub_partitions"]._replace(
-        value=lanes,
+    schedulers, lanes = limits["sub_partitions"], limits["threads_per_warp"]
+    fact = schedulers._replace(
+        value=schedulers.value * lanes.value,
         unit="result/clk/SM",
-        source=f"a warp instruction a clock and scheduler; {limits['sub_partitions'].source}",
+        confirmed=schedulers.confirmed and lanes.confirmed,
+        source=f"a warp instruction a clock and scheduler; {schedulers.source}",
     )
     found = _per_sm("issue", fact, "limit", hardware, clocks)
     return found if isinstance(found, NoBound) else found._replace(exact=False)
 
 
-def _pcie(link: Link | None) -> Bound | NoBound:
+def _pcie(link: Link | None, hardware: Hardware) -> Bound | NoBound:
+    if hardware.gpu is not None and hardware.gpu.name.startswith(_HOST_LINKS):
+        return NoBound("pcie", f"the host memory of {hardware.gpu.title} is not behind PCIe")
     if link is None:
         return NoBound("pcie", "the generation and width of the PCIe link were not read")
     if link.generation not in _PCIE_BIT_PER_S:
@@ -184,4 +261,11 @@ def _per_sm(name: str, fact: Fact | None, what: str, hardware: Hardware, clocks:
         return NoBound(name, "the SM clock was not measured")
     source = f"{fact.value:g} {fact.unit} ({fact.source}) × {sms} SMs × {clocks.sm_hz / 1e6:.0f} MHz"
     unit = fact.unit.removesuffix("/clk/SM") + "/s"
-    return Bound(name, fact.value * sms * clocks.sm_hz, unit, fact.value, fact.unit, clocks.sm_hz, source)
+    value, confirmed = fact.value * sms * clocks.sm_hz, fact.confirmed and _sms_confirmed(hardware)
+    return Bound(name, value, unit, fact.value, fact.unit, clocks.sm_hz, source, confirmed=confirmed)
+
+
+def _sms_confirmed(hardware: Hardware) -> bool:
+    """Tell whether the number of SMs is certain: the device said it, or its spec does not doubt it."""
+    fact = hardware.gpu.facts.get("sm_count") if hardware.gpu is not None else None
+    return hardware.device.sm_count is not None or fact is None or fact.confirmed

@@ -165,7 +165,10 @@ class Work(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The physical limit of the result: a named rate of the architecture or the product, or a rate with its source."""
+    """The physical limit of the result: a named rate of the architecture or the product, or a rate with its source.
+
+    `floor`: the least fraction of it that is believed, with the reason `why`; None: that of all probes.
+    """
 
     condition: Condition
     compute: ComputeKey | None = None
@@ -175,6 +178,8 @@ class Limit(NamedTuple):
     rate: float | None = None
     fraction: float = 1.0
     source: str | None = None
+    floor: float | None = None
+    why: str | None = None
 
 
 class Expected(NamedTuple):

@@ -191,10 +191,13 @@ def _tile(top: Fields, parameters: Parameters) -> TileSpec | None:
 
 
 def _limit(node: Node, targets: tuple[str, ...], parameters: Parameters, unit: str) -> Limit:
-    entry = Fields(node, "limit", {*_LIMIT_KINDS, "fraction", "source", "architectures", "when"})
+    entry = Fields(node, "limit", {*_LIMIT_KINDS, "fraction", "source", "floor", "why", "architectures", "when"})
     if sum(kind in entry for kind in _LIMIT_KINDS) != 1:
         raise BrokenSpec(node.place, f"a limit names one of {', '.join(_LIMIT_KINDS)}")
     sourced = "rate" in entry or "fraction" in entry
+    floor = amount(entry.required("floor"), "floor", "%") / 100 if "floor" in entry else None
+    if floor is not None and not 0 < floor < 1:
+        raise BrokenSpec(entry.place("floor"), "floor must lie between 0 % and 100 %")
     return Limit(
         condition=parse_condition(entry, targets, parameters),
         compute=_compute(entry.required("compute")) if "compute" in entry else None,
@@ -204,6 +207,8 @@ def _limit(node: Node, targets: tuple[str, ...], parameters: Parameters, unit: s
         rate=amount(entry.required("rate"), "rate", unit) if "rate" in entry else None,
         fraction=amount(entry.required("fraction"), "fraction", "%") / 100 if "fraction" in entry else 1.0,
         source=entry.text("source") if sourced or "source" in entry else None,
+        floor=floor,
+        why=entry.text("why") if floor is not None or "why" in entry else None,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.limits import Bound, Link, physical_limit
+from gpuprof.characterize.judge.limits import Bound, Link, NoBound, physical_limit
 from gpuprof.characterize.judge.regime import throttling
 from gpuprof.characterize.judge.verdict import (
     Check,
@@ -23,7 +23,7 @@ from gpuprof.characterize.measure.events import Result
 from gpuprof.characterize.record.configurations import iteration_work
 from gpuprof.characterize.record.reduction import estimated, nvml_clock, reasons_of, scaled
 from gpuprof.characterize.record.samples import Parameter, Series
-from gpuprof.characterize.results.judging import Judging, evidence_of, published, shown
+from gpuprof.characterize.results.judging import Judging, evidence_of, floor_of, published, shown
 from gpuprof.characterize.results.names import value_name
 from gpuprof.characterize.sheet.measured import Curve, Evidence, MeasuredValue
 from gpuprof.model.quantities import Clocks
@@ -76,6 +76,7 @@ def copy_results(probe: Probe, series: Sequence[Series], judging: Judging) -> It
             limit=bound.in_unit(probe.unit) if bound is not None else None,
             limit_name=bound.name if bound is not None else None,
             limit_source=bound.source if bound is not None else None,
+            limit_confirmed=bound.confirmed if bound is not None else True,
         ),
     )  # fmt: skip
     curve = Curve("B", "s", tuple(points))
@@ -101,10 +102,10 @@ def _scaling(fitted: CopyTime | None) -> Check:
 
 
 def _copy_limit(probe: Probe, judging: Judging, series: Series, value: float) -> Check:
-    bound = _copy_bound(probe, judging, series)
-    if bound is None:
+    limit, bound = probe.limit(judging.target, {}), _copy_bound(probe, judging, series)
+    if limit is None or bound is None:
         return Check("limit", "missing", "the limit of this link is not known")
-    return limit_check(value, probe.unit, bound)
+    return limit_check(value, probe.unit, bound, floor_of(limit))
 
 
 def _copy_bound(probe: Probe, judging: Judging, series: Series) -> Bound | None:
@@ -118,7 +119,9 @@ def _copy_bound(probe: Probe, judging: Judging, series: Series) -> Bound | None:
         link = Link(int(words["pcie_generation"]), int(words["pcie_width"]))
     clocks = Clocks(dram_hz=judging.memory_clock_hz)
     bound = physical_limit(limit.bandwidth, judging.hardware, clocks, link)
-    return bound._replace(value=bound.value * limit.fraction) if isinstance(bound, Bound) else None
+    if isinstance(bound, NoBound) or limit.fraction == 1:
+        return bound if isinstance(bound, Bound) else None
+    return bound.scaled(limit.fraction, f"{limit.fraction:.3g} × ({limit.source}) ")
 
 
 def power_results(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator[Result]:

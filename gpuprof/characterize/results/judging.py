@@ -35,7 +35,7 @@ from gpuprof.units import format_percent
 
 if TYPE_CHECKING:
     from gpuprof.characterize.gates.check import Checked
-    from gpuprof.characterize.probes.probe import Probe
+    from gpuprof.characterize.probes.probe import Limit, Probe
 
 SHOWN = ("block", "grid", "blocks_per_sm", "ran")
 
@@ -90,17 +90,20 @@ def checks_of(
     value: float,
     *,
     unit: str | None = None,
-    floor: float = CEILING_FLOOR,
+    floor: float | None = None,
     sweep: Sequence[Series] = (),
 ) -> tuple[Check, ...]:
-    """Return every check of the result of a kernel's series, and against its sweep where it won one."""
+    """Return every check of the result of a kernel's series, and against its sweep where it won one.
+
+    `floor`: the least fraction of the limit, 0 for none; None: the probe's.
+    """
     unit = unit or probe.unit
     checked = judging.variant(series[0])
-    clock = kernel_clock(series)
+    held = throttling(reasons_of(series))
     found = [
         gate_check(checked.judgement if checked is not None else None),
         scaling_check(scaled(series, unit)),
-        clock_check(clock, nvml_clock(series)),
+        clock_check(kernel_clock(series), nvml_clock(series), held, _clock_range(series)),
         _limit(probe, judging, series, value, unit, floor),
         *_result(probe, series),
         *_settled(series),
@@ -112,12 +115,26 @@ def checks_of(
     return tuple(found)
 
 
-def _limit(probe: Probe, judging: Judging, series: Sequence[Series], value: float, unit: str, floor: float) -> Check:
+def _clock_range(series: Sequence[Series]) -> tuple[float, float] | None:
+    """Return the lowest and the highest SM clock that NVML gave; None where it gave none."""
+    clocks = [sample.sm_clock_hz for one in series for sample in one.samples if sample.sm_clock_hz]
+    return (min(clocks), max(clocks)) if clocks else None
+
+
+def _limit(
+    probe: Probe, judging: Judging, series: Sequence[Series], value: float, unit: str, floor: float | None
+) -> Check:
     if unit in {"cycle", "s", "B", "block"}:
         return not_applicable("limit", "a time or a size has no limit of its own")
-    if probe.limit(judging.target, assignment_of(probe, series[0])) is None:
+    limit = probe.limit(judging.target, assignment_of(probe, series[0]))
+    if limit is None:
         return Check("limit", "missing", "the probe names no physical limit")
-    return limit_check(value, unit, bound_of(probe, judging, series, unit), floor)
+    return limit_check(value, unit, bound_of(probe, judging, series, unit), floor_of(limit) if floor is None else floor)
+
+
+def floor_of(limit: Limit) -> float:
+    """Return the least fraction of a limit that is believed of a ceiling."""
+    return limit.floor if limit.floor is not None else CEILING_FLOOR
 
 
 def bound_of(probe: Probe, judging: Judging, series: Sequence[Series], unit: str) -> Bound | NoBound:
@@ -254,13 +271,15 @@ def evidence_of(
         limit=exact.in_unit(unit) if exact is not None else None,
         limit_name=exact.name if exact is not None else None,
         limit_source=exact.source if exact is not None else None,
+        limit_confirmed=exact.confirmed if exact is not None else True,
         counters=ratios,
     )
 
 
 def _limited(checks: Sequence[Check]) -> bool:
+    """Tell whether the value was held against its limit, with whatever outcome."""
     found = named(checks, "limit")
-    return found is not None and found.state in {"passed", "failed"}
+    return found is not None and found.number is not None
 
 
 def published(probe: Probe, judging: Judging, assignment: Mapping[str, str]) -> Published | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.verdict import CEILING_FLOOR, Check
+from gpuprof.characterize.judge.verdict import Check
 from gpuprof.characterize.maths.fit import saturation
 from gpuprof.characterize.maths.statistics import Interval
 from gpuprof.characterize.measure.events import Result
@@ -59,7 +59,7 @@ def _in_flight_results(probe: Probe, points: Sequence[CurvePoint], judging: Judg
 def _highest(probe: Probe, fixed: Fixed, points: Sequence[CurvePoint], curve: Curve, judging: Judging) -> Result:
     """Return the best point. Only it must come near the limit: the others are meant to be slow."""
     best = _best(probe, points)
-    checks = list(checks_of(probe, judging, best.series, best.y, floor=CEILING_FLOOR))
+    checks = list(checks_of(probe, judging, best.series, best.y))
     checks += [check for check in joint(points) if check.name == "points"]
     value = own_value(probe, judging, best, checks, f"the highest along {probe.along}")
     name = point_name(probe, fixed, best.series[0])

@@ -68,7 +68,10 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why a value may be believed. `limit` is in the value's unit; `counters` are counted ÷ claimed."""
+    """Why a value may be believed. `limit` is in the value's unit; `counters` are counted ÷ claimed.
+
+    `limit_confirmed` False: the limit rests on an assumption or a doubted fact, so that a value above it is no error.
+    """
 
     gate: str | None = None
     opcodes: Mapping[str, int] = field(default_factory=dict)
@@ -79,6 +82,7 @@ class Evidence:
     limit: float | None = None
     limit_name: str | None = None
     limit_source: str | None = None
+    limit_confirmed: bool = True
     counters: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -248,7 +252,7 @@ def _check(value: MeasuredValue, name: str, node: Node) -> None:
         slack = _ROUNDED * abs(value.value)
         if not value.low - slack <= value.value <= value.high + slack:
             raise BrokenSpec(node.place, f"{name} lies outside of its own interval")
-    if value.usable and (value.of_limit or 0) > LIMIT_MARGIN + _ROUNDED:
+    if value.usable and value.evidence.limit_confirmed and (value.of_limit or 0) > LIMIT_MARGIN + _ROUNDED:
         raise BrokenSpec(node.place, f"{name} is {value.verdict}, but {value.of_limit:.3f} × its limit")
 
 
@@ -266,7 +270,7 @@ def _evidence(parent: Fields, unit: str) -> Evidence:
         return Evidence()
     known = {
         "gate", "opcodes", "cubin_sha256", "scaling_residual", "clock", "nvml_clock", "limit", "limit_name",
-        "limit_source", "counters",
+        "limit_source", "limit_confirmed", "counters",
     }  # fmt: skip
     entry = Fields(node, "evidence", known)
     return Evidence(
@@ -279,6 +283,7 @@ def _evidence(parent: Fields, unit: str) -> Evidence:
         limit=_optional_in(entry, "limit", unit),
         limit_name=_optional_text(entry, "limit_name"),
         limit_source=_optional_text(entry, "limit_source"),
+        limit_confirmed=entry.flag("limit_confirmed") if "limit_confirmed" in entry else True,
         counters={name: number(item, name) for name, item in entry.mapping("counters").items()},
     )
 

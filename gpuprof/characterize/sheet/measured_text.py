@@ -133,6 +133,7 @@ def _evidence(evidence: Evidence, unit: str) -> dict[str, object]:
         "limit": _amount(evidence.limit, unit),
         "limit_name": evidence.limit_name,
         "limit_source": evidence.limit_source,
+        "limit_confirmed": None if evidence.limit_confirmed else False,
         "counters": _InLine((name, _rounded(ratio)) for name, ratio in evidence.counters.items()),
     }
 

@@ -69,6 +69,8 @@ def _limit(value: MeasuredValue) -> Iterator[str]:
     yield f"{evidence.limit_name or 'limit'}: {amount(evidence.limit, value.unit, 4)}{of_limit}"
     if evidence.limit_source:
         yield evidence.limit_source
+    if not evidence.limit_confirmed:
+        yield "not confirmed: a value above it is a doubt and no error"
 
 
 def _verdict(value: MeasuredValue) -> Iterator[str]:

@@ -1,0 +1,226 @@
+"""What results are judged by: floors and published ranges of every probe on every product that is described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpuprof.characterize.judge.limits import Bound, Link, physical_limit, probe_limit
+from gpuprof.characterize.judge.verdict import CEILING_FLOOR, limit_check
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.probe import Expected, Probe, target_of
+from gpuprof.characterize.record.samples import Parameter, Sample, Series
+from gpuprof.characterize.record.store import FINAL
+from gpuprof.characterize.results.judging import Judging, floor_of
+from gpuprof.characterize.results.slope_results import slope_results
+from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, MeasuredValue, load_measured
+from gpuprof.characterize.sheet.measured_text import measured_text
+from gpuprof.characterize.sheet.normal import assess
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.ceilings import Hardware
+from gpuprof.model.quantities import Clocks
+from gpuprof.resources import data_dir
+from tests import fake_probes
+
+LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
+PROBES = {probe.id: probe for probe in load_probes(probe_folder())}
+PRODUCTS = sorted({path.stem for path in data_dir("specs").glob("gpu/*.yaml")} - {"jetson-agx-xavier"})
+"""Probes are compiled for none of sm_72."""
+NOT_HELD = ("B", "s", "cycle", "block")
+"""Units of sizes, times and counts, which have no limit to be held against."""
+BEYOND = {("instruction/mufu-throughput", "b300"): 31.1}
+"""Ranges whose upper end a limit rejects, and what was published within. EX2 on a B300: 31.1 of 32 results per clock
+and SM; the range ends at 32.2, the limit and 0.6 % for the clock, where the limit leaves 0.5 %."""
+
+
+class Place(NamedTuple):
+    """A product as it is measured: its limits at its highest clocks, and the target of its kernels."""
+
+    hardware: Hardware
+    clocks: Clocks
+    target: str
+
+
+def place(name: str) -> Place:
+    gpu = LIBRARY.gpu(name)
+    arch = LIBRARY.arch(gpu.arch)
+    assert arch is not None
+    target = target_of(arch.compute_capability)
+    assert target is not None
+    rate = gpu.number("memory_rate")
+    clocks = Clocks(sm_hz=gpu.number("boost_clock"), dram_hz=rate / 2 if rate is not None else None)
+    return Place(Hardware.of(arch, gpu, RecordedDevice(name=gpu.title)), clocks, target)
+
+
+def bound_of(probe: Probe, where: Place, assignment: dict[str, str]) -> Bound | None:
+    limit = probe.limit(where.target, assignment)
+    if limit is None or probe.unit in NOT_HELD:
+        return None
+    found = (
+        physical_limit("pcie", where.hardware, where.clocks, Link(5, 16))
+        if limit.bandwidth == "pcie"
+        else probe_limit(limit, where.hardware, where.clocks, probe.unit)
+    )
+    return found if isinstance(found, Bound) else None
+
+
+def ranges(name: str, where: Place) -> Iterator[tuple[Probe, dict[str, str], Expected]]:
+    """Yield the ranges that hold for a product, as a run would take them: the first that fits each assignment."""
+    for probe in PROBES.values():
+        if where.target not in probe.targets:
+            continue
+        for assignment in probe.kernel.assignments(where.target) if probe.kernel is not None else iter([{}]):
+            for one in probe.expected:
+                if (not one.products or name in one.products) and one.condition.holds(where.target, assignment):
+                    yield probe, assignment, one
+                    break
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(name: str) -> None:
+    where = place(name)
+    for probe, assignment, one in ranges(name, where):
+        bound, limit = bound_of(probe, where, assignment), probe.limit(where.target, assignment)
+        if bound is None or limit is None:
+            continue
+        scale = bound.in_unit(probe.unit) if one.of_limit else 1.0
+        if scale is None:
+            continue
+        for value in (one.low, BEYOND.get((probe.id, name), one.high)):
+            check = limit_check(value * scale, probe.unit, bound, floor_of(limit))
+            assert check.state != "failed", f"{probe.id} {assignment}: {check.why}"
+        assert one.low * scale > 1.5 * floor_of(limit) * (bound.in_unit(probe.unit) or 0), f"{probe.id}: near its floor"
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_published_ranges_lie_within_limits_that_are_confirmed_or_assumed(name: str) -> None:
+    # A doubt is for a spec that is wrong; no published value needs it yet.
+    where = place(name)
+    for probe, assignment, one in ranges(name, where):
+        bound = bound_of(probe, where, assignment)
+        if bound is not None and not one.of_limit and bound.in_unit(probe.unit) is not None:
+            state = limit_check(one.high, probe.unit, bound, 0.0).state
+            assert state == ("failed" if (probe.id, name) in BEYOND else "passed"), f"{probe.id} {assignment}"
+
+
+def test_ranges_are_held_against_limits_on_many_products() -> None:
+    held = {
+        (probe.id, name)
+        for name in PRODUCTS
+        for probe, assignment, _ in ranges(name, place(name))
+        if bound_of(probe, place(name), assignment) is not None
+    }
+    assert {"bandwidth/l2-read", "async-copy/dsm-read", "bandwidth/dram-read"} <= {probe for probe, _ in held}
+    assert len({name for _, name in held}) == len(PRODUCTS)
+
+
+SLOW = [
+    ("async-copy/dsm-read", "h200-sxm", 6.0),
+    ("async-copy/dsm-read", "h200-sxm", 12.0),
+    ("async-copy/dsm-bulk", "h100-sxm", 20.0),
+    ("copies/host-to-device-pageable", "h100-sxm", 4e9),
+]
+
+
+@pytest.mark.parametrize(("probe", "name", "value"), SLOW)
+def test_probe_that_is_slow_by_nature_is_believed(probe: str, name: str, value: float) -> None:
+    where = place(name)
+    assignment = next(kernel.assignments(where.target)) if (kernel := PROBES[probe].kernel) is not None else {}
+    bound, limit = bound_of(PROBES[probe], where, assignment), PROBES[probe].limit(where.target, assignment)
+    assert bound is not None and limit is not None
+    assert limit_check(value, PROBES[probe].unit, bound, floor_of(limit)).state == "passed"
+    assert limit_check(value / 20, PROBES[probe].unit, bound, floor_of(limit)).state == "failed"
+
+
+def test_floor_has_a_reason_and_others_have_that_of_all_probes() -> None:
+    for probe in PROBES.values():
+        for limit in probe.limits:
+            assert (limit.floor is None) == (limit.why is None), probe.id
+            assert floor_of(limit) == (CEILING_FLOOR if limit.floor is None else limit.floor)
+            assert floor_of(limit) <= CEILING_FLOOR, f"{probe.id}: a floor is for what is slow"
+
+
+# What a run makes of it
+
+
+SM_HZ = 1.6e9
+SAMPLED: dict[str, Parameter] = {
+    "block": 128,
+    "grid": 264,
+    "sms": 132,
+    "DEPTH": 4,
+    "regime": "sustained",
+    "data": "random",
+    "cubin": "",
+}
+
+
+def timed(
+    probe: Probe,
+    rate: float,
+    *,
+    nvml: Sequence[float] = (SM_HZ,),
+    reasons: int = 0,
+    allocation: int = 0,
+    **words: float | str,
+) -> Series:
+    """Samples of 16 · DEPTH bytes per thread and iteration at `rate` bytes/s, three rounds at N, 2N and 4N."""
+    configuration = {**SAMPLED, "allocation": allocation, **words}
+    work = 16 * 4 * 128 * 264
+    samples = [
+        Sample(count, count * work / rate, count * work / rate * SM_HZ, nvml[index % len(nvml)], reasons)
+        for index, count in enumerate((100000, 200000, 400000) * 3)
+    ]
+    return Series(probe.id, configuration, FINAL, tuple(samples))
+
+
+def judged(folder: Path, *series: Series, product: str = "h200-sxm", dram_hz: float = 3.201e9) -> MeasuredValue:
+    """The one result of the DRAM probe of these series."""
+    where = place(product)
+    judging = Judging(where.hardware, where.target, memory_clock_hz=dram_hz, product=product)
+    (result,) = slope_results(fake_probes.dram(folder), series, judging)
+    return result.value
+
+
+def test_clock_that_moved_at_the_power_limit_does_not_reject(tmp_path: Path) -> None:
+    probe = fake_probes.dram(tmp_path)
+    moved = (1.5e9, 1.75e9, 1.8e9)
+    held = judged(tmp_path, timed(probe, 4.5e12, nvml=moved, reasons=0x4))
+    assert held.verdict == "plausible"
+    assert not any("SM clock" in reason for reason in held.reasons)
+    (free,) = [
+        reason for reason in judged(tmp_path, timed(probe, 4.5e12, nvml=moved)).reasons if "SM clock was" in reason
+    ]
+    assert free == "the SM clock was 1.600 GHz in the kernel and 1.750 GHz by NVML"
+    assert judged(tmp_path, timed(probe, 4.5e12, nvml=moved)).verdict == "rejected"
+    outside = judged(tmp_path, timed(probe, 4.5e12, nvml=(1.75e9, 1.8e9), reasons=0x4))
+    assert outside.verdict == "plausible"
+    assert any("which saw 1.750 GHz to 1.800 GHz while held back: power cap" in one for one in outside.reasons)
+
+
+def test_value_above_an_unconfirmed_limit_is_plausible_and_its_file_reads_back(tmp_path: Path) -> None:
+    # 3.125 GHz × 2 × 6016 bit ÷ 8 = 4.70 TB/s, and the bus of the H200 is in doubt.
+    value = judged(tmp_path, timed(fake_probes.dram(tmp_path), 4.75e12), dram_hz=3.125e9)
+    assert value.verdict == "plausible"
+    assert any("the spec may be wrong: 4.750 TB/s is 1.01 × the limit 4.700 TB/s" in reason for reason in value.reasons)
+    assert value.evidence.limit == pytest.approx(4.7e12)
+    assert not value.evidence.limit_confirmed
+    file = tmp_path / "h200.measured.yaml"
+    values = {"bandwidth/dram-read": value}
+    file.write_text(
+        measured_text(Measured("h200", MeasuredDevice("an H200", "9.0", 132), Conditions("2026", "0"), values))
+    )
+    stored = load_measured(file)
+    assert not stored.values["bandwidth/dram-read"].evidence.limit_confirmed
+    (said,) = assess(stored, {}, LIBRARY.gpu("h200-sxm"))
+    assert said.of_limit == pytest.approx(4.75 / 4.7)
+
+
+def test_value_far_above_an_unconfirmed_limit_is_rejected_by_the_rating(tmp_path: Path) -> None:
+    value = judged(tmp_path, timed(fake_probes.dram(tmp_path), 15.8e12))
+    assert value.verdict == "rejected"
+    assert "5 % above what is rated" in value.reasons[0]
