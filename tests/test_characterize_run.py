@@ -152,13 +152,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Heard, FakeGpu
 # What the fake has comes out
 
 
+KNEE = DRAM / PROPERTIES.sm_count * IN_FLIGHT_CYCLES / SM_HZ
+"""Bytes in flight: 11,520, between the shapes with 8 and with 16 KiB."""
 RECOVERED = {
     "instruction/ffma-throughput": (FFMA, 0.01),
     "bandwidth/dram-read": (DRAM, 0.01),
     "latency/l2": (L2_CYCLES, 0.005),
     "latency/l2-capacity": (PROPERTIES.l2_bytes, 0.001),
     "bandwidth/dram-in-flight": (DRAM, 0.01),
-    "bandwidth/dram-in-flight knee": (DRAM / PROPERTIES.sm_count * IN_FLIGHT_CYCLES / SM_HZ, 0.02),
+    "bandwidth/dram-in-flight at 95 % of peak": (8192 * 2 ** ((0.95 - 8192 / KNEE) / (1 - 8192 / KNEE)), 0.01),
+    "bandwidth/dram-in-flight knee": (KNEE, 0.02),
     "bank-conflict/load-4": (1.0, 0.01),
     "bank-conflict/load-4 first": (2.5, 0.01),
     "latency/l2-map": (L2_CYCLES, 0.005),

@@ -13,6 +13,7 @@ from gpuprof.characterize.maths.fit import (
     copy_time,
     line,
     medians,
+    near_peak,
     saturation,
     scaling,
     slope_interval,
@@ -204,9 +205,83 @@ def test_smooth_saturation_is_not_the_law() -> None:
     assert found.misfit is not None
 
 
+# Where a curve is saturated, worked out by hand
+
+
+def test_sharp_curve_is_saturated_just_below_its_knee() -> None:
+    # The peak is 6, 95 % of it 5.7: 0.85 of the way from 4 to 6, and by factors 4 × 2 ** 0.85. The knee is at 6.
+    found = near_peak([(1, 1), (2, 2), (4, 4), (8, 6), (16, 6), (32, 6)])
+    assert found.x == pytest.approx(4 * 2**0.85)
+    assert (found.low, found.high, found.misfit) == (4, 8, None)
+
+
+def test_round_curve_of_the_same_peak_and_latency_is_saturated_later() -> None:
+    # 5.7 is 0.875 of the way from 5.0 to 5.8.
+    found = near_peak([(1, 1), (2, 1.9), (4, 3.4), (8, 5.0), (16, 5.8), (32, 6.0)])
+    assert found.x == pytest.approx(8 * 2**0.875)
+    assert (found.low, found.high) == (8, 16)
+
+
+def test_counts_are_interpolated_by_differences() -> None:
+    # 95 % of 8 is 7.6, which is 0.8 of the way from 6 to 8: 3.8 warps.
+    found = near_peak([(1, 2), (2, 4), (3, 6), (4, 8), (5, 8), (6, 8)])
+    assert found.x == pytest.approx(3.8)
+
+
+def test_dip_before_the_peak_moves_nothing_but_the_point_that_it_is_at() -> None:
+    # The curve made monotone has 4 at 8, too: 95 % of 6 is 0.85 of the way from 4 to 6.
+    found = near_peak([(1, 1), (2, 2), (4, 4), (8, 3), (16, 6), (32, 6)])
+    assert found.x == pytest.approx(8 * 2**0.85)
+
+
+def test_peak_that_is_lost_again_was_reached() -> None:
+    found = near_peak([(1, 1), (2, 2), (4, 4), (8, 3), (16, 2)])
+    assert found.x == pytest.approx(2 * 2**0.9)
+
+
+def test_curve_that_still_rises_or_starts_at_its_peak_says_so() -> None:
+    assert near_peak([(1, 1), (2, 2), (4, 4)]).misfit == "it still rises at the largest value: the peak was not reached"
+    assert near_peak([(1, 5), (2, 5), (4, 5)]).misfit == "the smallest value reaches 95 % of the peak already"
+    assert near_peak([(1, 1), (2, 2), (4, 4)]).x is None
+
+
+def rounded(p: float) -> list[tuple[float, float]]:
+    """A curve of peak 1 and knee 1, the rounder the smaller p."""
+    return [(x, (x**-p + 1) ** (-1 / p)) for x in (2.0 ** (step / 4) for step in range(-16, 41))]
+
+
+@given(st.floats(0.8, 12), st.floats(0.8, 12))
+def test_rounder_curve_is_saturated_no_earlier(one: float, other: float) -> None:
+    sharp, rounder = (near_peak(rounded(p)).x for p in (max(one, other), min(one, other)))
+    assert sharp is not None and rounder is not None
+    assert rounder >= sharp * (1 - 1e-9)
+    assert sharp > 0.9
+
+
+@given(st.floats(0.8, 12), positive, positive)
+def test_saturation_scales_with_its_units(p: float, x_unit: float, y_unit: float) -> None:
+    one, other = near_peak(rounded(p)), near_peak([(x * x_unit, y * y_unit) for x, y in rounded(p)])
+    assert one.x is not None and other.x is not None
+    assert other.x == pytest.approx(one.x * x_unit)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=3, max_size=12, unique_by=lambda point: point[0]))
+def test_saturation_lies_between_the_points_around_it(points: list[tuple[float, float]]) -> None:
+    found = near_peak(points)
+    if found.x is None:
+        assert found.misfit
+    else:
+        assert found.low is not None and found.high is not None
+        assert found.low <= found.x <= found.high
+        wanted = 0.95 * max(y for _, y in points)
+        assert max(y for x, y in points if x <= found.low) < wanted <= dict(points)[found.high]
+
+
 @pytest.mark.parametrize(
     "points", [[(1.0, 1.0)] * 5, [(1.0, 1.0), (2.0, -1.0), (3.0, 3.0)], [(1, 1), (2, float("nan")), (3, 3)]]
 )
 def test_points_that_determine_nothing_are_refused(points: list[tuple[float, float]]) -> None:
     with pytest.raises(ValueError, match=r"x are needed|not above zero"):
         saturation(points)
+    with pytest.raises(ValueError, match=r"x are needed|not above zero"):
+        near_peak(points)

@@ -368,6 +368,14 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_loses_its_unit(width: 
     assert len({match.start(2) for match in figures if match}) == 1
 
 
+def test_what_95_percent_of_the_peak_takes_is_what_an_sm_should_have_in_flight() -> None:
+    name = "bandwidth/dram-in-flight at 95 % of peak"
+    text = " ".join(printed(seen(replace(MADE_UP, values={**VALUES, name: value(56 * 1024.0, "B")}))).split())
+    assert "at 95 % of peak 56 KiB" in text
+    assert "what an SM should have in flight: curves are round" in text
+    assert "what an SM should have in flight" not in printed()
+
+
 def test_a_rejected_value_has_its_reason_and_no_answer() -> None:
     text = printed()
     assert line_with(text, "l2-read") == "✗ l2-read 9.77 TB/s 0.2 % 203 %"
@@ -614,7 +622,7 @@ def test_json_keys_are_stable() -> None:
     )}  # fmt: skip
     assert list(found["values"][0]["evidence"]) == [
         "gate", "opcodes", "cubin_sha256", "scaling_residual", "clock_hz", "nvml_clock_hz", "limit", "limit_name",
-        "limit_source", "counters",
+        "limit_source", "limit_confirmed", "counters",
     ]  # fmt: skip
     assert list(found["values"][0]["assessment"]) == ["normal", "of_limit", "of_rated", "published", "causes"]
 

@@ -305,6 +305,20 @@ def test_bandwidth_in_flight_has_its_knee_peak_and_little_s_law() -> None:
     assert drawn.plot.lines[0].law and drawn.plot.lines[0].path
 
 
+def test_what_95_percent_of_the_peak_takes_is_marked_beside_the_knee_and_named_as_the_number_to_plan_with() -> None:
+    values = {**VALUES, "bandwidth/dram-in-flight at 95 % of peak": value(56 * 1024.0, "B")}
+    drawn = figure("bandwidth/dram-in-flight", values=values)
+    assert [label.text for label in drawn.plot.columns] == ["40 KiB", "95 %: 56 KiB"]
+    assert drawn.notes == (
+        "Dotted: Little’s law, min(4.40 TB/s, x ÷ latency), with its knee at 40 KiB.",
+        "95 % of the peak takes 56 KiB: the number to plan with, as the curve is round at the knee.",
+    )
+    assert drawn.plot.lines[0].law
+    rows = family("Bandwidth", replace(MADE_UP, values=values)).rows
+    (row,) = [row for row in rows if row.name.endswith("at 95 % of peak")]
+    assert row.remarks[-1].startswith("what an SM should have in flight: ")
+
+
 def test_little_s_law_is_drawn_once_over_all_depths() -> None:
     depths = {
         f"bandwidth/dram-in-flight DEPTH={depth}": Curve("B", "B/s", tuple((x * depth, y) for x, y in LITTLE))

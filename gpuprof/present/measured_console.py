@@ -23,6 +23,7 @@ from gpuprof.present.measured_view import (
     Entry,
     View,
     absent_families,
+    advice,
     cause_sentence,
     count_sentence,
     doubts,
@@ -109,6 +110,7 @@ def _family(family: str, entries: Sequence[Entry], columns: Columns, sheet: Shee
         for entry in members:
             yield from row_lines(entry, _name(entry, alone=len(members) == 1), columns, sheet)
             yield from remark_lines(entry, sheet)
+            yield from (sheet.paragraph(text, "dim", indent=4) for text in advice(entry))
     for group in unmeasured(entries):
         names = [entry.short for entry in group.entries[:_NAMES_SHOWN]]
         more = [f"{len(group.entries) - len(names)} more"] if len(group.entries) > len(names) else []

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from gpuprof.characterize.judge.verdict import WORDS
+from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import Row
@@ -71,6 +72,12 @@ def probe_of(name: str) -> str:
     """Return the probe that a quantity or curve is of: "latency/l2-capacity stride=128 B" → "latency/l2-capacity"."""
     found = _PROBE.match(name)
     return found[0] if found is not None else name
+
+
+def advice(entry: Entry) -> Iterator[str]:
+    """Yield what to do with a quantity, where its name does not tell."""
+    if entry.name.endswith(f" {NEAR_PEAK}") and entry.value.usable:
+        yield "what an SM should have in flight: curves are round, and still below their peak at the knee"
 
 
 def by_family(quantities: Iterable[Quantity]) -> Iterator[tuple[str, tuple[Quantity, ...]]]:

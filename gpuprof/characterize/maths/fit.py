@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean, median, pstdev
 from typing import NamedTuple
 
 from gpuprof.characterize.maths.statistics import Interval
@@ -17,6 +17,8 @@ _GROWTH = 1.5
 _NEGATIVE_OVERHEAD = 0.05
 """An overhead so far below zero, as a fraction of the shortest time, is no noise: 1 % of the times make 4 % of it."""
 SATURATION_TOLERANCE = 0.03
+NEAR_PEAK = 0.95
+"""The share of its peak at which a curve that saturates counts as saturated."""
 CONFLICT_R_SQUARED = 0.999
 COPY_TOLERANCE = 0.05
 """PCIe copies change their protocol with the size, so that small ones lie off the line by a few percent."""
@@ -57,6 +59,15 @@ class Saturation(NamedTuple):
     latency: float | None
     knee: float | None
     residual: float
+    misfit: str | None
+
+
+class Reached(NamedTuple):
+    """The x at which a curve reaches a share of its highest point, with the points around it. None: it does not."""
+
+    x: float | None
+    low: float | None
+    high: float | None
     misfit: str | None
 
 
@@ -184,6 +195,36 @@ def saturation(points: Points) -> Saturation:
             misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {SATURATION_TOLERANCE:.0%}"
         )
     return best
+
+
+def near_peak(points: Points, share: float = NEAR_PEAK) -> Reached:
+    """Return the x at which a curve reaches `share` of its highest point.
+
+    Real curves are round where min(peak, x ÷ latency) has its knee, and lie below their peak there. The curve is made
+    monotone (no point lies below one before it) and is interpolated between the points around, against log x where the
+    points are spaced by factors, else against x. Raises ValueError for fewer than three different x.
+    """
+    found = _distinct(points, 3)
+    wanted = share * max(y for _, y in found)
+    index = next(index for index, (_, y) in enumerate(found) if y >= wanted)
+    if index == 0:
+        return Reached(None, None, None, f"the smallest value reaches {100 * share:.0f} % of the peak already")
+    if index == len(found) - 1:
+        return Reached(None, None, None, "it still rises at the largest value: the peak was not reached")
+    (high, upper), low = found[index], found[index - 1][0]
+    lower = max(y for _, y in found[:index])
+    part = (wanted - lower) / (upper - lower)
+    xs = [x for x, _ in found]
+    x = low * (high / low) ** part if _by_factors(xs) else low + part * (high - low)
+    return Reached(min(max(x, low), high), low, high, None)
+
+
+def _by_factors(xs: Sequence[float]) -> bool:
+    """Tell whether numbers that rise are spaced by factors rather than by differences: which of both vary less."""
+    if xs[0] <= 0:
+        return False
+    steps, factors = ([f(after) - f(before) for before, after in itertools.pairwise(xs)] for f in (float, math.log))
+    return pstdev(factors) / fmean(factors) < pstdev(steps) / fmean(steps)
 
 
 def _saturating(logs: Points, rising: int) -> Saturation:

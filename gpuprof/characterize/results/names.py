@@ -10,6 +10,10 @@ from gpuprof.characterize.record.samples import Parameter
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
 
+KNEE = "knee"
+NEAR_PEAK = "at 95 % of peak"
+"""Parts of a curve that saturates: where both lines of its law meet, and where the curve itself is saturated."""
+
 
 def value_name(probe: Probe, fixed: Mapping[str, Parameter], regime: str, data: str, part: str = "") -> str:
     """Return the name of a result: "bandwidth/l1-read WIDTH=16", "tensor/wgmma-bf16-f32 random sustained".

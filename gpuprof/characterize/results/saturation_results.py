@@ -1,4 +1,4 @@
-"""Results of curves that saturate: the highest rate, and what an SM must have in flight for it (Little's law)."""
+"""Results of curves that saturate: the highest rate, what an SM must have in flight for it, and Little's law."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpuprof.characterize.judge.verdict import Check
-from gpuprof.characterize.maths.fit import saturation
+from gpuprof.characterize.maths.fit import near_peak, saturation
 from gpuprof.characterize.maths.statistics import Interval
 from gpuprof.characterize.measure.events import Result
 from gpuprof.characterize.record.configurations import iteration_work, sharers
@@ -24,6 +24,7 @@ from gpuprof.characterize.results.curve_points import (
     read_off,
 )
 from gpuprof.characterize.results.judging import Judging, assignment_of, checks_of, published
+from gpuprof.characterize.results.names import KNEE, NEAR_PEAK
 from gpuprof.characterize.sheet.measured import Curve, MeasuredValue
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _LAUNCH_AXES = ("block", "blocks_per_sm", "grid")
 
 
 def saturation_results(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator[Result]:
-    """Yield the highest rate, and for an axis of the launch the knee.
+    """Yield the highest rate, and for an axis of the launch what 95 % of it takes, and the knee of Little's law.
 
     On such an axis all series make one curve, against what an SM has in flight; else each makes its own.
     """
@@ -53,6 +54,7 @@ def _in_flight_results(probe: Probe, points: Sequence[CurvePoint], judging: Judg
     pairs = _by_x([(_in_flight(probe, point), point.y) for point in points if point.good])
     yield _highest(probe, (), points, Curve(unit, probe.unit, tuple(pairs)), judging)
     if len(pairs) >= 3:
+        yield _near_peak(probe, _best(probe, points), pairs, unit, judging)
         yield _knee(probe, _best(probe, points), pairs, unit, judging)
 
 
@@ -74,9 +76,21 @@ def _best(probe: Probe, points: Sequence[CurvePoint]) -> CurvePoint:
     return best
 
 
+def _near_peak(
+    probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], unit: str, judging: Judging
+) -> Result:
+    """Return what one SM should have in flight. The interval is that of the points around it."""
+    found, name = near_peak(pairs), point_name(probe, (), best.series[0], NEAR_PEAK)
+    if found.x is None or found.low is None or found.high is None:
+        return Result(name, MeasuredValue(None, unit, "unsupported", (found.misfit or "it has no plateau",)))
+    method = "where the curve, made monotone, reaches 95 % of its highest point, between the points around it"
+    interval = Interval(found.low, found.high)
+    return Result(name, read_off(probe, judging, best, found.x, interval, best.checks, unit, method))
+
+
 def _knee(probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], unit: str, judging: Judging) -> Result:
     """Return where the rise and the plateau meet: what one SM must have in flight for the peak."""
-    fitted, name = saturation(pairs), point_name(probe, (), best.series[0], "knee")
+    fitted, name = saturation(pairs), point_name(probe, (), best.series[0], KNEE)
     if fitted.knee is None:
         return Result(name, MeasuredValue(None, unit, "unsupported", (fitted.misfit or "it has no knee",)))
     check = Check("saturation", "missing" if fitted.misfit else "passed", fitted.misfit, fitted.residual)

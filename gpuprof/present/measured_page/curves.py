@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gpuprof.characterize.maths.fit import Line, conflict_line
+from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Curve, Measured
 from gpuprof.present.measured_page.plots import Found, Plot, Series, plot
 from gpuprof.present.measured_view import family_of, family_title, probe_of, variant_of
@@ -74,6 +75,7 @@ def _drawable(point: tuple[float, float]) -> bool:
 def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> Figure:
     conflict = family_of(group.stem) == CONFLICTS
     columns = () if conflict else _found(group, measured, 0)
+    near = () if conflict else _near_peak(group, measured)
     levels = () if conflict else _found(group, measured, 1)
     fits = {name: _fitted(curve) for name, curve in group.curves.items()} if conflict else {}
     series = [_series(name, curve, group, fits.get(name)) for name, curve in group.curves.items()]
@@ -82,8 +84,8 @@ def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> Fig
     return Figure(
         title=_title(group, titles),
         name=group.stem,
-        plot=plot(series, group.units, columns, levels),
-        notes=tuple(_notes(series, fits, columns, levels, little=bool(law))),
+        plot=plot(series, group.units, (*columns, *near), levels),
+        notes=(*_notes(series, fits, columns, levels, little=bool(law)), *_near_notes(near)),
         heads=("curve", "x", "y"),
         rows=_rows(series, group.units),
     )
@@ -109,16 +111,37 @@ def _label(name: str, group: _Group) -> str:
 
 
 def _found(group: _Group, measured: Measured, axis: int) -> tuple[Found, ...]:
-    """Return the values of these probes that lie on an axis: a capacity, a knee, a peak. Equal ones once."""
+    """Return the values of these probes that lie on an axis: a capacity, a knee, a peak. Equal ones once.
+
+    What 95 % of the peak takes is none of them: it is drawn apart from the knee.
+    """
     probes, unit = {probe_of(name) for name in group.curves}, group.units[axis]
     covered = [point[axis] for curve in group.curves.values() for point in curve.points]
     texts: dict[str, float] = {}
     for name, value in measured.values.items():
         if not unit or probe_of(name) not in probes or value.unit != unit or not value.usable or not value.value:
             continue
+        if name.endswith(NEAR_PEAK):
+            continue
         if min(covered) <= value.value * _BEYOND and value.value <= max(covered) * _BEYOND:
             texts.setdefault(amount(value.value, unit), value.value)
     return tuple(Found(value, text) for text, value in texts.items()) if len(texts) <= _MOST_FOUND else ()
+
+
+def _near_peak(group: _Group, measured: Measured) -> tuple[Found, ...]:
+    """Return what 95 % of the peak takes, as it is marked on the figure of these probes."""
+    probes, unit = {probe_of(name) for name in group.curves}, group.units[0]
+    return tuple(
+        Found(value.value, f"95 %: {amount(value.value, unit)}")
+        for name, value in measured.values.items()
+        if name.endswith(NEAR_PEAK) and probe_of(name) in probes and value.unit == unit and value.usable and value.value
+    )
+
+
+def _near_notes(near: Sequence[Found]) -> Iterator[str]:
+    for one in near:
+        share, _, where = one.text.partition(": ")
+        yield f"{share} of the peak takes {where}: the number to plan with, as the curve is round at the knee."
 
 
 def _fitted(curve: Curve) -> Line | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.present.measured_view import Entry, probe_groups, variant_of
+from gpuprof.present.measured_view import Entry, advice, probe_groups, variant_of
 from gpuprof.present.measured_words import (
     cause_text,
     half_width_text,
@@ -126,7 +126,7 @@ def _row(entry: Entry, row_id: str) -> Row:
         strip=_strip(entry) if value.usable else None,
         normal=normal_word(said),
         standing=("worse" if is_worse(said) else "better") if is_outlier(said) else "",
-        remarks=tuple(text for _, text in remarks(value)),
+        remarks=(*(text for _, text in remarks(value)), *advice(entry)),
     )
 
 
