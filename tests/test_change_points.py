@@ -167,7 +167,7 @@ def test_curves_that_are_none_are_refused(sizes: list[float], latencies: list[fl
 
 def test_break_that_three_allocations_show_at_the_same_place_is_stable() -> None:
     found = [breaks(SIZES, staircase(LEVELS["two"], 0.01, seed)) for seed in (1, 2, 3)]
-    one, two = across_allocations(found, SIZES)
+    one, two = across_allocations(found, [SIZES] * 3)
     assert [one.last_before, two.last_before] == capacities(LEVELS["two"])
     assert (one.seen, one.allocations, one.stable, two.stable) == (3, 3, True, True)
     assert one.before == pytest.approx(33.0, rel=0.01)
@@ -175,7 +175,7 @@ def test_break_that_three_allocations_show_at_the_same_place_is_stable() -> None
 
 def test_break_that_moves_with_the_allocation_is_not_stable() -> None:
     moved = [[(capacity, 33.0), (math.inf, 265.0)] for capacity in (128 * KIB, 192 * KIB, 160 * KIB)]
-    found = across_allocations([breaks(SIZES, staircase(levels)) for levels in moved], SIZES)
+    found = across_allocations([breaks(SIZES, staircase(levels)) for levels in moved], [SIZES] * 3)
     assert len(found) == 3
     assert not any(one.stable for one in found)
 
@@ -183,17 +183,70 @@ def test_break_that_moves_with_the_allocation_is_not_stable() -> None:
 def test_break_within_one_step_of_the_middle_one_is_the_same() -> None:
     at = SIZES.index(capacities(LEVELS["one"])[0])
     moved = [[(SIZES[at + step], 33.0), (math.inf, 265.0)] for step in (0, 1, -1)]
-    (found,) = across_allocations([breaks(SIZES, staircase(levels)) for levels in moved], SIZES)
+    (found,) = across_allocations([breaks(SIZES, staircase(levels)) for levels in moved], [SIZES] * 3)
     assert found.stable
     assert (found.lowest, found.last_before, found.highest) == (SIZES[at - 1], SIZES[at], SIZES[at + 1])
 
 
 def test_two_allocations_are_too_few_to_call_a_break_stable() -> None:
-    (found,) = across_allocations([breaks(SIZES, staircase(LEVELS["one"]))] * 2, SIZES)
+    (found,) = across_allocations([breaks(SIZES, staircase(LEVELS["one"]))] * 2, [SIZES] * 2)
     assert (found.seen, found.stable) == (2, False)
 
 
 def test_break_that_one_allocation_lacks_is_not_stable() -> None:
     curves = [LEVELS["one"], LEVELS["one"], LEVELS["none"]]
-    (found,) = across_allocations([breaks(SIZES, staircase(levels)) for levels in curves], SIZES)
+    (found,) = across_allocations([breaks(SIZES, staircase(levels)) for levels in curves], [SIZES] * 3)
     assert (found.seen, found.allocations, found.stable) == (2, 3, False)
+
+
+def of(sizes: list[float], levels: list[tuple[float, float]], seed: int) -> tuple[Break, ...]:
+    """The breaks that an allocation shows on some of the sizes."""
+    whole = dict(zip(SIZES, staircase(levels, 0.002, seed), strict=True))
+    return breaks(sizes, [whole[size] for size in sizes])
+
+
+COARSE = SIZES[::4]
+"""Two a doubling."""
+
+
+def around(capacity: float) -> list[float]:
+    """Coarse, and every size within a doubling of a capacity."""
+    return [size for size in SIZES if size in COARSE or 0.5 <= size / capacity <= 2]
+
+
+def test_further_points_of_one_allocation_do_not_disqualify_the_others() -> None:
+    # The step at 192 KiB: the first allocation has all sizes around it, the others two a doubling.
+    measured = [around(192 * KIB), COARSE, COARSE]
+    (found,) = across_allocations([of(sizes, LEVELS["one"], seed) for seed, sizes in enumerate(measured)], measured)
+    assert (found.seen, found.allocations, found.stable) == (3, 3, True)
+    assert found.last_before == capacities(LEVELS["one"])[0]
+    assert (found.lowest, found.highest) == (found.last_before, found.last_before)
+
+
+def test_finest_allocations_tell_the_place_of_a_step() -> None:
+    levels = [(240 * KIB, 33.0), (math.inf, 265.0)]
+    measured = [COARSE, around(240 * KIB), COARSE]
+    (found,) = across_allocations([of(sizes, levels, seed) for seed, sizes in enumerate(measured)], measured)
+    assert found.last_before == capacities(levels)[0]
+    assert found.last_before not in COARSE
+    assert (found.lowest, found.highest, found.stable) == (found.last_before, found.last_before, True)
+
+
+def test_allocation_that_is_not_dense_around_a_step_is_not_asked_for_it() -> None:
+    # The third has nothing between 64 and 512 KiB, so that it can only tell of the second step.
+    third = [size for size in SIZES if not 64 * KIB < size < 512 * KIB]
+    measured = [SIZES, SIZES, third]
+    found = [of(SIZES, LEVELS["two"], 1), of(SIZES, LEVELS["two"], 2), of(third, LEVELS["two"][1:], 3)]
+    one, two = across_allocations(found, measured)
+    assert (one.seen, one.allocations, one.stable) == (2, 2, False)
+    assert (two.seen, two.allocations, two.stable) == (3, 3, True)
+
+
+def test_coarse_allocation_whose_step_is_elsewhere_is_no_agreement() -> None:
+    measured = [SIZES, COARSE, COARSE]
+    moved = [LEVELS["one"], LEVELS["one"], [(1 * MIB, 33.0), (math.inf, 265.0)]]
+    found = across_allocations(
+        [of(sizes, levels, seed) for seed, (sizes, levels) in enumerate(zip(measured, moved, strict=True))], measured
+    )
+    assert [one.seen for one in found] == [2, 1]
+    assert not any(one.stable for one in found)

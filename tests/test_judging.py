@@ -14,6 +14,7 @@ from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Expected, Probe, target_of
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.store import FINAL
+from gpuprof.characterize.results.curve_results import curve_results
 from gpuprof.characterize.results.judging import Judging, floor_of
 from gpuprof.characterize.results.slope_results import slope_results
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, MeasuredValue, load_measured
@@ -224,3 +225,53 @@ def test_value_far_above_an_unconfirmed_limit_is_rejected_by_the_rating(tmp_path
     value = judged(tmp_path, timed(fake_probes.dram(tmp_path), 15.8e12))
     assert value.verdict == "rejected"
     assert "5 % above what is rated" in value.reasons[0]
+
+
+# On how many allocations it rests
+
+
+def test_value_says_on_how_many_allocations_it_was_measured(tmp_path: Path) -> None:
+    probe = fake_probes.dram(tmp_path)
+    assert judged(tmp_path, timed(probe, 4.5e12)).allocations == 1
+    assert judged(tmp_path, *(timed(probe, 4.5e12, allocation=number) for number in range(3))).allocations == 3
+
+
+def walk(probe: Probe, size: float, cycles: float, allocation: int) -> Series:
+    """Samples of a walk of 16 loads an iteration."""
+    configuration = {
+        **SAMPLED, "block": 32, "grid": 1, "size": size, "allocation": allocation, "regime": "short",
+        "result": "correct",
+    }  # fmt: skip
+    counts = (100000, 200000, 400000) * 3
+    samples = [Sample(count, 16 * count * cycles / SM_HZ, 16 * count * cycles, SM_HZ, 0) for count in counts]
+    return Series(probe.id, configuration, FINAL, tuple(samples))
+
+
+def capacity_of(folder: Path, *measured: Sequence[float]) -> MeasuredValue:
+    """What is read off a step at 1 MiB, which each allocation has at its sizes."""
+    probe, where = fake_probes.capacity(folder), place("h200-sxm")
+    series = [
+        walk(probe, size, 200.0 if size <= 2**20 else 500.0, number)
+        for number, sizes in enumerate(measured)
+        for size in sizes
+    ]
+    (result,) = curve_results(probe, series, Judging(where.hardware, where.target))
+    return result.value
+
+
+FINE = [2.0 ** (16 + step / 4) for step in range(33)]
+
+
+def test_capacity_counts_allocations_that_have_fewer_points(tmp_path: Path) -> None:
+    value = capacity_of(tmp_path, FINE, FINE[::2], FINE[::2])
+    assert value.value == 2**20
+    assert (value.allocations, value.of_allocations) == (3, 3)
+    assert not any("allocations show this step" in reason for reason in value.reasons)
+
+
+def test_capacity_names_the_allocations_that_had_too_few_points(tmp_path: Path) -> None:
+    value = capacity_of(tmp_path, FINE, FINE, FINE[::4])
+    assert (value.allocations, value.of_allocations) == (2, 3)
+    assert "2 of 2 allocations show this step" in value.reasons
+    lost = capacity_of(tmp_path, FINE[:11], FINE[11:22])
+    assert lost.reasons == ("11 sizes were measured on one allocation; 12 are needed to see a step",)

@@ -99,6 +99,23 @@ def test_measured_file_reads_back_as_it_was_written() -> None:
     assert read_back(FULL) == replace(FULL, file="here.yaml")
 
 
+def test_allocations_are_optional_in_a_file() -> None:
+    one = replace(READ, allocations=2, of_allocations=3)
+    text = measured_text(replace(FULL, values={"latency/l2-capacity": one}))
+    assert "    allocations: 2\n    of_allocations: 3\n" in text
+    assert parse_measured(parse_tree(text)).values["latency/l2-capacity"] == one
+    older = text.replace("    allocations: 2\n    of_allocations: 3\n", "")
+    assert parse_measured(parse_tree(older)).values["latency/l2-capacity"] == READ
+
+
+def test_believed_value_above_its_limit_is_read_only_where_the_limit_is_not_confirmed() -> None:
+    doubted = replace(READ, evidence=replace(READ.evidence, limit=4.4e12, limit_confirmed=False))
+    assert read_back(replace(FULL, values={"a/b": doubted})).values["a/b"] == doubted
+    certain = replace(doubted, evidence=replace(doubted.evidence, limit_confirmed=True))
+    with pytest.raises(BrokenSpec, match="× its limit"):
+        read_back(replace(FULL, values={"a/b": certain}))
+
+
 def test_measured_file_reads_like_a_spec() -> None:
     text = measured_text(FULL)
     for line in (

@@ -618,7 +618,8 @@ def test_json_keys_are_stable() -> None:
     ]  # fmt: skip
     assert {tuple(one) for one in found["values"]} == {(
         "name", "family", "probe", "title", "value", "unit", "low", "high", "verdict", "reasons", "ceiling", "regime",
-        "throttling", "statistic", "samples", "method", "configuration", "evidence", "assessment",
+        "throttling", "statistic", "samples", "allocations", "of_allocations", "method", "configuration", "evidence",
+        "assessment",
     )}  # fmt: skip
     assert list(found["values"][0]["evidence"]) == [
         "gate", "opcodes", "cubin_sha256", "scaling_residual", "clock_hz", "nvml_clock_hz", "limit", "limit_name",

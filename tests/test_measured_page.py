@@ -190,6 +190,23 @@ def test_evidence_has_code_scaling_clocks_and_limit() -> None:
     assert verdict == ("verified",)
 
 
+@pytest.mark.parametrize(
+    ("counted", "of", "text"),
+    [(3, None, " on 3 allocations"), (1, 1, " on 1 allocation"), (2, 3, " on 2 of 3 allocations"), (None, None, "")],
+)
+def test_samples_say_on_how_many_allocations_they_were_taken(counted: int | None, of: int | None, text: str) -> None:
+    one = replace(value(33.0, "cycle"), allocations=counted, of_allocations=of)
+    (row,) = family("Latency", replace(MADE_UP, values={"latency/l1": one})).evidence
+    assert f"median of 33 samples{text}" in row.cells[0]
+
+
+def test_limit_that_is_not_confirmed_says_so() -> None:
+    one = value(4.4e12, "B/s", 4.8e12)
+    one = replace(one, evidence=replace(one.evidence, limit_confirmed=False))
+    (row,) = family("Bandwidth", replace(MADE_UP, values={"bandwidth/dram-read": one})).evidence
+    assert row.cells[3][-1] == "not confirmed: a value above it is a doubt and no error"
+
+
 def test_code_that_was_not_looked_at_says_so() -> None:
     (row,) = family("Bandwidth", only(a=value(1.0, "B/s", evidence=Evidence()))).evidence
     assert row.cells[1:4] == (("not looked at",), (), ("none",))

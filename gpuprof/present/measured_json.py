@@ -88,6 +88,8 @@ def _value(value: MeasuredValue) -> Document:
         "throttling": list(value.throttling),
         "statistic": value.statistic,
         "samples": value.samples,
+        "allocations": value.allocations,
+        "of_allocations": value.of_allocations,
         "method": value.method,
         "configuration": dict(value.configuration),
         "evidence": _evidence(value.evidence),

@@ -117,6 +117,15 @@ def cause_text(assessment: Assessment) -> str:
     return f"Likely because {'; '.join(found)}." if found else f"{UNEXPLAINED[:1].upper()}{UNEXPLAINED[1:]}."
 
 
+def allocations_text(value: MeasuredValue) -> str:
+    """Write on how many allocations of memory a value rests: "3 allocations", "2 of 3 allocations"."""
+    if value.allocations is None:
+        return ""
+    if value.of_allocations is None or value.of_allocations == value.allocations:
+        return count(value.allocations, "allocation")
+    return f"{value.allocations} of {count(value.of_allocations, 'allocation')}"
+
+
 def regime_text(value: MeasuredValue) -> str:
     """Write the regime, and what held the clocks back: "power limited (power cap), at 1.41 GHz"."""
     parts = [value.regime.replace("_", " ")] if value.regime else []

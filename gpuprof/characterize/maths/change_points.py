@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -28,6 +29,9 @@ _NEAR = (0.05, 0.5)
 """A point belongs to a plateau within five times its noise, but within these fractions of the step to the next one."""
 _SHARP = 1.5
 """A step is done within this factor of size, or within two points; what takes longer is a ramp."""
+_DENSE = 2.0
+"""An allocation whose sizes around a break are further apart than a doubling says nothing about its place."""
+_SAME_GAP = 1.01
 _ROUNDS = 5
 _BATCH = 64
 _AT_ONCE = 4
@@ -51,7 +55,8 @@ class Break(NamedTuple):
 class StableBreak(NamedTuple):
     """A break over several allocations: its place in each of those that show it.
 
-    `stable`: there are at least three allocations, all show it, and all within one step of the middle one.
+    `allocations`: how many were dense enough around it to show it, of which `seen` do. `stable`: there are at least
+    three of them, all show it, and all within one step of the middle one.
     """
 
     last_before: float
@@ -95,37 +100,72 @@ def breaks(
     return tuple(_breaks(sizes, logs, plateaus, levels, cuts))
 
 
-def across_allocations(found: Sequence[Sequence[Break]], sizes: Sequence[float]) -> tuple[StableBreak, ...]:
-    """Return the breaks of the same curve over several allocations, each with how many show it within one step."""
-    place = {size: index for index, size in enumerate(sizes)}
-    marked = sorted(
-        (place[one.last_before], allocation, one) for allocation, breaks_ in enumerate(found) for one in breaks_
+def across_allocations(
+    found: Sequence[Sequence[Break]], measured: Sequence[Sequence[float]]
+) -> tuple[StableBreak, ...]:
+    """Return the breaks of the same curve over several allocations, each with how many show it within one step.
+
+    `measured` has the sizes of each allocation, in their order: one may have fewer than another. Two are compared by
+    the sizes that both have, and a break is asked of those allocations only that are dense enough around it.
+    """
+    entries = sorted(
+        (_Entry(one.last_before, allocation, one) for allocation, breaks_ in enumerate(found) for one in breaks_),
+        key=lambda entry: entry[:2],
     )
-    groups: list[list[tuple[int, int, Break]]] = []
-    for entry in marked:
+    groups: list[list[_Entry]] = []
+    for entry in entries:
         group = groups[-1] if groups else []
-        if group and entry[0] - group[-1][0] <= 1 and entry[1] not in {allocation for _, allocation, _ in group}:
+        taken = {other.allocation for other in group}
+        if group and entry.allocation not in taken and _apart(group[-1], entry, measured) <= 1:
             group.append(entry)
         else:
             groups.append([entry])
-    return tuple(_stable(group, len(found)) for group in groups)
+    return tuple(_stable(group, measured) for group in groups)
 
 
-def _stable(group: Sequence[tuple[int, int, Break]], allocations: int) -> StableBreak:
-    """Sum up one break. The group is sorted by place."""
-    places = [place for place, _, _ in group]
-    middle = group[len(group) // 2]
-    near = all(abs(place - middle[0]) <= 1 for place in places)
-    afters = [one.after for _, _, one in group if one.after is not None]
+class _Entry(NamedTuple):
+    """A break as one allocation shows it."""
+
+    last_before: float
+    allocation: int
+    found: Break
+
+
+def _apart(one: _Entry, other: _Entry, measured: Sequence[Sequence[float]]) -> int:
+    """Return how many steps two places are apart on the sizes that both allocations have."""
+    common = sorted({*measured[one.allocation]} & {*measured[other.allocation]})
+    return abs(bisect_right(common, one.last_before) - bisect_right(common, other.last_before))
+
+
+def _gap(sizes: Sequence[float], place: float) -> float:
+    """Return by which factor the sizes around a place differ; infinite where too few lie on a side of it."""
+    after = bisect_right(sizes, place)
+    return sizes[after] / sizes[after - 1] if _SHORTEST <= after <= len(sizes) - _SHORTEST else math.inf
+
+
+def _stable(group: Sequence[_Entry], measured: Sequence[Sequence[float]]) -> StableBreak:
+    """Sum up one break. The group is sorted by place. Where allocations differ in their sizes, the finest tell it."""
+    gaps = [_gap(sizes, group[len(group) // 2].last_before) for sizes in measured]
+    finest = min(gaps[entry.allocation] for entry in group)
+    fine = [entry for entry in group if gaps[entry.allocation] <= finest * _SAME_GAP]
+    middle = fine[len(fine) // 2]
+    asked = {index for index, gap in enumerate(gaps) if gap <= max(_DENSE, finest)}
+    asked |= {entry.allocation for entry in group}
+    places = [
+        middle.last_before if entry not in fine and not _apart(entry, middle, measured) else entry.last_before
+        for entry in group
+    ]
+    afters = [entry.found.after for entry in group if entry.found.after is not None]
+    near = all(_apart(entry, middle, measured) <= 1 for entry in group)
     return StableBreak(
-        last_before=middle[2].last_before,
-        lowest=group[0][2].last_before,
-        highest=group[-1][2].last_before,
-        before=median(one.before for _, _, one in group),
+        last_before=middle.last_before,
+        lowest=min(places),
+        highest=max(places),
+        before=median(entry.found.before for entry in group),
         after=median(afters) if afters else None,
         seen=len(group),
-        allocations=allocations,
-        stable=allocations >= 3 and len(group) == allocations and near,
+        allocations=len(asked),
+        stable=len(asked) >= 3 and len(group) == len(asked) and near,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
 
 _FEWEST_SIZES = 12
-"""Steps cannot be told from noise on fewer points."""
-_COMPLETE = 0.9
-"""An allocation on which fewer of the sizes were measured, since time was up, does not count."""
+"""Steps cannot be told from noise on fewer points: an allocation that has fewer does not count."""
 _SAME = 0.05
 
 
@@ -64,7 +63,7 @@ def _capacity(
 ) -> Iterator[Result]:
     """Yield the sizes at which the curve leaves a plateau, the first as the probe's own value."""
     curve, name, checks = curve_of(probe, points), point_name(probe, fixed, series[0]), joint(points)
-    steps, why = _steps(probe, series, points)
+    steps, measured, why = _steps(probe, series, points)
     if not steps:
         yield Result(name, MeasuredValue(None, probe.unit, "unsupported", (why,)), None, curve)
         return
@@ -74,6 +73,7 @@ def _capacity(
             probe, judging, place, step.last_before, Interval(step.lowest, step.highest), [*checks, _stable(step)],
             probe.unit, _step_method(step),
         )  # fmt: skip
+        value = replace(value, allocations=step.allocations, of_allocations=measured)
         if number == 0:
             expected = published(probe, judging, assignment_of(probe, place.series[0]))
             yield Result(name, value, expected, curve)
@@ -81,20 +81,27 @@ def _capacity(
             yield Result(point_name(probe, fixed, series[0], f"step {number + 1}"), value)
 
 
-def _steps(probe: Probe, series: Sequence[Series], points: Sequence[CurvePoint]) -> tuple[tuple[StableBreak, ...], str]:
-    """Return the steps of the curve over its allocations, or why there are none."""
+def _steps(
+    probe: Probe, series: Sequence[Series], points: Sequence[CurvePoint]
+) -> tuple[tuple[StableBreak, ...], int, str]:
+    """Return the steps of the curve over its allocations and how many of these there are, or why there are none."""
     sizes = sorted({point.x for point in points if point.good})
     if len(sizes) < _FEWEST_SIZES:
-        return (), f"{len(sizes)} sizes were measured; {_FEWEST_SIZES} are needed to see a step"
+        return (), 0, f"{len(sizes)} sizes were measured; {_FEWEST_SIZES} are needed to see a step"
     by_allocation: dict[int, dict[float, float]] = {}
     for one in series:
         found, x = middle(probe, y_unit(probe), [one]), x_of(probe, one)
         if found is not None and x in sizes:
             by_allocation.setdefault(int(one.configuration.get("allocation", 0)), {})[x] = found
-    whole = [values for values in by_allocation.values() if len(values) >= _COMPLETE * len(sizes)]
-    found_breaks = [breaks(sorted(values), [values[x] for x in sorted(values)]) for values in whole]
-    steps = across_allocations(found_breaks, sizes)
-    return steps, "" if steps else "the curve has no step"
+    curves = [sorted(values.items()) for values in by_allocation.values() if len(values) >= _FEWEST_SIZES]
+    if not curves:
+        most = max(map(len, by_allocation.values()), default=0)
+        why = f"{most} sizes were measured on one allocation; {_FEWEST_SIZES} are needed to see a step"
+        return (), len(by_allocation), why
+    measured = [[x for x, _ in curve] for curve in curves]
+    found_breaks = [breaks(xs, [y for _, y in curve]) for xs, curve in zip(measured, curves, strict=True)]
+    steps = across_allocations(found_breaks, measured)
+    return steps, len(by_allocation), "" if steps else "the curve has no step"
 
 
 def _stable(step: StableBreak) -> Check:

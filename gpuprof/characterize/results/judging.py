@@ -213,10 +213,18 @@ def believed(
         throttling=held,
         statistic=found.statistic,
         samples=found.samples,
+        allocations=_allocations(probe, series),
         method=method or _method(probe, series),
         configuration=shown(probe, series[0]),
         evidence=evidence_of(probe, judging, series, checks, unit),
     )
+
+
+def _allocations(probe: Probe, series: Sequence[Series]) -> int | None:
+    """Return on how many allocations it was measured; None where the kernel has no memory of its own."""
+    if probe.kernel is None or not probe.kernel.buffers:
+        return None
+    return len({one.configuration.get("allocation", 0) for one in series})
 
 
 def _regime(series: Sequence[Series]) -> str:

@@ -91,6 +91,8 @@ class MeasuredValue:
     """One quantity in base units with its 95 % interval. `value` None: it could not be measured, `reasons` say why.
 
     `ceiling`: what it is the ceiling of, a level or a compute key such as "tensor.bf16 fp32 wgmma"; None: of nothing.
+    `allocations`: on how many separate allocations of memory it rests, of `of_allocations` that were begun, where some
+    had too few points to count; None: not recorded, or it needs no memory.
     """
 
     value: float | None
@@ -104,6 +106,8 @@ class MeasuredValue:
     throttling: tuple[str, ...] = ()
     statistic: str | None = None
     samples: int | None = None
+    allocations: int | None = None
+    of_allocations: int | None = None
     method: str | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
@@ -214,7 +218,7 @@ def _conditions(node: Node) -> Conditions:
 
 _VALUE = {
     "value", "low", "high", "unit", "verdict", "reasons", "ceiling", "regime", "throttling", "statistic", "samples",
-    "method", "configuration", "evidence",
+    "allocations", "of_allocations", "method", "configuration", "evidence",
 }  # fmt: skip
 
 
@@ -238,6 +242,8 @@ def _value(node: Node, name: str) -> MeasuredValue:
         throttling=entry.texts("throttling") or (),
         statistic=_optional_text(entry, "statistic"),
         samples=_optional_whole(entry, "samples"),
+        allocations=_optional_whole(entry, "allocations"),
+        of_allocations=_optional_whole(entry, "of_allocations"),
         method=_optional_text(entry, "method"),
         configuration={key: item.text(key) for key, item in entry.mapping("configuration").items()},
         evidence=_evidence(entry, unit),

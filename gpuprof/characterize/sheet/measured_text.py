@@ -116,6 +116,8 @@ def _value(value: MeasuredValue) -> dict[str, object]:
         "throttling": list(value.throttling),
         "statistic": value.statistic,
         "samples": value.samples,
+        "allocations": value.allocations,
+        "of_allocations": value.of_allocations,
         "method": value.method,
         "configuration": _InLine(value.configuration),
         "evidence": _evidence(value.evidence, value.unit),

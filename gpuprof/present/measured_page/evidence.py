@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.characterize.sheet.measured import Evidence, MeasuredValue
 from gpuprof.present.measured_view import Entry
-from gpuprof.present.measured_words import amount, regime_text, verdict_word
+from gpuprof.present.measured_words import allocations_text, amount, regime_text, verdict_word
 from gpuprof.units import format_percent, significant
 
 _SHA_LENGTH = 12
@@ -36,7 +36,8 @@ def _taken(value: MeasuredValue) -> Iterator[str]:
     if value.configuration:
         yield ", ".join(f"{name} {setting}" for name, setting in value.configuration.items())
     if value.samples is not None:
-        yield f"{value.statistic or 'statistic not recorded'} of {value.samples} samples"
+        where = f" on {allocations_text(value)}" if value.allocations is not None else ""
+        yield f"{value.statistic or 'statistic not recorded'} of {value.samples} samples{where}"
     regime = regime_text(value)
     if regime:
         yield regime
