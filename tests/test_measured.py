@@ -103,9 +103,9 @@ def test_allocations_are_optional_in_a_file() -> None:
     one = replace(READ, allocations=2, of_allocations=3)
     text = measured_text(replace(FULL, values={"latency/l2-capacity": one}))
     assert "    allocations: 2\n    of_allocations: 3\n" in text
-    assert parse_measured(parse_tree(text)).values["latency/l2-capacity"] == one
+    assert parse_measured(parse_tree(text, "here.yaml")).values["latency/l2-capacity"] == one
     older = text.replace("    allocations: 2\n    of_allocations: 3\n", "")
-    assert parse_measured(parse_tree(older)).values["latency/l2-capacity"] == READ
+    assert parse_measured(parse_tree(older, "here.yaml")).values["latency/l2-capacity"] == READ
 
 
 def test_believed_value_above_its_limit_is_read_only_where_the_limit_is_not_confirmed() -> None:
@@ -359,6 +359,86 @@ def test_value_within_the_published_range_is_normal_and_has_all_ratios() -> None
     assert found.of_limit == pytest.approx(4.5 / 4.8128)
     assert found.expected is not None
     assert found.expected.low == pytest.approx(0.92 * 4.8128e12)
+
+
+STATIC, DYNAMIC = "bandwidth/dram-read SCHEDULE=Static", "bandwidth/dram-read SCHEDULE=Dynamic"
+
+
+def ways(static: float, dynamic: float, **changes: object) -> Measured:
+    """DRAM read in two ways."""
+    values = {STATIC: static, DYNAMIC: dynamic}
+    made = {name: replace(READ, value=rate, low=None, high=None, **changes) for name, rate in values.items()}  # type: ignore[arg-type]
+    return replace(sheet(), values=made)
+
+
+def test_best_of_several_ways_to_measure_a_ceiling_is_held_against_the_range() -> None:
+    static, dynamic = assess(ways(4.2e12, 4.5e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
+    assert (dynamic.word, dynamic.chosen_over, dynamic.passed_over_for) == ("normal", (STATIC,), None)
+    assert (static.word, static.expected, static.causes) == ("no range", None, ())
+    assert static.passed_over_for == DYNAMIC
+
+
+def test_ceiling_is_low_where_even_the_best_way_is() -> None:
+    static, dynamic = assess(ways(4.2e12, 4.0e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
+    assert (static.word, dynamic.word) == ("low", "no range")
+
+
+def test_way_that_is_slower_but_within_the_range_is_normal_too() -> None:
+    found = assess(ways(4.45e12, 4.5e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
+    assert [said.word for said in found] == ["normal", "normal"]
+
+
+def test_ways_with_ranges_of_their_own_are_judged_apart() -> None:
+    own = Published(0.95, 0.97, "another source", of_limit=True)
+    static, dynamic = assess(ways(4.2e12, 4.5e12), {STATIC: own, DYNAMIC: DRAM}, H200)
+    assert (static.word, dynamic.word) == ("low", "normal")
+    assert (static.passed_over_for, dynamic.chosen_over) == (None, ())
+
+
+def test_what_is_no_ceiling_has_no_best_way() -> None:
+    found = assess(ways(4.2e12, 4.5e12, ceiling=None), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
+    assert [said.word for said in found] == ["low", "normal"]
+
+
+def test_regimes_and_data_are_no_ways_to_measure_the_same() -> None:
+    short, long = (f"tensor/wgmma-bf16-f32 N=256 {data}" for data in ("zeros short", "random sustained"))
+    key = "tensor.bf16 fp32 wgmma"
+    held = replace(sheet(), values={short: tensor(950e12, key), long: tensor(500e12, key)})
+    assert [said.word for said in assess(held, {short: BF16, long: BF16}, H200)] == ["normal", "low"]
+
+
+def test_rejected_way_is_no_rival() -> None:
+    found = ways(4.2e12, 4.5e12)
+    values = {**found.values, DYNAMIC: replace(found.values[DYNAMIC], verdict="rejected")}
+    static, _ = assess(replace(found, values=values), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
+    assert (static.word, static.passed_over_for) == ("low", None)
+
+
+def test_ceiling_of_a_level_is_its_best_way_and_its_source_names_it() -> None:
+    limit = MeasuredCeilings(ways(4.2e12, 4.5e12)).bandwidth("dram")
+    assert limit is not None
+    assert limit.value == 4.5e12
+    assert DYNAMIC in limit.source
+
+
+def test_way_above_a_limit_that_is_not_confirmed_is_the_ceiling_only_where_there_is_no_other() -> None:
+    doubted = Evidence(limit=4.4e12, limit_confirmed=False, clock_hz=CLOCK)
+    found = ways(4.3e12, 4.5e12, evidence=doubted)
+    limit = MeasuredCeilings(found).bandwidth("dram")
+    assert limit is not None and limit.value == 4.3e12
+    static, dynamic = assess(found, {}, H200)
+    assert (static.chosen_over, dynamic.passed_over_for) == ((DYNAMIC,), STATIC)
+    alone = MeasuredCeilings(replace(found, values={DYNAMIC: found.values[DYNAMIC]})).bandwidth("dram")
+    assert alone is not None and alone.value == 4.5e12
+
+
+def test_older_file_with_one_way_is_compared_with_the_best_of_several() -> None:
+    older = replace(sheet(), values={"bandwidth/dram-read": READ})
+    rows = side_by_side(older, ways(4.2e12, 4.5e12))
+    assert [(row.name, row.word) for row in rows] == [(DYNAMIC, "same"), (STATIC, "only new")]
+    back = side_by_side(ways(4.2e12, 4.5e12), older)
+    assert [(row.name, row.word) for row in back] == [(STATIC, "only base"), (DYNAMIC, "same")]
+    assert [row.word for row in side_by_side(ways(4.2e12, 4.5e12), ways(4.2e12, 4.5e12))] == ["same", "same"]
 
 
 def test_value_without_a_published_range_is_neither_normal_nor_not() -> None:

@@ -368,6 +368,32 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_loses_its_unit(width: 
     assert len({match.start(2) for match in figures if match}) == 1
 
 
+STATIC, DYNAMIC = "bandwidth/dram-read SCHEDULE=Static", "bandwidth/dram-read SCHEDULE=Dynamic"
+TWO_WAYS = replace(
+    MADE_UP,
+    values={
+        STATIC: value(4.2e12, "B/s", 4.8128e12, ceiling="dram"),
+        DYNAMIC: value(4.5e12, "B/s", 4.8128e12, ceiling="dram"),
+    },
+)
+RANGES = {STATIC: PUBLISHED["bandwidth/dram-read"], DYNAMIC: PUBLISHED["bandwidth/dram-read"]}
+
+
+def test_best_of_several_ways_to_measure_a_ceiling_is_named() -> None:
+    text = printed(seen(TWO_WAYS, RANGES))
+    assert "is normal: the one value with a published range lies in it." in " ".join(text.split())
+    assert "the ceiling, before SCHEDULE=Static" in text
+    assert "not the ceiling: SCHEDULE=Dynamic is better" in text
+    assert "Outside of the published range" not in text
+
+
+def test_way_that_comes_first_is_not_called_low_before_the_others_are_known() -> None:
+    events = [Result(name, TWO_WAYS.values[name], RANGES[name]) for name in (STATIC, DYNAMIC)]
+    static, dynamic = lived(*events).splitlines()[1:]
+    assert "low" not in static and "4.43" not in static
+    assert dynamic.split()[-1] == "normal"
+
+
 def test_what_95_percent_of_the_peak_takes_is_what_an_sm_should_have_in_flight() -> None:
     name = "bandwidth/dram-in-flight at 95 % of peak"
     text = " ".join(printed(seen(replace(MADE_UP, values={**VALUES, name: value(56 * 1024.0, "B")}))).split())
@@ -625,7 +651,15 @@ def test_json_keys_are_stable() -> None:
         "gate", "opcodes", "cubin_sha256", "scaling_residual", "clock_hz", "nvml_clock_hz", "limit", "limit_name",
         "limit_source", "limit_confirmed", "counters",
     ]  # fmt: skip
-    assert list(found["values"][0]["assessment"]) == ["normal", "of_limit", "of_rated", "published", "causes"]
+    assert list(found["values"][0]["assessment"]) == [
+        "normal",
+        "of_limit",
+        "of_rated",
+        "published",
+        "causes",
+        "chosen_over",
+        "passed_over_for",
+    ]
 
 
 def test_json_has_a_line_for_each_value_and_steers_nothing() -> None:

@@ -225,6 +225,21 @@ def test_the_ceiling_of_a_level_is_its_highest_believed_value() -> None:
     assert "Tensor BF16 into FP32, wgmma" in by_name
 
 
+def test_of_several_ways_to_measure_a_ceiling_the_page_names_the_best() -> None:
+    values = {
+        f"bandwidth/dram-read SCHEDULE={way}": value(rate, "B/s", 4.8128e12, ceiling="dram")
+        for way, rate in (("Static", 4.2e12), ("Dynamic", 4.5e12))
+    }
+    published = dict.fromkeys(values, Published(0.92, 0.98, "made up", of_limit=True))
+    measured = replace(MADE_UP, values=values)
+    rows = {row.name: row for row in family("Bandwidth", measured, published).rows}
+    assert rows["SCHEDULE=Dynamic"].remarks == ("the ceiling, before SCHEDULE=Static",)
+    assert rows["SCHEDULE=Static"].remarks == ("not the ceiling: SCHEDULE=Dynamic is better",)
+    assert (rows["SCHEDULE=Static"].normal, rows["SCHEDULE=Dynamic"].normal) == ("", "normal")
+    (ceiling,) = build_page(seen(measured, published)).ceilings
+    assert (ceiling.rate, ceiling.quantity) == ("4.50 TB/s", "bandwidth/dram-read SCHEDULE=Dynamic")
+
+
 def test_what_is_the_ceiling_of_nothing_is_not_listed() -> None:
     page_ = build_page(seen(replace(MADE_UP, values={"latency/l1": value(33.0, "cycle")})))
     assert page_.ceilings == ()

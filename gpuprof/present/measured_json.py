@@ -111,6 +111,8 @@ def _assessment(assessment: Assessment) -> Document:
         "of_rated": assessment.of_rated,
         "published": _published(assessment.expected),
         "causes": list(assessment.causes),
+        "chosen_over": list(assessment.chosen_over),
+        "passed_over_for": assessment.passed_over_for,
     }
 
 

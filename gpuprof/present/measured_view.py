@@ -75,9 +75,14 @@ def probe_of(name: str) -> str:
 
 
 def advice(entry: Entry) -> Iterator[str]:
-    """Yield what to do with a quantity, where its name does not tell."""
+    """Yield what a quantity is for, where its name does not tell: to plan with, or which of several is the ceiling."""
     if entry.name.endswith(f" {NEAR_PEAK}") and entry.value.usable:
         yield "what an SM should have in flight: curves are round, and still below their peak at the knee"
+    said = entry.assessment
+    if said.chosen_over:
+        yield f"the ceiling, before {', '.join(variant_of(name) for name in said.chosen_over)}"
+    if said.passed_over_for is not None and said.expected is None:
+        yield f"not the ceiling: {variant_of(said.passed_over_for)} is better"
 
 
 def by_family(quantities: Iterable[Quantity]) -> Iterator[tuple[str, tuple[Quantity, ...]]]:

@@ -25,7 +25,7 @@ class MeasuredCeilings:
     measured: Measured
 
     def bandwidth(self, level: str) -> Limit | None:
-        """Return the highest bandwidth of a level, in bytes/s."""
+        """Return the highest bandwidth of a level, in bytes/s; one above its limit only where there is no other."""
         return self._best((name, value) for name, value in self.measured.values.items() if value.ceiling == level)
 
     def compute(self, path: str, split: Mapping[ComputeKey, float] | None = None) -> Limit | None:
@@ -48,11 +48,11 @@ class MeasuredCeilings:
 
     def _best(self, candidates: Iterable[tuple[str, MeasuredValue]]) -> Limit | None:
         limits = [
-            Limit(rate, value.evidence.clock_hz, self._source(name, value))
+            (value.as_ceiling[0], Limit(rate, value.evidence.clock_hz, self._source(name, value)))
             for name, value in candidates
             if value.usable and (rate := per_second(value, self.measured.device.sm_count))
         ]
-        return max(limits, key=lambda limit: limit.value, default=None)
+        return max(limits, key=lambda found: (found[0], found[1].value), default=(False, None))[1]
 
     def _source(self, name: str, value: MeasuredValue) -> str:
         regime = f", {value.regime.replace('_', ' ')}" if value.regime else ""

@@ -123,6 +123,14 @@ class MeasuredValue:
         """Tell whether it was measured and not rejected."""
         return self.value is not None and self.verdict in {"verified", "plausible"}
 
+    @property
+    def as_ceiling(self) -> tuple[bool, float]:
+        """Return what the best of several ways to measure a ceiling is told by: within its limit first, then higher.
+
+        What lies above a limit that is not confirmed may be hits in a nearer memory, or a limit that is wrong.
+        """
+        return (self.of_limit or 0.0) <= LIMIT_MARGIN, self.value or 0.0
+
 
 class Curve(NamedTuple):
     """What one probe gave along a sweep: x and y in their units."""
@@ -143,6 +151,14 @@ class Measured:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     spec: str | None = None
     file: str = ""
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a quantity without the parameters that tell several ways to measure it apart.
+
+    "bandwidth/dram-read SCHEDULE=Static sustained" → "bandwidth/dram-read sustained".
+    """
+    return " ".join(word for word in name.split(" ") if "=" not in word)
 
 
 def load_measured(path: Path) -> Measured:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from gpuprof.characterize.sheet.ceilings import per_second
-from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Measured, MeasuredValue
+from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Measured, MeasuredValue, plain_name
 from gpuprof.hardware.specs import ComputeKey, Fact, GpuSpec
 from gpuprof.units import format_percent, format_si
 
@@ -30,7 +30,10 @@ class Published(NamedTuple):
 
 
 class Assessment(NamedTuple):
-    """One value in context. Ratios are fractions: of the datasheet's peak and of the limit at the measured clock."""
+    """One value in context. Ratios are fractions: of the datasheet's peak and of the limit at the measured clock.
+
+    Where a probe measures one ceiling in several ways, one is `chosen_over` the others as the ceiling.
+    """
 
     name: str
     value: float | None
@@ -40,6 +43,8 @@ class Assessment(NamedTuple):
     of_limit: float | None
     expected: Published | None
     causes: tuple[str, ...]
+    chosen_over: tuple[str, ...] = ()
+    passed_over_for: str | None = None
 
 
 class _Case(NamedTuple):
@@ -53,8 +58,35 @@ class _Case(NamedTuple):
 def assess(
     measured: Measured, published: Mapping[str, Published], gpu: GpuSpec | None = None
 ) -> tuple[Assessment, ...]:
-    """Set every value beside what it should be. `published` has ranges by quantity, `gpu` the ratings."""
-    return tuple(_assess(name, value, measured, published.get(name), gpu) for name, value in measured.values.items())
+    """Set every value beside what it should be. `published` has ranges by quantity, `gpu` the ratings.
+
+    A range is of a ceiling: of several ways to measure it the best is held against the range, and the others are not
+    low for being slower.
+    """
+    won_by = _won_by(measured, published)
+    found = []
+    for name, value in measured.values.items():
+        said = _assess(name, value, measured, published.get(name), gpu)
+        winner = won_by.get(name)
+        if winner is not None and said.word == "low":
+            said = said._replace(word="no range", expected=None, causes=())
+        over = tuple(other for other, best in won_by.items() if best == name)
+        found.append(said._replace(chosen_over=over, passed_over_for=winner))
+    return tuple(found)
+
+
+def _won_by(measured: Measured, published: Mapping[str, Published]) -> dict[str, str]:
+    """Return the best way to measure a ceiling for each other one: same probe, regime, data, ceiling and range."""
+    groups: dict[object, list[str]] = {}
+    for name, value in measured.values.items():
+        if value.usable and value.ceiling is not None and plain_name(name) != name:
+            key = (plain_name(name), value.ceiling, value.unit, published.get(name))
+            groups.setdefault(key, []).append(name)
+    won_by = {}
+    for names in groups.values():
+        best = max(names, key=lambda name: measured.values[name].as_ceiling)
+        won_by.update({name: best for name in names if name != best})
+    return won_by
 
 
 def _assess(

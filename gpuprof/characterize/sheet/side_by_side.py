@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Literal, NamedTuple
 
-from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, Measured, MeasuredValue
+from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, Measured, MeasuredValue, plain_name
 
 Word = Literal["same", "better", "worse", "unclear", "only base", "only new", "not comparable"]
 
@@ -35,9 +35,32 @@ class Difference(NamedTuple):
 
 
 def side_by_side(base: Measured, new: Measured) -> tuple[Row, ...]:
-    """Compare every quantity of two files, in the order of the first, then what only the second has."""
-    names = [*base.values, *(name for name in new.values if name not in base.values)]
-    return tuple(_row(name, base.values.get(name), new.values.get(name)) for name in names)
+    """Compare every quantity of two files, in the order of the first, then what only the second has.
+
+    A ceiling that one file has in one way and the other in several is compared with the best of these.
+    """
+    partners = {**_partners(base, new), **{one: other for other, one in _partners(new, base).items()}}
+    taken = {*base.values, *partners.values()}
+    pairs = [(name, partners.get(name, name)) for name in base.values]
+    pairs += [(name, name) for name in new.values if name not in taken]
+    return tuple(_row(max(one, other, key=len), base.values.get(one), new.values.get(other)) for one, other in pairs)
+
+
+def _partners(one: Measured, other: Measured) -> dict[str, str]:
+    """Return the best of several ways in which `other` has a ceiling that `one` has in one way, by its name."""
+    found = {}
+    for name, value in one.values.items():
+        if name in other.values or value.ceiling is None or plain_name(name) != name:
+            continue
+        ways = [
+            way
+            for way, its in other.values.items()
+            if way not in one.values and plain_name(way) == name and its.usable
+            and (its.ceiling, its.unit) == (value.ceiling, value.unit)
+        ]  # fmt: skip
+        if ways:
+            found[name] = max(ways, key=lambda way: other.values[way].as_ceiling)
+    return found
 
 
 def differences(base: Measured, new: Measured) -> tuple[Difference, ...]:

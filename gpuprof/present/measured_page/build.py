@@ -136,16 +136,17 @@ def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view
 
 
 def _ceilings(view: View, ids: dict[str, str]) -> tuple[Ceiling, ...]:
-    """Return the highest believed rate of each level and path, in the order of the file."""
-    best: dict[str, tuple[float, Entry]] = {}
+    """Return the best believed rate of each level and path, in the order of the file: those above a limit come last."""
+    best: dict[str, tuple[bool, float, Entry]] = {}
     for entry in view.entries:
         rate = per_second(entry.value, view.measured.device.sm_count)
         name = entry.value.ceiling
         if name is None or rate is None or not entry.value.usable:
             continue
-        if name not in best or rate > best[name][0]:
-            best[name] = rate, entry
-    return tuple(_ceiling(name, rate, entry, ids[entry.name]) for name, (rate, entry) in best.items())
+        within = entry.value.as_ceiling[0]
+        if name not in best or (within, rate) > best[name][:2]:
+            best[name] = within, rate, entry
+    return tuple(_ceiling(name, rate, entry, ids[entry.name]) for name, (_, rate, entry) in best.items())
 
 
 def _ceiling(name: str, rate: float, entry: Entry, row_id: str) -> Ceiling:
