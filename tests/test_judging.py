@@ -12,6 +12,7 @@ from gpuprof.characterize.judge.limits import Bound, Link, physical_limit, probe
 from gpuprof.characterize.judge.verdict import CEILING_FLOOR, limit_check
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Expected, Probe, target_of
+from gpuprof.characterize.probes.probe_file import read_probe
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.curve_results import curve_results
@@ -22,6 +23,7 @@ from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import assess
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.yaml_tree import BrokenSpec
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
@@ -275,3 +277,37 @@ def test_capacity_names_the_allocations_that_had_too_few_points(tmp_path: Path) 
     assert "2 of 2 allocations show this step" in value.reasons
     lost = capacity_of(tmp_path, FINE[:11], FINE[11:22])
     assert lost.reasons == ("11 sizes were measured on one allocation; 12 are needed to see a step",)
+
+
+# Floors in probe files
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        ("{bandwidth: shared, floor: 2 %}", "why"),
+        ("{bandwidth: shared, floor: 0 %, why: slow}", "floor must lie between 0 % and 100 %"),
+        ("{bandwidth: shared, floor: 100 %, why: slow}", "floor must lie between 0 % and 100 %"),
+        ("{bandwidth: shared, floor: 2 B, why: slow}", "floor"),
+    ],
+)
+def test_floor_without_a_reason_or_that_is_none_is_refused(tmp_path: Path, limit: str, why: str) -> None:
+    with pytest.raises(BrokenSpec, match=why):
+        fake_probes.write_probe(
+            tmp_path, "instruction", "slow", f"limit: {limit}\n", unit="result/clk/SM", work="{result: 64}",
+            arguments="clocks, iterations, sink",
+        )  # fmt: skip
+
+
+def test_floor_of_a_file_decides_what_is_too_little(tmp_path: Path) -> None:
+    # 120 GB/s of 4.81 TB/s is 2.5 %.
+    slow = timed(fake_probes.dram(tmp_path), 0.12e12)
+    assert judged(tmp_path, slow).verdict == "rejected"
+    file = tmp_path / "bandwidth/dram-read.yaml"
+    text = file.read_text().replace("{bandwidth: dram}", "{bandwidth: dram, floor: 2 %, why: random places}")
+    file.write_text(text)
+    where = place("h200-sxm")
+    judging = Judging(where.hardware, where.target, memory_clock_hz=3.201e9, product="h200-sxm")
+    (result,) = slope_results(read_probe(file), [slow], judging)
+    assert result.value.verdict == "plausible"
+    assert not any("too little" in reason for reason in result.value.reasons)

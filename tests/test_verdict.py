@@ -393,9 +393,9 @@ def test_limit_behind_an_unconfirmed_one_rejects() -> None:
 def test_multiple_of_a_limit_keeps_its_doubt_and_what_is_behind_it() -> None:
     certain = Bound("l2", 8.0, "B/s", None, None, None, "certain")
     half = Bound("l2", 6.0, "B/s", 3.0, "B/clk/SM", None, "doubted", confirmed=False, behind=certain).scaled(
-        0.5, "½ × "
+        0.5, "half"
     )
-    assert (half.value, half.rate, half.confirmed, half.source) == (3.0, 1.5, False, "½ × doubted")
+    assert (half.value, half.rate, half.confirmed, half.source) == (3.0, 1.5, False, "0.5 × doubted (half)")
     assert half.behind is not None
     assert half.behind.value == 4.0
 

@@ -58,13 +58,13 @@ class Bound(NamedTuple):
     confirmed: bool = True
     behind: Bound | None = None
 
-    def scaled(self, factor: float, source: str) -> Bound:
-        """Return a multiple of this limit and of the one behind it; `source` says why, before their own sources."""
+    def scaled(self, factor: float, why: str | None) -> Bound:
+        """Return a multiple of this limit and of the one behind it, with the reason for the factor."""
         return self._replace(
             value=self.value * factor,
             rate=self.rate * factor if self.rate is not None else None,
-            source=f"{source}{self.source}",
-            behind=self.behind.scaled(factor, source) if self.behind is not None else None,
+            source=f"{factor:.3g} × {self.source} ({why})",
+            behind=self.behind.scaled(factor, why) if self.behind is not None else None,
         )
 
     def in_unit(self, unit: str) -> float | None:
@@ -105,11 +105,10 @@ def probe_limit(limit: Limit, hardware: Hardware, clocks: Clocks, unit: str) -> 
     name = str(limit.compute) if limit.compute is not None else limit.bandwidth or limit.operation or ""
     if limit.fraction == 1:
         return physical_limit(name, hardware, clocks)
-    why = f"{limit.fraction:.3g} × ({limit.source}) "
     if name == "l2":
-        return _l2(hardware, clocks, limit.fraction, why)
+        return _l2(hardware, clocks, limit.fraction, limit.source)
     found = physical_limit(name, hardware, clocks)
-    return found if isinstance(found, NoBound) else found.scaled(limit.fraction, why)
+    return found if isinstance(found, NoBound) else found.scaled(limit.fraction, limit.source)
 
 
 def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
@@ -156,7 +155,7 @@ def _rated_dram(hardware: Hardware, bus: Fact | None) -> Bound | None:
     return found._replace(confirmed=not doubted, behind=beyond if rated.confirmed else None)
 
 
-def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str = "") -> Bound | NoBound:
+def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str | None = None) -> Bound | NoBound:
     """The smaller of all SMs' ports and all slices at L2's clock. `of_port`: the fraction of the read port that counts.
 
     L2 has a clock of its own, which NVML does not tell. Where it is not known, the slices are taken at the highest
@@ -189,7 +188,7 @@ def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str = "")
     )
 
 
-def _l2_ports(hardware: Hardware, clocks: Clocks, of_port: float, why: str) -> Bound | NoBound:
+def _l2_ports(hardware: Hardware, clocks: Clocks, of_port: float, why: str | None) -> Bound | NoBound:
     """Return the ports of all SMs; behind those that are in doubt what L1 can deliver, through which all of it goes."""
     ports = _per_sm("l2", hardware.arch.bandwidth.get("l2"), "bandwidth", hardware, clocks)
     if isinstance(ports, NoBound):

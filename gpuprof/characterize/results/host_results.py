@@ -121,7 +121,7 @@ def _copy_bound(probe: Probe, judging: Judging, series: Series) -> Bound | None:
     bound = physical_limit(limit.bandwidth, judging.hardware, clocks, link)
     if isinstance(bound, NoBound) or limit.fraction == 1:
         return bound if isinstance(bound, Bound) else None
-    return bound.scaled(limit.fraction, f"{limit.fraction:.3g} × ({limit.source}) ")
+    return bound.scaled(limit.fraction, limit.source)
 
 
 def power_results(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator[Result]:
