@@ -274,7 +274,7 @@ def test_capacity_counts_allocations_that_have_fewer_points(tmp_path: Path) -> N
 def test_capacity_names_the_allocations_that_had_too_few_points(tmp_path: Path) -> None:
     value = capacity_of(tmp_path, FINE, FINE, FINE[::4])
     assert (value.allocations, value.of_allocations) == (2, 3)
-    assert "2 of 2 allocations show this step" in value.reasons
+    assert "2 of 2 allocations show this step; three are needed to call it stable" in value.reasons
     lost = capacity_of(tmp_path, FINE[:11], FINE[11:22])
     assert lost.reasons == ("11 sizes were measured on one allocation; 12 are needed to see a step",)
 

@@ -25,7 +25,7 @@ _PCIE_BIT_PER_S = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 _WIDEST_GDDR = 512
 """Drivers round the width of HBM's bus, which is thousands of bits; that of other memory they give as it is."""
 _RATING_ROUNDED = 1.05
-"""Ratings are rounded to two digits: where the bus is in doubt, what is above a rating by more is no doubt."""
+"""Two digits are rounded by up to 5 %: where the bus is in doubt, a rating rejects only what is above it by more."""
 _HOST_LINKS = ("gh200", "gb200", "gb10", "jetson")
 """Products whose host memory is behind NVLink-C2C or their own: copies do not go over the PCIe link that NVML names."""
 _PCIE_CODING = {1: 8 / 10, 2: 8 / 10}

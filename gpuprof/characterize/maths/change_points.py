@@ -32,6 +32,7 @@ _SHARP = 1.5
 _DENSE = 2.0
 """An allocation whose sizes around a break are further apart than a doubling says nothing about its place."""
 _SAME_GAP = 1.01
+"""Sizes are rounded to what a chase can have, so that equal distances differ by less than this factor."""
 _ROUNDS = 5
 _BATCH = 64
 _AT_ONCE = 4

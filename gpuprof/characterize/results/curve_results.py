@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _FEWEST_SIZES = 12
 """Steps cannot be told from noise on fewer points: an allocation that has fewer does not count."""
+_FEWEST_ALLOCATIONS = 3
 _SAME = 0.05
 
 
@@ -107,7 +108,8 @@ def _steps(
 def _stable(step: StableBreak) -> Check:
     if step.stable:
         return Check("stable", "passed")
-    return Check("stable", "missing", f"{step.seen} of {step.allocations} allocations show this step")
+    few = "; three are needed to call it stable" if step.allocations < _FEWEST_ALLOCATIONS else ""
+    return Check("stable", "missing", f"{step.seen} of {step.allocations} allocations show this step{few}")
 
 
 def _step_method(step: StableBreak) -> str:
