@@ -600,6 +600,20 @@ def test_sustained_value_is_that_of_the_settled_clock(tmp_path: Path) -> None:
     assert value.verdict == "verified"
 
 
+def test_sweep_is_short_and_only_the_winner_waits_for_its_clock(tmp_path: Path) -> None:
+    probe = fake_probes.ffma(tmp_path, regimes="sustained")
+    gpu = FakeGpu([probe], LAWS, bad=Misbehaviour(sm_hz=lambda time: SM_HZ * (0.8 if time > 1.0 else 1 - time / 5)))
+    run = measure(tmp_path, [probe], gpu, mode="full")
+    series = [one for one in read_samples(run.samples.read_bytes(), "fake").series if one.probe == probe.id]
+    longest = {number: max(sample.time_s for one in series if one.round == number for sample in one.samples)
+               for number in (0, 1)}  # fmt: skip
+    assert longest[0] < 0.005 < 0.018 < longest[1]
+    assert [one.configuration.get("settled") for one in series if one.round == 1] == [True]
+    assert gpu.clock < 30
+    value = run.measured.values[probe.id]
+    assert (value.verdict, value.reasons) == ("verified", ())
+
+
 def test_clock_that_never_settles_leaves_a_doubt(tmp_path: Path) -> None:
     probe = fake_probes.ffma(tmp_path, regimes="sustained")
     gpu = FakeGpu([probe], LAWS, bad=Misbehaviour(sm_hz=lambda time: SM_HZ * (1 - time / 60)))
