@@ -868,15 +868,16 @@ def test_samples_that_make_no_sense_cost_only_their_own_probe(tmp_path: Path, mo
 
 def test_gpu_with_too_little_memory_lacks_only_what_needs_more(tmp_path: Path) -> None:
     probes = (fake_probes.dram(tmp_path), fake_probes.chase(tmp_path))
-    gpu = FakeGpu(probes, LAWS, properties=PROPERTIES._replace(memory_bytes=64 * 2**20))
+    gpu = FakeGpu(probes, LAWS, properties=PROPERTIES._replace(memory_bytes=32 * 2**20))
     values = measure(tmp_path, probes, gpu).measured.values
-    assert values["bandwidth/dram-read"].reasons == ("268435456 bytes cannot be allocated",)
+    assert values["bandwidth/dram-read"].reasons == ("no configuration fits this GPU",)
     assert values["latency/l2"].verdict == "verified"
 
 
-def test_shapes_that_do_not_fit_at_once_are_skipped(tmp_path: Path) -> None:
+def test_shapes_that_registers_forbid_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = fake_probes.in_flight(tmp_path)
-    gpu = FakeGpu([probe], LAWS, properties=PROPERTIES._replace(threads_per_sm=512))
+    gpu = FakeGpu([probe], LAWS)
+    monkeypatch.setattr(gpu, "blocks_at_once", lambda _function, block, _shared_bytes: 512 // block)
     run = measure(tmp_path, [probe], gpu)
     reasons = {reason for value in run.measured.values.values() for reason in value.reasons}
     assert "8 blocks of 1024 threads do not fit on the SMs at once" in reasons

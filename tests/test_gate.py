@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -184,11 +185,38 @@ def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], w
     assert (why or "2 LDG") in found.why
 
 
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "@P1 BRA 0x0"), None),
+        (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x0", "@P1 BRA 0x0"), "0 ATOMG.E.INC in the"),
+        (("IADD3 R6, R6, R9, RZ", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "@P1 BRA 0x0"), "0 ATOMG.E.INC in the loop"),
+        (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "EXIT"), "0 ATOMG.E.INC in the loop"),
+    ],
+    ids=["around the loop", "in the loop", "nowhere", "before the loop"],
+)
+def test_what_belongs_around_the_loop_is_counted_there(lines: tuple[str, ...], why: str | None) -> None:
+    text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "EXIT"]))
+    given = replace(rules({"LDG": 1}), around=(("ATOMG.E.INC", exactly(1)),))
+    found = judge(given, {}, parse_sass(text), clocked=False)
+    assert found.gate == ("fail" if why else "pass")
+    assert (why or "1 LDG") in found.why
+
+
 def test_independent_chains_are_counted() -> None:
     assert answer("ffma-sm_70", rules({"FFMA": 16}, chains={"FFMA": 4})).gate == "pass"
     assert answer("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 2})).gate == "pass"
     found = answer("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 8}))
     assert found[:2] == ("fail", "2 HMMA go on from the turn before, not 8: the number of chains")
+
+
+def test_either_of_two_opcodes_counts() -> None:
+    code = parse_sass(
+        "/*0000*/ IADD R1, R1, R2 ;\n/*0010*/ IADD3 R1, R1, R2, RZ ;\n/*0020*/ @P0 BRA 0x0 ;\n/*0030*/ EXIT ;"
+    )
+    found = judge(rules({"IADD/IADD3": 2}, max_overhead=1), {}, code, clocked=False)
+    assert found[:2] == ("pass", "2 IADD/IADD3 and 1 others in the loop")
+    assert judge(rules({"IADD/IADD3": 1}), {}, code, clocked=False).gate == "fail"
 
 
 def test_a_range_of_counts() -> None:

@@ -74,7 +74,7 @@ def test_windows_are_left_only_when_all_their_nodes_were_visited() -> None:
 
 
 def test_order_is_no_stride_that_a_prefetcher_could_follow() -> None:
-    steps = np.diff(random_cycle(10_000, None, seed=0))
+    steps = np.diff(random_cycle(10_000, None, seed=0).astype(np.int64))
     assert np.bincount(np.abs(steps)).max() < 20
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.characterize.gates.gate import NEVER_MEANT
+from gpuprof.characterize.probes.gate_file import CODE_RULES
 from gpuprof.characterize.probes.library import CASES, load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import (
     CHECKS,
@@ -509,7 +510,7 @@ def test_limits_are_known_to_the_specs_of_some_target(probe: Probe) -> None:
 def test_the_guide_names_every_key_and_every_word_that_a_probe_file_may_use() -> None:
     guide = (probe_folder() / "README.md").read_text(encoding="utf-8")
     words = re.findall(r"[\w/.-]+", guide)
-    keys = {*KEYS, "within", "emulated_by", "no_zero_operands", "chained", "forbidden", "allowed", "max_overhead"}
+    keys = {*KEYS, *CODE_RULES, "overrides"}
     choices = {*QUANTITIES, *METHODS, *STATISTICS, *REGIMES, *DATA, *CHECKS, *FILLS, *TYPES, *SHARES, *WORK, *UNITS}
     assert (keys | choices | {*NEVER_MEANT}) - set(words) == set()
 

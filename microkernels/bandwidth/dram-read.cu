@@ -1,34 +1,26 @@
 // Bytes per second that all SMs together read from DRAM.
-// Mechanism: the grid walks over a buffer far larger than L2. A block reads BLOCK * DEPTH consecutive 16-byte elements
-// per step, DEPTH independent loads per thread in flight, and folds them into a xor. At the end the walk begins again.
-// Formula: 16 * DEPTH bytes * threads * iterations / time.
-// What would make it lie: a buffer that L2 holds in part, too few bytes in flight, dead or merged loads, other widths.
+// Mechanism: the warps walk over a buffer far larger than L2, with DEPTH independent loads of WIDTH bytes per thread in
+// flight, and fold what they load into a xor. Static: the grid walks side by side, every block has the same share.
+// Dynamic: each warp draws the next TICKET consecutive bytes from a counter.
+// Formula: TICKET bytes * warps * iterations / time, with either schedule.
+// What would make it lie: a buffer that L2 holds in part, too few bytes in flight, dead or merged loads, other widths;
+// Static: SMs that get less than others and are waited for; Dynamic: tickets so small that warps wait for the counter.
 // Without the 1 in the launch bounds the compiler saves registers: it waits for each two loads before it makes the
 // next.
-#include "probe.cuh"
+#include "schedule.cuh"
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-dram_read(Clocks *clocks, u32 iterations, u32 *sink, const uint4 *buffer, u64 bytes) {
-    const u64 step = (u64)gridDim.x * BLOCK * DEPTH;
-    const uint4 *const first = buffer + (u64)blockIdx.x * BLOCK * DEPTH + threadIdx.x;
-    const uint4 *const last = first + bytes / sizeof(uint4) - 2 * step;
-    const uint4 *element = first;
-    uint4 sum = make_uint4(0, 0, 0, 0);
+dram_read(Clocks *clocks, u32 iterations, u32 *sink, const char *buffer, u64 bytes) {
+    SCHEDULE<GridWalk> work(bytes, iterations);
+    Vector<WIDTH> sum = own_words<WIDTH>();
     const Stamp start = begin();
-#pragma unroll 1
-    for (u32 i = 0; i < iterations; ++i) {
-        uint4 value[DEPTH];
+    work.run([&](u64 at) {
+        Vector<WIDTH> value[DEPTH];
 #pragma unroll
-        for (u32 k = 0; k < DEPTH; ++k) value[k] = element[k * BLOCK];
-#pragma unroll
-        for (u32 k = 0; k < DEPTH; ++k) {
-            sum.x ^= value[k].x;
-            sum.y ^= value[k].y;
-            sum.z ^= value[k].z;
-            sum.w ^= value[k].w;
-        }
-        element = element > last ? first : element + step;
-    }
+        for (u32 k = 0; k < DEPTH; ++k) load(value[k], buffer + at + k * work.step);
+        fold(sum, value);
+    });
     end(clocks, start);
-    keep(sink, sum.x ^ sum.y ^ sum.z ^ sum.w);
+    work.finish();
+    keep(sink, folded(sum));
 }

@@ -7,7 +7,7 @@ struct alignas(bytes) Vector {
     u32 word[bytes / 4];
 };
 
-#define LOADS(name, instruction, Address, constraint)                                                                  \
+#define VECTOR_LOADS(name, instruction, Address, constraint)                                                                  \
     __device__ __forceinline__ void name(Vector<4> &v, Address at) {                                                   \
         asm volatile(instruction ".u32 %0, [%1];" : "=r"(v.word[0]) : constraint(at));                                 \
     }                                                                                                                  \
@@ -19,7 +19,7 @@ struct alignas(bytes) Vector {
                      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])                              \
                      : constraint(at));                                                                                \
     }
-#define STORES(name, instruction, Address, constraint)                                                                 \
+#define VECTOR_STORES(name, instruction, Address, constraint)                                                                 \
     __device__ __forceinline__ void name(Address at, const Vector<4> &v) {                                             \
         asm volatile(instruction ".u32 [%0], %1;" : : constraint(at), "r"(v.word[0]) : "memory");                      \
     }                                                                                                                  \
@@ -32,11 +32,12 @@ struct alignas(bytes) Vector {
                      : : constraint(at), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]) : "memory");   \
     }
 
-LOADS(load, "ld.global", const void *, "l")        // weak, as C's: through L1
-LOADS(load_l2, "ld.global.cg", const void *, "l")  // past L1
-LOADS(load_shared, "ld.shared", u32, "r")
-STORES(store, "st.global", void *, "l")
-STORES(store_shared, "st.shared", u32, "r")
+VECTOR_LOADS(load, "ld.global", const void *, "l")        // weak, as C's: through L1
+VECTOR_LOADS(load_l2, "ld.global.cg", const void *, "l")  // past L1
+VECTOR_LOADS(load_weak, "ld.global.L1::no_allocate", const void *, "l")  // weak, and not kept by L1
+VECTOR_LOADS(load_shared, "ld.shared", u32, "r")
+VECTOR_STORES(store, "st.global", void *, "l")
+VECTOR_STORES(store_shared, "st.shared", u32, "r")
 
 #if __CUDA_ARCH__ >= 1000
 #define LOAD_32_BYTES(name, instruction)                                                                               \
@@ -48,6 +49,7 @@ STORES(store_shared, "st.shared", u32, "r")
     }
 LOAD_32_BYTES(load, "ld.global")
 LOAD_32_BYTES(load_l2, "ld.global.cg")
+LOAD_32_BYTES(load_weak, "ld.global.L1::no_allocate")
 
 __device__ __forceinline__ void store(void *at, const Vector<32> &v) {
     asm volatile("st.global.v8.b32 [%0], {%1,%2,%3,%4,%5,%6,%7,%8};"

@@ -1,9 +1,10 @@
 // Cycles of a load that DRAM answers, where the translation of its address misses too.
-// Mechanism: the cycle is random through at least 4 GiB, so that nearly every load needs another page than the last
-// thousands did.
+// Mechanism: the cycle is random through 32 GiB, or four fifths of the card where it has less, so that nearly every
+// load needs another page than the last thousands did. Its nodes are 31 lines apart, so that they lie in all sets of
+// L2.
 // Formula: cycles / (UNROLL * iterations), by the slope over iterations.
-// What would make it lie: lines that the last launch left in L2 (each walks on from where the last one stopped), a
-// buffer that L2 holds in part, a reach of the translation caches beyond the buffer (see tlb).
+// What would make it lie: lines that the last launch left in L2 (each walks on from where the last one stopped), lines
+// that L2 still holds from when they were written, a reach of the translation caches beyond the buffer (see tlb).
 #include "chase.cuh"
 
 extern "C" __global__ void __launch_bounds__(32)

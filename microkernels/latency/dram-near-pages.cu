@@ -2,8 +2,8 @@
 // Mechanism: the cycle is random within windows of 2 MiB, a page, and goes through one window after the other: 16384
 // loads in each page.
 // Formula: cycles / (UNROLL * iterations), by the slope over iterations.
-// What would make it lie: lines that the last launch left in L2 (each walks on from where the last one stopped), a
-// buffer that L2 holds in part, rows of DRAM that stay open for a window.
+// What would make it lie: lines that the last launch left in L2 (each walks on from where the last one stopped), lines
+// that L2 still holds from when they were written, rows of DRAM that stay open for a window.
 #include "chase.cuh"
 
 extern "C" __global__ void __launch_bounds__(32)

@@ -168,7 +168,8 @@ __device__ __forceinline__ void multiply(
     fill(tiles + M * 8, b_rows + rank * B_ROWS * 8, B_ROWS, iterations > 1, make_uint4(0, 0, 0, 0));
     publish();
     const u64 a = descriptor(tiles), b = descriptor(tiles + M * 8);
-    const u32 barrier = (u32)__cvta_generic_to_shared(&place_of_barrier);
+    // From lane 0: NVRTC 13.0 works out an address anew in the loop, from the block's place in its cluster, if it can.
+    const u32 barrier = __shfl_sync(0xffffffff, (u32)__cvta_generic_to_shared(&place_of_barrier), 0);
     prepare(barrier);
     const u32 d = take_columns(&place_of_columns);
     set(d, N, 0);

@@ -42,6 +42,7 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
         *_broken_chains(rules, found),
         *_early_waits(rules, found),
         *_other_chains(rules, assignment, found),
+        *_miscounted(rules.around or (), assignment, _around(code, place), "loop around it"),
         *(() if emulated else _overhead(rules, assignment, found)),
         *(_unclocked(code, place) if clocked and rules.within == "loop" else ()),
         *(["native, but emulation is expected"] if rules.emulated_by and not emulated else ()),
@@ -54,6 +55,14 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
         return Judgement("emulated", why, opcodes)
     why = f"{_census(_names(meant), found)} and {_others(rules, found)} others in the {rules.within}"
     return Judgement("pass", why, opcodes)
+
+
+def _around(code: Sequence[Instruction], place: Loop) -> tuple[Instruction, ...]:
+    """Return what the smallest loop around a loop holds besides it; nothing where there is none."""
+    inside = {item.address for item in place.instructions}
+    loops = (loop.instructions for loop in find_loops(code))
+    outer = next((one for one in loops if inside < {item.address for item in one}), ())
+    return tuple(item for item in outer if item.address not in inside)
 
 
 def _names(counted: Sequence[tuple[str, Count]] | None) -> tuple[str, ...]:
@@ -119,7 +128,8 @@ def _harmless(item: Instruction, jumps: frozenset[int]) -> bool:
 
 
 def _is_any(item: Instruction, opcodes: Sequence[str]) -> bool:
-    return not item.idle and any(item.is_a(opcode) for opcode in opcodes)
+    """Tell whether an instruction is one of these; `IADD/IADD3` is either."""
+    return not item.idle and any(item.is_a(one) for opcode in opcodes for one in opcode.split("/"))
 
 
 def _zeros(rules: GateRules, code: Sequence[Instruction], place: Loop) -> Iterator[str]:

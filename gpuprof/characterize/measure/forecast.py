@@ -128,11 +128,11 @@ def _fill_s(probe: Probe, one: Configuration, properties: Properties) -> float:
     kernel = probe.kernel
     if kernel is None:
         return 0.0
-    return sum(_buffer_s(buffer, one, properties) for buffer in kernel.buffers.values())
+    sizes = buffer_bytes(kernel, one, properties) or {}
+    return sum(_buffer_s(kernel.buffers[name], one, size) for name, size in sizes.items())
 
 
-def _buffer_s(buffer: Buffer, one: Configuration, properties: Properties) -> float:
-    size = buffer_bytes(buffer, one, properties.l2_bytes)
+def _buffer_s(buffer: Buffer, one: Configuration, size: int) -> float:
     allocate_s = _ALLOCATE_S + size / _ALLOCATE_BYTES_PER_S
     if buffer.fill != "chase":
         return allocate_s + size / _FILL_BYTES_PER_S

@@ -38,9 +38,10 @@ class Taken(NamedTuple):
 
 def iterations(ready: Ready, seconds: float) -> int:
     """Return N: enough for the window, and to go through more than the caches hold where the probe is of DRAM."""
-    kernel, one, l2_bytes = ready.kernel, ready.configuration, ready.gpu.properties.l2_bytes
+    kernel, one, properties = ready.kernel, ready.configuration, ready.gpu.properties
+    l2_bytes = properties.l2_bytes
     moved = iteration_work(kernel, "byte", one.names(), ready.shape.grid, ready.shape.block)
-    held = sum(buffer_bytes(buffer, one, l2_bytes) for buffer in kernel.buffers.values())
+    held = sum((buffer_bytes(kernel, one, properties) or {}).values())
     least = int(_TIMES_L2 * l2_bytes / moved) + 1 if moved and held >= _LARGE * l2_bytes else 0
     return ready.iterations_for(seconds, least)
 

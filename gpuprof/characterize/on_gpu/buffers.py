@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Buffer, Kernel
 
 _ALIGNED = 256
+_EVICTING = 2
+"""Memory so many times as large as L2 leaves nothing else in it."""
+_SEED = 0
+"""Of cycles."""
 
 
 class Filled(NamedTuple):
@@ -35,8 +39,14 @@ class Pool:
         self._held: dict[_Key, Filled] = {}
 
     def buffers(self, kernel: Kernel, one: Configuration) -> dict[str, Filled]:
-        """Return the kernel's buffers for a configuration. Raises OutOfMemory, DeviceError for a chase too small."""
-        return {name: self._buffer(name, buffer, one) for name, buffer in kernel.buffers.items()}
+        """Return the kernel's buffers for a configuration.
+
+        Raises OutOfMemory, also where they do not fit the card; DeviceError for a chase too small.
+        """
+        sizes = buffer_bytes(kernel, one, self._gpu.properties)
+        if sizes is None:
+            raise OutOfMemory("the card's memory is too small for buffers that L2 does not hold")
+        return {name: self._buffer(name, sizes[name], buffer, one) for name, buffer in kernel.buffers.items()}
 
     def plain(self, name: str, size: int) -> Memory:
         """Return memory that holds zeros at first."""
@@ -48,13 +58,12 @@ class Pool:
         for filled in held.values():
             self._gpu.release(filled.memory)
 
-    def _buffer(self, name: str, buffer: Buffer, one: Configuration) -> Filled:
-        size = buffer_bytes(buffer, one, self._gpu.properties.l2_bytes)
+    def _buffer(self, name: str, size: int, buffer: Buffer, one: Configuration) -> Filled:
         data = one.data if buffer.fill == "data" else buffer.fill
         stride = round(one.values[buffer.stride] if isinstance(buffer.stride, str) else buffer.stride or 0)
         key = (name, size, data, stride, one.allocation)
         if data == "chase":
-            return self._get(key, lambda memory: self._chase(memory, size, stride, buffer.window_bytes, one.allocation))
+            return self._get(key, lambda memory: self._chase(memory, size, stride, buffer.window_bytes))
         if data == "random":
             return self._get(key, lambda memory: self._random(memory, buffer.type))
         return self._get(key, self._zeros)
@@ -92,10 +101,21 @@ class Pool:
     def _random(self, memory: Memory, kind: str) -> None:
         self._gpu.repeat(memory, random_bytes(kind))
 
-    def _chase(self, memory: Memory, size: int, stride: int, window_bytes: float | None, seed: int) -> Chase:
+    def _chase(self, memory: Memory, size: int, stride: int, window_bytes: float | None) -> Chase:
+        """Lay out a cycle, the same on every allocation: a long one takes seconds to draw."""
         try:
-            found = chase(memory.address, size, stride, window_bytes, seed)
+            found = chase(memory.address, size, stride, window_bytes, _SEED)
         except ValueError as error:
             raise DeviceError(str(error)) from error
         self._gpu.scatter(memory, stride, found.words())
+        if size > self._gpu.properties.l2_bytes:
+            self._evict()
         return found
+
+    def _evict(self) -> None:
+        """Write over memory twice as large as L2: what was in it, such as the last lines of a buffer, is so no more."""
+        scratch = self._gpu.allocate(int(_EVICTING * self._gpu.properties.l2_bytes))
+        try:
+            self._gpu.zero(scratch)
+        finally:
+            self._gpu.release(scratch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,40 +12,59 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Cycle:
+    """A cycle through nodes; `order` has them as they are visited."""
+
+    order: NDArray[np.uint32]
+
+    @cached_property
+    def following(self) -> NDArray[np.uint32]:
+        """Return for each node the one that comes after it."""
+        import numpy as np
+
+        following = np.empty_like(self.order)
+        following[self.order[:-1]] = self.order[1:]
+        following[self.order[-1]] = self.order[0]
+        return following
+
+    @cached_property
+    def places(self) -> NDArray[np.uint32]:
+        """Return for each node when it is visited."""
+        import numpy as np
+
+        places = np.empty_like(self.order)
+        places[self.order] = np.arange(len(self.order), dtype=np.uint32)
+        return places
+
+
+@dataclass(frozen=True)
 class Chase:
-    """A cycle through nodes `stride` bytes apart; `order` has the nodes as they are visited."""
+    """A cycle laid out in memory from `base` on, its nodes `stride` bytes apart."""
 
     base: int
     stride: int
-    order: NDArray[np.int64]
+    cycle: Cycle
 
     def words(self) -> NDArray[np.uint64]:
         """Return what each node holds: the address of the one that comes after it."""
         import numpy as np
 
-        following = np.empty(len(self.order), dtype=np.uint64)
-        following[self.order] = np.roll(self.order, -1).astype(np.uint64)
-        return following * np.uint64(self.stride) + np.uint64(self.base)
+        words = self.cycle.following.astype(np.uint64)
+        words *= np.uint64(self.stride)
+        words += np.uint64(self.base)
+        return words
 
     def after(self, address: int, steps: int) -> int | None:
         """Return the address that so many loads from a node lead to; None if the address is no node."""
+        order = self.cycle.order
         node, rest = divmod(address - self.base, self.stride)
-        if rest or not 0 <= node < len(self.order):
+        if rest or not 0 <= node < len(order):
             return None
-        place = (int(self._places[node]) + steps) % len(self.order)
-        return self.base + int(self.order[place]) * self.stride
-
-    @cached_property
-    def _places(self) -> NDArray[np.int64]:
-        """Return for each node when it is visited."""
-        import numpy as np
-
-        places = np.empty(len(self.order), dtype=np.int64)
-        places[self.order] = np.arange(len(self.order))
-        return places
+        place = (int(self.cycle.places[node]) + steps) % len(order)
+        return self.base + int(order[place]) * self.stride
 
 
-def random_cycle(nodes: int, per_window: int | None, seed: int) -> NDArray[np.int64]:
+def random_cycle(nodes: int, per_window: int | None, seed: int) -> NDArray[np.uint32]:
     """Return the nodes in the order of a random cycle through all of them; window after window where there are some.
 
     A cycle in random order is as good as what Sattolo's algorithm draws: every cycle is equally likely.
@@ -53,11 +72,14 @@ def random_cycle(nodes: int, per_window: int | None, seed: int) -> NDArray[np.in
     import numpy as np
 
     generator = np.random.default_rng(seed)
+    order = np.arange(nodes, dtype=np.uint32)
     if per_window is None or per_window >= nodes:
-        return generator.permutation(nodes)
+        generator.shuffle(order)
+        return order
     whole = nodes - nodes % per_window
-    windows = generator.permuted(np.arange(whole).reshape(-1, per_window), axis=1).reshape(-1)
-    return np.concatenate([windows, whole + generator.permutation(nodes - whole)])
+    generator.permuted(order[:whole].reshape(-1, per_window), axis=1, out=order[:whole].reshape(-1, per_window))
+    generator.shuffle(order[whole:])
+    return order
 
 
 def chase(base: int, size: int, stride: int, window_bytes: float | None, seed: int) -> Chase:
@@ -66,4 +88,10 @@ def chase(base: int, size: int, stride: int, window_bytes: float | None, seed: i
     if nodes < 2:
         raise ValueError(f"{size} bytes hold {nodes} nodes {stride} bytes apart; a chase needs two")
     per_window = max(1, int(window_bytes // stride)) if window_bytes is not None else None
-    return Chase(base, stride, random_cycle(nodes, per_window, seed))
+    return Chase(base, stride, _cycle(nodes, per_window, seed))
+
+
+@lru_cache(maxsize=1)
+def _cycle(nodes: int, per_window: int | None, seed: int) -> Cycle:
+    """Return a cycle; the last one is kept, for the next allocation of the same buffer."""
+    return Cycle(random_cycle(nodes, per_window, seed))

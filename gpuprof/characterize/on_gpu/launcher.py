@@ -215,10 +215,8 @@ class Ready:
 
     def _bytes(self, memory: Memory, name: str) -> int:
         """Return the size that the probe asked for: what is allocated may be a little more."""
-        return min(
-            memory.bytes,
-            buffer_bytes(self.kernel.buffers[name], self.configuration, self.gpu.properties.l2_bytes),
-        )
+        sizes = buffer_bytes(self.kernel, self.configuration, self.gpu.properties) or {}
+        return min(memory.bytes, sizes.get(name, memory.bytes))
 
 
 def _scalar(kind: str, value: float) -> np.generic:

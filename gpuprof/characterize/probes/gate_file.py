@@ -21,7 +21,7 @@ Parameters = Mapping[str, tuple[str, ...]]
 
 CODE_RULES = {
     "within", "required", "forbidden", "allowed", "no_zero_operands", "chained", "together", "chains", "max_overhead",
-    "emulated_by",
+    "emulated_by", "around",
 }  # fmt: skip
 WITHIN = ("loop", "function")
 
@@ -29,7 +29,7 @@ WITHIN = ("loop", "function")
 def parse_gate(node: Node, targets: tuple[str, ...], parameters: Parameters) -> GateSpec:
     """Read `gate:`. The base must say what is required and how much else is tolerated."""
     entry = Fields(node, "gate", {*CODE_RULES, "overrides"})
-    base = GateRules("loop", (), (), (), (), (), (), (), None, ()).overlaid(parse_rules(entry, parameters))
+    base = GateRules("loop", (), (), (), (), (), (), (), None, (), ()).overlaid(parse_rules(entry, parameters))
     if not base.required:
         raise BrokenSpec(node.place, "a gate must say which opcodes are required")
     if base.max_overhead is None:
@@ -96,6 +96,7 @@ def parse_rules(entry: Fields, parameters: Parameters) -> GateRules:
         chains=_chains(entry, parameters),
         max_overhead=parse_product(overhead, "max_overhead", parameters) if overhead else None,
         emulated_by=_counts(entry, "emulated_by", parameters),
+        around=_counts(entry, "around", parameters),
     )
 
 

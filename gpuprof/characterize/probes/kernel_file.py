@@ -27,6 +27,8 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, Node
 
 KERNEL_KEYS = ("arguments", "parameters", "left_out", "buffers", "launch", "work", "unrolled", "gate")
 SCALARS = ("u32", "u64", "f32", "f64")
+ALL_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""What `blocks_per_sm: all` tries, as far as an SM has room: every count up to four, then two for each doubling."""
 _ROLES = ("clocks", "iterations", "sink")
 
 Parameters = Mapping[str, tuple[str, ...]]
@@ -143,9 +145,11 @@ def _launch(node: Node, parameters: Parameters) -> Launch:
         raise BrokenSpec(node.place, "launch must give either blocks_per_sm or grid")
     if "block" not in entry:
         raise BrokenSpec(node.place, "launch must give block, the threads per block")
+    every = "blocks_per_sm" in entry and entry.required("blocks_per_sm").value == "all"
     return Launch(
         block=tuple(parse_product(item, "block", parameters) for item in entry.entries("block")),
-        blocks_per_sm=entry.wholes("blocks_per_sm") if "blocks_per_sm" in entry else (),
+        blocks_per_sm=ALL_BLOCKS if every else entry.wholes("blocks_per_sm") if "blocks_per_sm" in entry else (),
+        all_blocks=every,
         grid=entry.wholes("grid") if "grid" in entry else None,
         shared_bytes=_product(entry, "shared", parameters, 0),
         carveout=amount(entry.required("carveout"), "carveout", "%") / 100 if "carveout" in entry else None,

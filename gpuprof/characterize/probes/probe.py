@@ -78,6 +78,7 @@ class GateRules:
     chains: tuple[tuple[str, Product], ...] | None = None
     max_overhead: Product | None = None
     emulated_by: tuple[tuple[str, Count], ...] | None = None
+    around: tuple[tuple[str, Count], ...] | None = None
 
     def overlaid(self, other: GateRules) -> GateRules:
         """Return these rules with those of `other` that it gives."""
@@ -142,10 +143,14 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Shapes to try; the first of each is the default. `grid` None: `blocks_per_sm` on every SM."""
+    """Shapes to try; the first of each is the default. `grid` None: `blocks_per_sm` on every SM.
+
+    `all_blocks`: those of `blocks_per_sm` that an SM has room for, and as many as it has room for.
+    """
 
     block: tuple[Product, ...]
     blocks_per_sm: tuple[int, ...]
+    all_blocks: bool
     grid: tuple[int, ...] | None
     shared_bytes: Product
     carveout: float | None

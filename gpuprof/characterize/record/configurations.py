@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from gpuprof.characterize.probes.probe import Buffer, Kernel, Probe, Size, Sweep
+from gpuprof.characterize.probes.probe import Buffer, Kernel, Launch, Probe, Size, Sweep
 from gpuprof.characterize.record.gpu import Properties, Shape
 from gpuprof.characterize.record.samples import Parameter
 
@@ -19,7 +19,17 @@ OF_MEMORY = 0.9
 """Ranges of sizes stop where a buffer would take more of the free memory."""
 _GRAIN = 128
 """Sizes of a range are whole cache lines."""
+_OF_CARD = 0.8
+"""Buffers of a configuration that are together larger than this part of the card's memory shrink to it."""
+_LARGE = 8
+"""A buffer of so many times L2 is meant to miss it. One that the card has no room for at that size is not tried."""
+_PAGE = 2 * 2**20
+"""Shrunk buffers are whole pages, so that a chunk of any walk divides them."""
 _WARP = 32
+_MOST_BLOCKS = 32
+"""No architecture has more blocks on an SM."""
+_RESERVED = 1024
+"""Bytes of shared memory that the driver takes for each block, from compute capability 8.0 on."""
 
 MEASURED = (
     "sms", "ran", "result", "settled", "at_once", "calculated", "power_w", "temperature_c", "joule_per_iteration",
@@ -101,22 +111,47 @@ def _configurations(
     for assignment in assignments:
         for chosen in product(*sweeps.values()):
             values = dict(zip(sweeps, chosen, strict=True))
-            for block, blocks, shape in _shapes(kernel, with_values(assignment, values), properties):
-                yield Configuration(assignment, values, block, blocks, shape, data, regime)
+            for block, blocks, shape in _shapes(probe, kernel, with_values(assignment, values), properties):
+                one = Configuration(assignment, values, block, blocks, shape, data, regime)
+                if buffer_bytes(kernel, one, properties) is not None:
+                    yield one
 
 
 def _shapes(
-    kernel: Kernel, names: Mapping[str, str], properties: Properties
+    probe: Probe, kernel: Kernel, names: Mapping[str, str], properties: Properties
 ) -> Iterator[tuple[int, int | None, Shape]]:
     """Yield threads, blocks per SM and the launch for each shape that the probe wants tried."""
     launch = kernel.launch
-    cluster = launch.cluster.value(names)
+    cluster, shared_bytes = launch.cluster.value(names), launch.shared_bytes.value(names)
     for threads in dict.fromkeys(one.value(names) for one in launch.block):
-        for count in launch.grid or launch.blocks_per_sm:
+        for count in launch.grid or _blocks(probe, launch, threads, shared_bytes, properties):
             grid = count if launch.grid else count * properties.sm_count
             whole = max(cluster, grid - grid % cluster)
-            shape = Shape(whole, threads, launch.shared_bytes.value(names), launch.carveout, launch.cooperative)
+            shape = Shape(whole, threads, shared_bytes, launch.carveout, launch.cooperative)
             yield threads, None if launch.grid else count, shape
+
+
+def _blocks(probe: Probe, launch: Launch, threads: int, shared_bytes: int, properties: Properties) -> tuple[int, ...]:
+    """Return the blocks per SM to try, of those that an SM has room for; of all of them the most first.
+
+    A probe that finds out how many fit asks for more on purpose.
+    """
+    if probe.method == "resident":
+        return launch.blocks_per_sm
+    most = most_blocks(threads, shared_bytes, properties)
+    fitting = tuple(count for count in launch.blocks_per_sm if count <= most)
+    if launch.all_blocks:
+        return tuple(sorted({*fitting, *((most,) if most else ())}, reverse=True))
+    return fitting
+
+
+def most_blocks(threads: int, shared_bytes: int, properties: Properties) -> int:
+    """Return how many blocks an SM has room for by its threads and its shared memory; registers may allow fewer."""
+    most = min(_MOST_BLOCKS, properties.threads_per_sm // (math.ceil(threads / _WARP) * _WARP))
+    if not shared_bytes:
+        return most
+    reserved = _RESERVED if int(properties.compute_capability.partition(".")[0]) >= 8 else 0
+    return min(most, (properties.shared_per_block + reserved) // (shared_bytes + reserved))
 
 
 def sweep_values(sweep: Sweep, l2_bytes: float, free_bytes: float) -> tuple[float, ...]:
@@ -135,8 +170,27 @@ def size_bytes(size: Size, l2_bytes: float) -> float:
     return max(size.least, size.times_l2 * l2_bytes)
 
 
-def buffer_bytes(buffer: Buffer, one: Configuration, l2_bytes: float) -> int:
-    """Return the bytes of a buffer in a configuration."""
+def buffer_bytes(kernel: Kernel, one: Configuration, properties: Properties) -> dict[str, int] | None:
+    """Return the bytes of each buffer in a configuration.
+
+    Large ones that the probe file gives a size shrink by the same factor where the card is too small for all together.
+    None where they would then no longer be large. What counts is all of the card's memory, not what is free of it: the
+    sizes are the same in another run.
+    """
+    sizes = {name: _asked_bytes(buffer, one, properties.l2_bytes) for name, buffer in kernel.buffers.items()}
+    least = _LARGE * properties.l2_bytes
+    large = {name for name, size in sizes.items() if kernel.buffers[name].size is not None and size >= least}
+    room = _OF_CARD * properties.memory_bytes - sum(size for name, size in sizes.items() if name not in large)
+    asked = sum(sizes[name] for name in large)
+    if not large or asked <= room:
+        return sizes
+    shrunk = {name: int(sizes[name] * max(room, 0) / asked) // _PAGE * _PAGE for name in large}
+    if any(size < least for size in shrunk.values()):
+        return None
+    return sizes | shrunk
+
+
+def _asked_bytes(buffer: Buffer, one: Configuration, l2_bytes: float) -> int:
     each = size_bytes(buffer.size, l2_bytes) if buffer.size is not None else one.values[buffer.sweep or ""]
     return math.ceil(each) * sharers(buffer.per, one.shape.grid, one.block)
 
