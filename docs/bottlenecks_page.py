@@ -15,8 +15,9 @@ the diagnosis is right; [the diagnosis](../explanation/diagnosis.md) tells how t
 `microkernels/bottlenecks/`; this page is made from them.
 
 - Both kernels of a case run on the host's processor in the tests, and leave the same results.
-- A gate looks at the compiled code of {", ".join(TARGETS)}: the cause is in that of `slow`, and gone from
-  that of `fixed`.
+- A gate looks at the compiled code of {", ".join(TARGETS)}: the cause is in that of `slow`, gone from
+  that of `fixed`, and nothing else makes `slow` the worse: block size, resident warps, width of loads, instructions.
+  What a repair cannot leave alone is excused in the case, with the reason.
 - The half is that of a fixed hash of the name: thresholds may be tuned on the one, and not on the other.
 """
 

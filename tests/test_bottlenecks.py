@@ -48,14 +48,14 @@ def chosen() -> Iterator[tuple[Case, str]]:
 
 @lru_cache(maxsize=len(TARGETS))
 def answers(target: str) -> dict[str, list[str]]:
-    """What the gate says of the chosen cases on a target, and why, by name.
+    """What the gate says of the chosen cases on a target, why, and which second causes were excused, by name.
 
     Those of which no earlier run knows it are judged together, for the disassembler starts slowly.
     """
     cases = {case.name: case for case, one in chosen() if one == target}
     keys = {name: key_of(case, target) for name, case in cases.items()}
     unknown = [case for name, case in cases.items() if kept.EVERYTHING or kept.read(JUDGED, keys[name]) is None]
-    judged = {answer.case.name: [answer.gate, answer.why] for answer in check_cases(unknown, target)}
+    judged = {answer.case.name: [answer.gate, answer.why, *answer.excused] for answer in check_cases(unknown, target)}
     return {name: kept.judged(JUDGED, keys[name], partial(judged.__getitem__, name)) for name in cases}
 
 
@@ -72,8 +72,17 @@ def key_of(case: Case, target: str) -> str:
 @needs_cuda_wheels
 @pytest.mark.parametrize(("case", "target"), list(chosen()), ids=lambda one: one if isinstance(one, str) else one.name)
 def test_the_cause_is_in_the_code_of_slow_and_gone_from_fixed(case: Case, target: str) -> None:
-    answer, why = answers(target)[case.name]
+    answer, why, *_ = answers(target)[case.name]
     assert answer == ("pass" if target in case.targets else "unsupported"), why
+
+
+@needs_cuda_wheels
+@pytest.mark.skipif(not kept.EVERYTHING, reason="an excuse may be needed on one target only: all must be judged")
+def test_no_second_cause_is_excused_that_is_on_no_target() -> None:
+    needed = {
+        case.name: {trait for target in case.targets for trait in answers(target)[case.name][2:]} for case in CASES
+    }
+    assert needed == {case.name: set(case.besides) for case in CASES}
 
 
 def test_there_are_enough_cases_and_every_rule_that_concerns_one_kernel_has_one() -> None:
@@ -171,6 +180,7 @@ def broken(folder: Path, old: str, new: str) -> str:
         ("fill: random", "fill: {below: 0}", "whole number above zero"),
         ("fill: random", "fill: {offsets: {short: 1, long: 9, every: 0}}", "whole number"),
         ("block: [8]", "block: [8], cluster: 2", "unknown key"),
+        ("architectures:", "besides: {colour: why}\narchitectures:", "unknown key"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: str, complaint: str | None) -> None:
@@ -237,6 +247,35 @@ def test_a_cause_that_is_not_in_the_code_fails(tmp_path: Path) -> None:
     assert "slow: registers is" in answer.why
     assert "slow: at most 8 sectors of LDG, not at least 32" in answer.why
     assert "fixed:" not in answer.why
+
+
+OTHER_BLOCKS = "launch: {slow: {grid: [n], block: [8]}, fixed: {grid: [n], block: [16]}}"
+FOUR = "((const float4 *)in)[threadIdx.x]"
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    ("old", "new", "traits"),
+    [
+        ("launch: {grid: [n], block: [8]}", OTHER_BLOCKS, ("block",)),
+        ("= in[threadIdx.x];", f"= {FOUR}.x + {FOUR}.y + {FOUR}.z + {FOUR}.w;", ("width", "instructions")),
+        ("= in[threadIdx.x * n];", "= powf(in[threadIdx.x * n], 3.3f);", ("instructions",)),
+    ],
+)
+def test_a_second_cause_fails_until_the_case_excuses_it(
+    tmp_path: Path, old: str, new: str, traits: tuple[str, ...]
+) -> None:
+    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
+    (tmp_path / "doubles.cu").write_text(SOURCE.replace(old, new))
+    (tmp_path / "doubles.yaml").write_text(FILE.replace(old, new))
+    failed = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+    assert failed.gate == "fail"
+    assert all(f"a second cause, or {trait} must be excused" in failed.why for trait in traits)
+    excuses = ", ".join(f"{trait}: the reason" for trait in traits)
+    (tmp_path / "doubles.yaml").write_text(FILE.replace(old, new) + f"besides: {{{excuses}}}\n")
+    excused = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+    assert "a second cause" not in excused.why
+    assert excused.excused == traits
 
 
 def test_an_unknown_case_is_refused() -> None:

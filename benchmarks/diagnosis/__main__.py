@@ -1,6 +1,6 @@
 """How often gpuprof's diagnosis is right: planted bottlenecks, checked, recorded and scored.
 
-python -m benchmarks.diagnosis check [NAME …] [--arch SM]   is the cause in the code of `slow`, and gone from `fixed`
+python -m benchmarks.diagnosis check [NAME …] [--arch SM]   is one cause in the code of `slow`, and gone from `fixed`
 python -m benchmarks.diagnosis agree [NAME …]               do both kernels compute the same, on the host's processor
 python -m benchmarks.diagnosis record FOLDER [NAME …]       run them under ncu on this GPU: one report a case
     [--minutes M] [--archive FILE] [--ncu PATH]             in parts: the same command goes on; as files of 15 MB

@@ -23,6 +23,8 @@ NONE = "none"
 """In the place of a planted rule: nothing is wrong."""
 LAUNCH_GATE = "launch"
 """In the place of a gate: the cause is in the launch or in where a buffer lies, not in the code."""
+BLOCK, OCCUPANCY, WIDTH, INSTRUCTIONS = TRAITS = ("block", "occupancy", "width", "instructions")
+"""What can make a kernel slow besides its cause: threads a block, resident warps, bytes of a load, instructions."""
 
 FAMILIES = (
     "coalescing", "shared", "occupancy", "launch", "spills", "divergence", "synchronisation", "compute", "memory",
@@ -161,7 +163,10 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A planted bottleneck and its repair; without `slow` a kernel that needs none."""
+    """A planted bottleneck and its repair; without `slow` a kernel that needs none.
+
+    `besides`: traits in which `slow` is worse besides its cause, each with why that is no second cause.
+    """
 
     source: Path
     title: str
@@ -173,6 +178,7 @@ class Case:
     roof: str | None
     repair: str | None
     gain: Expected | None
+    besides: Mapping[str, str]
     targets: tuple[str, ...]
     unsupported: Mapping[str, str]
     sizes: Mapping[str, int | Waves]

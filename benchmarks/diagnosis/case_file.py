@@ -16,6 +16,7 @@ from benchmarks.diagnosis.case import (
     SCALARS,
     SLOW,
     TARGETS,
+    TRAITS,
     TYPES,
     BufferSpec,
     Case,
@@ -38,7 +39,7 @@ from gpuprof.resources import data_dir
 
 KEYS = {
     "schema", "name", "title", "family", "planted_rule", "limiter", "line", "not_first", "roof", "repair", "gain",
-    "architectures", "sizes", "small", "arguments", "buffers", "launch", "times", "gate",
+    "besides", "architectures", "sizes", "small", "arguments", "buffers", "launch", "times", "gate",
 }  # fmt: skip
 _ENTRY = re.compile(r'^extern "C" __global__', re.MULTILINE)
 _NAMED = re.compile(
@@ -85,6 +86,7 @@ def read_case(path: Path) -> Case:
         roof=top.choice("roof", tuple(rule.id for rule in RULES)) if "roof" in top else None,
         repair=top.text("repair") if "repair" in top else None,
         gain=_gain(top.node("gain")),
+        besides=_besides(top),
         targets=targets,
         unsupported=unsupported,
         sizes=sizes,
@@ -169,6 +171,14 @@ def _gain(node: Node | None) -> Expected | None:
     if not 0 <= low < high <= 1:
         raise BrokenSpec(node.place, "a gain is a range within 0 to 100 %")
     return Expected(low, high, entry.text("why"))
+
+
+def _besides(top: Fields) -> dict[str, str]:
+    node = top.node("besides")
+    if node is None:
+        return {}
+    entry = Fields(node, "besides", set(TRAITS))
+    return {trait: entry.text(trait) for trait in entry}
 
 
 def _size(node: Node, name: str) -> int | Waves:
@@ -324,6 +334,8 @@ def _check(case: Case, top: Fields) -> None:
         raise BrokenSpec(top.tree.place, f"{missing} is missing")
     if (case.limiter is not None) != (case.planted_rule == "low-occupancy"):
         raise BrokenSpec(top.tree.place, "limiter belongs to low-occupancy, and to it alone")
+    if well_tuned and case.besides:
+        raise BrokenSpec(top.place("besides"), "a well-tuned case has no second kernel to differ from")
     if case.planted_rule in case.not_first:
         raise BrokenSpec(top.place("not_first"), "the planted rule must come first")
     if set(case.small) != set(case.sizes):

@@ -1,4 +1,4 @@
-"""Judges whether the planted cause is in the compiled `slow` and gone from `fixed`."""
+"""Judges whether the planted cause is in the compiled `slow`, gone from `fixed`, and the only one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from benchmarks.diagnosis.access import accesses_of
 from benchmarks.diagnosis.case import FIXED, SLOW, TYPICAL, Bound, Case, Room, Twin
 from benchmarks.diagnosis.compiled import CaseCode, CompiledKernel, code_of, compile_case, kernels_of
+from benchmarks.diagnosis.twins import second_causes
 from gpuprof.characterize.gates.gate import judge
 from gpuprof.code.compile import NotCompiled
 from gpuprof.code.lanes.access import Access, sectors, ways
@@ -21,13 +22,17 @@ _PATTERNS = {"sectors": sectors, "ways": ways}
 
 
 class Answer(NamedTuple):
-    """What the gate says of a case on a target: pass, fail or unsupported; why; and the kernels as compiled."""
+    """What the gate says of a case on a target: pass, fail or unsupported; why; and the kernels as compiled.
+
+    `excused`: the traits that it would have failed for, had the case not named them under `besides`.
+    """
 
     case: Case
     target: str
     gate: str
     why: str
     kernels: dict[str, CompiledKernel]
+    excused: tuple[str, ...] = ()
 
 
 def check_cases(cases: Sequence[Case], target: str) -> tuple[Answer, ...]:
@@ -57,16 +62,26 @@ def _code(case: Case, target: str) -> CaseCode | Answer:
 
 
 def _judged(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Answer:
-    problems = list(_problems(case, target, kernels))
-    return Answer(case, target, "fail" if problems else "pass", "; ".join(problems) or _census(kernels), kernels)
+    rooms = _rooms(case, target, kernels)
+    seconds = dict(second_causes(case, kernels, rooms))
+    problems = [
+        *_problems(case, target, kernels, rooms),
+        *(
+            f"{text}: a second cause, or {trait} must be excused under besides"
+            for trait, text in seconds.items()
+            if trait not in case.besides
+        ),
+    ]
+    excused = tuple(trait for trait in seconds if trait in case.besides)
+    gate, why = ("fail", "; ".join(problems)) if problems else ("pass", _census(kernels))
+    return Answer(case, target, gate, why, kernels, excused)
 
 
 def _census(kernels: dict[str, CompiledKernel]) -> str:
     return ", ".join(f"{name} {kernel.registers} registers" for name, kernel in kernels.items())
 
 
-def _problems(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Iterator[str]:
-    rooms = _rooms(case, target, kernels)
+def _problems(case: Case, target: str, kernels: dict[str, CompiledKernel], rooms: dict[str, Room]) -> Iterator[str]:
     homeless = [entry for entry, room in rooms.items() if room.blocks_per_sm < 1]
     if homeless:
         yield f"a block of {' and '.join(homeless)} does not fit on an SM"

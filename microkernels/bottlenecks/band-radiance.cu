@@ -45,21 +45,25 @@ slow(const float *__restrict__ response, const float *__restrict__ temperatures,
     if (threadIdx.x % 32 == 0) ((float2 *)radiance)[pair] = sums;
 }
 
-// A block has two bodies.
-extern "C" __global__ void __launch_bounds__(256)
+// A block has eight bodies, eight warps two of them.
+extern "C" __global__ void __launch_bounds__(1024, 1)
 fixed(const float *__restrict__ response, const float *__restrict__ temperatures, float *__restrict__ radiance,
       u32 bodies, u32 samples, float step) {
-    __shared__ float2 parts[8];
-    const float2 difference = ((const float2 *)temperatures)[blockIdx.x];
-    const float2 sums = sums_of_two<256>(response, difference, threadIdx.x, samples, step);
+    __shared__ float2 parts[32];
+    const u32 pair = blockIdx.x * 4 + threadIdx.x / 256;
+    float2 sums = make_float2(0.0f, 0.0f);
+    if (pair * 2 < bodies) {
+        const float2 difference = ((const float2 *)temperatures)[pair];
+        sums = sums_of_two<256>(response, difference, threadIdx.x % 256, samples, step);
+    }
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sums;
     __syncthreads();
-    if (threadIdx.x > 0) return;
-    float2 all = parts[0];
+    if (threadIdx.x % 256 > 0 || pair * 2 >= bodies) return;
+    float2 all = parts[threadIdx.x / 32];
 #pragma unroll
     for (u32 k = 1; k < 8; ++k) {
-        all.x += parts[k].x;
-        all.y += parts[k].y;
+        all.x += parts[threadIdx.x / 32 + k].x;
+        all.y += parts[threadIdx.x / 32 + k].y;
     }
-    ((float2 *)radiance)[blockIdx.x] = all;
+    ((float2 *)radiance)[pair] = all;
 }

@@ -13,7 +13,7 @@ static __device__ __forceinline__ void hold(float2 (&held)[antennas][block_beams
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 3)
 slow(const float4 *__restrict__ signals, const float2 *__restrict__ weights, float4 *__restrict__ out, u32 pairs,
      u32 beams)
 {
@@ -42,7 +42,7 @@ slow(const float4 *__restrict__ signals, const float2 *__restrict__ weights, flo
         out[(size_t)(blockIdx.y * block_beams + beam + index) * pairs + pair] = sum[index];
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 3)
 fixed(const float4 *__restrict__ signals, const float2 *__restrict__ weights, float4 *__restrict__ out, u32 pairs,
       u32 beams)
 {

@@ -38,9 +38,10 @@ fixed(const float *__restrict__ samples, const float *__restrict__ factors, floa
         sample[index] = samples[(size_t)index * channels + channel];
     float *to = sums + channel;
     for (u32 which = 0; which < count; which += together) {
-        const float4 four = *(const float4 *)(factors + which);
-        const float factor[together] = {four.x, four.y, four.z, four.w};
-        float sum[together] = {0, 0, 0, 0};
+        float factor[together], sum[together] = {0, 0, 0, 0};
+#pragma unroll
+        for (u32 part = 0; part < together; ++part)
+            factor[part] = factors[which + part];
 #pragma unroll
         for (u32 index = 0; index < length; ++index)
 #pragma unroll

@@ -36,8 +36,10 @@ fixed(const u32 *__restrict__ records, const u32 *__restrict__ seeds, u32 *__res
         word[index] = records[(size_t)index * count + record];
     u32 *to = hashes + record;
     for (u32 which = 0; which < hashed; which += together) {
-        const uint4 four = *(const uint4 *)(seeds + which);
-        u32 hash[together] = {four.x, four.y, four.z, four.w};
+        u32 hash[together];
+#pragma unroll
+        for (u32 part = 0; part < together; ++part)
+            hash[part] = seeds[which + part];
 #pragma unroll
         for (u32 index = 0; index < words; ++index)
 #pragma unroll

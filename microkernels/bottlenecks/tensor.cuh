@@ -23,6 +23,10 @@ __device__ __forceinline__ float second_of_bf16(u32 pair);
 __device__ __forceinline__ void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1);
 __device__ __forceinline__ void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1);
 __device__ __forceinline__ void multiply_tf32(float (&d)[4], const float (&a)[4], float b0, float b1);
+// The same with FP16 for D, too: word r has values 2·r and 2·r + 1.
+__device__ __forceinline__ void multiply_in_f16(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1);
+// Both values of a pair, none below 0 or above 1.
+__device__ __forceinline__ u32 saturate_f16(u32 pair);
 
 // Four matrices of 8 × 8 16-bit values: lane l names row l % 8 of matrix l / 8, 16 bytes in shared memory. Word m is of
 // matrix m: row g, values 2·t and 2·t + 1; of the transposed matrix with the second function.
@@ -87,6 +91,18 @@ __device__ __forceinline__ void multiply_tf32(float (&d)[4], const float (&a)[4]
         : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
           "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)), "f"(d[0]), "f"(d[1]),
           "f"(d[2]), "f"(d[3]));
+}
+
+__device__ __forceinline__ void multiply_in_f16(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
+        : "=r"(d[0]), "=r"(d[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(d[0]), "r"(d[1]));
+}
+
+__device__ __forceinline__ u32 saturate_f16(u32 pair) {
+    u32 saturated;
+    asm("add.sat.f16x2 %0, %1, %2;" : "=r"(saturated) : "r"(pair), "r"(0x80008000u));
+    return saturated;
 }
 
 __device__ __forceinline__ u32 shared_address(const void *place) { return (u32)__cvta_generic_to_shared(place); }
@@ -174,6 +190,14 @@ inline float second_of_bf16(u32 pair) { return tensor_on_host::of_bf16(pair, 1);
 
 inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     tensor_on_host::multiply<2>(d, a, b0, b1, tensor_on_host::of_f16);
+}
+inline void multiply_in_f16(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1) {
+    float values[4] = {first_of_f16(d[0]), second_of_f16(d[0]), first_of_f16(d[1]), second_of_f16(d[1])};
+    multiply_f16(values, a, b0, b1);
+    d[0] = pack_f16(values[0], values[1]), d[1] = pack_f16(values[2], values[3]);
+}
+inline u32 saturate_f16(u32 pair) {
+    return pack_f16(__saturatef(first_of_f16(pair)), __saturatef(second_of_f16(pair)));
 }
 inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     tensor_on_host::multiply<2>(d, a, b0, b1, tensor_on_host::of_bf16);

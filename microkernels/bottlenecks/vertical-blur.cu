@@ -1,5 +1,5 @@
 // Convolves the columns of an image with 37 weights: in[height + 36][width], out[height][width]; width is a multiple of
-// 128, height of 64.
+// 128, height too.
 #include "case.cuh"
 
 #define TAPS 37
@@ -34,10 +34,10 @@ slow(const float4 *__restrict__ in, float4 *__restrict__ out, u32 width) {
 
 #define ROWS 8
 
-extern "C" __global__ void __launch_bounds__(256, 4)
+extern "C" __global__ void __launch_bounds__(512, 2)
 fixed(const float4 *__restrict__ in, float4 *__restrict__ out, u32 width) {
     const u32 pitch = width / 4;
-    const u32 column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 64 + threadIdx.y * ROWS;
+    const u32 column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 128 + threadIdx.y * ROWS;
     const float4 *above = in + (u64)row * pitch + column;
     float4 sums[ROWS];
 #pragma unroll
