@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuprof.characterize.judge.limits import Bound, probe_limit
+from gpuprof.characterize.on_gpu.environment import place_of
+from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
+from gpuprof.characterize.probes.probe_file import UNITS
 from gpuprof.characterize.record.gpu import PATIENCE_S, Function, Memory, Others, Place, Shape, Telemetry, Timed, Way
-from tests.fake_gpu import GIB, MIB, PROPERTIES, Call, FakeFunction, FakeGpu, Law, Misbehaviour
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.quantities import Clocks
+from gpuprof.resources import data_dir
+from tests.fake_gpu import GIB, MEMORY_HZ, MIB, PROPERTIES, Call, FakeFunction, FakeGpu, Law, Misbehaviour
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +47,7 @@ H200 = PROPERTIES._replace(
     default_power_limit_w=700.0,
     max_pcie_generation=5,
 )
+WORK = {"FLOP": "flop", "OP": "op", "B": "byte", "result": "result"}
 CALL_S = 150e-6
 """The way to the process that holds the GPU and back, and what CuPy does there."""
 NVML_S = 0.7e-3
@@ -73,7 +81,7 @@ class VirtualGpu(FakeGpu):
 
     def telemetry(self) -> Telemetry:
         self.charge(7 * NVML_S)
-        return super().telemetry()
+        return super().telemetry()._replace(pcie_generation=5)
 
     def others(self) -> Others:
         self.charge(2 * NVML_S)
@@ -132,6 +140,10 @@ class VirtualGpu(FakeGpu):
             self._hz = IDLE_HZ
         self.charge(CALL_S + shape.grid * 40 / SEND_BYTES_PER_S)
         timed = super().time(function, shape, arguments, clocks, patience_s=patience_s)
+        # What the kernel does before its first stamp is in the time between the events only.
+        before_s = set_up_cycles(self._call(function, shape, arguments)) / self._hz
+        self.charge(before_s)
+        timed = timed._replace(seconds=timed.seconds + before_s)
         assert timed.seconds < patience_s
         if watched:
             # NVML is asked while the kernel runs; a short one ends before it has answered.
@@ -146,10 +158,6 @@ class VirtualGpu(FakeGpu):
         slow = _WAKES_S if self._hz < target else _FALLS_S
         self._hz = target + (self._hz - target) * math.exp(-seconds / slow)
 
-    def _cycles(self, call: Call, iterations: int) -> float:
-        before = set_up_cycles(call)
-        return before + super()._cycles(call, iterations)
-
     def launches(
         self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
@@ -162,17 +170,38 @@ class VirtualGpu(FakeGpu):
 
 
 def law(call: Call) -> float:
-    """A rate that no limit forbids, and latencies of the level that holds what is walked through."""
-    unit, kernel = call.probe.unit, call.kernel
+    """Nine tenths of what limits the kernel, and latencies of the level that holds what is walked through."""
+    kernel = call.kernel
+    if "ways" in call.arguments:
+        return 32 * (call.arguments["ways"] + 1.5)
     counted = [what for what, _ in kernel.work.iteration]
-    if "result" in counted and unit in {"cycle", "B", "block", "s"}:
+    if "result" in counted and call.probe.unit in {"cycle", "B", "block", "s"}:
         return latency(call) * (kernel.work.amount("result", call.names()) or 1)
-    amount = call.work(counted[0])
+    what, amount = next((word, call.work(word)) for word in [WORK.get(call.probe.unit.partition("/")[0]), *counted]
+                        if word in counted)  # fmt: skip
+    unit = call.probe.unit if UNITS.get(call.probe.unit) == what else "B/clk/SM"
+    limit = limit_of(call.probe.id, tuple(sorted(call.assignment.items())), unit)
+    sms = min(call.shape.grid, H200.sm_count)
+    if limit is None:
+        return amount / sms / 16.0
+    cycles_at_limit = float(amount) / limit
     if unit.endswith("/s"):
-        level = next((limit.bandwidth for limit in call.probe.limits), None)
-        rate = {"dram": 4.4e12, "l2": 5.5e12}.get(level or "", 1e12)
-        return amount / rate * BOOST_HZ
-    return amount / min(call.shape.grid, H200.sm_count) / 16.0
+        cycles_at_limit *= BOOST_HZ
+    if unit.endswith("/SM"):
+        cycles_at_limit /= sms
+    return cycles_at_limit / 0.9
+
+
+@cache
+def limit_of(probe_id: str, assignment: tuple[tuple[str, str], ...], unit: str) -> float | None:
+    """What the judge will hold a result against, in its unit and at the highest clock."""
+    (probe,) = select(load_probes(probe_folder()), [probe_id])
+    limit = probe.limit("sm_90a", dict(assignment))
+    if limit is None:
+        return None
+    clocks = Clocks(sm_hz=HEAVY_HZ if probe.family == "tensor" else BOOST_HZ, dram_hz=MEMORY_HZ)
+    found = probe_limit(limit, place_of(H200, SpecLibrary(folders=(data_dir("specs"),))).hardware, clocks, unit)
+    return found.in_unit(unit) if isinstance(found, Bound) else None
 
 
 def latency(call: Call) -> float:

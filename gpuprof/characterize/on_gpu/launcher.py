@@ -94,6 +94,7 @@ class Ready:
         self.sink = pool.plain("sink", 4 * one.shape.grid * one.block)
         self._seen: dict[str, Parameter] = {}
         self._last = 1, 0.0
+        self._sizes = buffer_bytes(kernel, one, self.gpu.properties) or {}
 
     def words(self) -> dict[str, Parameter]:
         """Return the configuration with what was seen of it: on how many SMs it ran."""
@@ -215,8 +216,7 @@ class Ready:
 
     def _bytes(self, memory: Memory, name: str) -> int:
         """Return the size that the probe asked for: what is allocated may be a little more."""
-        sizes = buffer_bytes(self.kernel, self.configuration, self.gpu.properties) or {}
-        return min(memory.bytes, sizes.get(name, memory.bytes))
+        return min(memory.bytes, self._sizes.get(name, memory.bytes))
 
 
 def _scalar(kind: str, value: float) -> np.generic:
