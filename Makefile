@@ -50,4 +50,4 @@ docs: $(TESTS)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) .venv-torch $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache $(KEPT)
+	rm -rf $(VENV) .venv-torch .nvrtc .nvdisasm $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache $(KEPT)

@@ -14,6 +14,11 @@ from tests import kept, kept_tools
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
 
+_OLDER = Path(__file__).resolve().parents[1] / ".nvdisasm" / "12.8"
+"""Where .ci/run puts an nvdisasm that reads Volta's code; the tests find it as a user's toolkit is found."""
+if _OLDER.is_dir():
+    os.environ["PATH"] = os.pathsep.join([str(_OLDER), os.environ.get("PATH", os.defpath)])
+
 gc.set_threshold(100_000, 50, 100)
 """Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
 

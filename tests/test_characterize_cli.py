@@ -103,6 +103,8 @@ def test_code_that_nothing_here_can_read_is_said_once_for_a_target(monkeypatch: 
     assert result.return_value == 0
     (said,) = [line for line in result.stdout.splitlines() if "not looked at" in line]
     assert said.startswith("sm_80: 2 kernels compiled, but not looked at: ")
+    assert [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("twins/")] == ["?", "?"]
+    assert result.stderr == "2 kernels and targets, 2 compiled, but not looked at\n"
     form = characterize("--compile-only", "--only", FMA, "--arch", "sm_80", "--format", "json")
     (row,) = json.loads(form.stdout)["kernels"]
     assert row["gate"] == "unsupported"

@@ -28,7 +28,7 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     fake = FakeGpu(probes, LAWS)
     monkeypatch.setattr(library, "load_probes", lambda folder: probes)
     monkeypatch.setattr(served_gpu, "ServedGpu", lambda index, stop: fake)
-    monkeypatch.setattr(run, "compile_probes", compiled)
+    monkeypatch.setattr(run, "fitting_compiler", lambda _gpu, _target: compiled)
     monkeypatch.setattr("os.fsync", lambda _file: None)
     monkeypatch.setenv("GPUPROF_SPECS", str(tmp_path / "specs"))
     return fake

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -25,7 +27,7 @@ from gpuprof.code import nvrtc as border
 from gpuprof.code.compile import Compiled, NotCompiled, compiler_for
 from gpuprof.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
 from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.nvrtc import Nvrtc, Outcome, find_nvrtc
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 
@@ -121,6 +123,15 @@ def test_what_a_target_does_not_have_is_unsupported(
     assert not result.why.startswith("ptxas application")
 
 
+def test_what_the_compiler_is_too_old_for_is_unsupported(probe: Probe, tmp_path: Path) -> None:
+    log = "ptxas application ptx input, line 25; error   : Illegal vector size: 8\nptxas fatal   : Ptx assembly aborted"
+    too_old = SimpleNamespace(compile=lambda *_words: Outcome(None, log))
+    kernel = with_text(probe, "// 256 bits", tmp_path / "one.cu")
+    assert compile_kernel(kernel, "sm_100a", {}, cast(Nvrtc, too_old)) == NotCompiled(
+        True, "Illegal vector size: 8", log
+    )
+
+
 @needs_cuda_wheels
 @pytest.mark.usefixtures("tools_themselves")
 @pytest.mark.parametrize(
@@ -193,6 +204,66 @@ def test_a_compiler_that_is_loaded_by_path_finds_its_builtins(tmp_path: Path) ->
         words = ["g++", "-shared", "-fPIC", "-x", "c++", "-", f"-Wl,-soname,{name}", "-o", str(tmp_path / name)]
         subprocess.run(words, input=source, text=True, check=True)
     assert border.Nvrtc(tmp_path / "libnvrtc.so.13").version == (13, 0)
+
+
+class Library:
+    """Stands in for NVRTCs that are loaded: each file holds its version."""
+
+    def __init__(self, path: Path) -> None:
+        major, minor = path.read_text().split(".")
+        self.path, self.version = path, (int(major), int(minor))
+
+
+@pytest.fixture
+def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Let files, each with its version as text, be all the NVRTCs there are."""
+
+    def place(**versions: str) -> None:
+        found = []
+        for name, version in versions.items():
+            found.append(tmp_path / name / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12")
+            found[-1].parent.mkdir(parents=True)
+            found[-1].write_text(version)
+        monkeypatch.setattr(border, "_candidates", lambda environ: iter(found))
+        find_nvrtc.cache_clear()
+
+    monkeypatch.setattr(border, "Nvrtc", Library)
+    monkeypatch.delenv("GPUPROF_NVRTC", raising=False)
+    find_nvrtc.cache_clear()
+    yield place
+    find_nvrtc.cache_clear()
+
+
+def test_every_version_of_the_compiler_is_found_once_newest_first(
+    libraries: Callable[..., None], tmp_path: Path
+) -> None:
+    libraries(a="12.9", b="13.5", c="13.0", d="13.5")
+    assert [nvrtc.version for nvrtc in find_nvrtc()] == [(13, 5), (13, 0), (12, 9)]
+    assert find_nvrtc()[0].path.is_relative_to(tmp_path / "b")
+
+
+@pytest.mark.parametrize("part", ["", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"])
+def test_the_compiler_that_the_user_names_comes_first(
+    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    libraries(a="12.9", b="13.5", c="13.0", d="12.9")
+    monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / "d" / part))
+    assert [nvrtc.version for nvrtc in find_nvrtc()] == [(12, 9), (13, 5), (13, 0)]
+    assert find_nvrtc()[0].path.is_relative_to(tmp_path / "d")
+
+
+@pytest.mark.parametrize("named", ["a", "nothing", "text"])
+def test_what_the_user_names_and_is_no_compiler_is_an_error(
+    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    libraries(b="13.5")
+    monkeypatch.setattr(border, "Nvrtc", Nvrtc)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "text").write_text("13.5")
+    monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / named))
+    with pytest.raises(EnvironmentProblem, match=r"GPUPROF_NVRTC=.* is no NVRTC that can be loaded") as caught:
+        find_nvrtc()
+    assert "libnvrtc.so.13" in str(caught.value.hint)
 
 
 def test_the_toolkit_is_looked_for_where_the_environment_says(tmp_path: Path) -> None:
@@ -296,6 +367,7 @@ def test_the_newest_disassembler_reads_all_but_the_oldest_target(
     assert found == (Disassembler(new, (13, 5)), Disassembler(old, (12, 4)))
     assert disassembler_for("sm_90a") == found[0]
     assert disassembler_for("sm_70") == found[1]
+    assert [Disassembler(new, version).reads("sm_70") for version in ((12, 8), (13, 1))] == [True, False]
     found_in(new)
     assert disassembler_for("sm_70") is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,8 +21,10 @@ from benchmarks.diagnosis.case import Case, Shape
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.host_run import compile_case, run
 from benchmarks.diagnosis.record import RECORDED, recorded
+from gpuprof.code.nvrtc import find_nvrtc
 from gpuprof.collect.machine import Gpu
 from gpuprof.errors import EnvironmentProblem, ProgramFailed
+from tests.cuda_tools import needs_cuda_wheels
 from tests.ncu_bytes import A100, simple_report
 
 STANDIN = Path(__file__).with_name("standin_ncu.py")
@@ -35,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 class HostGpu:
     """The host's processor in the place of a GPU: it launches what the host can run, and notes what ncu would see."""
 
-    target, sm_count = "sm_90a", 2
+    target, sm_count, nvrtc = "sm_90a", 2, None
     fits = 2
 
     def __init__(self, case: Case, folder: Path) -> None:
@@ -102,6 +105,30 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return host
 
     yield give
+
+
+@needs_cuda_wheels
+def test_the_compiler_of_planted_cases_is_one_whose_code_the_driver_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[bytes] = []
+
+    def load(cubin: bytes) -> int:
+        tried.append(cubin)
+        if len(tried) == 1:
+            raise RuntimeError("CUDA_ERROR_NO_BINARY_FOR_GPU")
+        return 1
+
+    runtime = SimpleNamespace(
+        setDevice=lambda _: None, malloc=lambda _: 1, free=lambda _: None, driverGetVersion=lambda: 99000,
+        getDeviceProperties=lambda _: {"major": 9, "minor": 0, "multiProcessorCount": 132},
+    )  # fmt: skip
+    driver = SimpleNamespace(moduleLoadData=load, moduleGetFunction=lambda *_: 1)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace(driver=driver, runtime=runtime))
+    knowing = [nvrtc for nvrtc in find_nvrtc() if nvrtc.knows("sm_90a")]
+    if len(knowing) < 2:
+        pytest.skip("there is one NVRTC only")
+    assert launch.Gpu(0).nvrtc is knowing[1]
+    assert len(tried) == 2
 
 
 def test_each_kernel_runs_once_unseen_and_once_under_ncu(gpu: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from gpuprof.collect.doctor import NOTE, OK, PROBLEM, UNKNOWN, Check, examine
 from tests.cli import gpuprof
@@ -74,6 +77,23 @@ def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_n
     checks = found(examine(environ, machine(tmp_path)), "ncu")
     assert "2024.1.1.0" in checks[0].found
     assert PROBLEM not in {check.state for check in checks}
+
+
+def test_packages_that_are_too_new_for_the_driver_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ, names = good(tmp_path), ["cupy-cuda13x", "Nvidia-CUDA-NVRTC"]
+    here = lambda: [SimpleNamespace(metadata={"Name": name}) for name in names]  # noqa: E731
+    monkeypatch.setattr("importlib.metadata.distributions", here)
+    assert found(examine(environ, machine(tmp_path)), "CUDA") == []
+    place = tmp_path / "proc/driver/nvidia/version"
+    place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.172.08  Tue Mar 12\n")
+    notes = found(examine(environ, machine(tmp_path)), "CUDA")
+    assert {check.state for check in notes} == {NOTE}
+    assert [check.fix for check in notes] == [
+        "python -m pip install cupy-cuda12x", "python -m pip install nvidia-cuda-nvrtc-cu12",
+    ]  # fmt: skip
+    assert "which driver 570 does not run" in notes[0].found
+    names += ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
+    assert found(examine(environ, machine(tmp_path)), "CUDA") == []
 
 
 def test_a_machine_without_anything_is_told_what_to_do(tmp_path: Path) -> None:

@@ -460,7 +460,7 @@ def test_program_under_ncu_launches_the_configuration_of_the_samples(
 ) -> None:
     from gpuprof.characterize import run
 
-    monkeypatch.setattr(run, "compile_probes", compiled)
+    monkeypatch.setattr(run, "fitting_compiler", lambda _gpu, _target: compiled)
     probe = fake_probes.dram(tmp_path)
     gpu, seen = FakeGpu([probe]), []
     gpu.laws["bandwidth_dram_read"] = lambda call: seen.append(call) or 100.0  # type: ignore[func-returns-value]

@@ -29,16 +29,20 @@ PASSED = "passed-gates"
 @pytest.fixture(scope="module")
 def keys() -> dict[str, str | None]:
     """The hash of all that the gates of each probe follow from, by its name."""
-    package = probe_folder().parent / "gpuprof"
-    judges = sorted(file for folder in JUDGES for file in (package / folder).rglob("*.py"))
     tools = [
         *map(kept_tools.compiler_key, find_nvrtc()),
         *map(kept_tools.tool_key, find_disassemblers()),
-        *map(kept.hash_of, (*judges, Path(__file__))),
-        kept_code.folder_key(data_dir("specs")),
+        *judges(),
     ]
-    assert judges
     return {probe.id: key_of(probe, tools) for probe in PROBES}
+
+
+def judges() -> list[str]:
+    """The hashes of the code that judges, and of what it reads."""
+    package = probe_folder().parent / "gpuprof"
+    files = sorted(file for folder in JUDGES for file in (package / folder).rglob("*.py"))
+    assert files
+    return [*map(kept.hash_of, (*files, Path(__file__))), kept_code.folder_key(data_dir("specs"))]
 
 
 def key_of(probe: Probe, tools: list[str]) -> str | None:

@@ -254,7 +254,7 @@ from tests.fake_gpu import compiled
 served_gpu.OPENER = "tests.hostile_gpu:open_gpu"
 probes = fake_probes.every(Path(os.environ["FAKE_PROBES"]))
 library.load_probes = lambda folder: probes
-run.compile_probes = compiled
+run.fitting_compiler = lambda _gpu, _target: compiled
 from gpuprof.cli.main import main
 sys.argv[1:] = ["characterize", "--only", "instruction", "--only", "bank-conflict", "-o", sys.argv[1]]
 main()

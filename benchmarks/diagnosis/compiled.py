@@ -10,6 +10,7 @@ from benchmarks.diagnosis.case import Case
 from gpuprof.code.compile import Compiled, NotCompiled, compile_file, include_options, target_options
 from gpuprof.code.disassemble import disassemble, disassembler_for
 from gpuprof.code.elf import kernel_code
+from gpuprof.code.nvrtc import Nvrtc
 from gpuprof.code.sass import Instruction
 from gpuprof.errors import EnvironmentProblem
 
@@ -38,10 +39,13 @@ class CaseCode(NamedTuple):
     numbers: dict[str, dict[str, int]]
 
 
-def compile_case(case: Case, target: str) -> Compiled | NotCompiled:
-    """Compile both kernels with line numbers. Raises EnvironmentProblem where there is no NVRTC."""
+def compile_case(case: Case, target: str, nvrtc: Nvrtc | None = None) -> Compiled | NotCompiled:
+    """Compile both kernels with line numbers; `nvrtc` None: by the first that knows the target.
+
+    Raises EnvironmentProblem where there is no NVRTC.
+    """
     options = (*target_options(target), "--generate-line-info", "--ptxas-options=-v")
-    return compile_file(case.source, target, (*options, *include_options(case.source.parent)))
+    return compile_file(case.source, target, (*options, *include_options(case.source.parent)), nvrtc)
 
 
 def code_of(case: Case, compiled: Compiled) -> CaseCode:

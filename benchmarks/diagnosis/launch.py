@@ -19,7 +19,9 @@ from benchmarks.diagnosis.case import FIXED, SLOW, Case, Room, Shape, Sizes
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
 from benchmarks.diagnosis.contents import Array, agree, contents
+from gpuprof.characterize.on_gpu.compiler import nvrtc_for
 from gpuprof.characterize.probes.probe import target_of
+from gpuprof.characterize.record.gpu import DeviceError
 from gpuprof.code.compile import NotCompiled
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
 
@@ -40,12 +42,21 @@ class Gpu:
         runtime.free(runtime.malloc(256))  # so that there is a context
         found = runtime.getDeviceProperties(device)
         self.target = target_of(f"{found['major']}.{found['minor']}") or ""
+        number = int(runtime.driverGetVersion())
+        cuda = f"{number // 1000}.{number % 1000 // 10}"
+        self.nvrtc = nvrtc_for(cuda, self.target, self._try) if self.target else None
         self.sm_count = int(found["multiProcessorCount"])
 
     def load(self, cubin: bytes, entries: Sequence[str]) -> dict[str, int]:
         """Load a cubin; return its kernels."""
         module = self._driver.moduleLoadData(cubin)
         return {entry: int(self._driver.moduleGetFunction(module, entry)) for entry in entries}
+
+    def _try(self, cubin: bytes, _sha256: str, entry: str) -> None:
+        try:
+            self.load(cubin, [entry])
+        except RuntimeError as error:
+            raise DeviceError(f"{error}") from error
 
     def blocks_per_sm(self, kernel: int, threads: int, shared_bytes: int) -> int:
         """Return how many blocks of a kernel one SM holds."""
@@ -130,7 +141,7 @@ def _differences(case: Case, results: Mapping[str, dict[str, Array]]) -> Iterato
 def _loaded(gpu: Gpu, case: Case) -> Loaded:
     if gpu.target not in case.targets:
         raise ProgramFailed(f"{case.name} is not for {gpu.target}: {case.unsupported.get(gpu.target, 'see its file')}")
-    compiled = compile_case(case, gpu.target)
+    compiled = compile_case(case, gpu.target, gpu.nvrtc)
     if isinstance(compiled, NotCompiled):
         raise ProgramFailed(f"{case.name} does not compile for {gpu.target}: {compiled.why}")
     kernels = gpu.load(compiled.cubin, case.entries)

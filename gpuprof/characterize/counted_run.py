@@ -32,13 +32,16 @@ def main(words: Sequence[str]) -> None:
 
 
 def launch(gpu: Gpu, probe: Probe, words: Mapping[str, str | int | float | bool], counts: Sequence[int]) -> None:
-    """Compile the probe for this GPU and launch one configuration of it. Raises UsageError if it has no such one."""
+    """Compile the probe for this GPU, with the NVRTC that measuring takes, and launch one configuration of it.
+
+    Raises UsageError if it has no such one.
+    """
     from gpuprof.characterize.measure.kernel_steps import step_points, variant_of
     from gpuprof.characterize.probes.probe import target_of
-    from gpuprof.characterize.run import compile_probes
+    from gpuprof.characterize.run import fitting_compiler
 
     target = target_of(gpu.properties.compute_capability) or ""
-    checked = compile_probes([probe], target, lambda _done, _total: None)
+    checked = fitting_compiler(gpu, target)([probe], target, lambda _done, _total: None)
     bench = Bench.without_samples(gpu, target, checked)
     step = Step(probe, str(words["regime"]), str(words["data"]), 0.0)
     every = [one for point in step_points(bench, step) for one in point.configurations]

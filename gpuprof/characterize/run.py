@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from gpuprof.characterize.certify import certificate_of, on_file
@@ -17,6 +18,7 @@ from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Re
 from gpuprof.characterize.measure.schedule import Plan, Where, duration_s, plan
 from gpuprof.characterize.measure.step import Bench, Step
 from gpuprof.characterize.methods import results_of
+from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.on_gpu.environment import (
     Place,
     conditions,
@@ -39,6 +41,7 @@ from gpuprof.characterize.runner import Outcome, run
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
+from gpuprof.code.nvrtc import Nvrtc
 from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.certificates import CERTIFICATES, certificate_text
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
@@ -97,17 +100,19 @@ def characterize(
 ) -> Run:
     """Measure a GPU and write what was found, also when the run is cut short.
 
-    Raises EnvironmentProblem for a GPU that is busy or unknown, UsageError for a file that is there already, and
-    GpuprofError where nothing can be written.
+    `compile_all` None: the probes are compiled with the NVRTC that fits the driver. Raises EnvironmentProblem for a GPU
+    that is busy or unknown or whose driver loads no code that is compiled here, UsageError for a file that is there
+    already, and GpuprofError where nothing can be written.
     """
     began, place = gpu.now(), place_of(gpu.properties, library or SpecLibrary())
     found = _neighbours(gpu, wanted, tell)
     path, date = wanted.output or default_path(file_name(gpu.properties, place.product)), _now()
     _refuse_overwrite(path, wanted)
     effort = EFFORTS[wanted.mode]
+    compile_all = compile_all or fitting_compiler(gpu, place.target)
     where = Where(place.target, gpu.properties, gpu.free_bytes())
     steps = plan(wanted.probes, where, wanted.mode, effort, named=wanted.named)
-    checked = _compiled(steps, wanted, place.target, tell, compile_all or compile_probes)
+    checked = _compiled(steps, wanted, place.target, tell, compile_all)
     # Only now: a run that cannot begin must not remove the samples of an earlier one.
     store = _store(samples_path(path), wanted, header(gpu.properties, date))
     for remark in (*notes(gpu.properties, found), *store.remarks, *_left_out(steps)):
@@ -134,13 +139,21 @@ def samples_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(MEASURED_SUFFIX).removesuffix(".yaml") + SAMPLES_SUFFIX)
 
 
+def fitting_compiler(gpu: Gpu, target: str) -> Compile:
+    """Return what compiles probes for a GPU: with the NVRTC whose code its driver was seen to load.
+
+    Raises EnvironmentProblem where there is none.
+    """
+    return partial(compile_probes, nvrtc=fitting_nvrtc(gpu, target))
+
+
 def compile_probes(
-    probes: Sequence[Probe], target: str, tell: Callable[[int, int], None]
+    probes: Sequence[Probe], target: str, tell: Callable[[int, int], None], nvrtc: Nvrtc | None = None
 ) -> dict[str, tuple[Checked, ...]]:
-    """Compile and judge every variant of probes for a target."""
+    """Compile and judge every variant of probes for a target; `nvrtc` None: with the first that knows it."""
     chosen = [variant for probe in probes for variant in variants(probe, target)]
     found: dict[str, tuple[Checked, ...]] = {}
-    for one in check(chosen, lambda done: tell(done, len(chosen))):
+    for one in check(chosen, lambda done: tell(done, len(chosen)), nvrtc=nvrtc):
         found[one.variant.probe.id] = (*found.get(one.variant.probe.id, ()), one)
     return found
 

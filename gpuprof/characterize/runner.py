@@ -11,7 +11,7 @@ from gpuprof.characterize.measure.events import Remark, Result, Started
 from gpuprof.characterize.measure.kernel_steps import failure
 from gpuprof.characterize.measure.step import Bench, Failure, Step
 from gpuprof.characterize.methods import METHODS, results_of
-from gpuprof.characterize.on_gpu.environment import as_words, environment_words
+from gpuprof.characterize.on_gpu.environment import as_words, compiler_words, environment_words
 from gpuprof.characterize.record.gpu import DeviceError, Stopped
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.results.judging import Judging
@@ -40,7 +40,7 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
     results: list[Result] = []
     ends, deaths = bench.gpu.now() + seconds, 0
     died = _died(bench)
-    _note(bench, {"what": "environment", **environment_words(bench.gpu.properties)})
+    _note(bench, {"what": "environment", **environment_words(bench.gpu.properties), **compiler_words(bench.checked)})
     log(bench, "before")
     for number, step in enumerate(steps):
         bench.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))

@@ -98,9 +98,9 @@ def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
     else:
         write_lines(map(printable, gate_lines(rows)))
     failed = sum(row.judgement.gate == "fail" for row in rows)
-    click.echo(
-        f"{len(rows)} kernels and targets, {failed} failed" if failed else f"{len(rows)} kernels and targets", err=True
-    )
+    unseen = sum(row.judgement.gate is None for row in rows)
+    counts = [f"{failed} failed"] * bool(failed) + [f"{unseen} compiled, but not looked at"] * bool(unseen)
+    click.echo(", ".join([f"{len(rows)} kernels and targets", *counts]), err=True)
     return 1 if failed else 0
 
 

@@ -11,7 +11,10 @@ from gpuprof.code.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
 
 _STANDARD = "--std=c++17"
 _ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
-_REFUSED = re.compile(r"requires \.target|not supported on \.target|cannot be compiled for architecture")
+_REFUSED = re.compile(
+    r"requires \.target|not supported on \.target|cannot be compiled for architecture|Illegal vector size: 8$"
+)
+"""The last is how NVRTC before 12.9 calls a load of 256 bits, which Blackwell has."""
 _POSITION = re.compile(r"^ptxas application ptx input, line \d+; error\s*: ")
 
 
@@ -33,9 +36,14 @@ class NotCompiled(NamedTuple):
     log: str
 
 
-def compile_file(source: Path, target: str, options: tuple[str, ...]) -> Compiled | NotCompiled:
-    """Compile a file with options that name the target. Raises EnvironmentProblem where there is no NVRTC."""
-    nvrtc = compiler_for(target)
+def compile_file(
+    source: Path, target: str, options: tuple[str, ...], nvrtc: Nvrtc | None = None
+) -> Compiled | NotCompiled:
+    """Compile a file with options that name the target; `nvrtc` None: with the first that knows it.
+
+    Raises EnvironmentProblem where there is no NVRTC.
+    """
+    nvrtc = nvrtc or compiler_for(target)
     if nvrtc is None:
         return NotCompiled(True, _no_compiler(target), "")
     outcome = nvrtc.compile(source.read_text(encoding="utf-8"), source.name, options)
@@ -53,9 +61,8 @@ def _refusal(log: str) -> NotCompiled:
 
 
 def compiler_for(target: str) -> Nvrtc | None:
-    """Return the newest NVRTC that knows the target, or None."""
-    number = int(target.removeprefix("sm_").rstrip("af"))
-    return next((nvrtc for nvrtc in find_nvrtc() if number in nvrtc.architectures), None)
+    """Return the first NVRTC that knows the target, the newest unless the user names one; or None."""
+    return next((nvrtc for nvrtc in find_nvrtc() if nvrtc.knows(target)), None)
 
 
 def target_options(target: str) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ from gpuprof.errors import EnvironmentProblem
 
 _WHEEL_FOLDERS = ("nvidia/cu13/bin", "nvidia/cuda_nvdisasm/bin", "triton/backends/nvidia/bin")
 _VERSION = re.compile(r"release (\d+)\.(\d+)")
-_LAST_WITH_SM70 = (13, 0)
+_LAST_WITH_SM70 = (12, 9)
+"""That of CUDA 12.8 reads sm_70, that of 13.1 does not, by their own lists; of 13.0 it is not known."""
 _PATIENCE_S = 120.0
 _INSTRUCTION_BYTES = 16
 

@@ -1,7 +1,8 @@
 """The border to NVRTC: finds its libraries, old and new, and calls them through ctypes.
 
-One process may need two of them: NVRTC 13 compiles for sm_75 and newer, sm_70 needs NVRTC 12. The binding packages
-load one library for the whole process, so the few functions needed are called directly.
+One process may need several of them: NVRTC 13 compiles for sm_75 and newer, sm_70 needs NVRTC 12, and a driver of CUDA
+12 loads no code of NVRTC 13. The binding packages load one library for the whole process, so the few functions needed
+are called directly.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from gpuprof.errors import EnvironmentProblem
 
 INSTALL_HINT = "type: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
 OLD_INSTALL_HINT = "python -m pip install nvidia-cuda-nvrtc-cu12"
+NAMED = "GPUPROF_NVRTC"
+"""The variable that names the NVRTC to be taken before all others: a library, or a folder that has one."""
 
 _WHEEL_FOLDERS = ("nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/bin")
 _TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin")
@@ -60,6 +63,11 @@ class Nvrtc:
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
+    def knows(self, target: str) -> bool:
+        """Tell whether it compiles for a target ("sm_90a")."""
+        number = target.removeprefix("sm_").rstrip("af")
+        return number.isdecimal() and int(number) in self.architectures
+
     def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
         size = ctypes.c_size_t()
         self._require(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), what)
@@ -94,18 +102,38 @@ class Nvrtc:
 
 @lru_cache(maxsize=1)
 def find_nvrtc() -> tuple[Nvrtc, ...]:
-    """Return one NVRTC per major version, newest first. Raises EnvironmentProblem where there is none."""
+    """Return one NVRTC per version, newest first; before them that which GPUPROF_NVRTC names.
+
+    Raises EnvironmentProblem where there is none, or none where the variable says.
+    """
+    named = os.environ.get(NAMED)
+    first = _named(named) if named else None
     found: dict[tuple[int, int], Nvrtc] = {}
-    for path in _candidates(os.environ):
-        try:
-            nvrtc = Nvrtc(path)
-        except (OSError, AttributeError, EnvironmentProblem):
-            continue
-        if all(version[0] != nvrtc.version[0] for version in found):
-            found[nvrtc.version] = nvrtc
-    if not found:
+    for nvrtc in _loaded(_candidates(os.environ)):
+        if first is None or nvrtc.version != first.version:
+            found.setdefault(nvrtc.version, nvrtc)
+    if first is None and not found:
         raise EnvironmentProblem("NVRTC, the CUDA run-time compiler, was not found", INSTALL_HINT)
-    return tuple(found[version] for version in sorted(found, reverse=True))
+    newest_first = (found[version] for version in sorted(found, reverse=True))
+    return (*(() if first is None else (first,)), *newest_first)
+
+
+def _named(place: str) -> Nvrtc:
+    """Return the NVRTC that the user names: this library, or the newest in this folder of a wheel or a toolkit."""
+    folders = [Path(place, part) for part in ("", *_WHEEL_FOLDERS, *_TOOLKIT_FOLDERS)]
+    libraries = [Path(place)] if Path(place).is_file() else list(_libraries_in(folders))
+    found = max(_loaded(libraries), key=lambda nvrtc: nvrtc.version, default=None)
+    if found is None:
+        hint = "name a libnvrtc.so.12 or libnvrtc.so.13, or the folder that it is in; or unset the variable"
+        raise EnvironmentProblem(f"{NAMED}={place} is no NVRTC that can be loaded", hint)
+    return found
+
+
+def _loaded(paths: Iterable[Path]) -> Iterator[Nvrtc]:
+    """Yield the libraries that can be loaded and answer."""
+    for path in paths:
+        with contextlib.suppress(OSError, AttributeError, EnvironmentProblem):
+            yield Nvrtc(path)
 
 
 def _builtins_beside(path: Path) -> tuple[ctypes.CDLL, ...]:
@@ -118,7 +146,11 @@ def _builtins_beside(path: Path) -> tuple[ctypes.CDLL, ...]:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    for folder in library_folders(environ, _WHEEL_FOLDERS, _TOOLKIT_FOLDERS):
+    yield from _libraries_in(library_folders(environ, _WHEEL_FOLDERS, _TOOLKIT_FOLDERS))
+
+
+def _libraries_in(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
         for pattern in _LIBRARIES:
             yield from sorted(folder.glob(pattern), reverse=True)
 

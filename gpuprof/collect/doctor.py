@@ -27,8 +27,14 @@ _PACKAGES = {
     "torch": "",
     "cupy-cuda13x": "",
     "cupy-cuda12x": "",
+    "nvidia-cuda-nvrtc": "",
+    "nvidia-cuda-nvrtc-cu12": "",
+    "nvidia-cuda-nvdisasm": "",
 }
 """Python packages, and what is lost without them where that is a problem."""
+_FIRST_WITH_CUDA_13 = 580
+_OF_CUDA_13 = {"cupy-cuda13x": "cupy-cuda12x", "nvidia-cuda-nvrtc": "nvidia-cuda-nvrtc-cu12"}
+"""Packages with which a GPU is measured, and what does the same with a driver of CUDA 12."""
 
 
 class Check(NamedTuple):
@@ -183,6 +189,18 @@ def _packages(_: Here) -> Iterator[Check]:
                 yield Check("package", PROBLEM, f"{name} is not installed", needed)
 
 
+def _too_new(here: Here) -> Iterator[Check]:
+    """Note packages that measuring cannot use, for they are of a newer CUDA than the driver."""
+    version = here.machine.driver_version()
+    if version is None or version[0] >= _FIRST_WITH_CUDA_13:
+        return
+    installed = {found.metadata["Name"].lower() for found in importlib.metadata.distributions()}
+    for new, old in _OF_CUDA_13.items():
+        if new in installed and old not in installed:
+            found = f"{new} is of CUDA 13, which driver {version[0]} does not run; gpuprof characterize needs {old}"
+            yield Check("CUDA", NOTE, found, f"python -m pip install {old}")
+
+
 _CHECKS: tuple[Callable[[Here], Iterator[Check]], ...] = (
-    _driver, _gpus, _ncu, _permission, _other_tools, _surroundings, _packages,
+    _driver, _gpus, _ncu, _permission, _other_tools, _surroundings, _packages, _too_new,
 )  # fmt: skip

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from gpuprof.characterize.gates.table import Row
     from gpuprof.characterize.probes.probe import Probe
 
-_MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-"}
+_MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-", None: "?"}
 
 
 def gate_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the table, then each cell that needs a word: what failed, what is emulated."""
     targets = list(dict.fromkeys(row.arch for row in rows))
     probes = list(dict.fromkeys(row.probe for row in rows))
-    gates = {(row.probe, row.arch): _gate(row) for row in rows}
+    gates = {(row.probe, row.arch): _MARKS[row.judgement.gate] for row in rows}
     yield from aligned(
-        [("probe", *targets), *((probe, *(_MARKS[gates[probe, target]] for target in targets)) for probe in probes)]
+        [("probe", *targets), *((probe, *(gates[probe, target] for target in targets)) for probe in probes)]
     )
     remarks = tuple(_remarks(rows, every=len(targets) == 1))
     yield from ("", *remarks) if remarks else ()

@@ -15,7 +15,7 @@ from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.code.compile import Compiled, NotCompiled
 from gpuprof.code.disassemble import disassemble, disassembler_for, find_disassemblers
 from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.nvrtc import Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 
 _TOGETHER = 200
@@ -47,16 +47,20 @@ def variants(probe: Probe, target: str) -> Iterator[Variant]:
         yield Variant(probe, probe.kernel, target, assignment)
 
 
-def check(chosen: Sequence[Variant], tell: Callable[[int], None] | None = None) -> tuple[Checked, ...]:
+def check(
+    chosen: Sequence[Variant], tell: Callable[[int], None] | None = None, *, nvrtc: Nvrtc | None = None
+) -> tuple[Checked, ...]:
     """Compile and judge variants, in their order; `tell` hears how many are compiled.
 
-    Where no nvdisasm reads the target, the judgement's gate is None. Raises EnvironmentProblem where there is no NVRTC.
+    `nvrtc` None: each target has the first NVRTC that knows it. Where no nvdisasm reads the target, the judgement's
+    gate is None. Raises EnvironmentProblem where there is no NVRTC.
     """
-    find_nvrtc()
+    if nvrtc is None:
+        find_nvrtc()
     numbers = count(1)
 
     def compile_one(variant: Variant) -> Compiled | NotCompiled:
-        result = compile_kernel(variant.kernel, variant.target, variant.assignment)
+        result = compile_kernel(variant.kernel, variant.target, variant.assignment, nvrtc)
         if tell is not None:
             tell(next(numbers))
         return result
@@ -124,4 +128,5 @@ def _judge_code(codes: Mapping[int, tuple[Variant, bytes]]) -> dict[int, Judgeme
 
 def _no_tool(target: str) -> str:
     found = ", ".join(map(str, find_disassemblers()))
-    return f"{found} does not read {target}, that of CUDA 12 does" if found else "there is no nvdisasm"
+    hint = "that of CUDA 12 does, such as the one in the package triton 3.4"
+    return f"{found} does not read {target}, {hint}" if found else "there is no nvdisasm"

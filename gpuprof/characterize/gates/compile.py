@@ -6,11 +6,17 @@ from collections.abc import Mapping
 
 from gpuprof.characterize.probes.probe import Kernel
 from gpuprof.code.compile import Compiled, NotCompiled, compile_file, include_options, target_options
+from gpuprof.code.nvrtc import Nvrtc
 
 
-def compile_kernel(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> Compiled | NotCompiled:
-    """Compile for exactly `target` ("sm_90a"). Raises EnvironmentProblem where there is no NVRTC."""
-    return compile_file(kernel.source, target, compile_options(kernel, target, assignment))
+def compile_kernel(
+    kernel: Kernel, target: str, assignment: Mapping[str, str], nvrtc: Nvrtc | None = None
+) -> Compiled | NotCompiled:
+    """Compile for exactly `target` ("sm_90a"); `nvrtc` None: with the first that knows it.
+
+    Raises EnvironmentProblem where there is no NVRTC.
+    """
+    return compile_file(kernel.source, target, compile_options(kernel, target, assignment), nvrtc)
 
 
 def compile_options(kernel: Kernel, target: str, assignment: Mapping[str, str]) -> tuple[str, ...]:

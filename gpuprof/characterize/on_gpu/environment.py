@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from gpuprof._version import __version__
+from gpuprof.characterize.gates.check import Checked
 from gpuprof.characterize.judge.limits import Link
 from gpuprof.characterize.on_gpu.processors import allowed
 from gpuprof.characterize.probes.probe import all_targets, target_of
@@ -182,3 +183,10 @@ def environment_words(properties: Properties) -> dict[str, Parameter]:
         elif isinstance(value, bool | int | float):
             words[name] = value
     return words
+
+
+def compiler_words(checked: Mapping[str, Sequence[Checked]]) -> dict[str, Parameter]:
+    """Return what the kernels were compiled with ("NVRTC 13.5") as the sample file keeps it; {} where nothing was."""
+    every = (one.compiled for ones in checked.values() for one in ones)
+    names = sorted({compiled.compiler for compiled in every if compiled is not None})
+    return {"compiler": ", ".join(names)} if names else {}
