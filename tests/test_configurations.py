@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gpuprof.characterize.on_gpu.buffers import Pool
+from gpuprof.characterize.on_gpu.chase import chase
 from gpuprof.characterize.probes.kernel_file import ALL_BLOCKS
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
@@ -200,14 +201,21 @@ def test_what_a_large_chase_has_left_in_l2_is_evicted_once(tmp_path: Path, size:
     assert sum(memory.bytes for memory in gpu.memory.values()) < size + MIB
 
 
+def test_a_cycle_is_drawn_once_for_all_allocations_of_a_buffer() -> None:
+    first, other = (chase(base, 64 * MIB, 128, 2 * MIB, 0) for base in (4096, 2**30))
+    assert first.cycle is other.cycle
+    assert np.array_equal(first.words() - np.uint64(4096), other.words() - np.uint64(2**30))
+    assert chase(4096, 64 * MIB, 128, None, 0).cycle is not first.cycle
+
+
 def test_windows_of_the_capacity_probe_are_pages_and_every_line_is_visited_once() -> None:
     probe = the("latency/l2-capacity")
     gpu = FakeGpu([probe])
     for one in planned(probe, "sm_80", gpu.properties):
         stride = int(one.values["stride"])
-        chase = Pool(gpu).buffers(kernel_of(probe), one)["chain"].chase
-        assert chase is not None
-        order = chase.cycle.order.astype(np.int64)
+        found = Pool(gpu).buffers(kernel_of(probe), one)["chain"].chase
+        assert found is not None
+        order = found.cycle.order.astype(np.int64)
         pages = order * stride // (2 * MIB)
         assert np.array_equal(np.sort(order), np.arange(len(order)))
         # Windows may end within a page, and the round ends in the first one.
