@@ -22,7 +22,7 @@ from gpuprof.characterize.methods import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record import reduction, samples
-from gpuprof.characterize.record.gpu import DeviceError, Others
+from gpuprof.characterize.record.gpu import DeviceError, Others, Stopped
 from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
 from gpuprof.characterize.results.judging import Counted
 from gpuprof.characterize.run import Run, Wanted, characterize
@@ -700,6 +700,23 @@ def test_interrupted_run_writes_what_it_has(tmp_path: Path) -> None:
     assert run.measured.values
     assert load_measured(run.path).values.keys() == run.measured.values.keys()
     assert heard.of(Finished)[0].interrupted
+
+
+def test_run_that_is_stopped_while_kernels_are_compiled_leaves_nothing(tmp_path: Path) -> None:
+    probes, told = small(tmp_path / "probes"), list[int]()
+
+    def compiling(probes: Sequence[Probe], target: str, tell: Callable[[int, int], None]) -> Any:
+        for done in range(1000):
+            told.append(done)
+            tell(done, 1000)
+        return compiled(probes, target, tell)
+
+    gpu = FakeGpu(probes, LAWS)
+    with pytest.raises(Stopped):
+        measure(tmp_path, probes, gpu, stop=Interrupting(5), compile_all=compiling)
+    assert len(told) < 10
+    assert gpu.calls == 0
+    assert not list(tmp_path.glob("fake*"))
 
 
 def test_keyboard_interrupt_in_the_middle_of_a_launch_writes_what_there_is(tmp_path: Path) -> None:

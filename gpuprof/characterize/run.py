@@ -33,7 +33,7 @@ from gpuprof.characterize.on_gpu.environment import (
     refuse_busy,
 )
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.characterize.record.gpu import Gpu, Others
+from gpuprof.characterize.record.gpu import Gpu, Others, Stopped
 from gpuprof.characterize.record.samples import Header, SampleFile
 from gpuprof.characterize.record.store import Store
 from gpuprof.characterize.results.judging import Counted, Judging
@@ -102,7 +102,7 @@ def characterize(
 
     `compile_all` None: the probes are compiled with the NVRTC that fits the driver. Raises EnvironmentProblem for a GPU
     that is busy or unknown or whose driver loads no code that is compiled here, UsageError for a file that is there
-    already, and GpuprofError where nothing can be written.
+    already, GpuprofError where nothing can be written, and Stopped where `stop` says so before anything is measured.
     """
     began, place = gpu.now(), place_of(gpu.properties, library or SpecLibrary())
     found = _neighbours(gpu, wanted, tell)
@@ -112,7 +112,7 @@ def characterize(
     compile_all = compile_all or fitting_compiler(gpu, place.target)
     where = Where(place.target, gpu.properties, gpu.free_bytes())
     steps = plan(wanted.probes, where, wanted.mode, effort, named=wanted.named)
-    checked = _compiled(steps, wanted, place.target, tell, compile_all)
+    checked = _compiled(steps, wanted, place.target, tell, stop, compile_all)
     # Only now: a run that cannot begin must not remove the samples of an earlier one.
     store = _store(samples_path(path), wanted, header(gpu.properties, date))
     for remark in (*notes(gpu.properties, found), *store.remarks, *_left_out(steps)):
@@ -211,10 +211,16 @@ def _left_out(found: Plan) -> list[str]:
 
 
 def _compiled(
-    steps: Plan, wanted: Wanted, target: str, tell: Tell, compile_all: Compile
+    steps: Plan, wanted: Wanted, target: str, tell: Tell, stop: Callable[[], bool], compile_all: Compile
 ) -> dict[str, tuple[Checked, ...]]:
-    probes = _with_loads(steps.steps, (*wanted.probes, *wanted.loads))
-    return compile_all(probes, target, lambda done, total: tell(Compiling(done, total)))
+    """Compile what is measured. Raises Stopped between two kernels."""
+
+    def compiled(done: int, total: int) -> None:
+        if stop():
+            raise Stopped
+        tell(Compiling(done, total))
+
+    return compile_all(_with_loads(steps.steps, (*wanted.probes, *wanted.loads)), target, compiled)
 
 
 def _with_loads(steps: Iterable[Step], probes: Sequence[Probe]) -> list[Probe]:
