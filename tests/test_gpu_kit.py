@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import parts
-from benchmarks.gpu import agreement, bench, take
+from benchmarks.gpu import agreement, aims, bench, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import PROGRAMS, Bench, Places
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
@@ -32,6 +32,9 @@ from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here
 from benchmarks.gpu.semantics import collections, expression
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
+from gpuprof.characterize.judge.verdict import Word
+from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.sheet.measured import Evidence, MeasuredValue
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
@@ -458,6 +461,44 @@ def test_the_agreement_of_two_measured_files_is_counted(tmp_path: Path, capsys: 
     agreeing, _, compared = count.split()[:3]
     assert int(agreeing) == int(compared) - 1 >= 0
     assert apart == "  bandwidth/dram-read: 0.9000 (worse)"
+
+
+def test_a_measured_file_is_held_against_what_the_kernels_were_written_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def value(number: float, limit: float, unit: str, verdict: Word = "verified") -> MeasuredValue:
+        return MeasuredValue(number, unit, verdict, () if verdict == "verified" else ("why",),
+                             evidence=Evidence(limit=limit))  # fmt: skip
+
+    values = {
+        "bandwidth/dram-read SCHEDULE=Static": value(4.4e12, 4.8e12, "B/s"),
+        "bandwidth/dram-read SCHEDULE=Dynamic": value(4.55e12, 4.8e12, "B/s"),
+        "bandwidth/l2-read SCHEDULE=Static LOADS=Weak": value(30e12, 12e12, "B/s", "rejected"),
+        "bandwidth/shared-read WIDTH=16": value(125.5, 128, "B/clk/SM"),
+        "bandwidth/shared-read WIDTH=8": value(127.9, 128, "B/clk/SM"),
+        "instruction/ffma-throughput": value(250.0, 256, "FLOP/clk/SM"),
+    }
+    file = tmp_path / "a.measured.yaml"
+    file.write_text(measured_text(replace(made_up(), values=values, curves={}, spec="h200-sxm")))
+    assert aims.main([str(file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2 of 6 aims are reached",
+        "  bandwidth/dram-read SCHEDULE=Dynamic: 4.550 TB/s, verified; aimed at 4.512 TB/s",
+        "  bandwidth/l2-read: not measured, at least 9.700 TB/s is aimed at",
+        "  bandwidth/shared-read WIDTH=16: 98.0 % of its limit, verified; aimed at 98.0 % of its limit",
+        "  bandwidth/l1-read WIDTH=16: not measured, at least 98.0 % of its limit is aimed at",
+        "  tensor/wgmma-bf16-f32: not measured, at least 97.0 % of its limit is aimed at",
+        "  instruction/ffma-throughput: 97.7 % of its limit, verified; aimed at 99.0 % of its limit",
+    ]
+
+
+def test_every_aim_is_a_value_that_a_probe_of_the_library_has() -> None:
+    probes = {probe.id: probe for probe in load_probes(probe_folder())}
+    for aim in aims.AIMS:
+        name, _, rest = aim.value.partition(" ")
+        probe, (series, _, chosen) = probes[name], rest.partition("=")
+        assert probe.kernel is not None
+        assert not rest or (series in probe.series and chosen in dict(probe.kernel.parameters)[series])
 
 
 # What is sent

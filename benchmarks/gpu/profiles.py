@@ -153,6 +153,15 @@ def agreement(bench: Bench) -> None:
     bench.figure("values of two runs that agree within 2 %", agreeing, f"of {compared}")
 
 
+def aims(bench: Bench) -> None:
+    """Hold the measured file of a step against what the micro-kernels were written for."""
+    file = bench.places.result("default") / "default.measured.yaml"
+    (bench.folder / file.name).write_bytes(file.read_bytes())
+    bench.call("aims", [bench.tools.python, "-m", "benchmarks.gpu.aims", file.name])
+    first = (bench.folder / "aims.out.txt").read_text(encoding="utf-8").split()
+    bench.figure("aims of the micro-kernels that are reached", int(first[0]), f"of {int(first[2])}")
+
+
 def counted(names: Sequence[str]) -> Callable[[Bench], None]:
     """Return a step that certifies counters by probes of known work; it goes on where it was cut."""
 

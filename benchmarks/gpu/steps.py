@@ -89,6 +89,8 @@ def _chip() -> Iterator[Step]:
         yield Step("B", name, forecast_s, _PROBES, work, " ".join(("gpuprof characterize", *mode)), continues=True)
     files = ("default", "default-again")
     yield Step("B", "agreement", 5, (GPUPROF,), profiles.agreement, "do two runs agree within 2 %", after=files)
+    what = "which of the bandwidths and rates that were aimed at are reached"
+    yield Step("B", "aims", 5, (GPUPROF,), profiles.aims, what, after=("default",))
     options = ("--quick", "--verify-counters", "--only", "bandwidth", "--only", "instruction/ffma-throughput")
     needs = (*_PROBES, COUNTERS, NCU, READER)
     yield Step(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("characterize")
 @click.option("--quick", "mode", flag_value="quick", help="The main ceilings, in about a minute.")
-@click.option("--full", "mode", flag_value="full", help="Everything, with atomics, TLB and maps: about thirty minutes.")
+@click.option("--full", "mode", flag_value="full", help="Everything, with atomics, TLB and maps: at most 25 minutes.")
 @click.option("--only", multiple=True, metavar="FAMILY[/NAME]", help="Only these probes. Repeatable.")
 @click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="CUDA's number.")
 @click.option(
@@ -54,7 +54,7 @@ def command(
     list_only: bool,
     form: str,
 ) -> int:
-    """Measure this GPU with micro-kernels, in about six minutes.
+    """Measure this GPU with micro-kernels, in at most six minutes.
 
     Each kernel's machine code is checked before it is timed. The values go into NAME.measured.yaml with a verdict and
     its evidence; profiles of the same GPU use them as ceilings. Ctrl-C ends the run and keeps what was measured.
