@@ -18,10 +18,12 @@ from gpuprof.characterize.maths import fit, statistics
 from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
+from gpuprof.characterize.measure.kernel_steps import in_order
 from gpuprof.characterize.methods import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record import reduction, samples
+from gpuprof.characterize.record.configurations import Point
 from gpuprof.characterize.record.gpu import DeviceError, Others, Stopped
 from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
 from gpuprof.characterize.results.judging import Counted
@@ -628,6 +630,61 @@ def test_every_regime_and_kind_of_data_has_a_value_of_its_own(tmp_path: Path) ->
     assert set(values) == {
         f"{probe.id} {data} {regime}" for data in ("zeros", "random") for regime in ("short", "sustained")
     }
+
+
+# Time that is short
+
+
+@pytest.mark.parametrize("kind", ["capacity", "chase", "in_flight", "sm_map", "copy"])
+def test_time_that_is_short_costs_allocations_and_rounds_but_no_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    probe = getattr(fake_probes, kind)(tmp_path)
+    axes, taken = {*probe.sweeps, probe.along, "sm", "size"}, {}
+    for name, total_s in (("long", 1000.0), ("short", 1e-6)):
+        monkeypatch.setitem(EFFORTS, "test", EFFORTS["default"]._replace(total_s=total_s))
+        gpu = slow(FakeGpu([probe], LAWS))
+        run = measure(tmp_path / name, [probe], gpu, mode="test")
+        taken[name] = [one for one in read_samples(run.samples.read_bytes(), "fake").series if one.probe == probe.id]
+        assert all(value.value is not None for value in run.measured.values.values())
+    places = {
+        name: {str([one.configuration.get(word) for word in sorted(filter(None, axes))]) for one in series}
+        for name, series in taken.items()
+    }
+    assert places["short"] == places["long"]
+    assert {one.configuration.get("allocation", 0) for one in taken["short"]} == {0}
+    if kind in {"capacity", "chase"}:
+        assert {one.configuration.get("allocation", 0) for one in taken["long"]} == {0, 1, 2}
+    assert sum(len(one.samples) for one in taken["short"]) <= sum(len(one.samples) for one in taken["long"])
+
+
+def slow(gpu: FakeGpu) -> FakeGpu:
+    """A GPU whose calls take some times as long as they were forecast to."""
+
+    def wait() -> None:
+        gpu.clock += 2e-3
+
+    gpu.hook = wait
+    return gpu
+
+
+@given(st.integers(1, 200), st.integers(0, 3))
+def test_curves_are_measured_from_coarse_to_fine(count: int, seed: int) -> None:
+    sizes = [128 * 2**number for number in range(count)]
+    probe = SimpleNamespace(method="curve", along="size")
+    found = [Point((("size", size),)) for size in sizes]
+    order = [dict(point.fixed)["size"] for point in in_order(probe, found, seed)]  # type: ignore[arg-type]
+    assert sorted(map(int, order)) == sizes
+    for step in (8, 4, 2):
+        begun = sorted(sizes.index(int(size)) for size in order[: -(-count // step)])
+        assert begun == list(range(0, count, step))
+
+
+def test_each_curve_of_a_probe_has_its_own_coarse_places() -> None:
+    probe = SimpleNamespace(method="curve", along="size")
+    found = [Point((("stride", stride), ("size", size))) for stride in (32, 64) for size in range(16)]
+    first = [dict(point.fixed) for point in in_order(probe, found, 0)][:4]  # type: ignore[arg-type]
+    assert sorted((one["stride"], one["size"]) for one in first) == [(32, 0), (32, 8), (64, 0), (64, 8)]
 
 
 # Interruptions

@@ -311,7 +311,9 @@ def test_spare_time_is_shared_out_and_what_is_needed_is_never_cut() -> None:
     one, other = (Step(probe, "short", "zeros", *words) for words in ((5.0, 1.0, 2.0), (3.0, 2.0, 2.0)))
     assert duration_s([one, other], 0.0) == 3.0
     assert duration_s([one, other], 100.0) == 8.0
-    assert allotted([one, other], 100.0) == 5.0
+    # What nobody else needs is there for a step that takes longer than forecast, up to three times.
+    assert allotted([one, other], 100.0) == 2.0 + 3.0 * 3.0
+    assert allotted([one, other], 4.0 + 4.0) == 5.0
     assert allotted([one, other], 0.5) == 1.0
     assert allotted([other], 0.0) == 2.0
     # Half a second to spare is half of what the first needs to be good.

@@ -28,21 +28,8 @@ from tests.cuda_tools import needs_cuda_wheels
 from tests.test_probe_gates import PROBES, judges, key_of
 
 FOLDER = Path(__file__).resolve().parents[1] / ".nvrtc"
-HOPPER, TENSOR_MEMORY, GEFORCE = ("sm_90a",), ("sm_100a", "sm_103a", "sm_110a"), ("sm_120a", "sm_121a")
-OLDER = (
-    # The address of the barrier is computed anew in each turn, from the number of the block in its cluster.
-    (TENSOR_MEMORY, "tensor/tcgen05-*"),
-    # There is an IADD, but these compilers write IADD3, or a comparison and a selection for a minimum.
-    (GEFORCE, "instruction/iadd-throughput"),
-    (GEFORCE, "instruction/viaddmnmx-throughput"),
-    (GEFORCE, "occupancy/dram-load"),
-    (GEFORCE, "occupancy/l2-load"),
-)
-REFUSED: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
-    "12.9": OLDER,
-    "13.0": (*OLDER, ((*TENSOR_MEMORY, *GEFORCE), "occupancy/resident-registers")),
-    "13.5": (),
-}
+HOPPER = ("sm_90a",)
+REFUSED: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {"12.9": (), "13.0": (), "13.5": ()}
 """What the gate refuses of each compiler's code: on which targets, and which probes."""
 PASSED = "passed-gates-of-a-release"
 TRIAL = 'extern "C" __global__ void one(float *p) { p[threadIdx.x] = __fmaf_rn(p[0], p[1], sinf(p[2])); }'

@@ -18,6 +18,8 @@ from gpuprof.characterize.results.judging import Judging
 
 RUN = "run"
 """The probe name under which the sample file keeps what happened to the run itself."""
+_MOST = 3.0
+"""A step may take so many times what was forecast for it beyond its needs: on a slow host calls take longer."""
 _REPEATS = 0.1
 """The part of the spare time that one step may take for measuring again what was throttled."""
 _MOST_DEATHS = 10
@@ -71,13 +73,14 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
 def allotted(steps: Sequence[Step], left_s: float) -> float:
     """Return the seconds of the first of the steps that are left: what it needs, and its share of what is to spare.
 
-    What all of them need to be good is shared out before what they might take besides.
+    What all of them need to be good is shared out before what they might take besides; of that a step has more than was
+    forecast where others have left it.
     """
     first, to_spare = steps[0], spare(steps, left_s)
     to_good = sum(step.good_s - step.least_s for step in steps)
     to_full = sum(step.seconds - step.good_s for step in steps)
     good = min(1.0, to_spare / to_good) if to_good > 0 else 0.0
-    full = min(1.0, max(0.0, to_spare - to_good) / to_full) if to_full > 0 else 0.0
+    full = min(_MOST, max(0.0, to_spare - to_good) / to_full) if to_full > 0 else 0.0
     return first.least_s + (first.good_s - first.least_s) * good + (first.seconds - first.good_s) * full
 
 
@@ -154,9 +157,11 @@ def _told(bench: Bench, step: Step, failures: Sequence[Failure], judging: Judgin
 
 
 def log(bench: Bench, what: str) -> None:
-    """Keep a look at the GPU in the sample file, if it can be had: its clocks, power and temperature."""
+    """Keep a look at the GPU in the sample file, if it can be had: clocks, power, temperature, how long it took."""
     with contextlib.suppress(DeviceError, Stopped):
-        _note(bench, {"what": what, **as_words(bench.look())})
+        began = bench.gpu.now()
+        words = as_words(bench.look())
+        _note(bench, {"what": what, **words, "look_s": bench.gpu.now() - began})
 
 
 def _note_death(bench: Bench, step: Step, error: DeviceError) -> None:
