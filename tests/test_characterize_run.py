@@ -851,7 +851,7 @@ def test_call_after_which_nothing_works_costs_its_own_probe_only(
     run = measure(folder, probes, gpu)
     assert run.outcome.cut_short is None
     assert gpu.restarts == (1 if gpu.calls > call else 0)
-    why = "it ended the process that held the GPU: an illegal address"
+    why = "the process that held the GPU had to be started again: an illegal address"
     died = {name.split(" ")[0] for name, value in run.measured.values.items() if why in value.reasons}
     assert len(died) <= gpu.restarts
     for probe in probes:
@@ -901,13 +901,13 @@ def test_probe_that_died_is_left_out_when_the_run_is_resumed(tmp_path: Path) -> 
     run = measure(tmp_path, probes, gpu)
     assert (run.outcome.cut_short, gpu.restarts) == (None, 1)
     assert run.measured.values["bank-conflict/load-4"].reasons == (
-        "it ended the process that held the GPU: an illegal address",
+        "the process that held the GPU had to be started again: an illegal address",
     )
     resumed = FakeGpu(probes, LAWS)
     resumed.fail_where = die
     again = measure(tmp_path, probes, resumed, resume=True)
     assert resumed.restarts == 0
-    assert again.measured.values["bank-conflict/load-4"].reasons == ("it ended an earlier run: an illegal address",)
+    assert again.measured.values["bank-conflict/load-4"].reasons == ("it died in an earlier run: an illegal address",)
     assert again.measured.values["instruction/ffma-throughput"].verdict == "verified"
 
 

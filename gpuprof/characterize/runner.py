@@ -60,7 +60,7 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
         except DeviceError as error:
             deaths += 1
             _note_death(bench, step, error)
-            died[step.probe.id] = f"it ended the process that held the GPU: {error.message}"
+            died[step.probe.id] = f"the process that held the GPU had to be started again: {error.message}"
             failures.append(failure(step, None, died[step.probe.id]))
             cut_short = _begun_again(bench, error, deaths)
         results += _told(bench, step, failures, judging())
@@ -176,7 +176,7 @@ def _note(bench: Bench, words: dict[str, Parameter]) -> None:
 def _died(bench: Bench) -> dict[str, str]:
     """Return the probes that ended earlier runs, and how."""
     return {
-        str(one.configuration["probe"]): f"it ended an earlier run: {one.configuration.get('why', '')}"
+        str(one.configuration["probe"]): f"it died in an earlier run: {one.configuration.get('why', '')}"
         for one in bench.store.all()
         if one.probe == RUN and one.configuration.get("what") == "died"
     }

@@ -150,13 +150,15 @@ class ServedGpu:
         return self._ask(  # type: ignore[no-any-return]
             "time", function, shape, list(arguments), clocks,
             named={"watched": watched, "patience_s": patience_s}, patience_s=patience_s + _GRACE_S,
+            called=function.entry,
         )  # fmt: skip
 
     def launches(
         self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         """Return the seconds of `count` launches."""
-        return self._ask("launches", function, shape, list(arguments), count, way)  # type: ignore[no-any-return]
+        words = (function, shape, list(arguments), count, way)
+        return self._ask("launches", *words, called=function.entry)  # type: ignore[no-any-return]
 
     def copies(self, source: Place, target: Place, size: int, count: int) -> float:
         """Return the seconds of `count` copies of `size` bytes."""
@@ -197,6 +199,7 @@ class ServedGpu:
         named: dict[str, Any] | None = None,
         moved: float = 0.0,
         patience_s: float = _USUAL_S,
+        called: str | None = None,
     ) -> Any:
         """Let the other process make a call. Raises what the call raises, DeviceError where the process has died."""
         if self._child is None:
@@ -207,7 +210,7 @@ class ServedGpu:
             write_frame(stdin, (name, words, named or {}))
         except OSError as error:
             raise self._death() from error
-        return self._reply(name, patience_s + moved / _BYTES_PER_S)
+        return self._reply(called or f"the call {name}", patience_s + moved / _BYTES_PER_S)
 
     def _reply(self, name: str, patience_s: float) -> Any:
         """Return what comes back. A process that says nothing in time, or that the user stops, is ended."""
@@ -226,7 +229,7 @@ class ServedGpu:
                     raise Stopped from None
                 if now - began > patience_s:
                     self._end()
-                    raise Hung(f"{name}: no answer for {now - began:.0f} s") from None
+                    raise Hung(f"{name} had not ended after {now - began:.0f} s") from None
         if found is None:
             raise self._death()
         what, content = found
