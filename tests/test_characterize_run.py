@@ -658,6 +658,19 @@ def test_time_that_is_short_costs_allocations_and_rounds_but_no_point(
     assert sum(len(one.samples) for one in taken["short"]) <= sum(len(one.samples) for one in taken["long"])
 
 
+def test_plan_that_needs_longer_than_its_mode_takes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe, said = fake_probes.capacity(tmp_path), {}
+    for total_s in (0.5, 1000.0):
+        heard = Heard()
+        monkeypatch.setitem(EFFORTS, "test", EFFORTS["default"]._replace(total_s=total_s))
+        measure(tmp_path / str(total_s), [probe], FakeGpu([probe], LAWS), mode="test", tell=heard)
+        said[total_s] = [one.text for one in heard.of(Remark) if "longer than this mode should take" in one.text]
+        (planned,) = heard.of(Planned)
+    assert [len(said[total_s]) for total_s in (0.5, 1000.0)] == [1, 0]
+    assert said[0.5][0].startswith("each point once takes about ")
+    assert planned.seconds < 1000
+
+
 def slow(gpu: FakeGpu) -> FakeGpu:
     """A GPU whose calls take some times as long as they were forecast to."""
 

@@ -46,6 +46,7 @@ from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.certificates import CERTIFICATES, certificate_text
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
 from gpuprof.hardware.specs import GpuSpec
+from gpuprof.units import format_si
 
 SAMPLES_SUFFIX = ".samples.jsonl"
 MEASURED_SUFFIX = ".measured.yaml"
@@ -119,7 +120,14 @@ def characterize(
         tell(Remark(None, remark))
     bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
     left_s = _time_left(effort, gpu.now() - began)
-    tell(Planned(tuple(step.probe.id for step in steps.steps), duration_s(steps.steps, left_s)))
+    needed_s = duration_s(steps.steps, left_s)
+    tell(Planned(tuple(step.probe.id for step in steps.steps), needed_s))
+    if needed_s > left_s:
+        tell(
+            Remark(
+                None, f"each point once takes about {format_si(needed_s, 's', 3)}: longer than this mode should take"
+            )
+        )
     outcome, verified = _outcome(bench, steps.steps, left_s, place, wanted)
     measured = _measured(bench, place, found, outcome, date, path)
     write_whole(path, measured_text(measured))
