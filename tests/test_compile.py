@@ -189,7 +189,7 @@ _LOOKS_FOR_BUILTINS = """
 #include <dlfcn.h>
 extern "C" int nvrtcVersion(int *major, int *minor) {
     *major = 13; *minor = 0;
-    return dlopen("libnvrtc-builtins.so.13.0", RTLD_LAZY) ? 0 : 7;
+    return dlopen("libnvrtc-builtins.so.77.0", RTLD_LAZY) ? 0 : 7;
 }
 extern "C" const char *nvrtcGetErrorString(int) { return "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"; }
 extern "C" int nvrtcGetNumSupportedArchs(int *count) { *count = 1; return 0; }
@@ -200,7 +200,7 @@ extern "C" int nvrtcGetSupportedArchs(int *archs) { archs[0] = 90; return 0; }
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ is installed here")
 def test_a_compiler_that_is_loaded_by_path_finds_its_builtins(tmp_path: Path) -> None:
-    for name, source in (("libnvrtc-builtins.so.13.0", "int nothing;"), ("libnvrtc.so.13", _LOOKS_FOR_BUILTINS)):
+    for name, source in (("libnvrtc-builtins.so.77.0", "int nothing;"), ("libnvrtc.so.13", _LOOKS_FOR_BUILTINS)):
         words = ["g++", "-shared", "-fPIC", "-x", "c++", "-", f"-Wl,-soname,{name}", "-o", str(tmp_path / name)]
         subprocess.run(words, input=source, text=True, check=True)
     assert border.Nvrtc(tmp_path / "libnvrtc.so.13").version == (13, 0)
