@@ -130,6 +130,17 @@ def test_process_that_holds_the_gpu_keeps_to_the_processors_beside_it_where_it_m
     assert told not in notes(properties._replace(cpus="3-8"), Others(0, 0.0))
 
 
+def test_process_that_holds_the_gpu_stays_where_it_is_where_the_system_forbids_to_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(_process: int, _ones: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {2, 3, 4}, raising=False)
+    monkeypatch.setattr("os.sched_setaffinity", refused, raising=False)
+    bind_near("3-8")
+
+
 def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -> None:
     function = gpu.load(CUBIN, SHA, "nothing")
     cuda.hangs = True

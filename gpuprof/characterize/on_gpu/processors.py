@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 
@@ -33,4 +34,5 @@ def allowed(text: str | None) -> frozenset[int]:
 def bind_near(text: str | None) -> None:
     """Keep this process, and with it the pages that it touches first, on those of them that it may use, if any."""
     if near := allowed(text):
-        os.sched_setaffinity(0, near)
+        with contextlib.suppress(OSError):  # a container may forbid it
+            os.sched_setaffinity(0, near)
