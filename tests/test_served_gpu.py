@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,6 +184,86 @@ def test_gpu_that_cannot_be_opened_again_is_lost(opened: Open, monkeypatch: pyte
     with pytest.raises(DeviceError, match="cannot be opened") as caught:
         gpu.restart()
     assert caught.value.fatal
+
+
+def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_gpu, "_STOP_S", 0.3)
+    asked = [False]
+    gpu = opened("", lambda: asked[0])
+    memory, child = gpu.allocate(2**24), process_of(gpu)
+    os.kill(child, signal.SIGSTOP)
+    asked[0] = True
+    # What blocks in a write cannot be ended from within: the alarm ends the test's process.
+    signal.alarm(30)
+    try:
+        with pytest.raises(Stopped):
+            gpu.scatter(memory, 8, np.zeros(2**20, dtype=np.uint64))
+    finally:
+        signal.alarm(0)
+    assert wait_until(lambda: has_ended(child))
+
+
+def test_time_in_which_this_process_was_stopped_is_no_patience_lost(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = opened()
+    child, looks = process_of(gpu), itertools.count()
+    os.kill(child, signal.SIGSTOP)
+    monkeypatch.setattr(served_gpu, "_LONGEST_LOOK_S", 0.1)
+    monkeypatch.setattr(served_gpu, "time", SimpleNamespace(monotonic=lambda: 3600.0 * next(looks)))
+    threading.Timer(0.5, os.kill, (child, signal.SIGCONT)).start()
+    assert gpu.free_bytes() > 0
+
+
+def test_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a notebook Ctrl-C is an exception, wherever it is raised."""
+    gpu = opened()
+
+    def interrupted() -> bool:
+        raise KeyboardInterrupt
+
+    child = process_of(gpu)
+    os.kill(child, signal.SIGSTOP)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(gpu, "_stop", interrupted)
+        gpu.others()
+    assert wait_until(lambda: has_ended(child))
+    with pytest.raises(DeviceError, match="has ended"):
+        gpu.free_bytes()
+
+
+def test_ctrl_c_that_ends_the_process_while_it_starts_is_the_users_wish(opened: Open) -> None:
+    with pytest.raises(Stopped):
+        opened("open:killed", lambda: True)
+
+
+def test_process_that_cannot_be_started_is_told_and_loses_the_gpu(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = opened()
+
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", refused)
+    with pytest.raises(DeviceError, match="no process can be started for the GPU: Resource temporarily") as caught:
+        gpu.restart()
+    assert caught.value.fatal
+    with pytest.raises(EnvironmentProblem, match="no process can be started"):
+        opened()
+
+
+def test_modules_in_the_folder_that_the_user_is_in_are_not_taken(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise RuntimeError('the module of the user')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place not in {"", str(tmp_path)}])
+    assert opened().free_bytes() > 0
 
 
 def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(

@@ -1,6 +1,6 @@
 """The process that holds the GPU: makes the calls that the measuring process asks for, one after the other.
 
-`python -m gpuprof.characterize.on_gpu.gpu_server MODULE:FUNCTION NUMBER`; the function opens the GPU of that number.
+Its words are MODULE:FUNCTION and NUMBER; the function opens the GPU of that number.
 Requests come on the standard input, replies go to what was the standard output: pickles with their length before
 them. It ends at once where the other side has gone, whatever it does then, and leaves Ctrl-C to the other side.
 """
@@ -13,7 +13,6 @@ import pkgutil
 import queue
 import signal
 import struct
-import sys
 import threading
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
@@ -77,16 +76,20 @@ def refusal(error: GpuprofError) -> tuple[str, Any]:
     return REFUSAL, (type(error), error.message, error.hint, getattr(error, "fatal", False))
 
 
+def frame(content: object) -> bytes:
+    """Return a value as it crosses: its length, and its pickle."""
+    data = pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(data)) + data
+
+
 def write_frame(file: IO[bytes], content: object) -> None:
     """Write a value with its length before it. Raises OSError where nobody reads."""
-    data = pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    file.write(_LENGTH.pack(len(data)))
-    file.write(data)
+    file.write(frame(content))
     file.flush()
 
 
 def read_frame(file: IO[bytes]) -> Any | None:
-    """Return the next value; None at the end, also where it is in the middle of one."""
+    """Return the next value; None at the end, also where it is in the middle of one, or where it cannot be held."""
     try:
         head = file.read(_LENGTH.size)
         if len(head) < _LENGTH.size:
@@ -94,9 +97,5 @@ def read_frame(file: IO[bytes]) -> Any | None:
         (size,) = _LENGTH.unpack(head)
         data = file.read(size)
         return pickle.loads(data) if len(data) == size else None  # noqa: S301 - from our own other half
-    except (OSError, ValueError):
+    except (OSError, ValueError, MemoryError, pickle.UnpicklingError):
         return None
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

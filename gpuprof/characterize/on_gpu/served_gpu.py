@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.characterize.on_gpu.gpu_server import REFUSAL, read_frame, write_frame
+from gpuprof.characterize.on_gpu.gpu_server import REFUSAL, frame, read_frame
 from gpuprof.characterize.record.gpu import (
     PATIENCE_S,
     DeviceError,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OPENER = "gpuprof.characterize.on_gpu.device:open_gpu"
-_SERVER = "gpuprof.characterize.on_gpu.gpu_server"
+_SERVER = "from gpuprof.characterize.on_gpu.gpu_server import main; main(sys.argv[1:])"
 _OPENING_S = 120.0
 """A driver that must start first takes half a minute with eight GPUs."""
 _USUAL_S = 30.0
@@ -47,6 +47,10 @@ _GRACE_S = 5.0
 _STOP_S = 2.0
 """A user who stops waits no longer for the launch that is running."""
 _LOOK_S = 0.05
+_LONGEST_LOOK_S = 1.0
+"""What is longer was no wait: this process had been stopped, as by Ctrl-Z, and perhaps the other with it."""
+_HELD_BYTES = 32 * 1024
+"""So much fits into a pipe even if nobody reads."""
 _DYING_S = 10.0
 _MOST_COMPLAINT = 200
 
@@ -66,6 +70,7 @@ class ServedGpu:
         """Start the process and open the GPU. Raises EnvironmentProblem where there is none, and Stopped."""
         self._index, self._stop, self._opener = index, stop, opener or OPENER
         self._child: _Child | None = None
+        self._sender: threading.Thread | None = None
         self.properties = self._open()
 
     def close(self) -> None:
@@ -169,13 +174,21 @@ class ServedGpu:
         self._ask("end_copies")
 
     def _open(self) -> Properties:
-        complaints = tempfile.TemporaryFile()  # noqa: SIM115
-        process = subprocess.Popen(
-            [sys.executable, "-m", _SERVER, self._opener, str(self._index)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-        )
+        with contextlib.ExitStack() as unless_started:
+            try:
+                complaints = unless_started.enter_context(tempfile.TemporaryFile())
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _program(), self._opener, str(self._index)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                )
+            except OSError as error:
+                raise EnvironmentProblem(
+                    f"no process can be started for the GPU: {error.strerror or error}",
+                    "make room, and go on with --resume",
+                ) from error
+            unless_started.pop_all()
         replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=_listen, args=(process.stdout, replies), daemon=True).start()
         self._child = _Child(process, replies, complaints)
@@ -186,7 +199,7 @@ class ServedGpu:
             raise EnvironmentProblem(
                 f"the GPU cannot be opened: {error.message}", "gpuprof doctor says more"
             ) from error
-        except GpuprofError:
+        except (GpuprofError, KeyboardInterrupt):
             self._end()
             raise
         assert isinstance(found, Properties)
@@ -204,17 +217,34 @@ class ServedGpu:
         """Let the other process make a call. Raises what the call raises, DeviceError where the process has died."""
         if self._child is None:
             raise DeviceError("the process that holds the GPU has ended", fatal=True)
+        try:
+            self._send(frame((name, words, named or {})))
+            return self._reply(called or f"the call {name}", patience_s + moved / _BYTES_PER_S)
+        except KeyboardInterrupt:  # its answer, which comes later, would be taken for that of the next call
+            self._end()
+            raise
+
+    def _send(self, data: bytes) -> None:
+        """Send a request; a large one while its answer is waited for, so that a process that does not read is given up.
+
+        Raises what the end of the process is.
+        """
+        assert self._child is not None
         stdin = self._child.process.stdin
         assert stdin is not None
+        if len(data) > _HELD_BYTES:
+            self._sender = threading.Thread(target=_write, args=(stdin, data), daemon=True)
+            self._sender.start()
+            return
         try:
-            write_frame(stdin, (name, words, named or {}))
+            stdin.write(data)
+            stdin.flush()
         except OSError as error:
             raise self._death() from error
-        return self._reply(called or f"the call {name}", patience_s + moved / _BYTES_PER_S)
 
     def _reply(self, name: str, patience_s: float) -> Any:
         """Return what comes back. A process that says nothing in time, or that the user stops, is ended."""
-        child, began, stopped_at = self._child, time.monotonic(), None
+        child, last, waited_s, stopped_at = self._child, time.monotonic(), 0.0, None
         assert child is not None
         while True:
             try:
@@ -222,14 +252,15 @@ class ServedGpu:
                 break
             except queue.Empty:
                 now = time.monotonic()
+                waited_s, last = waited_s + min(now - last, _LONGEST_LOOK_S), now
                 if stopped_at is None and self._stop():
                     stopped_at = now
                 if stopped_at is not None and now - stopped_at > _STOP_S:
                     self._end()
                     raise Stopped from None
-                if now - began > patience_s:
+                if waited_s > patience_s:
                     self._end()
-                    raise Hung(f"{name} had not ended after {now - began:.0f} s") from None
+                    raise Hung(f"{name} had not ended after {waited_s:.0f} s") from None
         if found is None:
             raise self._death()
         what, content = found
@@ -242,7 +273,7 @@ class ServedGpu:
         raise error
 
     def _death(self) -> DeviceError:
-        """Return how the process has ended by itself."""
+        """Return how the process has ended by itself. Raises Stopped where it is the user who ends everything."""
         child = self._child
         assert child is not None
         try:
@@ -251,6 +282,8 @@ class ServedGpu:
             code = None
         said = _last_line(child.complaints)
         self._end()
+        if self._stop():
+            raise Stopped
         return DeviceError(f"the process that holds the GPU {_ended(code)}{': ' if said else ''}{said}", fatal=True)
 
     def _end(self, patience_s: float = 0.0) -> None:
@@ -258,7 +291,12 @@ class ServedGpu:
         child, self._child = self._child, None
         if child is None:
             return
-        process = child.process
+        process, sender, self._sender = child.process, self._sender, None
+        if sender is not None and sender.is_alive():  # until it has ended, nothing can be closed
+            process.kill()
+            sender.join(_DYING_S)
+            if sender.is_alive():
+                return
         if process.stdin is not None:
             _close(process.stdin)
         try:
@@ -272,6 +310,17 @@ class ServedGpu:
         if process.stdout is not None:
             _close(process.stdout)
         child.complaints.close()
+
+
+def _program() -> str:
+    """Return what the process runs: with the modules that this one finds, none of the folder that the user is in."""
+    return f"import sys; sys.path[:] = {[place for place in sys.path if isinstance(place, str)]!r}; {_SERVER}"
+
+
+def _write(requests: IO[bytes], data: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # that nobody reads shows where the answer is waited for
+        requests.write(data)
+        requests.flush()
 
 
 def _listen(replies: IO[bytes], heard: queue.SimpleQueue[Any]) -> None:
