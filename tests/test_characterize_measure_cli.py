@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpuprof.characterize import run
+from gpuprof.characterize.counters import Verified
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.probes import library
 from gpuprof.characterize.sheet.measured import load_measured
@@ -97,6 +98,17 @@ def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_pa
     again = characterize("--only", "latency/l2", "--only", "bank-conflict", "--resume", "-o", str(file))
     assert again.return_value == 0
     assert "bank-conflict/load-4" in load_measured(file).values
+
+
+def test_ctrl_c_while_counters_are_verified_is_an_interruption(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = Verified({}, None, interrupted=True)
+    monkeypatch.setattr("gpuprof.characterize.run.verify_counters", lambda *_: stopped)
+    file = tmp_path / "a.measured.yaml"
+    result = characterize("--only", "latency/l2", "--verify-counters", "-o", str(file))
+    assert (result.return_value, result.exception) == (130, None)
+    assert set(load_measured(file).values) == {"latency/l2"}
 
 
 def test_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -556,6 +560,58 @@ def test_without_ncu_the_values_stay_and_the_reason_is_told(tmp_path: Path, monk
     value = measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True, tell=heard).measured.values[probe.id]
     assert value.verdict == "verified"
     assert [remark.text for remark in heard.of(Remark)] == ["the counters were not verified: ncu was not found"]
+
+
+@pytest.fixture
+def slow_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ncu that never ends; it writes a line into the file that is returned whenever it is to profile."""
+    started, script = tmp_path / "started", tmp_path / "ncu"
+    script.write_text(f"#!/bin/sh\ncase $1 in --help|--version) exit 0;; esac\necho x >>{started}\nexec sleep 60\n")
+    script.chmod(0o755)
+    here = SimpleNamespace(path=script, version=(2025, 3, 1))
+    monkeypatch.setattr(installation, "choose_ncu", lambda _environ: here)
+    return started
+
+
+def test_ctrl_c_under_ncu_ends_the_counting_and_what_was_measured_is_written(tmp_path: Path, slow_ncu: Path) -> None:
+    probes = [fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)]
+
+    def interrupt() -> None:
+        while not slow_ncu.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    run = measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True)
+    assert slow_ncu.read_text() == "x\n"
+    assert run.outcome.cut_short == "it was interrupted"
+    assert {value.verdict for value in load_measured(run.path).values.values()} == {"verified"}
+    assert not list(tmp_path.glob("sm_80-*"))
+
+
+def test_ctrl_c_between_two_runs_of_ncu_ends_the_counting(tmp_path: Path, slow_ncu: Path) -> None:
+    probe, asked = fake_probes.ffma(tmp_path), [False]
+
+    def heard(event: Event) -> None:
+        asked[0] = asked[0] or isinstance(event, Result)
+
+    run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True, tell=heard, stop=lambda: asked[0])
+    assert not slow_ncu.exists()
+    assert run.outcome.cut_short == "it was interrupted"
+
+
+def test_kernel_that_hangs_under_ncu_costs_its_own_counts(
+    tmp_path: Path, slow_ncu: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "_LONGEST_S", 0.5)
+    probes, heard = [fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)], Heard()
+    run = measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True, tell=heard)
+    assert slow_ncu.read_text() == "x\nx\n"
+    assert run.outcome.cut_short is None
+    told = [remark.text for remark in heard.of(Remark)]
+    assert [text.partition(":")[0] for text in told[:2]] == [
+        f"the counters of {probe.id} were not verified" for probe in probes
+    ]
 
 
 # Throttling and settling

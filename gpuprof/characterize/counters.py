@@ -23,7 +23,7 @@ from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import Counted, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.errors import EnvironmentProblem, GpuprofError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, Interrupted
 from gpuprof.hardware.certificates import base_names
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, Chain
 from gpuprof.model.quantities import Clocks, evaluate
@@ -38,13 +38,19 @@ _TOTALS = ("total",)
 _HISTOGRAMS = {"thread-opcodes": THREAD_OPCODES, "tensor-opcodes": WARP_OPCODES}
 _WORK = ("flop", "op")
 _ITERATIONS = 64
+_LONGEST_S = 300.0
+"""Compiling one probe, opening the GPU and some passes over two short launches; a kernel that hangs takes longer."""
 
 
 class Verified(NamedTuple):
-    """What was counted of each probe, by which version of ncu ("2025.3.1"; None: there is none)."""
+    """What was counted of each probe, by which version of ncu ("2025.3.1"; None: there is none).
+
+    `interrupted`: the user did not want the rest.
+    """
 
     counted: dict[str, Counted]
     ncu: str | None
+    interrupted: bool = False
 
 
 def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device: int) -> Verified:
@@ -58,9 +64,13 @@ def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device:
         ncu = choose_ncu(os.environ)
         version = version_text(ncu.version)
         for probe, series in _finals(bench, steps):
+            if bench.stop():
+                return Verified(found, None, interrupted=True)
             claims = claimed(probe, bench.target, series, 3 * _ITERATIONS)
             if claims and all(name in arch.counters for name in claims):
                 found |= _counted_or_told(bench, ncu.path, probe, series, arch, claims, device)
+    except Interrupted:
+        return Verified(found, None, interrupted=True)
     except GpuprofError as error:
         bench.tell(Remark(None, f"the counters were not verified: {error.message}"))
     return Verified(found, version)
@@ -69,10 +79,10 @@ def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device:
 def _counted_or_told(
     bench: Bench, ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
 ) -> dict[str, Counted]:
-    """Count one probe; where only that fails, the others go on. Raises what will be so for all: no permission."""
+    """Count one probe; where only that fails, the others go on. Raises what holds for all: no permission, Ctrl-C."""
     try:
         return {probe.id: _count(ncu, probe, series, arch, claims, device)}
-    except EnvironmentProblem:
+    except (EnvironmentProblem, Interrupted):
         raise
     except GpuprofError as error:
         bench.tell(Remark(None, f"the counters of {probe.id} were not verified: {error.message}"))
@@ -176,12 +186,17 @@ def _count(
 
 
 def _profiled(asked: NcuCommand, folder: Path) -> Report:
-    """Run a command of ncu as `gpuprof run` does, and read its report."""
+    """Run a command of ncu as `gpuprof run` does, and read its report. Raises Interrupted, whatever it has left."""
     from gpuprof.collect.execution import Execution
-    from gpuprof.collect.ncu_runs import NcuRuns
+    from gpuprof.collect.ncu_runs import NcuRuns, stopped_error
     from gpuprof.collect.request import Request
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    request = Request(program=asked.program, folder=folder, annotate=False, program_to_stderr=True)
+    request = Request(
+        program=asked.program, folder=folder, annotate=False, program_to_stderr=True, timeout_s=_LONGEST_S
+    )
     runs = NcuRuns(Execution(request, os.environ, lambda _: None), read_ncu_rep, lambda _: None)
-    return next(iter(runs.run("counters", asked, 2).reports.values()))
+    found = runs.run("counters", asked, 2)
+    if found.ended.stopped_by is not None:
+        raise stopped_error(found.ended.stopped_by)
+    return next(iter(found.reports.values()))

@@ -37,7 +37,7 @@ from gpuprof.characterize.record.gpu import Gpu, Others, Stopped
 from gpuprof.characterize.record.samples import Header, SampleFile
 from gpuprof.characterize.record.store import Store
 from gpuprof.characterize.results.judging import Counted, Judging
-from gpuprof.characterize.runner import Outcome, run
+from gpuprof.characterize.runner import INTERRUPTED, Outcome, run
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
@@ -265,7 +265,8 @@ def _outcome(
     if not wanted.counters or outcome.cut_short is not None:
         return outcome, Verified({}, None)
     verified = verify_counters(bench, steps, place.hardware.arch, wanted.device)
-    return _recounted(bench, steps, place, outcome, verified.counted), verified
+    again = _recounted(bench, steps, place, outcome, verified.counted)
+    return again._replace(cut_short=INTERRUPTED if verified.interrupted else None), verified
 
 
 def _recounted(

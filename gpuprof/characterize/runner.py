@@ -16,6 +16,7 @@ from gpuprof.characterize.record.gpu import DeviceError, Stopped
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.results.judging import Judging
 
+INTERRUPTED = "it was interrupted"
 RUN = "run"
 """The probe name under which the sample file keeps what happened to the run itself."""
 _MOST = 3.0
@@ -56,7 +57,7 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
             bench.look()
             deaths = 0
         except (Stopped, KeyboardInterrupt):
-            cut_short = "it was interrupted"
+            cut_short = INTERRUPTED
         except DeviceError as error:
             deaths += 1
             _note_death(bench, step, error)
@@ -98,7 +99,7 @@ def _begun_again(bench: Bench, error: DeviceError, deaths: int) -> str | None:
         bench.gpu.restart()
         bench.look()
     except (Stopped, KeyboardInterrupt):
-        return "it was interrupted"
+        return INTERRUPTED
     except DeviceError as lost:
         return f"the GPU was lost: {error.message}; {lost.message}"
     return None

@@ -136,9 +136,12 @@ def _show(run: Run, options: Options) -> None:
 
 
 def _ended(run: Run, stop: _Stop) -> int:
+    from gpuprof.characterize.runner import INTERRUPTED
+
     if run.outcome.cut_short is None:
         return 0
-    if stop.wanted:
+    # While ncu runs, Ctrl-C is not heard here: what started ncu says so.
+    if stop.wanted or run.outcome.cut_short == INTERRUPTED:
         click.echo("interrupted: --resume goes on with what is missing", err=True)
         return _INTERRUPTED
     raise EnvironmentProblem(f"{run.outcome.cut_short}", "--resume goes on after the probe that ended it")
