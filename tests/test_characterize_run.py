@@ -878,11 +878,13 @@ def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:
             )
         return changed
 
-    probe = fake_probes.chase(tmp_path)
-    measure(tmp_path, [probe], FakeGpu([probe], LAWS))
-    gpu = FakeGpu([probe], LAWS)
-    measure(tmp_path, [probe], gpu, resume=True, compile_all=other)
-    assert gpu.calls > 0
+    probe = fake_probes.ffma(tmp_path)
+    before = measure(tmp_path, [probe], FakeGpu([probe], LAWS)).measured.values[probe.id]
+    slower = {**LAWS, "instruction_ffma_throughput": lambda call: 2 * LAWS["instruction_ffma_throughput"](call)}
+    anew = measure(tmp_path, [probe], FakeGpu([probe], slower), resume=True, compile_all=other).measured.values
+    assert anew[probe.id].verdict == "verified"
+    assert anew[probe.id].value == pytest.approx((before.value or 0) / 2, rel=0.01)
+    assert anew[probe.id].samples == before.samples
 
 
 def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:

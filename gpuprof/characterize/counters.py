@@ -92,7 +92,7 @@ def _counted_or_told(
 def _finals(bench: Bench, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
     """Yield each slope probe of the run with the first configuration that was measured to the end."""
     for probe in dict.fromkeys(step.probe.id for step in steps if step.probe.method == "slope"):
-        series = next((one for one in bench.store.all() if one.probe == probe and one.round == FINAL), None)
+        series = next((one for one in bench.samples() if one.probe == probe and one.round == FINAL), None)
         if series is not None:
             yield next(step.probe for step in steps if step.probe.id == probe), series
 

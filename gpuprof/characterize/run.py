@@ -274,7 +274,7 @@ def _recounted(
 ) -> Outcome:
     """Judge all results again, by what ncu counted of the probes' kernels."""
     judging = _judging(place, bench, counted)
-    again = {one.name: one for step in steps for one in results_of(step, bench.store.all(), (), judging)}
+    again = {one.name: one for step in steps for one in results_of(step, bench.samples(), (), judging)}
     for one in again.values():
         bench.tell(one)
     return Outcome(tuple(again.get(one.name, one) for one in outcome.results), None)

@@ -148,7 +148,7 @@ def _gated(bench: Bench, step: Step) -> Failure | None:
 def _told(bench: Bench, step: Step, failures: Sequence[Failure], judging: Judging) -> tuple[Result, ...]:
     """Return the results of a step, and tell them. Samples that make no sense cost no other step its results."""
     try:
-        found = results_of(step, bench.store.all(), failures, judging)
+        found = results_of(step, bench.samples(), failures, judging)
     except (ValueError, ArithmeticError) as error:
         senseless = failure(step, None, f"its samples cannot be evaluated: {error}")
         found = results_of(step, (), (senseless,), judging)

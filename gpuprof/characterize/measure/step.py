@@ -10,8 +10,9 @@ from gpuprof.characterize.judge.verdict import Word
 from gpuprof.characterize.measure.effort import DEFAULT, Effort
 from gpuprof.characterize.measure.events import Tell, silence
 from gpuprof.characterize.on_gpu.launcher import Launcher
+from gpuprof.characterize.record.configurations import CUBIN
 from gpuprof.characterize.record.gpu import Gpu, Telemetry
-from gpuprof.characterize.record.samples import Parameter
+from gpuprof.characterize.record.samples import Parameter, Series
 from gpuprof.characterize.record.store import Store
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ class Bench:
     def without_samples(cls, gpu: Gpu, target: str, checked: Mapping[str, tuple[Checked, ...]]) -> Bench:
         """Return a bench whose samples nobody keeps."""
         return cls(gpu, target, checked, Store(None), DEFAULT)
+
+    def samples(self) -> tuple[Series, ...]:
+        """Return every series but those of other code: an earlier run may have had another compiler."""
+        kernels = (one.compiled for ones in self.checked.values() for one in ones)
+        cubins = {compiled.sha256[:CUBIN] for compiled in kernels if compiled is not None}
+        return tuple(one for one in self.store.all() if one.configuration.get("cubin") in {None, "", *cubins})
 
     def look(self) -> Telemetry:
         """Ask the driver how the GPU is, and remember it."""

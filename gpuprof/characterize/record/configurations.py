@@ -31,6 +31,8 @@ _MOST_BLOCKS = 32
 _RESERVED = 1024
 """Bytes of shared memory that the driver takes for each block, from compute capability 8.0 on."""
 
+CUBIN = 12
+"""So many digits of the code's SHA-256 tell it from other code."""
 MEASURED = (
     "sms", "ran", "result", "settled", "at_once", "calculated", "power_w", "temperature_c", "joule_per_iteration",
     "pcie_generation", "pcie_width",
@@ -59,7 +61,7 @@ class Configuration:
         words |= {"block": self.block, "grid": self.shape.grid, "data": self.data, "regime": self.regime}
         if self.blocks is not None:
             words["blocks_per_sm"] = self.blocks
-        return words | {"cubin": self.cubin[:12], "allocation": self.allocation}
+        return words | {"cubin": self.cubin[:CUBIN], "allocation": self.allocation}
 
     def names(self) -> dict[str, str]:
         """Return parameters and run-time variables as text: what counts of work are made of."""
