@@ -960,6 +960,25 @@ def test_gpu_on_which_everything_dies_is_given_up(tmp_path: Path) -> None:
     assert gpu.restarts == 9
 
 
+def test_probe_that_was_not_launched_is_no_sign_that_the_gpu_works(tmp_path: Path) -> None:
+    probes = [probe for probe in load_probes(probe_folder()) if probe.family == "instruction"][:40]
+
+    def every_other(*words: Any) -> dict[str, tuple[Checked, ...]]:
+        found = compiled(*words)
+        for name in list(found)[::2]:
+            found[name] = tuple(one._replace(judgement=Judgement("fail", "made up", {})) for one in found[name])
+        return found
+
+    def die(_entry: str) -> None:
+        raise DeviceError("an illegal address", fatal=True)
+
+    gpu = FakeGpu(probes, LAWS)
+    gpu.fail_where = die
+    run = measure(tmp_path, probes, gpu, compile_all=every_other)
+    assert run.outcome.cut_short == "the GPU was lost: an illegal address"
+    assert gpu.restarts == 9
+
+
 def test_probe_that_died_is_left_out_when_the_run_is_resumed(tmp_path: Path) -> None:
     probes = small(tmp_path / "probes")
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuprof.characterize.measure.events import silence
+from gpuprof.characterize.measure.events import Event, Started, Tell, silence
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
 from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, OutOfMemory, Shape, Stopped
@@ -303,13 +303,13 @@ def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> N
 # A whole run
 
 
-def run_of(gpu: ServedGpu, tmp_path: Path) -> Run:
+def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Run:
     probes = [
         one for one in fake_probes.every(tmp_path / "probes")
         if one.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
     ]  # fmt: skip
     wanted = Wanted(probes, "quick", named=True, output=tmp_path / "a.measured.yaml", force=True)
-    return characterize(gpu, wanted, library=LIBRARY, tell=silence, compile_all=compiled)
+    return characterize(gpu, wanted, library=LIBRARY, tell=tell, compile_all=compiled)
 
 
 @pytest.mark.parametrize("deed", ["hang", "abort", "trap"])
@@ -324,6 +324,23 @@ def test_probe_that_hangs_or_traps_costs_that_probe(
     assert why.startswith("the process that held the GPU had to be started again: ")
     assert {name for name, value in values.items() if value.value is None} == {"bank-conflict/load-4"}
     assert '"what":"died"' in run.samples.read_text()
+
+
+def test_process_that_ends_between_two_probes_costs_none(opened: Open, tmp_path: Path) -> None:
+    gpu = opened()
+    first = process_of(gpu)
+
+    def told(event: Event) -> None:
+        if isinstance(event, Started) and event.number == 2:
+            os.kill(process_of(gpu), signal.SIGKILL)
+            assert wait_until(lambda: has_ended(first))
+
+    run = run_of(gpu, tmp_path, told)
+    assert process_of(gpu) != first
+    assert run.outcome.cut_short is None
+    reasons = [reason for value in run.measured.values.values() for reason in value.reasons]
+    assert not [reason for reason in reasons if "ended" in reason]
+    assert '"what":"lost"' in run.samples.read_text()
 
 
 INTERRUPTED = """

@@ -50,12 +50,15 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
         left_s = ends - bench.gpu.now()
         share, bench.repeat_s = allotted(steps[number:], left_s), _REPEATS * spare(steps[number:], left_s)
         failures: list[Failure] = []
-        cut_short: str | None = None
+        cut_short = _there(bench)
+        if cut_short is not None:
+            return Outcome(tuple(results), cut_short)
+        launched = bench.launcher.launched
         try:
             for one in _step(bench, step._replace(seconds=share), died):
                 failures.append(one)
             bench.look()
-            deaths = 0
+            deaths = 0 if bench.launcher.launched > launched else deaths
         except (Stopped, KeyboardInterrupt):
             cut_short = INTERRUPTED
         except DeviceError as error:
@@ -88,6 +91,19 @@ def allotted(steps: Sequence[Step], left_s: float) -> float:
 def spare(steps: Sequence[Step], left_s: float) -> float:
     """Return the seconds that are left beyond what all steps need."""
     return max(0.0, left_s - sum(step.least_s for step in steps))
+
+
+def _there(bench: Bench) -> str | None:
+    """Open the GPU again where it was lost while nothing ran: that is no probe's doing. Return why the run must end."""
+    try:
+        bench.gpu.free_bytes()
+    except (Stopped, KeyboardInterrupt):
+        return INTERRUPTED
+    except DeviceError as error:
+        if error.fatal:
+            _note(bench, {"what": "lost", "why": _plain(error.message)})
+            return _begun_again(bench, error, deaths=0)
+    return None
 
 
 def _begun_again(bench: Bench, error: DeviceError, deaths: int) -> str | None:

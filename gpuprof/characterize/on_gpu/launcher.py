@@ -48,11 +48,15 @@ class BrokenRun(GpuprofError):
 
 
 class Launcher:
-    """Loads kernels once, and makes configurations ready. `stop` is asked before every launch."""
+    """Loads kernels once, and makes configurations ready. `stop` is asked before every launch.
+
+    `launched`: how many launches, or rows of them, have come to their end.
+    """
 
     def __init__(self, gpu: Gpu, stop: Callable[[], bool] = lambda: False) -> None:
         self.gpu, self.stop = gpu, stop
         self.pool = Pool(gpu)
+        self.launched = 0
         self._functions: dict[str, Function] = {}
 
     def ready(self, checked: Checked, one: Configuration) -> Ready:
@@ -142,6 +146,7 @@ class Ready:
         timed = self.gpu.time(
             self.function, self.shape, arguments, self.clocks, watched=watched, patience_s=self._patience_s(iterations)
         )
+        self._launcher.launched += 1
         self._last = max(1, iterations), timed.seconds
         if timed.records is not None and (lost := missing(timed.records)):
             raise BrokenRun(f"{lost} of {self.shape.grid} blocks have left no record: the launch failed silently")
@@ -173,7 +178,9 @@ class Ready:
         if self._launcher.stop():
             raise Stopped
         arguments = [self._argument(one, 0) for one in self.kernel.arguments]
-        return self.gpu.launches(self.function, self.shape, arguments, count, way)
+        seconds = self.gpu.launches(self.function, self.shape, arguments, count, way)
+        self._launcher.launched += 1
+        return seconds
 
     def one_wave(self) -> None:
         """Make the grid of a clustered launch so small that no cluster waits for another to end."""
