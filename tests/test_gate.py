@@ -192,10 +192,55 @@ def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], w
         (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x0", "@P1 BRA 0x0"), "0 ATOMG.E.INC in the"),
         (("IADD3 R6, R6, R9, RZ", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "@P1 BRA 0x0"), "0 ATOMG.E.INC in the loop"),
         (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "EXIT"), "0 ATOMG.E.INC in the loop"),
+        (
+            (
+                "ATOMG.E.INC R6, [R8.64], R9",
+                "LDG.E R4, [R2.64]",
+                "ATOMG.E.INC R7, [R8.64], R9",
+                "@P0 BRA 0x10",
+                "@P1 BRA 0x0",
+            ),
+            "1 ATOMG.E.INC in the loop, not around it",
+        ),
+        (
+            (
+                "ATOMG.E.INC R6, [R8.64], R9",
+                "SHFL.IDX PT, R7, R6, RZ, 0x1f",
+                "LDG.E R4, [R2.64]",
+                "@P0 BRA 0x20",
+                "@P1 BRA 0x0",
+            ),
+            "1 of ATOMG.E.INC are waited for before the loop",
+        ),
+        (
+            (
+                "ATOMG.E.INC R6, [R8.64], R9",
+                "LDG.E R4, [R2.64]",
+                "@P0 BRA 0x10",
+                "SHFL.IDX PT, R7, R6, RZ, 0x1f",
+                "@P1 BRA 0x0",
+            ),
+            None,
+        ),
+        (
+            ("ATOMG.E.INC R6, [R8.64], R9", "STL [R1], R5", "LDG.E R4, [R2.64]", "@P0 BRA 0x20", "@P1 BRA 0x0"),
+            "1 STL in the loop around it, which is forbidden",
+        ),
     ],
-    ids=["around the loop", "in the loop", "nowhere", "before the loop"],
+    ids=[
+        "around the loop",
+        "in the loop",
+        "nowhere",
+        "before the loop",
+        "in both",
+        "waited for at once",
+        "waited for behind the loop",
+        "with a spill",
+    ],
 )
-def test_what_belongs_around_the_loop_is_counted_there(lines: tuple[str, ...], why: str | None) -> None:
+def test_what_belongs_around_the_loop_is_there_alone_and_not_waited_for(
+    lines: tuple[str, ...], why: str | None
+) -> None:
     text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "EXIT"]))
     given = replace(rules({"LDG": 1}), around=(("ATOMG.E.INC", exactly(1)),))
     found = judge(given, {}, parse_sass(text), clocked=False)

@@ -84,16 +84,20 @@ def _read(item: Instruction) -> set[str]:
 def early_waits(opcodes: Sequence[str], loop: Sequence[Instruction]) -> int:
     """Count the results of these instructions that are read before the last of them is issued."""
     ones = [index for index, item in enumerate(loop) if any(item.is_a(opcode) for opcode in opcodes)]
+    return read_by(opcodes, loop[ones[0] : ones[-1] + 1]) if ones else 0
+
+
+def read_by(opcodes: Sequence[str], code: Sequence[Instruction]) -> int:
+    """Count the results of these instructions that are read in straight code behind them."""
     pending: dict[str, int] = {}
-    early: set[int] = set()
-    issued = set(ones)
-    for index in range(ones[0], ones[-1] + 1) if ones else ():
-        early |= {pending[name] for name in _read(loop[index]) if name in pending}
-        for name in written(loop[index]):
+    found: set[int] = set()
+    for index, item in enumerate(code):
+        found |= {pending[name] for name in _read(item) if name in pending}
+        for name in written(item):
             pending.pop(name, None)
-            if index in issued:
+            if any(item.is_a(opcode) for opcode in opcodes):
                 pending[name] = index
-    return len(early)
+    return len(found)
 
 
 def carried(opcode: str, loop: Sequence[Instruction]) -> int:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from gpuprof.characterize.probes.probe import Assignment, Count, GateRules
 from gpuprof.code.loops import Loop, find_loops, jumping_calls
-from gpuprof.code.operands import carried, early_waits, waits_for, zero_factors
+from gpuprof.code.operands import carried, early_waits, read_by, waits_for, zero_factors
 from gpuprof.code.sass import Instruction
 
 GateStatus = Literal["pass", "fail", "emulated", "unsupported"]
@@ -16,6 +16,7 @@ GateStatus = Literal["pass", "fail", "emulated", "unsupported"]
 NEVER_MEANT = ("LDL", "STL", "CALL", "BRX", "S2R", "S2UR", "CS2R", "CS2UR", "BAR", "F2FP", "F2F", "I2F", "F2I")
 """Forbidden in a loop unless the probe requires or allows them: spills, calls, clock reads, barriers, conversions."""
 
+_SPILLS = ("LDL", "STL")
 _CLOCK = "SR_CLOCKLO"
 
 
@@ -42,7 +43,7 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
         *_broken_chains(rules, found),
         *_early_waits(rules, found),
         *_other_chains(rules, assignment, found),
-        *_miscounted(rules.around or (), assignment, _around(code, place), "loop around it"),
+        *(_misplaced(rules, assignment, place, _around(code, place)) if rules.around else ()),
         *(() if emulated else _overhead(rules, assignment, found)),
         *(_unclocked(code, place) if clocked and rules.within == "loop" else ()),
         *(["native, but emulation is expected"] if rules.emulated_by and not emulated else ()),
@@ -63,6 +64,23 @@ def _around(code: Sequence[Instruction], place: Loop) -> tuple[Instruction, ...]
     loops = (loop.instructions for loop in find_loops(code))
     outer = next((one for one in loops if inside < {item.address for item in one}), ())
     return tuple(item for item in outer if item.address not in inside)
+
+
+def _misplaced(rules: GateRules, assignment: Assignment, place: Loop, around: Sequence[Instruction]) -> Iterator[str]:
+    """Say what is not in the loop around the loop as it should be: how often, there alone, and not waited for before.
+
+    What is issued before the inner loop is meant to be under way while that runs, and spills cost there as well.
+    """
+    meant = rules.around or ()
+    yield from _miscounted(meant, assignment, around, "loop around it")
+    for opcode in _names(meant):
+        if inside := _matching([opcode], place.instructions):
+            yield f"{inside} {opcode.rstrip('$')} in the loop, not around it"
+    for opcode, number in Counter(item.opcode for item in around if _is_any(item, _SPILLS)).items():
+        yield f"{number} {opcode} in the loop around it, which is forbidden"
+    before = [item for item in around if item.address < place.header]
+    if waits := read_by(_names(meant), before):
+        yield f"{waits} of {_words(_names(meant))} are waited for before the loop"
 
 
 def _names(counted: Sequence[tuple[str, Count]] | None) -> tuple[str, ...]:
