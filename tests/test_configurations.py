@@ -201,6 +201,17 @@ def test_what_a_large_chase_has_left_in_l2_is_evicted_once(tmp_path: Path, size:
     assert sum(memory.bytes for memory in gpu.memory.values()) < size + MIB
 
 
+def test_memory_that_cannot_be_filled_is_given_back(tmp_path: Path) -> None:
+    probe = fake_probes.chase(tmp_path, size="least: 64 MiB")
+    gpu = FakeGpu([probe])
+    of_others = gpu.allocate(gpu.free_bytes() - 66 * MIB)  # the chase has room, what evicts it has not
+    pool, one = Pool(gpu), next(planned(probe, "sm_80", PROPERTIES))
+    with pytest.raises(OutOfMemory):
+        pool.buffers(kernel_of(probe), one)
+    pool.release()
+    assert list(gpu.memory.values()) == [of_others]
+
+
 def test_a_cycle_is_drawn_once_for_all_allocations_of_a_buffer() -> None:
     first, other = (chase(base, 64 * MIB, 128, 2 * MIB, 0) for base in (4096, 2**30))
     assert first.cycle is other.cycle

@@ -71,7 +71,12 @@ class Pool:
     def _get(self, key: _Key, fill: Callable[[Memory], Chase | None]) -> Filled:
         if key not in self._held:
             memory = self._allocate(key)
-            self._held[key] = Filled(memory, fill(memory))
+            try:
+                self._held[key] = Filled(memory, fill(memory))
+            except DeviceError as error:
+                if not error.fatal:
+                    self._gpu.release(memory)
+                raise
         return self._held[key]
 
     def _allocate(self, key: _Key) -> Memory:
