@@ -73,3 +73,32 @@ def test_a_launch_moves_a_ticket_for_each_warp_and_iteration_and_all_places_alik
         by_ticket = times.reshape(TICKETS, -1)
         assert np.array_equal(by_ticket[:rest], np.full_like(by_ticket[:rest], rounds + 1))
         assert np.array_equal(by_ticket[rest:], np.full_like(by_ticket[rest:], rounds))
+
+
+WALK = """\
+#include "walk.cuh"
+extern "C" __global__ void walk(u32 *places, u64 bytes, u32 chunk, u32 turns) {
+    BlockWalk walk(bytes, chunk, 0);
+    for (u32 i = 0; i < turns; ++i, walk.next()) places[blockIdx.x * turns + i] = walk.at;
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "chunk"), [(1600 * 1024, 65536), (1650 * 1024 + 128, 32768), (131072, 65536)])
+def test_blocks_walk_through_a_buffer_of_l2_from_places_of_their_own(tmp_path: Path, size: int, chunk: int) -> None:
+    (tmp_path / "probe.cuh").write_text(PROBE)
+    shutil.copy(SOURCES / "walk.cuh", tmp_path)
+    source = tmp_path / "walk.cu"
+    source.write_text(WALK)
+    grid, turns = 60, 100
+    places = np.zeros((grid, turns), dtype=np.uint32)
+    arguments = (places, ctypes.c_uint64(size), ctypes.c_uint32(chunk), ctypes.c_uint32(turns))
+    run(compile_case(source, tmp_path), "walk", (grid, 1, 1), (1, 1, 1), 0, arguments)
+    # More blocks than chunks, and still no two of them at one place.
+    assert size // chunk < grid
+    assert len(np.unique(places[:, 0])) == grid
+    assert int(places.max()) + chunk <= size
+    for block in places:
+        visited = np.unique(block)
+        assert (np.diff(visited) == chunk).all()
+        assert size - 2 * chunk < len(visited) * chunk <= size

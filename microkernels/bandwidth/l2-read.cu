@@ -2,7 +2,7 @@
 // Mechanism: the warps walk through a buffer that L2 holds, again and again, with DEPTH independent loads of WIDTH bytes
 // per thread in flight. Strong loads (.cg) pass L1 by, and see what other SMs have written: where L2 has two partitions,
 // they may not use a copy in the nearer one. Weak loads may, as those of most programs do; they ask L1 not to keep what
-// they load. Static: every block walks through the whole buffer, the blocks begin at different chunks, so that all
+// they load. Static: every block walks through the whole buffer, the blocks begin at different places, so that all
 // slices are busy and all lines shared. Dynamic: each warp draws the next TICKET consecutive bytes from a counter.
 // Formula: TICKET bytes * warps * iterations / time, with either schedule.
 // What would make it lie: hits in L1. The carve-out leaves L1 some 30 KiB of an SM, against 512 KiB of buffer at least

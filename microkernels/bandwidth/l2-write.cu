@@ -1,7 +1,7 @@
 // Bytes per second that all SMs together write to L2.
 // Mechanism: the warps walk through a buffer of which L2 holds all lines, dirty, again and again. L2 writes back on
 // eviction only, and nothing is evicted. A warp fills whole lines, so that nothing is read. Static: every block walks
-// through the whole buffer, the blocks begin at different chunks. Dynamic: each warp draws the next TICKET consecutive
+// through the whole buffer, the blocks begin at different places. Dynamic: each warp draws the next TICKET consecutive
 // bytes from a counter.
 // Formula: TICKET bytes * warps * iterations / time, with either schedule.
 // What would make it lie: lines that are evicted (a buffer too large), partly filled sectors, too few stores in flight,

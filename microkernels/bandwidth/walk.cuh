@@ -15,14 +15,16 @@ struct GridWalk {
     __device__ __forceinline__ void next(u64 skip = 0) { at = at > last ? first : at + step + skip; }
 };
 
-// Every block through all of it, for what must come from L2: they begin at different chunks, and share all lines.
+// Every block through all of it but less than a chunk, for what must come from L2. They share all lines, and begin at
+// different ones: blocks that began at the same would go on in step, and what is on the way for one could answer others.
 struct BlockWalk {
-    u32 at, lane, end, chunk;
+    u32 at, first, last, chunk;
 
-    __device__ __forceinline__ BlockWalk(u64 bytes, u32 chunk, u32 lane) : lane(lane), chunk(chunk) {
-        const u32 chunks = bytes / chunk;
-        end = (chunks - 1) * chunk + lane;
-        at = (u32)((u64)blockIdx.x * chunks / gridDim.x) * chunk + lane;
+    __device__ __forceinline__ BlockWalk(u64 bytes, u32 chunk, u32 lane) : chunk(chunk) {
+        const u32 start = (u32)((u64)blockIdx.x * (bytes - chunk) / gridDim.x) / 1024 * 1024;
+        at = start + lane;
+        first = start % chunk + lane;
+        last = (u32)bytes - 2 * chunk + lane;
     }
-    __device__ __forceinline__ void next(u32 skip = 0) { at = at >= end ? lane : at + chunk + skip; }
+    __device__ __forceinline__ void next(u32 skip = 0) { at = at > last ? first : at + chunk + skip; }
 };
