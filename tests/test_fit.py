@@ -199,6 +199,20 @@ def test_bandwidth_that_is_flat_from_the_start_shows_no_latency() -> None:
     assert found.misfit == "the smallest value saturates already: the latency does not show"
 
 
+@pytest.mark.parametrize("first", [0.951, 0.97, 0.999, 1.0, 1.03])
+def test_rise_of_one_point_within_the_noise_of_the_plateau_is_none(first: float) -> None:
+    found = saturation([(512.0, 5.0 * first), (1024.0, 5.001), (2048.0, 4.999), (4096.0, 5.002), (8192.0, 5.0)])
+    assert (found.latency, found.knee) == (None, None)
+    assert found.misfit == "the smallest value saturates already: the latency does not show"
+
+
+def test_rise_of_one_point_below_the_plateau_shows_the_latency() -> None:
+    found = saturation([(1.0, 4.0), (2.0, 5.0), (4.0, 5.0)])
+    assert found.latency == pytest.approx(0.25)
+    assert found.knee == pytest.approx(1.25)
+    assert found.misfit is None
+
+
 def test_smooth_saturation_is_not_the_law() -> None:
     found = saturation([(x, 8 * x / (x + 4)) for x in (1, 2, 4, 8, 16, 32, 64)])
     assert found.residual > 0.03

@@ -182,14 +182,17 @@ def saturation(points: Points) -> Saturation:
     Little's law: x bytes in flight, y bytes/s, latency in seconds. Latency hiding: x warps × independent instructions,
     y results per clock, latency in cycles. Raises ValueError for fewer than three different x.
     """
-    logs = [(math.log(x), math.log(y)) for x, y in _distinct(points, 3)]
+    found = _distinct(points, 3)
+    logs = [(math.log(x), math.log(y)) for x, y in found]
     # A plateau of one point is none: it may be the last of the rise.
     fits = [_saturating(logs, rising) for rising in range(len(logs) + 1) if rising != len(logs) - 1]
     best = min(fits, key=lambda fit: fit.residual)
     if best.peak is None:
         return best._replace(misfit="it still rises at the largest value: the peak was not reached")
-    if best.latency is None:
-        return best._replace(misfit="the smallest value saturates already: the latency does not show")
+    if best.latency is None or found[0][1] >= NEAR_PEAK * best.peak:
+        # A rise of one point that lies on the plateau is noise of the plateau.
+        flat = Saturation(best.peak, None, None, best.residual, None)
+        return flat._replace(misfit="the smallest value saturates already: the latency does not show")
     if best.residual > SATURATION_TOLERANCE:
         return best._replace(
             misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {SATURATION_TOLERANCE:.0%}"
