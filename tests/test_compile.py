@@ -252,6 +252,32 @@ def test_the_compiler_that_the_user_names_comes_first(
     assert find_nvrtc()[0].path.is_relative_to(tmp_path / "d")
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a library that crashes is made by a C compiler")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#include <stdlib.h>\n__attribute__((constructor)) static void start(void) { abort(); }",
+        "int nvrtcVersion(int *a, int *b) { *a = 12; *b = 9; return 0; }\n"
+        "int nvrtcGetNumSupportedArchs(int *n) { *n = -1; return 0; }\n"
+        "int nvrtcGetSupportedArchs(int *n) { return 0; }",
+    ],
+    ids=["crashes", "answers nonsense"],
+)
+def test_library_that_crashes_when_it_is_loaded_or_answers_nonsense_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    broken = tmp_path / "libnvrtc.so.12"
+    (tmp_path / "broken.c").write_text(source)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(broken), str(tmp_path / "broken.c")], check=True)
+    monkeypatch.setenv("GPUPROF_NVRTC", str(broken))
+    find_nvrtc.cache_clear()
+    try:
+        with pytest.raises(EnvironmentProblem, match=r"libnvrtc\.so\.12 is no NVRTC that can be loaded"):
+            find_nvrtc()
+    finally:
+        find_nvrtc.cache_clear()
+
+
 @pytest.mark.parametrize("named", ["a", "nothing", "text"])
 def test_what_the_user_names_and_is_no_compiler_is_an_error(
     libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str

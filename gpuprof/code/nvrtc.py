@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import site
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ _WHEEL_FOLDERS = ("nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrt
 _TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin")
 _LIBRARIES = ("libnvrtc.so.1[0-9]", "nvrtc64_1[0-9]0_0.dll")
 _OK, _COMPILATION_FAILED = 0, 6
+_TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
+_PATIENCE_S = 30.0
 
 
 class Outcome(NamedTuple):
@@ -42,6 +45,7 @@ class Nvrtc:
     """One NVRTC library."""
 
     def __init__(self, path: Path) -> None:
+        _try(path)
         self._builtins = _builtins_beside(path)
         self._library = ctypes.CDLL(str(path))
         self.path = path
@@ -132,8 +136,19 @@ def _named(place: str) -> Nvrtc:
 def _loaded(paths: Iterable[Path]) -> Iterator[Nvrtc]:
     """Yield the libraries that can be loaded and answer."""
     for path in paths:
-        with contextlib.suppress(OSError, AttributeError, EnvironmentProblem):
+        with contextlib.suppress(OSError, AttributeError, ValueError, EnvironmentProblem):
             yield Nvrtc(path)
+
+
+def _try(path: Path) -> None:
+    """Load a library in a process of its own: a damaged one may crash it. Raises OSError where that fails."""
+    command = [sys.executable, "-I", "-S", "-c", _TRIAL, str(path)]
+    try:
+        failed = subprocess.run(command, capture_output=True, check=False, timeout=_PATIENCE_S).returncode
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{path} is not loaded within {_PATIENCE_S:.0f} s") from error
+    if failed:
+        raise OSError(f"{path} cannot be loaded")
 
 
 def _builtins_beside(path: Path) -> tuple[ctypes.CDLL, ...]:
