@@ -382,9 +382,30 @@ RANGES = {STATIC: PUBLISHED["bandwidth/dram-read"], DYNAMIC: PUBLISHED["bandwidt
 def test_best_of_several_ways_to_measure_a_ceiling_is_named() -> None:
     text = printed(seen(TWO_WAYS, RANGES))
     assert "is normal: the one value with a published range lies in it." in " ".join(text.split())
-    assert "the ceiling, before SCHEDULE=Static" in text
-    assert "not the ceiling: SCHEDULE=Dynamic is better" in text
+    assert "the best of 2 ways" in text
+    assert "6.7 % below SCHEDULE=Dynamic" in text
     assert "Outside of the published range" not in text
+
+
+@pytest.mark.parametrize(
+    ("static", "said"),
+    [
+        (4.4999e12, "no different from SCHEDULE=Dynamic: less than 0.5 % below"),
+        (4.45e12, "1.1 % below SCHEDULE=Dynamic"),
+    ],
+)
+def test_way_that_is_no_worse_is_not_called_worse(static: float, said: str) -> None:
+    values = {STATIC: value(static, "B/s", 4.8128e12, ceiling="dram"), DYNAMIC: TWO_WAYS.values[DYNAMIC]}
+    text = " ".join(printed(seen(replace(TWO_WAYS, values=values), RANGES)).split())
+    assert "the best of 2 ways" in text
+    assert said in text
+
+
+def test_higher_way_that_is_not_chosen_says_that_it_is_above_its_limit() -> None:
+    doubted = Evidence(limit=4.4e12, limit_confirmed=False, clock_hz=1.7e9)
+    ways = {name: replace(one, evidence=doubted) for name, one in TWO_WAYS.values.items()}
+    text = printed(seen(replace(TWO_WAYS, values=ways), {}))
+    assert "7.1 % above SCHEDULE=Static, but above its limit, too" in text
 
 
 def test_way_that_comes_first_is_not_called_low_before_the_others_are_known() -> None:
@@ -659,6 +680,7 @@ def test_json_keys_are_stable() -> None:
         "causes",
         "chosen_over",
         "passed_over_for",
+        "of_best",
     ]
 
 

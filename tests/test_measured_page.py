@@ -233,8 +233,8 @@ def test_of_several_ways_to_measure_a_ceiling_the_page_names_the_best() -> None:
     published = dict.fromkeys(values, Published(0.92, 0.98, "made up", of_limit=True))
     measured = replace(MADE_UP, values=values)
     rows = {row.name: row for row in family("Bandwidth", measured, published).rows}
-    assert rows["SCHEDULE=Dynamic"].remarks == ("the ceiling, before SCHEDULE=Static",)
-    assert rows["SCHEDULE=Static"].remarks == ("not the ceiling: SCHEDULE=Dynamic is better",)
+    assert rows["SCHEDULE=Dynamic"].remarks == ("the best of 2 ways",)
+    assert rows["SCHEDULE=Static"].remarks == ("6.7 % below SCHEDULE=Dynamic",)
     assert (rows["SCHEDULE=Static"].normal, rows["SCHEDULE=Dynamic"].normal) == ("", "normal")
     (ceiling,) = build_page(seen(measured, published)).ceilings
     assert (ceiling.rate, ceiling.quantity) == ("4.50 TB/s", "bandwidth/dram-read SCHEDULE=Dynamic")

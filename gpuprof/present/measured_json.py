@@ -113,6 +113,7 @@ def _assessment(assessment: Assessment) -> Document:
         "causes": list(assessment.causes),
         "chosen_over": list(assessment.chosen_over),
         "passed_over_for": assessment.passed_over_for,
+        "of_best": assessment.of_best,
     }
 
 

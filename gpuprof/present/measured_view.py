@@ -16,10 +16,13 @@ from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import Row
 from gpuprof.present.measured_words import is_outlier, is_worse
 from gpuprof.present.words import count
+from gpuprof.units import format_percent
 
 OTHER = "other"
 _PROBE = re.compile(r"[^/\s]+/[^/\s\[({,:=]+")
 _CAUSES_SHOWN = 3
+ALIKE = 0.005
+"""Measuring ends when half of the interval is below this: closer values tell no way from another."""
 
 
 class Entry(NamedTuple):
@@ -75,14 +78,26 @@ def probe_of(name: str) -> str:
 
 
 def advice(entry: Entry) -> Iterator[str]:
-    """Yield what a quantity is for, where its name does not tell: to plan with, or which of several is the ceiling."""
+    """Yield what a quantity is for, where its name does not tell: to plan with, or which of several ways is the best.
+
+    The best way of one probe need not be the ceiling: another probe may have come closer to the same limit.
+    """
     if entry.name.endswith(f" {NEAR_PEAK}") and entry.value.usable:
         yield "what an SM should have in flight: curves are round, and still below their peak at the knee"
     said = entry.assessment
     if said.chosen_over:
-        yield f"the ceiling, before {', '.join(variant_of(name) for name in said.chosen_over)}"
-    if said.passed_over_for is not None and said.expected is None:
-        yield f"not the ceiling: {variant_of(said.passed_over_for)} is better"
+        yield f"the best of {len(said.chosen_over) + 1} ways"
+    if said.passed_over_for is not None and said.of_best is not None:
+        yield _beside_best(variant_of(said.passed_over_for), said.of_best - 1)
+
+
+def _beside_best(best: str, change: float) -> str:
+    """Say how a way to measure compares with the best. A higher one lies above a limit that is not confirmed."""
+    if change > 0:
+        return f"{format_percent(change)} above {best}, but above its limit, too"
+    if change > -ALIKE:
+        return f"no different from {best}: less than {100 * ALIKE:g} % below"
+    return f"{format_percent(-change)} below {best}"
 
 
 def by_family(quantities: Iterable[Quantity]) -> Iterator[tuple[str, tuple[Quantity, ...]]]:

@@ -32,7 +32,8 @@ class Published(NamedTuple):
 class Assessment(NamedTuple):
     """One value in context. Ratios are fractions: of the datasheet's peak and of the limit at the measured clock.
 
-    Where a probe measures one ceiling in several ways, one is `chosen_over` the others as the ceiling.
+    Where a probe measures one ceiling in several ways, the best is `chosen_over` the others; `of_best` is this one's
+    value as a fraction of that of the best, `passed_over_for`.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Assessment(NamedTuple):
     causes: tuple[str, ...]
     chosen_over: tuple[str, ...] = ()
     passed_over_for: str | None = None
+    of_best: float | None = None
 
 
 class _Case(NamedTuple):
@@ -71,7 +73,9 @@ def assess(
         if winner is not None and said.word == "low":
             said = said._replace(word="no range", expected=None, causes=())
         over = tuple(other for other, best in won_by.items() if best == name)
-        found.append(said._replace(chosen_over=over, passed_over_for=winner))
+        best = measured.values[winner].value if winner is not None else None
+        of_best = value.value / best if value.value is not None and best else None
+        found.append(said._replace(chosen_over=over, passed_over_for=winner, of_best=of_best))
     return tuple(found)
 
 
