@@ -283,6 +283,12 @@ def test_value_of_which_nothing_was_checked_is_not_verified() -> None:
     assert judge(checks) == Verdict("plausible", ("nothing about it could be checked",))
 
 
+def test_reason_why_nothing_was_checked_is_reason_enough() -> None:
+    checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock")]
+    found = judge([*checks, Check("limit", "missing", "it is the driver's word")])
+    assert found == Verdict("plausible", ("it is the driver's word",))
+
+
 def test_probe_that_cannot_run_has_a_verdict_with_the_reason() -> None:
     assert unsupported("wgmma needs sm_90a") == Verdict("unsupported", ("wgmma needs sm_90a",))
 

@@ -52,7 +52,7 @@ def judge(checks: Sequence[Check]) -> Verdict:
         return Verdict("rejected", failed)
     missing = [check.why or f"{check.name} is not known" for check in checks if check.state == "missing"]
     missing += [f"{name} was not checked" for name in _NEEDED if all(check.name != name for check in checks)]
-    if not any(check.state == "passed" for check in checks):
+    if not missing and all(check.state != "passed" for check in checks):
         missing.append("nothing about it could be checked")
     return Verdict("plausible", tuple(missing)) if missing else Verdict("verified")
 
