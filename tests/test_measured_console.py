@@ -445,6 +445,19 @@ def test_a_reason_for_doubt_is_told_once_with_its_number() -> None:
     assert "not checked of 40 values: no disassembler" in text
 
 
+def test_doubt_of_one_value_stands_below_it_however_many_others_there_are() -> None:
+    doubtful = {
+        f"bandwidth/b{number}": value(1e12, "B/s", verdict="plausible", reasons=(f"reason {number // 2}",))
+        for number in range(13)
+    }
+    lines = printed(seen(replace(MADE_UP, values=doubtful))).splitlines()
+    alone = next(index for index, line in enumerate(lines) if line.startswith("~ b12"))
+    assert lines[alone + 1] == "    plausible: reason 6"
+    # The five that are told of most values are told once, below.
+    assert sum("not checked of 2 values" in line for line in lines) == 5
+    assert sum("plausible: reason 5" in line for line in lines) == 2
+
+
 def test_what_held_the_clocks_back_stands_below_the_value() -> None:
     assert "    power limited (power cap), at 1.41 GHz" in printed().splitlines()
 

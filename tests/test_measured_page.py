@@ -233,11 +233,20 @@ def test_of_several_ways_to_measure_a_ceiling_the_page_names_the_best() -> None:
     published = dict.fromkeys(values, Published(0.92, 0.98, "made up", of_limit=True))
     measured = replace(MADE_UP, values=values)
     rows = {row.name: row for row in family("Bandwidth", measured, published).rows}
-    assert rows["SCHEDULE=Dynamic"].remarks == ("the best of 2 ways",)
-    assert rows["SCHEDULE=Static"].remarks == ("6.7 % below SCHEDULE=Dynamic",)
+    assert rows["SCHEDULE=Dynamic"].notes == ("the best of 2 ways",)
+    assert rows["SCHEDULE=Static"].notes == ("6.7 % below SCHEDULE=Dynamic",)
     assert (rows["SCHEDULE=Static"].normal, rows["SCHEDULE=Dynamic"].normal) == ("", "normal")
     (ceiling,) = build_page(seen(measured, published)).ceilings
     assert (ceiling.rate, ceiling.quantity) == ("4.50 TB/s", "bandwidth/dram-read SCHEDULE=Dynamic")
+
+
+def test_what_is_no_fault_is_not_written_in_the_colour_of_one() -> None:
+    doubtful = value(4.2e12, "B/s", 4.8128e12, ceiling="dram", verdict="plausible", reasons=("its clock moved",))
+    best = value(4.5e12, "B/s", 4.8128e12, ceiling="dram")
+    ways = {"bandwidth/dram-read SCHEDULE=Static": doubtful, "bandwidth/dram-read SCHEDULE=Dynamic": best}
+    text = render_measured_html(seen(replace(MADE_UP, values=ways)))
+    assert "<small>the best of 2 ways</small>" in text
+    assert '<small class="remark">plausible: its clock moved</small>' in text
 
 
 def test_what_is_the_ceiling_of_nothing_is_not_listed() -> None:
@@ -348,7 +357,7 @@ def test_what_95_percent_of_the_peak_takes_is_marked_beside_the_knee_and_named_a
     assert drawn.plot.lines[0].law
     rows = family("Bandwidth", replace(MADE_UP, values=values)).rows
     (row,) = [row for row in rows if row.name.endswith("at 95 % of peak")]
-    assert row.remarks[-1].startswith("what an SM should have in flight: ")
+    assert row.notes[-1].startswith("what an SM should have in flight: ")
 
 
 def test_little_s_law_is_drawn_once_over_all_depths() -> None:

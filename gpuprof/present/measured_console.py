@@ -20,17 +20,19 @@ from gpuprof.present.measured_row import (
     row_lines,
 )
 from gpuprof.present.measured_view import (
+    Doubt,
     Entry,
     View,
     absent_families,
     advice,
     cause_sentence,
     count_sentence,
-    doubts,
     family_title,
     normal_sentence,
+    own_doubts,
     probe_groups,
     probe_of,
+    shared_doubts,
     unmeasured,
     variant_of,
 )
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _OUTLIERS_SHOWN = 10
-_DOUBTS_SHOWN = 5
 _NAMES_SHOWN = 12
 
 
@@ -72,12 +73,12 @@ def _blocks(view: View, sheet: Sheet) -> Iterator[RenderableType]:
         yield Text("")
         yield from _outliers(outliers, sheet)
     measured = [entry for entry in view.entries if entry.value.value is not None]
-    columns = columns_for(measured, sheet)
+    columns, shared = columns_for(measured, sheet), shared_doubts(view.entries)
     for family, entries in view.families():
         yield Text("")
-        yield from _family(family, entries, columns, sheet)
+        yield from _family(family, entries, columns, shared, sheet)
     yield Text("")
-    yield from _legend(view, sheet)
+    yield from _legend(view, shared, sheet)
     yield Text("")
     yield from _conditions(view, sheet)
 
@@ -98,7 +99,9 @@ def _outliers(outliers: Sequence[Entry], sheet: Sheet) -> Iterator[RenderableTyp
         yield sheet.paragraph(f"… and {len(outliers) - _OUTLIERS_SHOWN} more, marked below", "dim", indent=2)
 
 
-def _family(family: str, entries: Sequence[Entry], columns: Columns, sheet: Sheet) -> Iterator[RenderableType]:
+def _family(
+    family: str, entries: Sequence[Entry], columns: Columns, shared: Sequence[Doubt], sheet: Sheet
+) -> Iterator[RenderableType]:
     from rich.text import Text
 
     measured = [entry for entry in entries if entry.value.value is not None]
@@ -110,6 +113,7 @@ def _family(family: str, entries: Sequence[Entry], columns: Columns, sheet: Shee
         for entry in members:
             yield from row_lines(entry, _name(entry, alone=len(members) == 1), columns, sheet)
             yield from remark_lines(entry, sheet)
+            yield from (sheet.paragraph(text, "yellow", indent=4) for text in own_doubts(entry, shared))
             yield from (sheet.paragraph(text, "dim", indent=4) for text in advice(entry))
     for group in unmeasured(entries):
         names = [entry.short for entry in group.entries[:_NAMES_SHOWN]]
@@ -133,7 +137,7 @@ def _name(entry: Entry, *, alone: bool) -> str:
     return entry.short if alone else f"  {variant_of(entry.name) or 'default'}"
 
 
-def _legend(view: View, sheet: Sheet) -> Iterator[Text]:
+def _legend(view: View, shared: Sequence[Doubt], sheet: Sheet) -> Iterator[Text]:
     """Say what the marks and columns mean, as far as they occur, and what is not in the file."""
     present = {entry.value.verdict for entry in view.entries}
     if sheet.width < WIDE:
@@ -143,7 +147,7 @@ def _legend(view: View, sheet: Sheet) -> Iterator[Text]:
     for word in ("plausible", "rejected"):
         if word in present:
             yield sheet.paragraph(f"{word}: {VERDICTS[word]}", "dim")
-    for doubt in doubts(view.entries)[:_DOUBTS_SHOWN]:
+    for doubt in shared:
         yield sheet.paragraph(f"not checked of {count(doubt.number, 'value')}: {doubt.why}", "dim", indent=2)
     yield sheet.paragraph(
         f"{plus_minus(sheet)}: larger half of the 95 % interval; limit: share of what the clocks that it ran at allow; "

@@ -23,6 +23,7 @@ _PROBE = re.compile(r"[^/\s]+/[^/\s\[({,:=]+")
 _CAUSES_SHOWN = 3
 ALIKE = 0.005
 """Measuring ends when half of the interval is below this: closer values tell no way from another."""
+_SHARED_SHOWN = 5
 
 
 class Entry(NamedTuple):
@@ -217,3 +218,15 @@ def doubts(entries: Iterable[Entry]) -> tuple[Doubt, ...]:
         reason for entry in entries if entry.value.verdict == "plausible" for reason in entry.value.reasons
     )
     return tuple(Doubt(reason, number) for reason, number in reasons.most_common())
+
+
+def shared_doubts(entries: Iterable[Entry]) -> tuple[Doubt, ...]:
+    """Return the doubts that are told once for all values that have them: the most frequent, of several values each."""
+    return tuple(doubt for doubt in doubts(entries) if doubt.number > 1)[:_SHARED_SHOWN]
+
+
+def own_doubts(entry: Entry, shared: Iterable[Doubt]) -> Iterator[str]:
+    """Yield why a value is plausible only, as far as that is not told of many."""
+    told = {doubt.why for doubt in shared}
+    if entry.value.verdict == "plausible":
+        yield from (f"plausible: {reason}" for reason in entry.value.reasons if reason not in told)

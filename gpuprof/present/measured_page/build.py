@@ -21,6 +21,7 @@ from gpuprof.present.measured_view import (
     doubts,
     family_title,
     normal_sentence,
+    shared_doubts,
     unmeasured,
 )
 from gpuprof.present.measured_words import VERDICTS, condition_facts, device_text, share
@@ -122,7 +123,7 @@ def _families(view: View, ids: dict[str, str]) -> tuple[Family, ...]:
 
 
 def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view: View, ids: dict[str, str]) -> Family:
-    rows = tuple(value_rows(entries, ids))
+    rows = tuple(value_rows(entries, ids, shared_doubts(view.entries)))
     return Family(
         id=identifier("family", name),
         title=family_title(name),

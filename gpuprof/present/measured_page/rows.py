@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.present.measured_view import Entry, advice, probe_groups, variant_of
+from gpuprof.present.measured_view import Doubt, Entry, advice, own_doubts, probe_groups, variant_of
 from gpuprof.present.measured_words import (
     cause_text,
     half_width_text,
@@ -36,7 +36,7 @@ class Strip(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One value as texts. `standing` is "worse", "better" or empty.
+    """One value as texts. `standing` is "worse", "better" or empty; `remarks` are what is wrong, `notes` are not.
 
     `probe` and `title` are given where the values of a probe begin: the probe only if there are several of them.
     """
@@ -59,6 +59,7 @@ class Row(NamedTuple):
     normal: str
     standing: str
     remarks: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 class Outlier(NamedTuple):
@@ -74,12 +75,15 @@ class Outlier(NamedTuple):
     standing: str
 
 
-def value_rows(entries: Iterable[Entry], ids: dict[str, str]) -> Iterator[Row]:
-    """Yield a row for each value that was measured; `ids` are those of the rows by the value's name."""
+def value_rows(entries: Iterable[Entry], ids: dict[str, str], shared: Sequence[Doubt] = ()) -> Iterator[Row]:
+    """Yield a row for each value that was measured; `ids` are those of the rows by the value's name.
+
+    `shared` are doubts that are told elsewhere, once for many values.
+    """
     for probe, members in probe_groups(entry for entry in entries if entry.value.value is not None):
         several = len(members) > 1
         for index, entry in enumerate(members):
-            row = _row(entry, ids[entry.name])
+            row = _row(entry, ids[entry.name], shared)
             if several:
                 row = row._replace(name=variant_of(entry.name) or "default", variant=True)
             if not index:
@@ -105,7 +109,7 @@ def outliers(entries: Sequence[Entry], ids: dict[str, str]) -> Iterator[Outlier]
         )
 
 
-def _row(entry: Entry, row_id: str) -> Row:
+def _row(entry: Entry, row_id: str, shared: Sequence[Doubt]) -> Row:
     value, said = entry.value, entry.assessment
     both = value.low is not None and value.high is not None
     return Row(
@@ -126,7 +130,8 @@ def _row(entry: Entry, row_id: str) -> Row:
         strip=_strip(entry) if value.usable else None,
         normal=normal_word(said),
         standing=("worse" if is_worse(said) else "better") if is_outlier(said) else "",
-        remarks=(*(text for _, text in remarks(value)), *advice(entry)),
+        remarks=(*(text for _, text in remarks(value)), *own_doubts(entry, shared)),
+        notes=tuple(advice(entry)),
     )
 
 
