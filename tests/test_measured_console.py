@@ -387,6 +387,21 @@ def test_best_of_several_ways_to_measure_a_ceiling_is_named() -> None:
     assert "Outside of the published range" not in text
 
 
+@pytest.mark.parametrize(("width", "whose"), [(80, f"  {DYNAMIC}"), (60, "")])
+def test_ceilings_stand_at_the_top_from_dram_inwards(width: int, whose: str) -> None:
+    l2 = value(9e12, "B/s", 16e12, ceiling="l2")
+    lines = printed(seen(replace(TWO_WAYS, values={"bandwidth/l2-read": l2, **TWO_WAYS.values})), width).splitlines()
+    start = lines.index("Ceilings: the best of each, with its share of the limit")
+    assert start < next(index for index, line in enumerate(lines) if line.startswith("Bandwidth"))
+    assert lines[start + 1] == f"✓ DRAM  4.50 TB/s  94 %{whose}"
+    assert lines[start + 2].startswith("✓ L2    9.00 TB/s  56 %")
+    assert lines[start + 3] == ""
+
+
+def test_without_ceilings_there_is_no_heading_of_them() -> None:
+    assert "Ceilings" not in printed(seen(replace(MADE_UP, values={"latency/l1": value(33.0, "cycle")})))
+
+
 @pytest.mark.parametrize(
     ("static", "said"),
     [

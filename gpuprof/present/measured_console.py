@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, aligned
 from gpuprof.present.measured_row import (
     OUTLIER_STYLES,
     VERDICT_STYLES,
@@ -22,10 +22,12 @@ from gpuprof.present.measured_row import (
 from gpuprof.present.measured_view import (
     Doubt,
     Entry,
+    TopRate,
     View,
     absent_families,
     advice,
     cause_sentence,
+    ceilings,
     count_sentence,
     family_title,
     normal_sentence,
@@ -43,6 +45,7 @@ from gpuprof.present.measured_words import (
     device_text,
     is_worse,
     outside_text,
+    share,
     value_text,
 )
 from gpuprof.present.words import count
@@ -72,6 +75,10 @@ def _blocks(view: View, sheet: Sheet) -> Iterator[RenderableType]:
     if outliers:
         yield Text("")
         yield from _outliers(outliers, sheet)
+    tops = ceilings(view)
+    if tops:
+        yield Text("")
+        yield from _ceilings(tops, sheet)
     measured = [entry for entry in view.entries if entry.value.value is not None]
     columns, shared = columns_for(measured, sheet), shared_doubts(view.entries)
     for family, entries in view.families():
@@ -97,6 +104,21 @@ def _outliers(outliers: Sequence[Entry], sheet: Sheet) -> Iterator[RenderableTyp
         yield sheet.paragraph(f"{cause}Published: {source}", indent=4)
     if len(outliers) > _OUTLIERS_SHOWN:
         yield sheet.paragraph(f"… and {len(outliers) - _OUTLIERS_SHOWN} more, marked below", "dim", indent=2)
+
+
+def _ceilings(tops: Sequence[TopRate], sheet: Sheet) -> Iterator[Text]:
+    """What the GPU reaches, in short: the best of each level and path, its share of the limit, whose value it is."""
+    from rich.text import Text
+
+    yield Text("Ceilings: the best of each, with its share of the limit", style="bold cyan")
+    rows = [
+        (f"{mark(one.entry.value.verdict, sheet)} {one.name}", one.rate, share(one.entry.assessment.of_limit))
+        for one in tops
+    ]
+    for line, one in zip(aligned(rows, right=(1, 2)), tops, strict=True):
+        name = sheet.legible(f"  {one.entry.name}")
+        legible = sheet.legible(line)
+        yield Text(legible) if len(legible) + len(name) > sheet.width else Text(legible).append(name, "dim")
 
 
 def _family(

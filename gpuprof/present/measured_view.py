@@ -11,12 +11,13 @@ from typing import NamedTuple, TypeVar
 
 from gpuprof.characterize.judge.verdict import WORDS
 from gpuprof.characterize.results.names import NEAR_PEAK
-from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
+from gpuprof.characterize.sheet.ceilings import per_second
+from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import Row
 from gpuprof.present.measured_words import is_outlier, is_worse
-from gpuprof.present.words import count
-from gpuprof.units import format_percent
+from gpuprof.present.words import LEVEL_NAMES, count, path_name, work_unit
+from gpuprof.units import format_percent, format_si
 
 OTHER = "other"
 _PROBE = re.compile(r"[^/\s]+/[^/\s\[({,:=]+")
@@ -185,6 +186,53 @@ def absent_families(view: View) -> tuple[str, ...]:
     """Return the families that gpuprof could measure and the file has nothing of."""
     present = {entry.family for entry in view.entries} | {family_of(name) for name in view.measured.curves}
     return tuple(dict.fromkeys(family_of(name) for name in view.titles if family_of(name) not in present))
+
+
+class TopRate(NamedTuple):
+    """What a profile of this GPU takes as a measured ceiling: of which level or path, its rate, and the value."""
+
+    name: str
+    rate: str
+    entry: Entry
+
+
+def ceilings(view: View) -> tuple[TopRate, ...]:
+    """Return the best believed rate of each level, from DRAM inwards, and of each path, in the order of the file.
+
+    One above its limit counts only where there is no other.
+    """
+    best: dict[str, tuple[bool, float, Entry]] = {}
+    for entry in view.entries:
+        rate = per_second(entry.value, view.measured.device.sm_count)
+        name = entry.value.ceiling
+        if name is None or rate is None or not entry.value.usable:
+            continue
+        within = entry.value.as_ceiling[0]
+        if name not in best or (within, rate) > best[name][:2]:
+            best[name] = within, rate, entry
+    return tuple(
+        TopRate(_ceiling_name(name), format_si(rate, _ceiling_unit(name)), entry)
+        for name, (_, rate, entry) in sorted(best.items(), key=lambda item: _depth(item[0]))
+    )
+
+
+def _depth(name: str) -> int:
+    return CEILING_LEVELS.index(name) if name in CEILING_LEVELS else len(CEILING_LEVELS)
+
+
+def _ceiling_name(name: str) -> str:
+    """Write what a ceiling is of: "tensor.bf16 fp32 wgmma" → "Tensor BF16 into FP32, wgmma"."""
+    path, *rest = name.split(" ")
+    if path in {*LEVEL_NAMES, "shared"}:
+        return LEVEL_NAMES.get(path, "Shared memory")
+    text = path_name(path)
+    into = f" into {rest[0].upper()}" if rest else ""
+    return f"{text[:1].upper()}{text[1:]}{into}{''.join(f', {part}' for part in rest[1:])}"
+
+
+def _ceiling_unit(name: str) -> str:
+    path = name.partition(" ")[0]
+    return "B/s" if path in {*LEVEL_NAMES, "shared"} else work_unit(path)
 
 
 class Unmeasured(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuprof._version import __version__
-from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.present.measured_page.curves import Figure, figures
 from gpuprof.present.measured_page.evidence import EvidenceRow, evidence_rows
 from gpuprof.present.measured_page.rates import Kind, tensor_rates
@@ -17,6 +16,7 @@ from gpuprof.present.measured_view import (
     View,
     absent_families,
     cause_sentence,
+    ceilings,
     count_sentence,
     doubts,
     family_title,
@@ -26,8 +26,7 @@ from gpuprof.present.measured_view import (
 )
 from gpuprof.present.measured_words import VERDICTS, condition_facts, device_text, share
 from gpuprof.present.page.parts import Bar, Fact, bar, identifier
-from gpuprof.present.words import LEVEL_NAMES, count, path_name, work_unit
-from gpuprof.units import format_si
+from gpuprof.present.words import count
 
 _OUTLIERS_SHOWN = 20
 _OPTIONAL = ("half_width", "of_limit", "of_rated", "published", "normal")
@@ -95,7 +94,7 @@ def build_page(view: View) -> Page:
         conditions=conditions,
         outliers=tuple(outliers(outside[:_OUTLIERS_SHOWN], ids)),
         outliers_left_out=max(0, len(outside) - _OUTLIERS_SHOWN),
-        ceilings=_ceilings(view, ids),
+        ceilings=tuple(_ceiling(one.rate, one.name, one.entry, ids[one.entry.name]) for one in ceilings(view)),
         families=_families(view, ids),
         verdicts=_verdicts(view),
         doubts=tuple(f"{count(doubt.number, 'value')}: {doubt.why}" for doubt in doubts(view.entries)),
@@ -136,43 +135,14 @@ def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view
     )
 
 
-def _ceilings(view: View, ids: dict[str, str]) -> tuple[Ceiling, ...]:
-    """Return the best believed rate of each level and path, in the order of the file: those above a limit come last."""
-    best: dict[str, tuple[bool, float, Entry]] = {}
-    for entry in view.entries:
-        rate = per_second(entry.value, view.measured.device.sm_count)
-        name = entry.value.ceiling
-        if name is None or rate is None or not entry.value.usable:
-            continue
-        within = entry.value.as_ceiling[0]
-        if name not in best or (within, rate) > best[name][:2]:
-            best[name] = within, rate, entry
-    return tuple(_ceiling(name, rate, entry, ids[entry.name]) for name, (_, rate, entry) in best.items())
-
-
-def _ceiling(name: str, rate: float, entry: Entry, row_id: str) -> Ceiling:
+def _ceiling(rate: str, name: str, entry: Entry, row_id: str) -> Ceiling:
     said = entry.assessment
     return Ceiling(
-        name=_ceiling_name(name),
-        rate=format_si(rate, _ceiling_unit(name)),
+        name=name,
+        rate=rate,
         of_limit=bar(said.of_limit) if said.of_limit is not None else None,
         of_rated=share(said.of_rated),
         id=row_id,
         quantity=entry.name,
         verdict=entry.value.verdict,
     )
-
-
-def _ceiling_name(name: str) -> str:
-    """Write what a ceiling is of: "tensor.bf16 fp32 wgmma" → "Tensor BF16 into FP32, wgmma"."""
-    path, *rest = name.split(" ")
-    if path in {*LEVEL_NAMES, "shared"}:
-        return LEVEL_NAMES.get(path, "Shared memory")
-    text = path_name(path)
-    into = f" into {rest[0].upper()}" if rest else ""
-    return f"{text[:1].upper()}{text[1:]}{into}{''.join(f', {part}' for part in rest[1:])}"
-
-
-def _ceiling_unit(name: str) -> str:
-    path = name.partition(" ")[0]
-    return "B/s" if path in {*LEVEL_NAMES, "shared"} else work_unit(path)
