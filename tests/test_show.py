@@ -117,6 +117,8 @@ def test_csv_can_be_piped_in() -> None:
 
 
 FILES = {
+    "h200.measured.yaml": (b"schema: 1\nkind: measured\n", "what a GPU reaches, and no profile"),
+    "h200.samples.jsonl": (b'{"gpuprof": 1}\n', "what a GPU reaches, and no profile"),
     "lfs.ncu-rep": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS pointer"),
     "empty.ncu-rep": (b"", "is empty"),
     "text.ncu-rep": (b"hello", "does not start with NVR"),

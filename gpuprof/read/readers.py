@@ -91,6 +91,11 @@ KINDS: tuple[Readable | Refused, ...] = (
         "{path} is an Nsight Systems report; it has a timeline and no counters",
         "export it: nsys export --type sqlite {file}; for counters profile with ncu",
     ),
+    Refused(
+        "measured", named(".measured.yaml", ".samples.jsonl"),
+        "{path} is of gpuprof characterize: what a GPU reaches, and no profile",
+        "gpuprof compare BASE NEW reads two files NAME.measured.yaml; profiles of that GPU take their ceilings from it",
+    ),
     Readable(
         "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", "path",
         Told(4, "nsys exports (.sqlite)"), (".sqlite",), gives=("nsys-sqlite",), digest=True, place="file",
