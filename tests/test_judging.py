@@ -205,6 +205,14 @@ def test_clock_that_moved_at_the_power_limit_does_not_reject(tmp_path: Path) -> 
     assert any("which saw 1.750 GHz to 1.800 GHz while held back: power cap" in one for one in outside.reasons)
 
 
+def test_one_reading_of_an_idle_clock_lets_no_other_clock_pass(tmp_path: Path) -> None:
+    probe = fake_probes.dram(tmp_path)
+    risen = (0.345e9, *[1.98e9] * 17)
+    every = [timed(probe, 4.5e12, nvml=risen[first : first + 9], reasons=0x4, allocation=first) for first in (0, 9)]
+    found = judged(tmp_path, *every)
+    assert any("which saw 1.980 GHz to 1.980 GHz while held back" in reason for reason in found.reasons)
+
+
 def test_value_above_an_unconfirmed_limit_is_plausible_and_its_file_reads_back(tmp_path: Path) -> None:
     # 3.125 GHz × 2 × 6016 bit ÷ 8 = 4.70 TB/s, and the bus of the H200 is in doubt.
     value = judged(tmp_path, timed(fake_probes.dram(tmp_path), 4.75e12), dram_hz=3.125e9)

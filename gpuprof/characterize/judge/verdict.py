@@ -91,9 +91,9 @@ def clock_check(
 ) -> Check:
     """Check that the clock in the kernel (clock64 over globaltimer) is NVML's within 2 %.
 
-    `held`: what held the clocks back meanwhile, `seen_hz` NVML's lowest and highest clock. A clock that is held back
-    moves within milliseconds, and NVML reads it between launches: it may lie anywhere in that range, and outside of it
-    is a doubt.
+    `held`: what held the clocks back meanwhile, `seen_hz` NVML's lowest and highest clock but for the rarest. A clock
+    that is held back moves within milliseconds, and NVML reads it between launches: it may lie anywhere in that range,
+    and outside of it is a doubt.
     """
     if isinstance(in_kernel, NoClock):
         return Check("clock", "missing", in_kernel.why)

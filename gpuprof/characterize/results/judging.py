@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Limit, Probe
 
+_RARE = 10
 SHOWN = ("block", "grid", "blocks_per_sm", "ran")
 
 
@@ -116,9 +117,14 @@ def checks_of(
 
 
 def _clock_range(series: Sequence[Series]) -> tuple[float, float] | None:
-    """Return the lowest and the highest SM clock that NVML gave; None where it gave none."""
-    clocks = [sample.sm_clock_hz for one in series for sample in one.samples if sample.sm_clock_hz]
-    return (min(clocks), max(clocks)) if clocks else None
+    """Return the lowest and the highest SM clock that NVML gave, but for a tenth on each side; None where it gave none.
+
+    The kernel's clock is the middle of its windows, which the rarest readings say nothing of: one from before the clock
+    has risen from idle would let any clock pass.
+    """
+    clocks = sorted(sample.sm_clock_hz for one in series for sample in one.samples if sample.sm_clock_hz)
+    rare = len(clocks) // _RARE
+    return (clocks[rare], clocks[-1 - rare]) if clocks else None
 
 
 def _limit(
