@@ -279,6 +279,15 @@ def test_capacity_counts_allocations_that_have_fewer_points(tmp_path: Path) -> N
     assert not any("allocations show this step" in reason for reason in value.reasons)
 
 
+@pytest.mark.parametrize(("sizes", "after"), [(FINE, 2.0**20.25), (FINE[::2], 2.0**20.5), (FINE[1::2], 2.0**20.25)])
+def test_interval_of_a_capacity_reaches_to_the_next_size_that_was_measured(
+    tmp_path: Path, sizes: Sequence[float], after: float
+) -> None:
+    value = capacity_of(tmp_path, sizes, sizes, sizes)
+    assert value.low == value.value == max(size for size in sizes if size <= 2**20)
+    assert value.high == pytest.approx(after)
+
+
 def test_capacity_names_the_allocations_that_had_too_few_points(tmp_path: Path) -> None:
     value = capacity_of(tmp_path, FINE, FINE, FINE[::4])
     assert (value.allocations, value.of_allocations) == (2, 3)

@@ -70,8 +70,10 @@ def _capacity(
         return
     for number, step in enumerate(steps):
         place = min(points, key=lambda point: abs(point.x - step.last_before))
+        # What is between the last size before the step and the next one that was measured was not looked at.
+        after = min((point.x for point in points if point.good and point.x > step.highest), default=step.highest)
         value = read_off(
-            probe, judging, place, step.last_before, Interval(step.lowest, step.highest), [*checks, _stable(step)],
+            probe, judging, place, step.last_before, Interval(step.lowest, after), [*checks, _stable(step)],
             probe.unit, _step_method(step),
         )  # fmt: skip
         value = replace(value, allocations=step.allocations, of_allocations=measured)
