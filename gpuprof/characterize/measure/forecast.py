@@ -29,8 +29,8 @@ _EVALUATE_S = 15e-3
 """Intervals by resampling, for each point."""
 _FILL_BYTES_PER_S = 400e9
 _ALLOCATE_S, _ALLOCATE_BYTES_PER_S = 300e-6, 500e9
-_NODE_S = 60e-9
-"""A node of a chase: drawn, sent, written."""
+_NODE_S, _NODE_OF_MANY_S, _MANY_NODES = 60e-9, 200e-9, 2**20
+"""A node of a chase: drawn, sent, written. A cycle that the host's caches do not hold takes longer."""
 _LAUNCH_ROW_S = 0.3
 _MAP_POINT_S = 0.15
 _RESIDENT_S = 0.02
@@ -137,7 +137,8 @@ def _buffer_s(buffer: Buffer, one: Configuration, size: int) -> float:
     if buffer.fill != "chase":
         return allocate_s + size / _FILL_BYTES_PER_S
     stride = one.values[buffer.stride] if isinstance(buffer.stride, str) else buffer.stride or size
-    return allocate_s + size / stride * _NODE_S
+    nodes = size / stride
+    return allocate_s + nodes * (_NODE_OF_MANY_S if nodes > _MANY_NODES else _NODE_S)
 
 
 def _copies(probe: Probe, properties: Properties, free_bytes: float) -> Cost:

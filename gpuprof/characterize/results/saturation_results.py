@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median
 from typing import TYPE_CHECKING
 
 from gpuprof.characterize.judge.verdict import Check
@@ -100,11 +99,11 @@ def _knee(probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], 
 
 
 def _by_x(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return one point for each x: several shapes have the same in flight."""
-    by_x: dict[float, list[float]] = {}
+    """Return one point for each x: of several shapes that have the same in flight the best, as the peak is."""
+    by_x: dict[float, float] = {}
     for x, y in points:
-        by_x.setdefault(x, []).append(y)
-    return [(x, median(ys)) for x, ys in sorted(by_x.items())]
+        by_x[x] = max(y, by_x.get(x, y))
+    return sorted(by_x.items())
 
 
 def _in_flight(probe: Probe, point: CurvePoint) -> float:
