@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -23,7 +24,7 @@ from gpuprof.characterize.run import Run, Wanted, characterize
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
-from tests.fake_gpu import compiled
+from tests.fake_gpu import Misbehaviour, compiled
 from tests.virtual_gpu import H200, VirtualGpu
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
@@ -146,6 +147,27 @@ def test_no_true_value_is_rejected(ran: Ran) -> None:
     rejected = {name: value.reasons for name, value in values.items() if value.verdict == "rejected"}
     assert {name for name in rejected if not name.startswith("occupancy/resident-")} == set()
     assert sum(value.verdict == "verified" for value in values.values()) > 0.7 * len(values)
+
+
+def test_gpu_that_is_always_throttled_leaves_time_for_its_last_probes(
+    finished: Callable[[str], Ran], library: tuple[Probe, ...], tmp_path: Path
+) -> None:
+    """Measuring again does not help there: it takes a quarter of the spare time at most, whatever comes first."""
+    assert finished("quick").run.outcome.cut_short is None
+    gpu, waited = VirtualGpu(library, bad=Misbehaviour(reasons=lambda _time: 0x20)), [0.0]
+    wait = gpu.wait
+
+    def counted(seconds: float) -> None:
+        waited[0] += seconds if seconds >= 0.5 else 0.0  # to cool down; an idle GPU is watched in shorter steps
+        wait(seconds)
+
+    gpu.wait = counted  # type: ignore[method-assign]
+    run = characterize(gpu, Wanted(library, "quick", output=tmp_path / "a.yaml"), library=LIBRARY,
+                       compile_all=compiled)  # fmt: skip
+    steps = steps_of(library, "quick")
+    assert run.outcome.cut_short is None
+    assert waited[0] <= 0.25 * (EFFORTS["quick"].total_s - sum(step.least_s for step in steps))
+    assert gpu.clock <= LIMITS_S["quick"]
 
 
 def products() -> dict[str, GpuSpec]:

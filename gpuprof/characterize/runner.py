@@ -23,6 +23,8 @@ _MOST = 3.0
 """A step may take so many times what was forecast for it beyond its needs: on a slow host calls take longer."""
 _REPEATS = 0.1
 """The part of the spare time that one step may take for measuring again what was throttled."""
+_ALL_REPEATS = 0.25
+"""The part of the first spare time that all steps together may take for it: what is throttled all the time stays so."""
 _MOST_DEATHS = 10
 """Probes that share code may all hang. A GPU on which so many in a row die is broken."""
 
@@ -42,13 +44,15 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
     """
     results: list[Result] = []
     ends, deaths = bench.gpu.now() + seconds, 0
+    repeats_s = _ALL_REPEATS * spare(steps, seconds) if steps else 0.0
     died = _died(bench)
     _note(bench, {"what": "environment", **environment_words(bench.gpu.properties), **compiler_words(bench.checked)})
     log(bench, "before")
     for number, step in enumerate(steps):
         bench.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
         left_s = ends - bench.gpu.now()
-        share, bench.repeat_s = allotted(steps[number:], left_s), _REPEATS * spare(steps[number:], left_s)
+        share = allotted(steps[number:], left_s)
+        may_repeat_s = bench.repeat_s = min(repeats_s, _REPEATS * spare(steps[number:], left_s))
         failures: list[Failure] = []
         cut_short = _there(bench)
         if cut_short is not None:
@@ -67,6 +71,7 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
             died[step.probe.id] = f"the process that held the GPU had to be started again: {error.message}"
             failures.append(failure(step, None, died[step.probe.id]))
             cut_short = _begun_again(bench, error, deaths)
+        repeats_s -= may_repeat_s - bench.repeat_s
         results += _told(bench, step, failures, judging())
         if cut_short is not None:
             return Outcome(tuple(results), cut_short)
