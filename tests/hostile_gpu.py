@@ -31,7 +31,8 @@ def open_gpu(_index: int) -> FakeGpu:
     victim, _, deed = os.environ.get("HOSTILE", "").partition(":")
     if victim == "open":
         do(deed)
-    gpu = Refusing(fake_probes.every(Path(os.environ["FAKE_PROBES"])), noise=0)
+    laws = {"bank_conflict_load_4": lambda call: 32 * (call.arguments["ways"] + 1.5)}
+    gpu = Refusing(fake_probes.every(Path(os.environ["FAKE_PROBES"])), laws, noise=0)
 
     def fail(entry: str) -> None:
         if gpu.broken:

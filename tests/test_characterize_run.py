@@ -979,6 +979,21 @@ def test_probe_that_was_not_launched_is_no_sign_that_the_gpu_works(tmp_path: Pat
     assert gpu.restarts == 9
 
 
+def test_gpu_on_which_every_other_probe_dies_is_given_up_before_long(tmp_path: Path) -> None:
+    probes = [probe for probe in load_probes(probe_folder()) if probe.method == "slope" and "sm_80" in probe.targets]
+    doomed = {probe.kernel.entry for probe in probes[::2] if probe.kernel is not None}
+
+    def die(entry: str) -> None:
+        if entry in doomed:
+            raise DeviceError("an illegal address", fatal=True)
+
+    gpu = FakeGpu(probes, LAWS)
+    gpu.fail_where = die
+    assert len(doomed) > 40
+    assert measure(tmp_path, probes, gpu, mode="quick").outcome.cut_short == "the GPU was lost: an illegal address"
+    assert gpu.restarts == 29
+
+
 def test_probe_that_died_is_left_out_when_the_run_is_resumed(tmp_path: Path) -> None:
     probes = small(tmp_path / "probes")
 

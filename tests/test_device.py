@@ -151,6 +151,13 @@ def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -
     assert "streamSynchronize" not in cuda.calls[cuda.calls.index("eventQuery") :]
 
 
+def test_launch_that_ended_while_this_process_was_stopped_is_not_given_up() -> None:
+    answers = iter([600, 0])
+    runtime = SimpleNamespace(eventQuery=lambda _event: next(answers))
+    device_launches.wait_for(runtime, 1, -1.0)
+    assert next(answers, None) is None
+
+
 def test_telemetry_is_read_in_base_units() -> None:
     seen = view().telemetry()
     assert (seen.sm_clock_hz, seen.memory_clock_hz) == (1.755e9, 3.201e9)

@@ -202,3 +202,15 @@ def test_altered_file_is_read_or_refused_but_never_crashes(data: st.DataObject) 
     except InputError:
         return
     assert all(sample.time_s > 0 for series in stored.series for sample in series.samples)
+
+
+def test_file_whose_first_line_cannot_be_written_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_header: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gpuprof.characterize.record.samples.header_line", full)
+    with pytest.raises(OSError, match="No space"):
+        SampleFile(tmp_path / "a.samples.jsonl", HEADER)
+    assert not list(tmp_path.iterdir())

@@ -312,6 +312,12 @@ def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Run:
     return characterize(gpu, wanted, library=LIBRARY, tell=tell, compile_all=compiled)
 
 
+def test_probes_that_do_no_harm_all_have_values(opened: Open, tmp_path: Path) -> None:
+    values = run_of(opened(), tmp_path).measured.values
+    assert "bank-conflict/load-4" in values
+    assert all(value.value is not None for value in values.values())
+
+
 @pytest.mark.parametrize("deed", ["hang", "abort", "trap"])
 def test_probe_that_hangs_or_traps_costs_that_probe(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str

@@ -27,6 +27,8 @@ _ALL_REPEATS = 0.25
 """The part of the first spare time that all steps together may take for it: what is throttled all the time stays so."""
 _MOST_DEATHS = 10
 """Probes that share code may all hang. A GPU on which so many in a row die is broken."""
+_MOST_DEATHS_IN_ALL = 30
+"""Each takes some ten seconds: a run is not to last for an hour on a GPU where every other probe dies."""
 
 
 class Outcome(NamedTuple):
@@ -43,7 +45,7 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
     goes upwards; what is in the file stays good.
     """
     results: list[Result] = []
-    ends, deaths = bench.gpu.now() + seconds, 0
+    ends, deaths, deaths_in_all = bench.gpu.now() + seconds, 0, 0
     repeats_s = _ALL_REPEATS * spare(steps, seconds) if steps else 0.0
     died = _died(bench)
     _note(bench, {"what": "environment", **environment_words(bench.gpu.properties), **compiler_words(bench.checked)})
@@ -66,11 +68,13 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
         except (Stopped, KeyboardInterrupt):
             cut_short = INTERRUPTED
         except DeviceError as error:
-            deaths += 1
+            deaths, deaths_in_all = deaths + 1, deaths_in_all + 1
             _note_death(bench, step, error)
             died[step.probe.id] = f"the process that held the GPU had to be started again: {error.message}"
             failures.append(failure(step, None, died[step.probe.id]))
-            cut_short = _begun_again(bench, error, deaths)
+            cut_short = _begun_again(
+                bench, error, hopeless=deaths >= _MOST_DEATHS or deaths_in_all >= _MOST_DEATHS_IN_ALL
+            )
         repeats_s -= may_repeat_s - bench.repeat_s
         results += _told(bench, step, failures, judging())
         if cut_short is not None:
@@ -107,14 +111,14 @@ def _there(bench: Bench) -> str | None:
     except DeviceError as error:
         if error.fatal:
             _note(bench, {"what": "lost", "why": _plain(error.message)})
-            return _begun_again(bench, error, deaths=0)
+            return _begun_again(bench, error, hopeless=False)
     return None
 
 
-def _begun_again(bench: Bench, error: DeviceError, deaths: int) -> str | None:
+def _begun_again(bench: Bench, error: DeviceError, *, hopeless: bool) -> str | None:
     """Open the GPU again after what was fatal. Return why the run must end, where that cannot be."""
     bench.launcher.forget()
-    if deaths >= _MOST_DEATHS:
+    if hopeless:
         return f"the GPU was lost: {error.message}"
     try:
         bench.gpu.restart()

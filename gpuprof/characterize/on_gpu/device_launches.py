@@ -87,6 +87,9 @@ def wait_for(runtime: Any, event: Any, patience_s: float) -> None:
     while not _reached(runtime, event):
         passed = time.perf_counter() - began
         if passed > patience_s:
+            # Asked once more: this process may have been stopped meanwhile.
+            if _reached(runtime, event):
+                return
             raise Hung(f"it had not ended after {passed:.0f} s")
         if passed > _SPIN_S:
             time.sleep(_NAP_S)

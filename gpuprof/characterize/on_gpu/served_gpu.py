@@ -40,8 +40,8 @@ _SERVER = "from gpuprof.characterize.on_gpu.gpu_server import main; main(sys.arg
 _OPENING_S = 120.0
 """A driver that must start first takes half a minute with eight GPUs."""
 _USUAL_S = 30.0
-_BYTES_PER_S = 100e6
-"""No call that moves memory is slower than this, besides what it takes anyhow."""
+_BYTES_PER_S, _ON_GPU_BYTES_PER_S = 100e6, 4e9
+"""No call that moves memory is slower than this, besides what it takes anyhow: to or from the host, and on the GPU."""
 _GRACE_S = 5.0
 """The other side gives up a launch by itself; it is ended where it does not."""
 _STOP_S = 2.0
@@ -111,19 +111,19 @@ class ServedGpu:
 
     def allocate(self, size: int) -> Memory:
         """Return fresh memory. Raises OutOfMemory."""
-        return self._ask("allocate", size, moved=size)  # type: ignore[no-any-return]
+        return self._ask("allocate", size, filled=size)  # type: ignore[no-any-return]
 
     def release(self, memory: Memory) -> None:
         """Give memory back."""
-        self._ask("release", memory, moved=memory.bytes)
+        self._ask("release", memory, filled=memory.bytes)
 
     def zero(self, memory: Memory) -> None:
         """Fill with zeros."""
-        self._ask("zero", memory, moved=memory.bytes)
+        self._ask("zero", memory, filled=memory.bytes)
 
     def repeat(self, memory: Memory, pattern: bytes) -> None:
         """Fill with copies of a pattern."""
-        self._ask("repeat", memory, pattern, moved=memory.bytes)
+        self._ask("repeat", memory, pattern, filled=memory.bytes)
 
     def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
         """Write 64-bit words `stride` bytes apart."""
@@ -211,6 +211,7 @@ class ServedGpu:
         *words: Any,
         named: dict[str, Any] | None = None,
         moved: float = 0.0,
+        filled: float = 0.0,
         patience_s: float = _USUAL_S,
         called: str | None = None,
     ) -> Any:
@@ -219,7 +220,9 @@ class ServedGpu:
             raise DeviceError("the process that holds the GPU has ended", fatal=True)
         try:
             self._send(frame((name, words, named or {})))
-            return self._reply(called or f"the call {name}", patience_s + moved / _BYTES_PER_S)
+            return self._reply(
+                called or f"the call {name}", patience_s + moved / _BYTES_PER_S + filled / _ON_GPU_BYTES_PER_S
+            )
         except KeyboardInterrupt:  # its answer, which comes later, would be taken for that of the next call
             self._end()
             raise

@@ -6,6 +6,7 @@ written; it is dropped with a remark and measured again. Anything else that is w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -131,6 +132,11 @@ class SampleFile:
                 file.write(header_line(self.stored.header))
         except FileExistsError as error:
             raise InputError(f"{self.path} is there already", "go on with --resume, or remove it") from error
+        except OSError:
+            # Without its first line it could not be gone on with.
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            raise
 
 
 def header_line(header: Header) -> bytes:
