@@ -120,17 +120,18 @@ def characterize(
         tell(Remark(None, remark))
     bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
     left_s = _time_left(effort, gpu.now() - began)
-    needed_s = duration_s(steps.steps, left_s)
-    tell(Planned(tuple(step.probe.id for step in steps.steps), needed_s))
-    if needed_s > left_s:
-        tell(
-            Remark(
-                None, f"each point once takes about {format_si(needed_s, 's', 3)}: longer than this mode should take"
-            )
-        )
-    outcome, verified = _outcome(bench, steps.steps, left_s, place, wanted)
-    measured = _measured(bench, place, found, outcome, date, path)
-    write_whole(path, measured_text(measured))
+    _tell_plan(bench, steps, left_s)
+
+    def written(outcome: Outcome) -> Measured:
+        measured = _measured(bench, place, found, outcome, date, path)
+        write_whole(path, measured_text(measured))
+        return measured
+
+    outcome, verified = run(bench, steps.steps, lambda: _judging(place, bench, {}), left_s), Verified({}, None)
+    measured = written(outcome)
+    if wanted.counters and outcome.cut_short is None:
+        outcome, verified = _verified(bench, steps.steps, place, wanted, outcome)
+        measured = written(outcome)
     if verified.ncu is not None:
         tell(Remark(None, _certified(place, wanted, verified, measured)))
     tell(Finished(gpu.now() - began, outcome.cut_short is not None))
@@ -244,6 +245,14 @@ def _time_left(effort: Effort, passed_s: float) -> float:
     return max(effort.total_s - passed_s, (1 - _COMPILE_SHARE) * effort.total_s)
 
 
+def _tell_plan(bench: Bench, found: Plan, left_s: float) -> None:
+    needed_s = duration_s(found.steps, left_s)
+    bench.tell(Planned(tuple(step.probe.id for step in found.steps), needed_s))
+    if needed_s > left_s:
+        needed = format_si(needed_s, "s", 3)
+        bench.tell(Remark(None, f"each point once takes about {needed}: longer than this mode should take"))
+
+
 def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judging:
     return Judging(
         place.hardware,
@@ -257,13 +266,10 @@ def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judgin
     )
 
 
-def _outcome(
-    bench: Bench, steps: Sequence[Step], seconds: float, place: Place, wanted: Wanted
+def _verified(
+    bench: Bench, steps: Sequence[Step], place: Place, wanted: Wanted, outcome: Outcome
 ) -> tuple[Outcome, Verified]:
-    """Measure, and where that is wanted count the work of the kernels with ncu and judge the results by it."""
-    outcome = run(bench, steps, lambda: _judging(place, bench, {}), seconds)
-    if not wanted.counters or outcome.cut_short is not None:
-        return outcome, Verified({}, None)
+    """Count the work of the kernels with ncu, and judge the results by it."""
     verified = verify_counters(bench, steps, place.hardware.arch, wanted.device)
     again = _recounted(bench, steps, place, outcome, verified.counted)
     return again._replace(cut_short=INTERRUPTED if verified.interrupted else None), verified
