@@ -146,7 +146,8 @@ def test_no_true_value_is_rejected(ran: Ran) -> None:
     values = ran.run.measured.values
     rejected = {name: value.reasons for name, value in values.items() if value.verdict == "rejected"}
     assert {name for name in rejected if not name.startswith("occupancy/resident-")} == set()
-    assert sum(value.verdict == "verified" for value in values.values()) > 0.7 * len(values)
+    assert sum(value.usable for value in values.values()) > 0.9 * len(values)
+    assert sum(value.verdict == "verified" for value in values.values()) > 0.5 * len(values)
 
 
 def test_gpu_that_is_always_throttled_leaves_time_for_its_last_probes(
