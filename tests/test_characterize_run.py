@@ -23,6 +23,7 @@ from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
 from gpuprof.characterize.measure.kernel_steps import in_order
+from gpuprof.characterize.measure.schedule import Where, plan
 from gpuprof.characterize.methods import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
@@ -1069,17 +1070,17 @@ def test_shapes_that_registers_forbid_are_skipped(tmp_path: Path, monkeypatch: p
 BRIEF = Effort(1e5, StopRule(3, 1.0, 0.05), 1, StopRule(3, 1.0, 0.05), settle_s=0.1, power_s=0.3, allocations=1)
 
 
-def test_every_probe_of_the_library_comes_to_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_that_the_default_leaves_out_come_to_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others do so in test_virtual_run.py."""
     monkeypatch.setitem(EFFORTS, "brief", BRIEF)
-    library, heard = load_probes(probe_folder()), Heard()
-    gpu = FakeGpu(library, properties=PROPERTIES._replace(compute_capability="9.0"), noise=0)
-    run = measure(tmp_path, library, gpu, mode="brief", tell=heard)
+    properties, every, heard = PROPERTIES._replace(compute_capability="9.0"), load_probes(probe_folder()), Heard()
+    default = plan(every, Where("sm_90a", properties, 1e9), "default", EFFORTS["default"]).steps
+    rest = [probe for probe in every if probe.id not in {step.probe.id for step in default}]
+    run = measure(tmp_path, rest, FakeGpu(rest, properties=properties, noise=0), mode="brief", tell=heard)
     assert run.outcome.cut_short is None
+    assert {"latency/tlb", "latency/l2-map", "atomics/global-red"} <= {event.probe for event in heard.of(Started)}
     assert load_measured(run.path).values.keys() == run.measured.values.keys()
-    told = {event.name.split(" ")[0] for event in heard.of(Result)}
-    assert told == {event.probe for event in heard.of(Started)}
-    kinds = {value.value is not None for value in run.measured.values.values()}
-    assert kinds == {True, False}
+    assert {event.name.split(" ")[0] for event in heard.of(Result)} == {event.probe for event in heard.of(Started)}
     for name, value in run.measured.values.items():
         assert value.verdict == "verified" or value.reasons, name
         assert not any("cannot be evaluated" in reason for reason in value.reasons), name

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from gpuprof.characterize.measure.effort import EFFORTS
-from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Started
+from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started
 from gpuprof.characterize.measure.kernel_steps import step_points
 from gpuprof.characterize.measure.schedule import Where, plan
 from gpuprof.characterize.measure.step import Bench, Step
@@ -21,6 +22,7 @@ from gpuprof.characterize.probes.probe import Probe, target_of
 from gpuprof.characterize.record.samples import Series, read_samples
 from gpuprof.characterize.record.store import FINAL, Store
 from gpuprof.characterize.run import Run, Wanted, characterize
+from gpuprof.characterize.sheet.measured import load_measured
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
@@ -68,6 +70,8 @@ def finished(library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactor
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _file: None)
+        # Shuffling takes the host's time, which no virtual clock charges.
+        patch.setattr("gpuprof.characterize.on_gpu.chase.random_cycle", lambda nodes, *_: np.arange(nodes, dtype="u4"))
         # The fake computes nothing: only its walks lead somewhere.
         patch.setattr(
             "gpuprof.characterize.measure.kernel_steps.verify",
@@ -133,6 +137,16 @@ def test_no_point_is_lost(ran: Ran, library: tuple[Probe, ...]) -> None:
             lost += (step.probe.id, point.fixed, (step.regime, step.data)) not in there
     assert planned > 50
     assert lost == 0
+
+
+def test_every_probe_comes_to_a_result_that_is_written(ran: Ran) -> None:
+    values = ran.run.measured.values
+    assert load_measured(ran.run.path).values.keys() == values.keys()
+    told = {event.name.split(" ")[0] for event in ran.of(Result) if isinstance(event, Result)}
+    assert told == {event.probe for event in ran.of(Started) if isinstance(event, Started)}
+    for name, value in values.items():
+        assert value.verdict == "verified" or value.reasons, name
+        assert not any("cannot be evaluated" in reason for reason in value.reasons), name
 
 
 def test_nothing_had_no_time(ran: Ran) -> None:

@@ -141,9 +141,11 @@ class VirtualGpu(FakeGpu):
         self.charge(CALL_S + shape.grid * 40 / SEND_BYTES_PER_S)
         timed = super().time(function, shape, arguments, clocks, patience_s=patience_s)
         # What the kernel does before its first stamp is in the time between the events only.
-        before_s = set_up_cycles(self._call(function, shape, arguments)) / self._hz
-        self.charge(before_s)
-        timed = timed._replace(seconds=timed.seconds + before_s)
+        kernel = function.probe.kernel
+        if kernel is not None and "chain" in kernel.buffers:
+            before_s = set_up_cycles(self._call(function, shape, arguments)) / self._hz
+            self.charge(before_s)
+            timed = timed._replace(seconds=timed.seconds + before_s)
         assert timed.seconds < patience_s
         if watched:
             # NVML is asked while the kernel runs; a short one ends before it has answered.
