@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import kept, kept_tools
 
@@ -21,6 +22,10 @@ if _OLDER.is_dir():
 
 gc.set_threshold(100_000, 50, 100)
 """Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
+
+settings.register_profile("gpuprof", deadline=None)
+settings.load_profile("gpuprof")
+"""A machine that is busy with other things fails no test."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
