@@ -86,6 +86,8 @@ _LONGEST = (
     "test_torch_survey",
     "test_bottlenecks",
     "test_bottleneck_results",
+    "test_nvrtc_releases",
+    "test_virtual_run",
     "test_characterize_run",
     "test_annotate",
     "test_run",
@@ -94,6 +96,7 @@ _LONGEST = (
     "test_browser",
     "test_real_views",
     "test_real_reports",
+    "test_served_gpu",
     "test_compile",
     "test_gate",
 )
