@@ -16,7 +16,7 @@ from gpuprof.characterize.counters import _count, claimed, command, counted, cou
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
-from gpuprof.characterize.measure.schedule import Where, duration_s, phase, plan
+from gpuprof.characterize.measure.schedule import Where, allotted, duration_s, phase, plan
 from gpuprof.characterize.measure.step import Step
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
@@ -30,7 +30,6 @@ from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.characterize.results.judging import Counted
 from gpuprof.characterize.run import samples_path
-from gpuprof.characterize.runner import allotted
 from gpuprof.errors import EnvironmentProblem, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.report import DictMetrics, Launch, Metric

@@ -573,9 +573,18 @@ def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -
     assert bound("fp32", replace(doubted, device=RecordedDevice(sm_count=132)), Clocks(sm_hz=1e9)).confirmed
 
 
-@pytest.mark.parametrize("name", ["gh200-96gb", "gb200", "gb10", "jetson-agx-orin"])
-def test_host_memory_that_is_not_behind_pcie_is_not_bound_by_its_rate(name: str) -> None:
-    assert "is not behind PCIe" in reason("pcie", product(name), Clocks(), Link(5, 16))
+@pytest.mark.parametrize(("name", "rate", "certain"), [
+    ("gh200-96gb", 450e9, True), ("gb200", 450e9, False), ("gb10", 273e9, True), ("jetson-agx-orin", 204.8e9, True),
+])  # fmt: skip
+def test_host_memory_that_is_not_behind_pcie_is_bound_by_what_the_spec_says_of_its_link(
+    name: str, rate: float, certain: bool
+) -> None:
+    for link in (None, Link(5, 16)):
+        limit = physical_limit("pcie", product(name), Clocks(), link)
+        assert isinstance(limit, Bound)
+        assert (limit.name, limit.confirmed) == ("host link", certain)
+        assert limit.value == pytest.approx(rate)
+    assert bound("pcie", product("h200-sxm"), Clocks(), Link(5, 16)).name == "pcie"
 
 
 def test_dram_without_a_memory_clock_is_bound_by_its_rating() -> None:

@@ -120,33 +120,21 @@ class VirtualGpu(FakeGpu):
         self.charge(LOAD_S)
         return super().load(cubin, sha256, entry)
 
-    def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
-        self.charge(0.0)
-        return super().blocks_at_once(function, block, shared_bytes)
-
-    def time(
-        self,
-        function: Function,
-        shape: Shape,
-        arguments: Sequence[np.generic],
-        clocks: Memory | None,
-        *,
-        watched: bool = False,
-        patience_s: float = PATIENCE_S,
-    ) -> Timed:
+    def time(self, function: Function, shape: Shape, *words: Any, **named: Any) -> Timed:
         assert isinstance(function, FakeFunction)
         began = self.clock
         if began - self._last_launch > _RESTS_S:
             self._hz = IDLE_HZ
         self.charge(CALL_S + shape.grid * 40 / SEND_BYTES_PER_S)
-        timed = super().time(function, shape, arguments, clocks, patience_s=patience_s)
+        watched = named.pop("watched", False)
+        timed = super().time(function, shape, *words, **named)
         # What the kernel does before its first stamp is in the time between the events only.
         kernel = function.probe.kernel
         if kernel is not None and "chain" in kernel.buffers:
-            before_s = set_up_cycles(self._call(function, shape, arguments)) / self._hz
+            before_s = set_up_cycles(self._call(function, shape, words[0])) / self._hz
             self.charge(before_s)
             timed = timed._replace(seconds=timed.seconds + before_s)
-        assert timed.seconds < patience_s
+        assert timed.seconds < named.get("patience_s", PATIENCE_S)
         if watched:
             # NVML is asked while the kernel runs; a short one ends before it has answered.
             self.charge(max(0.0, 2 * NVML_S - timed.seconds))

@@ -20,6 +20,7 @@ from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
 from benchmarks.diagnosis.contents import Array, agree, contents
 from gpuprof.characterize.on_gpu.compiler import nvrtc_for
+from gpuprof.characterize.on_gpu.device import cuda_version
 from gpuprof.characterize.probes.probe import target_of
 from gpuprof.characterize.record.gpu import DeviceError
 from gpuprof.code.compile import NotCompiled
@@ -42,8 +43,7 @@ class Gpu:
         runtime.free(runtime.malloc(256))  # so that there is a context
         found = runtime.getDeviceProperties(device)
         self.target = target_of(f"{found['major']}.{found['minor']}") or ""
-        number = int(runtime.driverGetVersion())
-        cuda = f"{number // 1000}.{number % 1000 // 10}"
+        cuda = cuda_version(int(runtime.driverGetVersion()))
         self.nvrtc = nvrtc_for(cuda, self.target, self._try) if self.target else None
         self.sm_count = int(found["multiProcessorCount"])
 

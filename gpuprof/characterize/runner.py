@@ -5,30 +5,43 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.characterize.measure.events import Remark, Result, Started
 from gpuprof.characterize.measure.kernel_steps import failure
+from gpuprof.characterize.measure.schedule import allotted, spare
 from gpuprof.characterize.measure.step import Bench, Failure, Step
 from gpuprof.characterize.methods import METHODS, results_of
 from gpuprof.characterize.on_gpu.environment import as_words, compiler_words, environment_words
 from gpuprof.characterize.record.gpu import DeviceError, Stopped
-from gpuprof.characterize.record.samples import Parameter, Sample, Series
+from gpuprof.characterize.record.samples import Parameter, Sample, Series, plain
 from gpuprof.characterize.results.judging import Judging
 
 INTERRUPTED = "it was interrupted"
 RUN = "run"
 """The probe name under which the sample file keeps what happened to the run itself."""
-_MOST = 3.0
-"""A step may take so many times what was forecast for it beyond its needs: on a slow host calls take longer."""
-_REPEATS = 0.1
-"""The part of the spare time that one step may take for measuring again what was throttled."""
-_ALL_REPEATS = 0.25
-"""The part of the first spare time that all steps together may take for it: what is throttled all the time stays so."""
-_MOST_DEATHS = 10
-"""Probes that share code may all hang. A GPU on which so many in a row die is broken."""
-_MOST_DEATHS_IN_ALL = 30
-"""Each takes some ten seconds: a run is not to last for an hour on a GPU where every other probe dies."""
+_REPEATS = 0.25
+"""The part of the spare time that a run may take for measuring again what was throttled: what always is stays so."""
+
+
+@dataclass
+class _Deaths:
+    """What has ended the process that holds the GPU: what is told of each probe, how many in a row, how many in all."""
+
+    told: dict[str, str]
+    in_a_row: int = 0
+    in_all: int = 0
+
+    def add(self, probe: str, why: str) -> None:
+        """Count a probe."""
+        self.told[probe] = f"the process that held the GPU had to be started again: {why}"
+        self.in_a_row, self.in_all = self.in_a_row + 1, self.in_all + 1
+
+    @property
+    def hopeless(self) -> bool:
+        """Tell whether the GPU is broken: ten in a row (some probes share code), or thirty of some ten seconds each."""
+        return self.in_a_row >= 10 or self.in_all >= 30
 
 
 class Outcome(NamedTuple):
@@ -45,61 +58,44 @@ def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], sec
     goes upwards; what is in the file stays good.
     """
     results: list[Result] = []
-    ends, deaths, deaths_in_all = bench.gpu.now() + seconds, 0, 0
-    repeats_s = _ALL_REPEATS * spare(steps, seconds) if steps else 0.0
-    died = _died(bench)
+    ends, deaths = bench.gpu.now() + seconds, _Deaths(_died(bench))
+    bench.repeat_s = _REPEATS * spare(steps, seconds)
     _note(bench, {"what": "environment", **environment_words(bench.gpu.properties), **compiler_words(bench.checked)})
     log(bench, "before")
     for number, step in enumerate(steps):
         bench.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
-        left_s = ends - bench.gpu.now()
-        share = allotted(steps[number:], left_s)
-        may_repeat_s = bench.repeat_s = min(repeats_s, _REPEATS * spare(steps[number:], left_s))
-        failures: list[Failure] = []
+        share = allotted(steps[number:], ends - bench.gpu.now())
         cut_short = _there(bench)
-        if cut_short is not None:
-            return Outcome(tuple(results), cut_short)
-        launched = bench.launcher.launched
-        try:
-            for one in _step(bench, step._replace(seconds=share), died):
-                failures.append(one)
-            bench.look()
-            deaths = 0 if bench.launcher.launched > launched else deaths
-        except (Stopped, KeyboardInterrupt):
-            cut_short = INTERRUPTED
-        except DeviceError as error:
-            deaths, deaths_in_all = deaths + 1, deaths_in_all + 1
-            _note_death(bench, step, error)
-            died[step.probe.id] = f"the process that held the GPU had to be started again: {error.message}"
-            failures.append(failure(step, None, died[step.probe.id]))
-            cut_short = _begun_again(
-                bench, error, hopeless=deaths >= _MOST_DEATHS or deaths_in_all >= _MOST_DEATHS_IN_ALL
-            )
-        repeats_s -= may_repeat_s - bench.repeat_s
-        results += _told(bench, step, failures, judging())
+        if cut_short is None:
+            failures: list[Failure] = []
+            cut_short = _survived(bench, step._replace(seconds=share), deaths, failures)
+            results += _told(bench, step, failures, judging())
         if cut_short is not None:
             return Outcome(tuple(results), cut_short)
     log(bench, "after")
     return Outcome(tuple(results), None)
 
 
-def allotted(steps: Sequence[Step], left_s: float) -> float:
-    """Return the seconds of the first of the steps that are left: what it needs, and its share of what is to spare.
+def _survived(bench: Bench, step: Step, deaths: _Deaths, failures: list[Failure]) -> str | None:
+    """Measure a step, adding what fails of it, and open the GPU again after what is fatal.
 
-    What all of them need to be good is shared out before what they might take besides; of that a step has more than was
-    forecast where others have left it.
+    Return why the run must end, where it must.
     """
-    first, to_spare = steps[0], spare(steps, left_s)
-    to_good = sum(step.good_s - step.least_s for step in steps)
-    to_full = sum(step.seconds - step.good_s for step in steps)
-    good = min(1.0, to_spare / to_good) if to_good > 0 else 0.0
-    full = min(_MOST, max(0.0, to_spare - to_good) / to_full) if to_full > 0 else 0.0
-    return first.least_s + (first.good_s - first.least_s) * good + (first.seconds - first.good_s) * full
-
-
-def spare(steps: Sequence[Step], left_s: float) -> float:
-    """Return the seconds that are left beyond what all steps need."""
-    return max(0.0, left_s - sum(step.least_s for step in steps))
+    launched = bench.launcher.launched
+    try:
+        for one in _step(bench, step, deaths.told):
+            failures.append(one)
+        bench.look()
+    except (Stopped, KeyboardInterrupt):
+        return INTERRUPTED
+    except DeviceError as error:
+        _note_death(bench, step, error)
+        deaths.add(step.probe.id, error.message)
+        failures.append(failure(step, None, deaths.told[step.probe.id]))
+        return _begun_again(bench, error, hopeless=deaths.hopeless)
+    if bench.launcher.launched > launched:
+        deaths.in_a_row = 0
+    return None
 
 
 def _there(bench: Bench) -> str | None:
@@ -110,7 +106,7 @@ def _there(bench: Bench) -> str | None:
         return INTERRUPTED
     except DeviceError as error:
         if error.fatal:
-            _note(bench, {"what": "lost", "why": _plain(error.message)})
+            _note(bench, {"what": "lost", "why": plain(error.message)})
             return _begun_again(bench, error, hopeless=False)
     return None
 
@@ -191,7 +187,7 @@ def log(bench: Bench, what: str) -> None:
 
 
 def _note_death(bench: Bench, step: Step, error: DeviceError) -> None:
-    _note(bench, {"what": "died", "probe": step.probe.id, "why": _plain(error.message)})
+    _note(bench, {"what": "died", "probe": step.probe.id, "why": plain(error.message)})
 
 
 def _note(bench: Bench, words: dict[str, Parameter]) -> None:
@@ -206,8 +202,3 @@ def _died(bench: Bench) -> dict[str, str]:
         for one in bench.store.all()
         if one.probe == RUN and one.configuration.get("what") == "died"
     }
-
-
-def _plain(text: str) -> str:
-    """Return a text that the sample file takes: one line of printable characters."""
-    return "".join(char if char.isprintable() else " " for char in text)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuprof.collect.failure_table import PERMISSION_FIX
 from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_from, find_ncu
-from gpuprof.collect.machine import Gpu, Machine, gpus_here, version_text
+from gpuprof.collect.machine import DRIVER_BY_CUDA, Gpu, Machine, gpus_here, version_text
 from gpuprof.errors import EnvironmentProblem
 
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
@@ -32,7 +32,6 @@ _PACKAGES = {
     "nvidia-cuda-nvdisasm": "",
 }
 """Python packages, and what is lost without them where that is a problem."""
-_FIRST_WITH_CUDA_13 = 580
 _OF_CUDA_13 = {"cupy-cuda13x": "cupy-cuda12x", "nvidia-cuda-nvrtc": "nvidia-cuda-nvrtc-cu12"}
 """Packages with which a GPU is measured, and what does the same with a driver of CUDA 12."""
 
@@ -192,7 +191,7 @@ def _packages(_: Here) -> Iterator[Check]:
 def _too_new(here: Here) -> Iterator[Check]:
     """Note packages that measuring cannot use, for they are of a newer CUDA than the driver."""
     version = here.machine.driver_version()
-    if version is None or version[0] >= _FIRST_WITH_CUDA_13:
+    if version is None or version[0] >= DRIVER_BY_CUDA[13]:
         return
     installed = {found.metadata["Name"].lower() for found in importlib.metadata.distributions()}
     for new, old in _OF_CUDA_13.items():

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.collect.machine import Machine, version_text
+from gpuprof.collect.machine import DRIVER_BY_CUDA, Machine, version_text
 from gpuprof.errors import EnvironmentProblem
 
 OLDEST = (2023, 1)
@@ -18,8 +18,6 @@ OLDEST = (2023, 1)
 
 _CUDA_BY_RELEASE = (((2025, 3), 13), ((2022, 4), 12), ((2020, 1), 11))
 """First release of Nsight Compute that came with a CUDA version (developer.nvidia.com/nsight-compute-history)."""
-_DRIVER_BY_CUDA = {13: 580, 12: 525, 11: 450}
-"""Oldest driver branch of a CUDA version (CUDA toolkit release notes, minor version compatibility)."""
 
 _FOLDERS = (
     ("usr/local", "cuda*/bin/ncu"),
@@ -55,7 +53,7 @@ class Ncu(NamedTuple):
     def oldest_driver(self) -> int:
         """Return the oldest driver branch that this release supports."""
         cuda = next((cuda for first, cuda in _CUDA_BY_RELEASE if self.version >= first), 11)
-        return _DRIVER_BY_CUDA[cuda]
+        return DRIVER_BY_CUDA[cuda]
 
     def __str__(self) -> str:
         return f"{self.path} (version {version_text(self.version)}, from {self.origin})"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+DRIVER_BY_CUDA = {13: 580, 12: 525, 11: 450}
+"""Oldest driver branch of a CUDA version (CUDA toolkit release notes, minor version compatibility)."""
 _DRIVER = re.compile(r"NVRM version:.*?\s(\d+(?:\.\d+)+)\s")
 
 

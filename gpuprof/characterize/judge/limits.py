@@ -26,8 +26,6 @@ _WIDEST_GDDR = 512
 """Drivers round the width of HBM's bus, which is thousands of bits; that of other memory they give as it is."""
 _RATING_ROUNDED = 1.05
 """Two digits are rounded by up to 5 %: where the bus is in doubt, a rating rejects only what is above it by more."""
-_HOST_LINKS = ("gh200", "gb200", "gb10", "jetson")
-"""Products whose host memory is behind NVLink-C2C or their own: copies do not go over the PCIe link that NVML names."""
 _PCIE_CODING = {1: 8 / 10, 2: 8 / 10}
 """8b/10b coding on the first two generations; 128b/130b since, flits on the sixth. PCI Express Base Specification."""
 
@@ -221,8 +219,11 @@ def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
 
 
 def _pcie(link: Link | None, hardware: Hardware) -> Bound | NoBound:
-    if hardware.gpu is not None and hardware.gpu.name.startswith(_HOST_LINKS):
-        return NoBound("pcie", f"the host memory of {hardware.gpu.title} is not behind PCIe")
+    """The link as it runs; where the spec has another way to the host's memory, that: NVML names PCIe even so."""
+    own = hardware.gpu.facts.get("host_link") if hardware.gpu is not None else None
+    if own is not None:
+        source = f"{own.source}, one direction"
+        return Bound("host link", own.value, "B/s", None, None, None, source, confirmed=own.confirmed)
     if link is None:
         return NoBound("pcie", "the generation and width of the PCIe link were not read")
     if link.generation not in _PCIE_BIT_PER_S:

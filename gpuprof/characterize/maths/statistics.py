@@ -8,7 +8,8 @@ from statistics import median
 from typing import Literal, NamedTuple, TypeVar
 
 Statistic = Literal["median", "mode"]
-_FEW_RESAMPLES = 200
+RESAMPLES, _FEW_RESAMPLES = 2000, 200
+"""For an interval that is told, and for whether to go on, which is asked while the GPU waits."""
 Shape = TypeVar("Shape", bound=Hashable)
 """What tells one configuration of a sweep from another."""
 
@@ -47,11 +48,13 @@ class StopRule(NamedTuple):
     longest_s: float = 15.0
 
 
-def estimate(values: Sequence[float], statistic: Statistic = "median", seed: int = 0) -> Estimate:
+def estimate(
+    values: Sequence[float], statistic: Statistic = "median", seed: int = 0, resamples: int = RESAMPLES
+) -> Estimate:
     """Return a statistic of samples with its 95 % bootstrap interval. Raises ValueError without samples."""
     _check(values)
     value = median(values) if statistic == "median" else lowest_mode(values)
-    return Estimate(value, bootstrap(values, statistic, seed=seed), len(values), statistic)
+    return Estimate(value, bootstrap(values, statistic, seed=seed, resamples=resamples), len(values), statistic)
 
 
 def bootstrap(
@@ -59,7 +62,7 @@ def bootstrap(
     statistic: Statistic = "median",
     *,
     confidence: float = 0.95,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
     """Return the percentile bootstrap interval: the statistic of samples drawn from the samples, with a fixed seed."""
@@ -85,15 +88,9 @@ def stop_reason(
 ) -> Literal["settled", "time is up"] | None:
     """Tell why measuring may stop, or None to go on."""
     rule = rule or StopRule()
-    if len(values) >= rule.least and _half_width(values, statistic) < rule.half_width:
+    if len(values) >= rule.least and estimate(values, statistic, resamples=_FEW_RESAMPLES).half_width < rule.half_width:
         return "settled"
     return "time is up" if elapsed_s >= rule.longest_s else None
-
-
-def _half_width(values: Sequence[float], statistic: Statistic) -> float:
-    """Return half of the interval by few resamples: it is asked while the GPU waits."""
-    value = median(values) if statistic == "median" else lowest_mode(values)
-    return half_width(value, bootstrap(values, statistic, resamples=_FEW_RESAMPLES))
 
 
 def clusters(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -11,8 +11,8 @@ class Effort(NamedTuple):
     """Dials of a run. Windows are what N iterations take; the longest launch takes four times that.
 
     A window of 300 µs has more than 200 steps of the coarsest globaltimer. The few milliseconds of a round are shorter
-    than the time in which clocks fall under load. The times to settle, of power and of maps are given as the least that
-    a run takes where time is short, and the most that it takes where there is some to spare.
+    than the time in which clocks fall under load. The times to settle and of power are given as the least that a run
+    takes where time is short, and the most that it takes where there is some to spare.
     """
 
     total_s: float

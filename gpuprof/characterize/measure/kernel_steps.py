@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SETTLING = 0.6
 """The part of a sustained probe's time that the clock may take to settle."""
-_FINEST = 8
+_COARSE_TO_FINE = (8, 4, 2, 1)
 """A curve is measured at every eighth of its places first, then at every fourth, and so on."""
 
 
@@ -73,18 +73,11 @@ def in_order(probe: Probe, found: Sequence[Point], seed: int) -> tuple[Point, ..
     for point in sorted(found, key=lambda point: float(dict(point.fixed)[probe.along or ""])):
         curve = tuple(word for word in point.fixed if word[0] != probe.along)
         place = along[curve] = along.get(curve, -1) + 1
-        levels.setdefault(next(step for step in _steps_down() if place % step == 0), []).append(point)
+        levels.setdefault(next(step for step in _COARSE_TO_FINE if place % step == 0), []).append(point)
     return tuple(
         point for level in sorted(levels, reverse=True)
         for point in next(rounds(levels[level], 1, seed=len(found) + seed))
     )  # fmt: skip
-
-
-def _steps_down() -> Iterator[int]:
-    step = _FINEST
-    while step:
-        yield step
-        step //= 2
 
 
 def step_points(bench: Bench, step: Step) -> tuple[Point, ...]:

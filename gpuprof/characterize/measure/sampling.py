@@ -9,7 +9,7 @@ from gpuprof.characterize.judge.regime import RETRIES, THROTTLE_MASK, Attempt, S
 from gpuprof.characterize.maths.statistics import Statistic, StopRule, rounds, stop_reason
 from gpuprof.characterize.measure.effort import LEAST_ROUNDS
 from gpuprof.characterize.on_gpu.launcher import BrokenRun, Ready
-from gpuprof.characterize.record.configurations import buffer_bytes, iteration_work
+from gpuprof.characterize.record.configurations import LARGE, buffer_bytes, iteration_work
 from gpuprof.characterize.record.reduction import MULTIPLES, results
 from gpuprof.characterize.record.samples import Sample, Series
 
@@ -24,8 +24,6 @@ _STEADY = 0.002
 _STEADY_LAUNCHES = 3
 _LONGEST_WARM_UP_S = 0.3
 _TIMES_L2 = 4
-_LARGE = 8
-"""A buffer so many times as large as L2 is meant to miss it, so that a launch must go through several times L2."""
 
 
 class Taken(NamedTuple):
@@ -42,7 +40,7 @@ def iterations(ready: Ready, seconds: float) -> int:
     l2_bytes = properties.l2_bytes
     moved = iteration_work(kernel, "byte", one.names(), ready.shape.grid, ready.shape.block)
     held = sum((buffer_bytes(kernel, one, properties) or {}).values())
-    least = int(_TIMES_L2 * l2_bytes / moved) + 1 if moved and held >= _LARGE * l2_bytes else 0
+    least = int(_TIMES_L2 * l2_bytes / moved) + 1 if moved and held >= LARGE * l2_bytes else 0
     return ready.iterations_for(seconds, least)
 
 

@@ -28,6 +28,8 @@ _FULL_METHODS = ("map",)
 _FULL_PROBES = ("latency/tlb", "latency/tlb-packed")
 """What takes long and few need: left to --full, or to --only."""
 
+_MOST = 3.0
+"""A step may take so many times what was forecast for it beyond its needs: on a slow host calls take longer."""
 _PHASES = ("idle", "latency", "short", "sustained")
 _LATENCY_UNITS = ("cycle", "s", "B", "block")
 
@@ -63,6 +65,25 @@ def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, na
 def duration_s(steps: Sequence[Step], seconds: float) -> float:
     """Return how long steps will take of so much time: all that they may, else at least what they need."""
     return max(sum(step.least_s for step in steps), min(seconds, sum(step.seconds for step in steps)))
+
+
+def allotted(steps: Sequence[Step], left_s: float) -> float:
+    """Return the seconds of the first of the steps that are left: what it needs, and its share of what is to spare.
+
+    What all of them need to be good is shared out before what they might take besides; of that a step has more than was
+    forecast where others have left it.
+    """
+    first, to_spare = steps[0], spare(steps, left_s)
+    to_good = sum(step.good_s - step.least_s for step in steps)
+    to_full = sum(step.seconds - step.good_s for step in steps)
+    good = min(1.0, to_spare / to_good) if to_good > 0 else 0.0
+    full = min(_MOST, max(0.0, to_spare - to_good) / to_full) if to_full > 0 else 0.0
+    return first.least_s + (first.good_s - first.least_s) * good + (first.seconds - first.good_s) * full
+
+
+def spare(steps: Sequence[Step], left_s: float) -> float:
+    """Return the seconds that are left beyond what all steps need."""
+    return max(0.0, left_s - sum(step.least_s for step in steps))
 
 
 def phase(step: Step) -> str:

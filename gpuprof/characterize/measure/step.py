@@ -52,8 +52,8 @@ class Failure(NamedTuple):
 class Bench:
     """What all steps of a run share: the GPU, the compiled kernels, the samples, the listener.
 
-    `broken` has the configurations that cannot run, and why; `repeat_s` is what a step may still spend on measuring
-    again what was throttled, besides its own time.
+    `broken` has the configurations that cannot run, and why; `repeat_s` is what the run may still spend on measuring
+    again what was throttled, besides the time of its steps.
     """
 
     gpu: Gpu

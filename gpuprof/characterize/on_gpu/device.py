@@ -32,14 +32,13 @@ from gpuprof.characterize.record.gpu import (
     Timed,
     Way,
 )
-from gpuprof.collect.machine import Machine
+from gpuprof.collect.machine import DRIVER_BY_CUDA, Machine
 from gpuprof.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_FIRST_WITH_CUDA_13 = 580
 _NO_MEMORY = ("OUT_OF_MEMORY", "MemoryAllocation")
 _MAX_PITCH = 2**31 - 1
 
@@ -86,7 +85,7 @@ def _cupy() -> tuple[Any, Any]:
 def _package() -> str:
     """Return the package for the driver that is loaded, the newest where none is."""
     version = Machine().driver_version()
-    return "cupy-cuda12x" if version is not None and version[0] < _FIRST_WITH_CUDA_13 else "cupy-cuda13x"
+    return "cupy-cuda12x" if version is not None and version[0] < DRIVER_BY_CUDA[13] else "cupy-cuda13x"
 
 
 class CudaGpu:
@@ -301,13 +300,13 @@ def _properties(runtime: Any, nvml: NvmlView, index: int) -> Properties:
         shared_per_block=attribute("MaxSharedMemoryPerBlockOptin"),
         threads_per_sm=attribute("MaxThreadsPerMultiProcessor"),
         memory_bus_bits=attribute("GlobalMemoryBusWidth") or None,
-        cuda=_version(runtime.driverGetVersion()),
+        cuda=cuda_version(runtime.driverGetVersion()),
         peers=tuple(other for other in others if runtime.deviceCanAccessPeer(index, other)),
         **nvml.settings()._asdict(),
     )
 
 
-def _version(number: int) -> str:
+def cuda_version(number: int) -> str:
     """Write CUDA's version number: 13000 → "13.0"."""
     return f"{number // 1000}.{number % 1000 // 10}"
 

@@ -13,7 +13,7 @@ from gpuprof.characterize.judge.limits import Link
 from gpuprof.characterize.on_gpu.processors import allowed
 from gpuprof.characterize.probes.probe import all_targets, target_of
 from gpuprof.characterize.record.gpu import Gpu, Others, Properties, Telemetry
-from gpuprof.characterize.record.samples import Header, Parameter
+from gpuprof.characterize.record.samples import Header, Parameter, plain
 from gpuprof.characterize.sheet.measured import Conditions, MeasuredDevice
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.device import RecordedDevice
@@ -179,7 +179,7 @@ def environment_words(properties: Properties) -> dict[str, Parameter]:
     words: dict[str, Parameter] = {"gpuprof": __version__}
     for name, value in properties._asdict().items():
         if isinstance(value, str):
-            words[name] = "".join(char if char.isprintable() else " " for char in value)
+            words[name] = plain(value)
         elif isinstance(value, bool | int | float):
             words[name] = value
     return words

@@ -29,6 +29,7 @@ from gpuprof.characterize.record.gpu import (
     Timed,
     Way,
 )
+from gpuprof.characterize.record.samples import plain
 from gpuprof.errors import EnvironmentProblem, GpuprofError
 
 if TYPE_CHECKING:
@@ -354,5 +355,4 @@ def _last_line(complaints: IO[bytes]) -> str:
     """Return the last line of what a process has said, printable and not too long."""
     complaints.seek(0)
     lines = [line.strip() for line in complaints.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    text = lines[-1] if lines else ""
-    return "".join(char if char.isprintable() else " " for char in text)[:_MOST_COMPLAINT]
+    return plain(lines[-1])[:_MOST_COMPLAINT] if lines else ""

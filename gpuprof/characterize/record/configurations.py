@@ -21,7 +21,7 @@ _GRAIN = 128
 """Sizes of a range are whole cache lines."""
 _OF_CARD = 0.8
 """Buffers of a configuration that are together larger than this part of the card's memory shrink to it."""
-_LARGE = 8
+LARGE = 8
 """A buffer of so many times L2 is meant to miss it. One that the card has no room for at that size is not tried."""
 _PAGE = 2 * 2**20
 """Shrunk buffers are whole pages, so that a chunk of any walk divides them."""
@@ -180,7 +180,7 @@ def buffer_bytes(kernel: Kernel, one: Configuration, properties: Properties) -> 
     sizes are the same in another run.
     """
     sizes = {name: _asked_bytes(buffer, one, properties.l2_bytes) for name, buffer in kernel.buffers.items()}
-    least = _LARGE * properties.l2_bytes
+    least = LARGE * properties.l2_bytes
     large = {name for name, size in sizes.items() if kernel.buffers[name].size is not None and size >= least}
     room = _OF_CARD * properties.memory_bytes - sum(size for name, size in sizes.items() if name not in large)
     asked = sum(sizes[name] for name in large)

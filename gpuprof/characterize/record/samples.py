@@ -259,6 +259,11 @@ def _sample(content: Any, place: str) -> Sample:
     return Sample(iterations, float(time_s), _float(cycles), _float(clock), reasons)
 
 
+def plain(text: str) -> str:
+    """Return a text as the file takes it: one line of printable characters."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def _float(value: float | None) -> float | None:
     return float(value) if value is not None else None
 
