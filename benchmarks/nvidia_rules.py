@@ -18,7 +18,7 @@ from pathlib import Path
 
 import gpuprof
 from gpuprof.errors import GpuprofError
-from gpuprof.model.report import Report, RuleResult
+from gpuprof.model.recorded import Report, RuleResult
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import REPORTS

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.characterize.probes.probe import Expected, Limit, Probe
+from gpuprof.characterize.probes.probe import Expected, PhysicalLimit, Probe
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.units import format_percent, significant
 
@@ -71,7 +71,7 @@ def _header(source: Path) -> dict[str, str]:
     return parts
 
 
-def _limit(limit: Limit) -> str:
+def _limit(limit: PhysicalLimit) -> str:
     words = _compute(limit.compute, sparse=limit.sparse) if limit.compute is not None else limit.bandwidth
     if words is None:
         words = f"{significant(limit.rate)}: {limit.source}" if limit.rate is not None else limit.operation or ""

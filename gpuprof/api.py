@@ -15,7 +15,7 @@ from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import analyse, spec_session
 from gpuprof.model.ceilings import Hardware, MeasuredLimits
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace

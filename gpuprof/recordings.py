@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.yaml_fields import Fields, whole
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 from gpuprof.resources import data_dir
 
 REINSTALL = "install gpuprof again"
@@ -69,7 +69,7 @@ def recordings(folder: Path | None = None) -> tuple[Recording, ...]:
     return tuple(sorted(found, key=lambda one: one.origin is not None))
 
 
-def _recording(name: str, node: Node, folder: Path) -> Recording:
+def _recording(name: str, node: YamlNode, folder: Path) -> Recording:
     fields = Fields(node, f"the recording {name}", _KEYS)
     return Recording(
         name,

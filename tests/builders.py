@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.report import DictMetrics, Dim3, Launch, Metric, Report
+from gpuprof.model.recorded import DictMetrics, Dim3, Launch, Metric, Report
 
 ADD = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 

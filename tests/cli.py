@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 from unittest.mock import patch
 
 from gpuprof.cli import main as entry
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.present import plot
 from gpuprof.read import ncu_rep
 from tests.readings import read_once, reading_once

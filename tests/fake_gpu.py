@@ -24,12 +24,12 @@ from gpuprof.characterize.record.gpu import (
     RECORD,
     DeviceError,
     Function,
+    LaunchConfiguration,
     Memory,
+    MemoryKind,
     Others,
     OutOfMemory,
-    Place,
     Properties,
-    Shape,
     Telemetry,
     Timed,
     Way,
@@ -79,7 +79,7 @@ class Call:
     probe: Probe
     kernel: Kernel
     assignment: Mapping[str, str]
-    shape: Shape
+    shape: LaunchConfiguration
     arguments: Mapping[str, float]
     contents: Mapping[str, object]
 
@@ -231,7 +231,7 @@ class FakeGpu:
     def time(
         self,
         function: Function,
-        shape: Shape,
+        shape: LaunchConfiguration,
         arguments: Sequence[np.generic],
         clocks: Memory | None,
         *,
@@ -258,7 +258,7 @@ class FakeGpu:
         events = seconds * (0.5 if self.bad.events_short else 1.0) + 3e-6
         return Timed(events, records, self.telemetry() if watched else None)
 
-    def _call(self, function: FakeFunction, shape: Shape, arguments: Sequence[np.generic]) -> Call:
+    def _call(self, function: FakeFunction, shape: LaunchConfiguration, arguments: Sequence[np.generic]) -> Call:
         kernel = function.probe.kernel
         assert kernel is not None
         assert len(arguments) == len(kernel.arguments)
@@ -323,7 +323,7 @@ class FakeGpu:
         return [by_sm(call, sm) if by_sm else 1.0 for sm in range(self.properties.sm_count)]
 
     def launches(
-        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+        self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         self.hook()
         if way == "queued" and count > QUEUE:
@@ -332,7 +332,7 @@ class FakeGpu:
         self.clock += seconds
         return seconds
 
-    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+    def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         self.hook()
         if self.bad.copies_wrong:
             raise DeviceError(f"what was copied to {target} memory is not what was sent")

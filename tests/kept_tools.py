@@ -18,7 +18,7 @@ import pytest
 from benchmarks.diagnosis import host_run
 from gpuprof.code import disassemble, nvrtc
 from gpuprof.code.disassemble import Disassembler
-from gpuprof.code.nvrtc import Nvrtc, Outcome
+from gpuprof.code.nvrtc import CompileOutcome, Nvrtc
 from tests import kept
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
@@ -99,10 +99,10 @@ def _content(file: Path) -> bytes | None:
 
 
 def _compiling(
-    ask: Callable[[Nvrtc, str, str, Sequence[str]], Outcome],
-) -> Callable[[Nvrtc, str, str, Sequence[str]], Outcome]:
-    def compile_or_recall(self: Nvrtc, source: str, name: str, options: Sequence[str]) -> Outcome:
-        made: list[Outcome] = []
+    ask: Callable[[Nvrtc, str, str, Sequence[str]], CompileOutcome],
+) -> Callable[[Nvrtc, str, str, Sequence[str]], CompileOutcome]:
+    def compile_or_recall(self: Nvrtc, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
+        made: list[CompileOutcome] = []
 
         def make() -> bytes | None:
             made.append(ask(self, source, name, options))
@@ -129,20 +129,20 @@ def _compilation_key(compiler: Nvrtc, source: str, name: str, options: Sequence[
     return kept.key_of(compiler_key(compiler), text, name, named, str(Path.cwd()) if says_paths else "")
 
 
-def _says_a_folder(outcome: Outcome, options: Sequence[str]) -> bool:
+def _says_a_folder(outcome: CompileOutcome, options: Sequence[str]) -> bool:
     """Tell whether the log names a folder, which another run may have elsewhere."""
     return any(option.removeprefix(_FOLDER) in outcome.log for option in options if option.startswith(_FOLDER))
 
 
-def _as_bytes(outcome: Outcome) -> bytes:
+def _as_bytes(outcome: CompileOutcome) -> bytes:
     head = json.dumps([outcome.cubin is not None, outcome.log]).encode()
     return head + b"\n" + (outcome.cubin or b"")
 
 
-def _as_outcome(stored: bytes) -> Outcome:
+def _as_outcome(stored: bytes) -> CompileOutcome:
     head, _, cubin = stored.partition(b"\n")
     there, log = json.loads(head)
-    return Outcome(cubin if there else None, log)
+    return CompileOutcome(cubin if there else None, log)
 
 
 def _disassembling(ask: Callable[[Disassembler, str, bytes], str]) -> Callable[[Disassembler, str, bytes], str]:

@@ -9,7 +9,7 @@ from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.report import Dim3, FixedDetails, Instruction, Launch, LaunchDetails, NoDetails, RuleResult
+from gpuprof.model.recorded import Dim3, FixedDetails, Launch, LaunchDetails, NoDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import Finding, KernelProfile, Session
 from tests import builders
 
@@ -77,7 +77,7 @@ def lasting(seconds: float = 1e-3, clock_hz: float = 1e9) -> Values:
 class Program:
     """The code and the messages of a hand-made launch; a part that is a sentence is damaged, and says so."""
 
-    code: tuple[Instruction, ...] | str = ()
+    code: tuple[ProfiledInstruction, ...] | str = ()
     sources: Mapping[str, str] | str = field(default_factory=dict)
 
     def rule_results(self) -> tuple[RuleResult, ...]:
@@ -88,7 +88,7 @@ class Program:
             raise DamagedInput(self.sources)
         return self.sources
 
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
         if isinstance(self.code, str):
             raise DamagedInput(self.code)
         return tuple(

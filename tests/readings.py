@@ -22,7 +22,7 @@ from unittest.mock import patch
 import gpuprof
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.gpu.needs import NEEDS, Tools
-from gpuprof.collect.machine import Gpu
+from gpuprof.collect.machine import InstalledGpu
 from gpuprof.collect.process import Ended
 from tests.ncu_bytes import A100, simple_report
 
@@ -45,7 +45,7 @@ HELP = "\n".join(f"  {option} arg" for option in OPTIONS_2024 if option != "--qu
 HELP_2024 = f"{HELP}\n{COLLECTION_HELP}"
 HELP_2025 = f"{HELP_2024}{RENAME_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
-GPU = Gpu("NVIDIA H200", "9.0", "580.65.06", False, True)
+GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", False, True)
 TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'
 SMI = """    Product Name                          : NVIDIA H200
     Serial Number                         : 1650924012345

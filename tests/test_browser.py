@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Evidence, Finding, Pipe, Stall
 from gpuprof.present.html import render_html
 from tests.chromium import CHROMIUM, Browser

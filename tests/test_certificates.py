@@ -16,7 +16,7 @@ from benchmarks.counters import measuring
 from benchmarks.counters.__main__ import main
 from benchmarks.counters.equalities import certificates_of, equalities
 from gpuprof.characterize.certify import certificate_of, merged, on_file
-from gpuprof.characterize.results.judging import Counted
+from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.collect.process import Ended
 from gpuprof.hardware.certificates import (
     Agreement,
@@ -33,7 +33,7 @@ from gpuprof.hardware.check import check_files
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.hardware.yaml_tree import BrokenSpec
-from gpuprof.model.profile import profile_launch
+from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.resources import data_dir
 from tests import builders
 from tests.readings import read_once, session_of
@@ -143,7 +143,9 @@ def test_certificate_without_entries_and_names_can_be_read(tmp_path: Path) -> No
 
 def certified_by(claims: float, each: dict[str, float]) -> Certificate:
     """What a run certifies that counted these FFMA of one probe."""
-    one = Counted({"work.fp32": claims}, {}, {("work.fp32", frozenset({name})): value for name, value in each.items()})
+    one = CountedAndClaimed(
+        {"work.fp32": claims}, {}, {("work.fp32", frozenset({name})): value for name, value in each.items()}
+    )
     return certificate_of(
         {"instruction/ffma": one}, (), "sm_90", ncu="2025.3.1", gpu="NVIDIA H200", driver="580.95", date="2026-12-01"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gpuprof.characterize import run
+from gpuprof.characterize import characterization as run
 from gpuprof.characterize.counters import Verified
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.probes import library
@@ -104,7 +104,7 @@ def test_ctrl_c_while_counters_are_verified_is_an_interruption(
     gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = Verified({}, None, interrupted=True)
-    monkeypatch.setattr("gpuprof.characterize.run.verify_counters", lambda *_: stopped)
+    monkeypatch.setattr("gpuprof.characterize.characterization.verify_counters", lambda *_: stopped)
     file = tmp_path / "a.measured.yaml"
     result = characterize("--only", "latency/l2", "--verify-counters", "-o", str(file))
     assert (result.return_value, result.exception) == (130, None)

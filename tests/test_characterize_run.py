@@ -16,23 +16,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize import counters
+from gpuprof.characterize.characterization import Characterization, Wanted, characterize
 from gpuprof.characterize.gates.check import Checked
 from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.maths import fit, statistics
 from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
-from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started, Taken, silence
+from gpuprof.characterize.measure.events import (
+    ConfigurationTaken,
+    Event,
+    Finished,
+    Remark,
+    Result,
+    RunPlanned,
+    Started,
+    silence,
+)
 from gpuprof.characterize.measure.kernel_steps import in_order
 from gpuprof.characterize.measure.schedule import Where, plan
 from gpuprof.characterize.methods import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record import reduction, samples
-from gpuprof.characterize.record.configurations import Point
+from gpuprof.characterize.record.configurations import ResultPoint
 from gpuprof.characterize.record.gpu import DeviceError, Others, Stopped
 from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
-from gpuprof.characterize.results.judging import Counted
-from gpuprof.characterize.run import Run, Wanted, characterize
+from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
 from gpuprof.collect import installation
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
@@ -135,7 +144,7 @@ def measure(
     stop: Callable[[], bool] = lambda: False,
     compile_all: Callable[..., dict[str, tuple[Checked, ...]]] = compiled,
     **wanted: Any,
-) -> Run:
+) -> Characterization:
     asked = Wanted(probes, mode, named=True, output=folder / "fake.measured.yaml", **wanted)
     return characterize(gpu, asked, library=LIBRARY, tell=tell, stop=stop, compile_all=compile_all)
 
@@ -147,7 +156,7 @@ def value_of(probe: Probe, folder: Path, name: str | None = None, **gpu: Any) ->
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Heard, FakeGpu]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterization, Heard, FakeGpu]:
     """One run of every kind of probe."""
     folder, heard = tmp_path_factory.mktemp("whole"), Heard()
     probes = fake_probes.every(folder / "probes")
@@ -184,7 +193,7 @@ RECOVERED = {
 
 
 @pytest.mark.parametrize("name", RECOVERED)
-def test_run_recovers_what_the_fake_has(whole: tuple[Run, Heard, FakeGpu], name: str) -> None:
+def test_run_recovers_what_the_fake_has(whole: tuple[Characterization, Heard, FakeGpu], name: str) -> None:
     value, (wanted, tolerance) = whole[0].measured.values[name], RECOVERED[name]
     assert value.value == pytest.approx(wanted, rel=tolerance, abs=0)
 
@@ -197,24 +206,26 @@ VERIFIED = [
 
 
 @pytest.mark.parametrize("name", VERIFIED)
-def test_value_that_passes_every_check_is_verified(whole: tuple[Run, Heard, FakeGpu], name: str) -> None:
+def test_value_that_passes_every_check_is_verified(whole: tuple[Characterization, Heard, FakeGpu], name: str) -> None:
     value = whole[0].measured.values[name]
     assert (value.verdict, value.reasons) == ("verified", ())
 
 
-def test_best_configuration_wins_and_is_named(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_best_configuration_wins_and_is_named(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     values = whole[0].measured.values
     assert values["instruction/ffma-throughput"].configuration["CHAINS"] == "8"
     assert values["instruction/ffma-throughput"].configuration["block"] == "256"
     assert values["bandwidth/dram-read"].configuration["blocks_per_sm"] == "4"
 
 
-def test_capacity_has_the_configuration_of_the_size_that_it_names(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_capacity_has_the_configuration_of_the_size_that_it_names(
+    whole: tuple[Characterization, Heard, FakeGpu],
+) -> None:
     value = whole[0].measured.values["latency/l2-capacity"]
     assert value.configuration["size"] == str(int(value.value or 0))
 
 
-def test_evidence_names_code_clocks_limit_and_scaling(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_evidence_names_code_clocks_limit_and_scaling(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     evidence = whole[0].measured.values["instruction/ffma-throughput"].evidence
     assert evidence.gate == "pass"
     assert evidence.cubin_sha256 is not None
@@ -226,13 +237,15 @@ def test_evidence_names_code_clocks_limit_and_scaling(whole: tuple[Run, Heard, F
     assert evidence.scaling_residual < 0.01
 
 
-def test_ceilings_are_those_of_the_probes_limits(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_ceilings_are_those_of_the_probes_limits(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     values = whole[0].measured.values
     found = {name: value.ceiling for name, value in values.items() if value.ceiling is not None}
     assert found == {"instruction/ffma-throughput": "fp32", "bandwidth/dram-read": "dram"}
 
 
-def test_measured_file_reads_back_with_its_curves_and_conditions(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_measured_file_reads_back_with_its_curves_and_conditions(
+    whole: tuple[Characterization, Heard, FakeGpu],
+) -> None:
     run = whole[0]
     stored = load_measured(run.path)
     assert stored.values.keys() == run.measured.values.keys()
@@ -247,7 +260,7 @@ def test_measured_file_reads_back_with_its_curves_and_conditions(whole: tuple[Ru
 
 
 def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
-    whole: tuple[Run, Heard, FakeGpu],
+    whole: tuple[Characterization, Heard, FakeGpu],
 ) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
     looks = [one.configuration for one in stored.series if one.probe == "run"]
@@ -258,14 +271,16 @@ def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
     assert all(len(str(one.configuration["cubin"])) == 12 for one in kernels)
 
 
-def test_each_window_is_longer_than_200_steps_of_the_coarsest_timer(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_each_window_is_longer_than_200_steps_of_the_coarsest_timer(
+    whole: tuple[Characterization, Heard, FakeGpu],
+) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
     timed = [one for one in stored.series if one.probe.partition("/")[0] in {"instruction", "bandwidth", "latency"}]
     assert timed
     assert min(sample.time_s for one in timed for sample in one.samples) > 200 * 1.024e-6
 
 
-def test_numbers_of_iterations_are_n_2n_and_4n(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_numbers_of_iterations_are_n_2n_and_4n(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
     for one in stored.series:
         if one.probe == "instruction/ffma-throughput":
@@ -274,7 +289,7 @@ def test_numbers_of_iterations_are_n_2n_and_4n(whole: tuple[Run, Heard, FakeGpu]
 
 
 def test_winner_of_a_sweep_is_measured_again_and_latencies_on_several_allocations(
-    whole: tuple[Run, Heard, FakeGpu],
+    whole: tuple[Characterization, Heard, FakeGpu],
 ) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
     ffma = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
@@ -283,7 +298,7 @@ def test_winner_of_a_sweep_is_measured_again_and_latencies_on_several_allocation
     assert len({one.configuration["allocation"] for one in walks}) >= 3
 
 
-def test_order_is_idle_then_latency_then_short_then_sustained(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_order_is_idle_then_latency_then_short_then_sustained(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     order = [event.probe for event in whole[1].of(Started)]
     places = [order.index(name) for name in (
         "clocks/idle", "latency/l2", "instruction/ffma-throughput", "bandwidth/dram-read",
@@ -292,13 +307,14 @@ def test_order_is_idle_then_latency_then_short_then_sustained(whole: tuple[Run, 
 
 
 def test_events_tell_the_plan_each_sample_and_each_result_with_its_published_range(
-    whole: tuple[Run, Heard, FakeGpu],
+    whole: tuple[Characterization, Heard, FakeGpu],
 ) -> None:
     run, heard, _ = whole
-    (planned,) = heard.of(Planned)
+    (planned,) = heard.of(RunPlanned)
     assert len(planned.steps) == len(heard.of(Started)) == 12
     assert any(
-        event.probe == "latency/l2" and event.value == pytest.approx(L2_CYCLES, 0.01) for event in heard.of(Taken)
+        event.probe == "latency/l2" and event.value == pytest.approx(L2_CYCLES, 0.01)
+        for event in heard.of(ConfigurationTaken)
     )
     results = {event.name: event for event in heard.of(Result)}
     assert results.keys() == run.measured.values.keys()
@@ -307,7 +323,7 @@ def test_events_tell_the_plan_each_sample_and_each_result_with_its_published_ran
     assert heard.of(Finished) == [heard.events[-1]]
 
 
-def test_memory_is_given_back(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_memory_is_given_back(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     assert whole[2].memory == {}
 
 
@@ -410,7 +426,7 @@ def test_fraction_of_a_limit_is_no_ceiling(tmp_path: Path) -> None:
     assert value.of_limit == pytest.approx(0.8, rel=0.01)
 
 
-def test_launches_of_a_dram_probe_go_through_several_times_l2(whole: tuple[Run, Heard, FakeGpu]) -> None:
+def test_launches_of_a_dram_probe_go_through_several_times_l2(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
     curve = [one for one in stored.series if one.probe == "bandwidth/dram-in-flight"]
     assert curve
@@ -470,9 +486,11 @@ def test_counters_that_disagree_with_the_claimed_work_reject_the_value(
     ncu_here = SimpleNamespace(path=Path("/opt/ncu"), version=(2025, 3, 1))
     monkeypatch.setattr(installation, "choose_ncu", lambda environ: ncu_here)
 
-    def count(ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], device: int) -> Counted:
+    def count(
+        ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], device: int
+    ) -> CountedAndClaimed:
         found = {name: ratio * claims[name] for name in claims}
-        return Counted(claims, found, {(name, frozenset({"a__b"})): value for name, value in found.items()})
+        return CountedAndClaimed(claims, found, {(name, frozenset({"a__b"})): value for name, value in found.items()})
 
     monkeypatch.setattr(counters, "_count", count)
     probe = fake_probes.ffma(tmp_path)
@@ -496,13 +514,15 @@ def ncu_counts(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float]], 
     )
 
     def counting(ratios: dict[str, float]) -> None:
-        def count(ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], _: int) -> Counted:
+        def count(
+            ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], _: int
+        ) -> CountedAndClaimed:
             each = {
                 (quantity, frozenset({name})): share * claim
                 for quantity, claim in claims.items()
                 for name, share in ratios.items()
             }
-            return Counted(claims, claims, each)
+            return CountedAndClaimed(claims, claims, each)
 
         monkeypatch.setattr(counters, "_count", count)
 
@@ -722,7 +742,7 @@ def test_plan_that_needs_longer_than_its_mode_takes_says_so(tmp_path: Path, monk
         monkeypatch.setitem(EFFORTS, "test", EFFORTS["default"]._replace(total_s=total_s))
         measure(tmp_path / str(total_s), [probe], FakeGpu([probe], LAWS), mode="test", tell=heard)
         said[total_s] = [one.text for one in heard.of(Remark) if "longer than this mode should take" in one.text]
-        (planned,) = heard.of(Planned)
+        (planned,) = heard.of(RunPlanned)
     assert [len(said[total_s]) for total_s in (0.5, 1000.0)] == [1, 0]
     assert said[0.5][0].startswith("each point once takes about ")
     assert planned.seconds < 1000
@@ -742,7 +762,7 @@ def slow(gpu: FakeGpu) -> FakeGpu:
 def test_curves_are_measured_from_coarse_to_fine(count: int, seed: int) -> None:
     sizes = [128 * 2**number for number in range(count)]
     probe = SimpleNamespace(method="curve", along="size")
-    found = [Point((("size", size),)) for size in sizes]
+    found = [ResultPoint((("size", size),)) for size in sizes]
     order = [dict(point.fixed)["size"] for point in in_order(probe, found, seed)]  # type: ignore[arg-type]
     assert sorted(map(int, order)) == sizes
     for step in (8, 4, 2):
@@ -752,7 +772,7 @@ def test_curves_are_measured_from_coarse_to_fine(count: int, seed: int) -> None:
 
 def test_each_curve_of_a_probe_has_its_own_coarse_places() -> None:
     probe = SimpleNamespace(method="curve", along="size")
-    found = [Point((("stride", stride), ("size", size))) for stride in (32, 64) for size in range(16)]
+    found = [ResultPoint((("stride", stride), ("size", size))) for stride in (32, 64) for size in range(16)]
     first = [dict(point.fixed) for point in in_order(probe, found, 0)][:4]  # type: ignore[arg-type]
     assert sorted((one["stride"], one["size"]) for one in first) == [(32, 0), (32, 8), (64, 0), (64, 8)]
 
@@ -781,7 +801,7 @@ def keys(file: Path) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Characterization:
     """A run of a few probes without noise."""
     folder = tmp_path_factory.mktemp("undisturbed")
     probes = small(folder / "probes")
@@ -791,7 +811,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 1900), second=st.integers(0, 1900))
 def test_run_interrupted_anywhere_and_resumed_is_the_run_that_was_not(
-    undisturbed: Run, tmp_path_factory: pytest.TempPathFactory, first: int, second: int
+    undisturbed: Characterization, tmp_path_factory: pytest.TempPathFactory, first: int, second: int
 ) -> None:
     folder = tmp_path_factory.mktemp("resumed")
     probes = small(folder / "probes")

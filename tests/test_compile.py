@@ -27,7 +27,7 @@ from gpuprof.code import nvrtc as border
 from gpuprof.code.compile import Compiled, NotCompiled, compiler_for
 from gpuprof.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
 from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import Nvrtc, Outcome, find_nvrtc
+from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 
@@ -125,7 +125,7 @@ def test_what_a_target_does_not_have_is_unsupported(
 
 def test_what_the_compiler_is_too_old_for_is_unsupported(probe: Probe, tmp_path: Path) -> None:
     log = "ptxas application ptx input, line 25; error   : Illegal vector size: 8\nptxas fatal   : Ptx assembly aborted"
-    too_old = SimpleNamespace(compile=lambda *_words: Outcome(None, log))
+    too_old = SimpleNamespace(compile=lambda *_words: CompileOutcome(None, log))
     kernel = with_text(probe, "// 256 bits", tmp_path / "one.cu")
     assert compile_kernel(kernel, "sm_100a", {}, cast(Nvrtc, too_old)) == NotCompiled(
         True, "Illegal vector size: 8", log

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from gpuprof.diagnose.explain import explain
+from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import by_time
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.console import print_session, print_tree
 from gpuprof.present.console_parts import Sheet

@@ -20,7 +20,7 @@ from gpuprof.characterize.on_gpu.device import CudaGpu, open_gpu
 from gpuprof.characterize.on_gpu.environment import notes
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.on_gpu.processors import bind_near, listed, numbers
-from gpuprof.characterize.record.gpu import DeviceError, Hung, Memory, Others, OutOfMemory, Shape
+from gpuprof.characterize.record.gpu import DeviceError, Hung, LaunchConfiguration, Memory, Others, OutOfMemory
 from gpuprof.collect.nvml import Nvml
 from gpuprof.errors import EnvironmentProblem
 from tests.fake_gpu import PROPERTIES
@@ -145,7 +145,7 @@ def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -
     function = gpu.load(CUBIN, SHA, "nothing")
     cuda.hangs = True
     with pytest.raises(Hung, match=r"nothing failed: it had not ended after \d+ s") as caught:
-        gpu.time(function, Shape(1, 32), [], None, patience_s=0.05)
+        gpu.time(function, LaunchConfiguration(1, 32), [], None, patience_s=0.05)
     assert caught.value.fatal
     # A context in which something hangs is asked nothing that would wait for it.
     assert "streamSynchronize" not in cuda.calls[cuda.calls.index("eventQuery") :]
@@ -258,7 +258,7 @@ def test_launch_passes_arguments_by_address_and_reads_the_records(gpu: CudaGpu, 
     function, clocks, sink = gpu.load(CUBIN, SHA, "stamps"), gpu.allocate(40 * 6), gpu.allocate(64)
     arguments: list[np.generic] = [np.uint64(clocks.address), np.uint32(7), np.uint64(sink.address)]
     cuda.elapsed_ms = 1.25
-    timed = gpu.time(function, Shape(6, 64), arguments, clocks, watched=True)
+    timed = gpu.time(function, LaunchConfiguration(6, 64), arguments, clocks, watched=True)
     assert timed.seconds == 1.25e-3
     assert timed.records is not None
     assert timed.records["end_cycles"].tolist() == [170] * 6
@@ -271,31 +271,33 @@ def test_records_of_an_earlier_launch_are_cleared(gpu: CudaGpu, cuda: StandinCud
     cuda.kernels["stamps"] = (3, lambda *_: None)
     function, clocks = gpu.load(CUBIN, SHA, "stamps"), gpu.allocate(40)
     gpu.repeat(clocks, b"\x01")
-    timed = gpu.time(function, Shape(1, 32), [np.uint64(clocks.address), np.uint32(1), np.uint64(0)], clocks)
+    timed = gpu.time(
+        function, LaunchConfiguration(1, 32), [np.uint64(clocks.address), np.uint32(1), np.uint64(0)], clocks
+    )
     assert timed.records is not None
     assert timed.records["end_ns"].tolist() == [0]
 
 
 def test_shared_memory_and_carveout_are_set_before_the_launch(gpu: CudaGpu, cuda: StandinCuda) -> None:
     function = gpu.load(CUBIN, SHA, "nothing")
-    gpu.time(function, Shape(1, 32, shared_bytes=50_000, carveout=0.5), [], None)
+    gpu.time(function, LaunchConfiguration(1, 32, shared_bytes=50_000, carveout=0.5), [], None)
     assert [entry[1:] for entry in cuda.attributes] == [(8, 50_000), (9, 50)]
 
 
 def test_cooperative_launch_is_one(gpu: CudaGpu, cuda: StandinCuda) -> None:
-    gpu.time(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32, cooperative=True), [], None)
+    gpu.time(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32, cooperative=True), [], None)
     assert "launchCooperativeKernel" in cuda.calls
     assert "launchKernel" not in cuda.calls
 
 
 @pytest.mark.parametrize(("way", "runs"), [("synchronous", 6), ("queued", 6), ("graph", 11)])
 def test_rows_of_launches_run_each_of_them(gpu: CudaGpu, cuda: StandinCuda, way: Any, runs: int) -> None:
-    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], 5, way)
+    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], 5, way)
     assert cuda.calls.count("nothing ran") == runs
 
 
 def test_queued_launches_wait_until_all_are_in_the_queue(gpu: CudaGpu, cuda: StandinCuda) -> None:
-    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], 3, "queued")
+    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], 3, "queued")
     rows = [call for call in cuda.calls if call in {"launchHostFunc", "launchKernel"}]
     assert rows == ["launchKernel", "launchHostFunc", *["launchKernel"] * 3]
     assert cuda.waiting is None
@@ -303,7 +305,9 @@ def test_queued_launches_wait_until_all_are_in_the_queue(gpu: CudaGpu, cuda: Sta
 
 def test_more_launches_than_the_queue_takes_are_refused(gpu: CudaGpu) -> None:
     with pytest.raises(DeviceError, match="do not fit into the queue"):
-        gpu.launches(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], device_launches.QUEUE + 1, "queued")
+        gpu.launches(
+            gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], device_launches.QUEUE + 1, "queued"
+        )
 
 
 # Copies
@@ -332,7 +336,7 @@ def test_copy_that_loses_a_byte_is_an_error(gpu: CudaGpu, cuda: StandinCuda) -> 
 
 
 def test_copy_that_does_nothing_is_an_error(gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_copies.Copies, "_by_events", lambda *_: 1e-3)
+    monkeypatch.setattr(device_copies.DeviceCopies, "_by_events", lambda *_: 1e-3)
     gpu.copies("pinned", "pageable", 64, 1)
     with pytest.raises(DeviceError, match="not what was sent"):
         gpu.copies("pinned", "device", 64, 1)
@@ -363,7 +367,7 @@ def test_error_after_which_nothing_works_is_fatal(gpu: CudaGpu, cuda: StandinCud
     cuda.fail["eventSynchronize"] = CudaError("cudaErrorIllegalAddress: an illegal memory access was encountered")
     cuda.dead = True
     with pytest.raises(DeviceError, match="nothing failed: cudaErrorIllegalAddress") as caught:
-        gpu.time(gpu.load(CUBIN, SHA, "nothing"), Shape(1, 32), [], None)
+        gpu.time(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], None)
     assert caught.value.fatal
 
 

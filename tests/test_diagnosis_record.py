@@ -22,7 +22,7 @@ from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.host_run import compile_case, run
 from benchmarks.diagnosis.record import RECORDED, recorded
 from gpuprof.code.nvrtc import find_nvrtc
-from gpuprof.collect.machine import Gpu
+from gpuprof.collect.machine import InstalledGpu
 from gpuprof.errors import EnvironmentProblem, ProgramFailed
 from tests.cuda_tools import needs_cuda_wheels
 from tests.ncu_bytes import A100, simple_report
@@ -202,7 +202,7 @@ def recording(
     (folder / "calls.json").unlink(missing_ok=True)
     monkeypatch.setenv("STANDIN", str(folder))
     monkeypatch.setattr(record, "choose_ncu", lambda environ, named=None: SimpleNamespace(path=STANDIN))
-    monkeypatch.setattr(record, "gpus_here", lambda environ: (Gpu("a GPU", capability, "580", False, True),))
+    monkeypatch.setattr(record, "gpus_here", lambda environ: (InstalledGpu("a GPU", capability, "580", False, True),))
     told: list[str] = []
     out = folder / "out"
     done = record.record(load_cases(["particle-step"]), out, 0, told.append, seconds=seconds)

@@ -12,7 +12,7 @@ from benchmarks.diagnosis.case_file import read_case
 from benchmarks.diagnosis.nvidia import said
 from benchmarks.diagnosis.score import Outcome, half, judged, score, totals
 from benchmarks.diagnosis.table import case_rows, rate_rows
-from gpuprof.model.report import FixedDetails, Launch, RuleResult
+from gpuprof.model.recorded import FixedDetails, Launch, RuleResult
 from gpuprof.model.session import Finding, Location, Occupancy
 from tests.hand_made import finding, kernel
 from tests.kernels import busy

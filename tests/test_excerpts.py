@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of, stall_metric
-from gpuprof.model.report import Instruction
+from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Excerpt, KernelProfile, StallShare
 from tests.kernels import Made, Program, busy, issued, made, pipes, stalls
 
@@ -24,15 +24,17 @@ TOTAL = "memory_l2_theoretical_sectors_global"
 
 def at(
     pc: int, line: int | None, sass: str = "FFMA R1, R2, R3, R4", file: str | None = FILE, **counts: float
-) -> Instruction:
+) -> ProfiledInstruction:
     """An instruction; counts by short name: samples, executed, and stall reasons."""
     names = {"samples": SAMPLES, "executed": EXECUTED, "excess": EXCESS, "sectors": TOTAL}
     found = {names.get(name) or stall_metric(name, "sampled"): value for name, value in counts.items()}
-    return Instruction(pc, sass, file if line is not None else None, line, found)
+    return ProfiledInstruction(pc, sass, file if line is not None else None, line, found)
 
 
 def run(
-    *code: Instruction, sources: Mapping[str, str] | str | None = None, values: Mapping[str, float] | None = None
+    *code: ProfiledInstruction,
+    sources: Mapping[str, str] | str | None = None,
+    values: Mapping[str, float] | None = None,
 ) -> Made:
     """A launch with that program and the totals of its counts, as a report has them."""
     names = {name for one in code for name in one.counts}
@@ -45,15 +47,15 @@ def run(
     )
 
 
-def excerpts(*code: Instruction, sources: Mapping[str, str] | str | None = None) -> tuple[Excerpt, ...]:
+def excerpts(*code: ProfiledInstruction, sources: Mapping[str, str] | str | None = None) -> tuple[Excerpt, ...]:
     return run(*code, sources=sources).profile().excerpts
 
 
-def source(*code: Instruction) -> list[Excerpt]:
+def source(*code: ProfiledInstruction) -> list[Excerpt]:
     return [excerpt for excerpt in excerpts(*code) if excerpt.language == "source"]
 
 
-def sass(*code: Instruction, sources: Mapping[str, str] | None = None) -> Excerpt:
+def sass(*code: ProfiledInstruction, sources: Mapping[str, str] | None = None) -> Excerpt:
     (found,) = [excerpt for excerpt in excerpts(*code, sources=sources) if excerpt.language == "sass"]
     return found
 

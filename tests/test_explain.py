@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.diagnose.explain import STALL_MEANINGS, explain
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.registry import RULES
 from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Throughput
 from tests.cli import gpuprof as run
@@ -18,22 +18,22 @@ from tests.hand_made import finding, kernel
 from tests.readings import session_of
 
 
-def nodes(tree: Node) -> Iterator[Node]:
+def nodes(tree: ExplanationNode) -> Iterator[ExplanationNode]:
     yield tree
     for child in tree.children:
         yield from nodes(child)
 
 
-def of_kind(tree: Node, kind: str) -> list[Node]:
+def of_kind(tree: ExplanationNode, kind: str) -> list[ExplanationNode]:
     return [node for node in nodes(tree) if node.kind == kind]
 
 
-def the(tree: Node, kind: str) -> Node:
+def the(tree: ExplanationNode, kind: str) -> ExplanationNode:
     (node,) = of_kind(tree, kind)
     return node
 
 
-def stall(tree: Node, name: str) -> Node:
+def stall(tree: ExplanationNode, name: str) -> ExplanationNode:
     return next(node for node in of_kind(tree, "stall") if node.text == name)
 
 
@@ -251,7 +251,7 @@ def test_explain_as_json_is_the_same_tree(reports: Path) -> None:
     document = json.loads(done.stdout)
     assert done.stderr == "" and document["kernel"] == 4
 
-    def plain(node: Node) -> dict[str, object]:
+    def plain(node: ExplanationNode) -> dict[str, object]:
         return {
             "kind": node.kind, "text": node.text, "value": node.value, "unit": node.unit, "detail": node.detail,
             "children": [plain(child) for child in node.children],

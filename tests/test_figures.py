@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     Ceiling,
     Device,

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from gpuprof.characterize import run as running
+from gpuprof.characterize import characterization as running
+from gpuprof.characterize.characterization import Wanted, characterize
 from gpuprof.characterize.counted_run import launch
 from gpuprof.characterize.gates.check import Checked
-from gpuprof.characterize.measure.events import Event, Planned
+from gpuprof.characterize.measure.events import Event, RunPlanned
 from gpuprof.characterize.on_gpu import compiler
 from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.gpu import DeviceError, Function
 from gpuprof.characterize.record.samples import read_samples
-from gpuprof.characterize.run import Wanted, characterize
 from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import Nvrtc, Outcome, find_nvrtc
+from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
@@ -39,11 +39,11 @@ class Standin(Nvrtc):
     def __init__(self, version: tuple[int, int], *numbers: int, broken: str = "") -> None:
         self.version, self.architectures, self.broken = version, frozenset(numbers or (75, 80, 90)), broken
 
-    def compile(self, source: str, name: str, options: Sequence[str]) -> Outcome:
+    def compile(self, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
         if self.broken:
             raise EnvironmentProblem(self.broken)
         assert "--gpu-architecture=sm_80" in options or self.architectures == {70}
-        return Outcome(json.dumps({"version": self.version}).encode(), "")
+        return CompileOutcome(json.dumps({"version": self.version}).encode(), "")
 
 
 class Driver(FakeGpu):
@@ -230,7 +230,7 @@ def test_a_driver_that_loads_nothing_ends_the_run_before_it_is_planned(
     wanted = Wanted([probe], named=True, output=tmp_path / "a.measured.yaml")
     with pytest.raises(EnvironmentProblem, match=f"of NVRTC 13.5: .*{REFUSED}; of NVRTC 12.9: .*{REFUSED}"):
         characterize(Driver(probe, "13.0", no_code), wanted, library=LIBRARY, tell=told.append)
-    assert not [event for event in told if isinstance(event, Planned)]
+    assert not [event for event in told if isinstance(event, RunPlanned)]
     assert not list(tmp_path.glob("a.*"))
 
 

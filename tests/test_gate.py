@@ -11,7 +11,7 @@ import pytest
 
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.gate import Judgement, judge
-from gpuprof.characterize.probes.probe import Count, GateRules, Product
+from gpuprof.characterize.probes.probe import Count, GateRules, IntegerProduct
 from gpuprof.code.sass import parse_sass
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, recorded, twin_named
 
@@ -22,7 +22,7 @@ TARGETS = ("sm_75", "sm_90a", "sm_100a", "sm_120a")
 
 
 def exactly(number: int) -> Count:
-    return Count(Product((number,)), Product((number,)))
+    return Count(IntegerProduct((number,)), IntegerProduct((number,)))
 
 
 def rules(
@@ -47,8 +47,8 @@ def rules(
         no_zero_operands=no_zero_operands,
         chained=chained,
         together=together,
-        chains=tuple((opcode, Product((number,))) for opcode, number in (chains or {}).items()),
-        max_overhead=Product((max_overhead,)),
+        chains=tuple((opcode, IntegerProduct((number,))) for opcode, number in (chains or {}).items()),
+        max_overhead=IntegerProduct((max_overhead,)),
         emulated_by=tuple((opcode, exactly(number)) for opcode, number in (emulated_by or {}).items()),
     )
 
@@ -267,8 +267,8 @@ def test_either_of_two_opcodes_counts() -> None:
 def test_a_range_of_counts() -> None:
     code = parse_sass(chain(*"222"))
     for low, high, gate in ((1, 3, "pass"), (3, None, "pass"), (4, None, "fail"), (1, 2, "fail")):
-        count = Count(Product((low,)), Product((high,)) if high else None)
-        given = GateRules("loop", (("LDG", count),), (), (), (), (), (), (), Product((9,)), ())
+        count = Count(IntegerProduct((low,)), IntegerProduct((high,)) if high else None)
+        given = GateRules("loop", (("LDG", count),), (), (), (), (), (), (), IntegerProduct((9,)), ())
         assert judge(given, {}, code, clocked=False).gate == gate
 
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import parts
-from benchmarks.gpu import agreement, aims, bench, take
+from benchmarks.gpu import agreement, aims, context, take
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.bench import PROGRAMS, Bench, Places
+from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
 from benchmarks.gpu.pack import MANIFEST, packed
 from benchmarks.gpu.profiles import spread
@@ -32,9 +32,9 @@ from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here
 from benchmarks.gpu.semantics import collections, expression
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
-from gpuprof.characterize.judge.verdict import Word
+from gpuprof.characterize.judge.verdict import VerdictWord
 from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.characterize.sheet.measured import Evidence, MeasuredValue
+from gpuprof.characterize.sheet.measured import MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
@@ -53,7 +53,7 @@ LEAKS = re.compile(rb"ann\.smith|secret-project|node17|1650924012345|1a2b3c4d|so
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     standin = Machine(SAYS)
-    monkeypatch.setattr(bench, "run_process", standin)
+    monkeypatch.setattr(context, "run_process", standin)
     return standin
 
 
@@ -76,8 +76,10 @@ def named(*names: str) -> list[Step]:
     return [step for step in steps() if step.name in names]
 
 
-def small_step(name: str, work: Callable[[Bench], object], *, continues: bool = False, forecast_s: float = 1) -> Step:
-    def working(one: Bench) -> None:
+def small_step(
+    name: str, work: Callable[[StepContext], object], *, continues: bool = False, forecast_s: float = 1
+) -> Step:
+    def working(one: StepContext) -> None:
         work(one)
 
     return Step("A", name, forecast_s, (), working, "of the tests", continues)
@@ -221,7 +223,7 @@ def test_an_interrupted_step_is_begun_anew_and_the_pack_has_what_was_there(kit: 
 
 
 def test_a_stop_between_two_commands_ends_the_step(kit: Kit, machine: Machine) -> None:
-    def work(one: Bench) -> None:
+    def work(one: StepContext) -> None:
         one.call("first", ["first"])
         os.kill(os.getpid(), signal.SIGTERM)
         one.call("second", ["second"])
@@ -253,7 +255,7 @@ def test_an_experiment_in_which_ncu_recorded_nothing_is_no_result(kit: Kit, mach
 def test_a_step_that_continues_has_what_it_had_also_on_another_machine(kit: Kit, machine: Machine) -> None:
     machine.before = lambda words, timeout_s: Ended(130, "", timeout_s, "timeout")
 
-    def measuring(one: Bench) -> None:
+    def measuring(one: StepContext) -> None:
         (one.folder / "quick.samples.jsonl").write_text("{}\n")
         next(step for step in steps() if step.name == "quick").work(one)
 
@@ -466,9 +468,9 @@ def test_the_agreement_of_two_measured_files_is_counted(tmp_path: Path, capsys: 
 def test_a_measured_file_is_held_against_what_the_kernels_were_written_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def value(number: float, limit: float, unit: str, verdict: Word = "verified") -> MeasuredValue:
+    def value(number: float, limit: float, unit: str, verdict: VerdictWord = "verified") -> MeasuredValue:
         return MeasuredValue(number, unit, verdict, () if verdict == "verified" else ("why",),
-                             evidence=Evidence(limit=limit))  # fmt: skip
+                             evidence=MeasuredEvidence(limit=limit))  # fmt: skip
 
     values = {
         "bandwidth/dram-read SCHEDULE=Static": value(4.4e12, 4.8e12, "B/s"),

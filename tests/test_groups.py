@@ -9,7 +9,7 @@ import pytest
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.model.analyse import analyse
-from gpuprof.model.report import Launch
+from gpuprof.model.recorded import Launch
 from gpuprof.model.session import KernelProfile, Session
 from tests import builders
 

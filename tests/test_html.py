@@ -20,7 +20,7 @@ from gpuprof.api import load_spec
 from gpuprof.cli.main import cli
 from gpuprof.cli.output import write_files
 from gpuprof.errors import UsageError
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Device
 from gpuprof.present.html import render_html
 from gpuprof.present.page.stalls import STALL_COLOURS

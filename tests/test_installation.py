@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.collect.installation import Ncu, choose_ncu, find_ncu
-from gpuprof.collect.machine import Gpu, Machine, gpus_here
+from gpuprof.collect.machine import InstalledGpu, Machine, gpus_here
 from gpuprof.errors import EnvironmentProblem
 
 BANNER = "NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion {} (build 1) (public-release)"
@@ -129,8 +129,8 @@ def test_gpus_are_those_of_nvidia_smi(tmp_path: Path) -> None:
         "NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled\\nTesla T4, 7.5, 580.65.06, [N/A], Disabled",
     )
     assert gpus_here({"PATH": str(tmp_path)}) == (
-        Gpu("NVIDIA H200", "9.0", "580.65.06", False, True),
-        Gpu("Tesla T4", "7.5", "580.65.06", None, False),
+        InstalledGpu("NVIDIA H200", "9.0", "580.65.06", False, True),
+        InstalledGpu("Tesla T4", "7.5", "580.65.06", None, False),
     )
     assert gpus_here({"PATH": str(tmp_path)})[0].arch == "sm_90"
     program(tmp_path / "nvidia-smi", "NVIDIA-SMI has failed", 9)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpuprof.characterize.judge.limits import Bound, Link, physical_limit, probe_limit
+from gpuprof.characterize.judge.limits import Bound, PcieLink, physical_limit, probe_limit
 from gpuprof.characterize.judge.verdict import CEILING_FLOOR, limit_check
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Expected, Probe, target_of
@@ -64,7 +64,7 @@ def bound_of(probe: Probe, where: Place, assignment: dict[str, str]) -> Bound | 
     if limit is None or probe.unit in NOT_HELD:
         return None
     found = (
-        physical_limit("pcie", where.hardware, where.clocks, Link(5, 16))
+        physical_limit("pcie", where.hardware, where.clocks, PcieLink(5, 16))
         if limit.bandwidth == "pcie"
         else probe_limit(limit, where.hardware, where.clocks, probe.unit)
     )

@@ -15,7 +15,7 @@ from benchmarks.diagnosis import host_run
 from gpuprof.code import disassemble
 from gpuprof.code.disassemble import Disassembler, find_disassemblers
 from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import Nvrtc, Outcome, find_nvrtc
+from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import needs_cuda_wheels
@@ -59,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return counted
 
 
-def compiled(folder: Path, *more: str, source: str = SOURCE, name: str = "one.cu") -> Outcome:
+def compiled(folder: Path, *more: str, source: str = SOURCE, name: str = "one.cu") -> CompileOutcome:
     return find_nvrtc()[0].compile(source, name, (*OPTIONS, f"--include-path={folder}", *more))
 
 

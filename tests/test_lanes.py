@@ -14,7 +14,7 @@ from gpuprof.code.compile import compiler_for
 from gpuprof.code.disassemble import disassemble, disassembler_for
 from gpuprof.code.elf import kernel_code
 from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
-from gpuprof.code.lanes.constants import POINTER, Argument, constants_for
+from gpuprof.code.lanes.constants import POINTER, ArgumentBytes, constants_for
 from gpuprof.code.sass import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 
@@ -466,14 +466,21 @@ def test_wavefronts_are_those_of_banks_that_serve_a_word_at_a_time(
 
 
 def test_constants_lie_where_the_compiler_looks_for_them() -> None:
-    arguments = [POINTER, Argument(1, -1), Argument(2, 0x1234), Argument(8, 1 << 32), Argument(4), Argument(4, 7)]
+    arguments = [
+        POINTER,
+        ArgumentBytes(1, -1),
+        ArgumentBytes(2, 0x1234),
+        ArgumentBytes(8, 1 << 32),
+        ArgumentBytes(4),
+        ArgumentBytes(4, 7),
+    ]
     known = constants_for("sm_90a", (32, 8, 1), (5, 6, 7), arguments)
     word = {offset: sum(known.get(offset + byte, 0) << 8 * byte for byte in range(4)) for offset in range(0, 0x240, 4)}
     assert [word[offset] for offset in range(0, 0x18, 4)] == [32, 8, 1, 5, 6, 7]
     assert (known[0x210], 0x211 in known) == (0, False)
     assert (known[0x218], 0x219 in known, word[0x218] >> 16) == (0xFF, False, 0x1234)
     assert (word[0x220], word[0x224], 0x228 in known, word[0x22C]) == (0, 1, False, 7)
-    assert constants_for("sm_80", (1, 2, 3), None, [Argument(4, 9)]) == {
+    assert constants_for("sm_80", (1, 2, 3), None, [ArgumentBytes(4, 9)]) == {
         **dict.fromkeys(range(12), 0), 0: 1, 4: 2, 8: 3, **dict.fromkeys(range(0x161, 0x164), 0), 0x160: 9
     }  # fmt: skip
     assert min(constants_for("sm_120a", (1, 1, 1), (1, 1, 1))) == 0x360
@@ -600,7 +607,7 @@ def instructions(target: str) -> Mapping[str, tuple[Instruction, ...]]:
 
 
 def of_kernel(target: str, name: str, block: tuple[int, int, int] = (256, 1, 1), n: int = 1024) -> list[Access]:
-    constants = constants_for(target, block, (64, 1, 1), [POINTER, POINTER, Argument(4, n)])
+    constants = constants_for(target, block, (64, 1, 1), [POINTER, POINTER, ArgumentBytes(4, n)])
     found = [access for access in accesses(instructions(target)[name], block, constants) if access.runs]
     return sorted(found, key=lambda access: access.address)
 
@@ -663,7 +670,7 @@ def test_lanes_of_a_reduction(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("n", [3, 64])
 def test_compiled_expressions_give_what_they_say(target: str, n: int) -> None:
-    constants = constants_for(target, (32, 1, 1), None, [POINTER, Argument(4, n)])
+    constants = constants_for(target, (32, 1, 1), None, [POINTER, ArgumentBytes(4, n)])
     found = accesses(instructions(target)["expressions"], (32, 1, 1), constants)
     assert len(found) == len(EXPRESSIONS)
     for access, (text, value) in zip(found, EXPRESSIONS, strict=True):
@@ -676,6 +683,6 @@ def test_compiled_expressions_give_what_they_say(target: str, n: int) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_arguments_that_are_not_given_are_the_same_for_all_lanes(target: str) -> None:
     code = instructions(target)["rows"]
-    constants = constants_for(target, (256, 1, 1), None, [POINTER, POINTER, Argument(4)])
+    constants = constants_for(target, (256, 1, 1), None, [POINTER, POINTER, ArgumentBytes(4)])
     load, store = (access for access in accesses(code, (256, 1, 1), constants) if access.runs)
     assert (load.offsets, sectors(store)) == (None, 4)

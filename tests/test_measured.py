@@ -18,9 +18,9 @@ from gpuprof.characterize.sheet.measured import (
     OWN_UNITS,
     Conditions,
     Curve,
-    Evidence,
     Measured,
     MeasuredDevice,
+    MeasuredEvidence,
     MeasuredValue,
     load_measured,
     parse_measured,
@@ -33,7 +33,7 @@ from gpuprof.errors import SpecError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, parse_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, parse_tree
 from gpuprof.resources import data_dir
 
 H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
@@ -51,7 +51,7 @@ READ = MeasuredValue(
     samples=33,
     method="16-byte loads over 8 GiB",
     configuration={"block": "512", "unroll": "8"},
-    evidence=Evidence(
+    evidence=MeasuredEvidence(
         gate="8 LDG.E.128 in the loop",
         opcodes={"LDG.E.128": 8, "LOP3.LUT": 32},
         cubin_sha256="0" * 64,
@@ -64,12 +64,14 @@ READ = MeasuredValue(
         counters={"dram bytes": 1.001},
     ),
 )
-L1 = MeasuredValue(33.0, "cycle", "plausible", ("no disassembler",), 32.9, 33.2, evidence=Evidence(clock_hz=CLOCK))
+L1 = MeasuredValue(
+    33.0, "cycle", "plausible", ("no disassembler",), 32.9, 33.2, evidence=MeasuredEvidence(clock_hz=CLOCK)
+)
 FP4 = MeasuredValue(None, "FLOP/s", "unsupported", ("sm_90a has no FP4 mma",))
 
 
 def tensor(flops: float, ceiling: str, **changes: object) -> MeasuredValue:
-    value = MeasuredValue(flops, "FLOP/s", "verified", ceiling=ceiling, evidence=Evidence(clock_hz=CLOCK))
+    value = MeasuredValue(flops, "FLOP/s", "verified", ceiling=ceiling, evidence=MeasuredEvidence(clock_hz=CLOCK))
     return replace(value, **changes)  # type: ignore[arg-type]
 
 
@@ -139,14 +141,14 @@ def test_what_is_not_known_is_not_in_the_file() -> None:
     st.sampled_from(["B/s", "FLOP/s", "OP/s", "Hz", "W", "s", "FLOP/clk/SM", "result/clk/SM", "%", "", *OWN_UNITS]),
 )
 def test_amounts_survive_the_text_to_six_digits(value: float, unit: str) -> None:
-    found = read_quantity(Node(quantity_text(value, unit), Place("here", 1)), "it")
+    found = read_quantity(YamlNode(quantity_text(value, unit), FileLine("here", 1)), "it")
     assert found.unit == unit
     assert found.value == pytest.approx(value, rel=1e-5, abs=1e-15)
 
 
 @given(st.integers(0, 2**50))
 def test_bytes_survive_the_text_exactly(size: int) -> None:
-    assert read_quantity(Node(quantity_text(float(size), "B"), Place("here", 1)), "it").value == size
+    assert read_quantity(YamlNode(quantity_text(float(size), "B"), FileLine("here", 1)), "it").value == size
 
 
 printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=30).filter(
@@ -250,10 +252,10 @@ def test_level_that_was_not_measured_has_no_ceiling() -> None:
 
 
 def test_rate_per_clock_becomes_a_rate_at_the_clock_of_its_measurement() -> None:
-    shared = MeasuredValue(127.0, "B/clk/SM", "verified", ceiling="shared", evidence=Evidence(clock_hz=1e9))
+    shared = MeasuredValue(127.0, "B/clk/SM", "verified", ceiling="shared", evidence=MeasuredEvidence(clock_hz=1e9))
     assert per_second(shared, 132) == 127.0 * 132 * 1e9
     assert per_second(replace(shared, unit="B/clk"), 132) == 127.0 * 1e9
-    assert per_second(replace(shared, evidence=Evidence()), 132) is None
+    assert per_second(replace(shared, evidence=MeasuredEvidence()), 132) is None
     assert per_second(L1, 132) is None
 
 
@@ -422,7 +424,7 @@ def test_ceiling_of_a_level_is_its_best_way_and_its_source_names_it() -> None:
 
 
 def test_way_above_a_limit_that_is_not_confirmed_is_the_ceiling_only_where_there_is_no_other() -> None:
-    doubted = Evidence(limit=4.4e12, limit_confirmed=False, clock_hz=CLOCK)
+    doubted = MeasuredEvidence(limit=4.4e12, limit_confirmed=False, clock_hz=CLOCK)
     found = ways(4.3e12, 4.5e12, evidence=doubted)
     limit = MeasuredCeilings(found).bandwidth("dram")
     assert limit is not None and limit.value == 4.3e12
@@ -443,7 +445,7 @@ def test_older_file_with_one_way_is_compared_with_the_best_of_several() -> None:
 
 def test_value_without_a_published_range_is_neither_normal_nor_not() -> None:
     assert one(sheet(read=READ)).word == "no range"
-    unknown_limit = replace(READ, evidence=Evidence())
+    unknown_limit = replace(READ, evidence=MeasuredEvidence())
     assert one(sheet(read=unknown_limit), DRAM).word == "no range"
 
 
@@ -474,7 +476,7 @@ def test_latency_above_its_range_is_an_outlier_as_well() -> None:
             "the power limit is 500 W, 650 W by default",
         ),
         (slow_tensor(), {"power_limit_w": 500.0}, "the power limit is 500 W, 700 W by default"),
-        (slow_tensor(evidence=Evidence(clock_hz=1.2e9)), {}, "the SMs ran at 1.200 GHz of 1.830 GHz"),
+        (slow_tensor(evidence=MeasuredEvidence(clock_hz=1.2e9)), {}, "the SMs ran at 1.200 GHz of 1.830 GHz"),
         (slow_tensor(), {"mig": True}, "MIG is on: this is a slice of the GPU"),
         (slow_tensor(), {"other_processes": 2}, "2 other processes were on the GPU"),
     ],
@@ -511,7 +513,7 @@ def test_ecc_costs_bandwidth_on_gddr_only() -> None:
 
 
 def test_narrow_link_explains_a_slow_copy() -> None:
-    copy = MeasuredValue(13e9, "B/s", "verified", evidence=Evidence(limit=15.75e9, limit_name="pcie"))
+    copy = MeasuredValue(13e9, "B/s", "verified", evidence=MeasuredEvidence(limit=15.75e9, limit_name="pcie"))
     measured = sheet(h2d=copy)
     conditions = replace(
         measured.conditions, pcie_generation=3, pcie_width=16, max_pcie_generation=5, max_pcie_width=16
@@ -559,12 +561,12 @@ def test_change_within_overlapping_intervals_is_unclear() -> None:
 
 
 def test_ratio_per_clock_leaves_the_clocks_out() -> None:
-    base = tensor(900e12, "tensor.bf16 fp32 wgmma", evidence=Evidence(clock_hz=1.8e9))
-    new = tensor(450e12, "tensor.bf16 fp32 wgmma", evidence=Evidence(clock_hz=0.9e9))
+    base = tensor(900e12, "tensor.bf16 fp32 wgmma", evidence=MeasuredEvidence(clock_hz=1.8e9))
+    new = tensor(450e12, "tensor.bf16 fp32 wgmma", evidence=MeasuredEvidence(clock_hz=0.9e9))
     (row,) = side_by_side(sheet(bf16=base), sheet(bf16=new))
     assert (row.ratio, row.per_clock, row.word) == (0.5, 1.0, "worse")
     times = [
-        MeasuredValue(value, "s", "verified", evidence=Evidence(clock_hz=hz))
+        MeasuredValue(value, "s", "verified", evidence=MeasuredEvidence(clock_hz=hz))
         for value, hz in ((1e-6, 2e9), (2e-6, 1e9))
     ]
     (row,) = side_by_side(sheet(t=times[0]), sheet(t=times[1]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.characterize.sheet.measured import Conditions, Evidence, Measured, MeasuredDevice, MeasuredValue
+from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.measured_text import measured_text
 from tests.cli import gpuprof as run
 from tests.readings import reading_once
@@ -17,7 +17,7 @@ REPORT = "gpu_workshop-MW_Baseline.ncu-rep"
 
 
 def made_up(name: str = "Tesla V100-SXM2-32GB") -> Measured:
-    evidence = Evidence(clock_hz=1.3e9)
+    evidence = MeasuredEvidence(clock_hz=1.3e9)
     return Measured(
         name="made-up",
         spec="v100-sxm2-32gb",

@@ -18,13 +18,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gpuprof.characterize.measure.events import Compiling, Event, Finished, Planned, Remark, Result, Started, Taken
+from gpuprof.characterize.measure.events import (
+    Compiling,
+    ConfigurationTaken,
+    Event,
+    Finished,
+    Remark,
+    Result,
+    RunPlanned,
+    Started,
+)
 from gpuprof.characterize.sheet.measured import (
     Conditions,
     Curve,
-    Evidence,
     Measured,
     MeasuredDevice,
+    MeasuredEvidence,
     MeasuredValue,
     parse_measured,
 )
@@ -64,7 +73,7 @@ def value(number: float | None, unit: str, limit: float | None = None, **changes
         samples=33,
         method="16-byte loads over 8 GiB",
         configuration={"block": "512", "DEPTH": "4"},
-        evidence=Evidence(
+        evidence=MeasuredEvidence(
             gate="pass",
             opcodes={"LDG.E.128": 4},
             cubin_sha256="0123456789abcdef" * 4,
@@ -116,7 +125,7 @@ VALUES = {
     "tensor/wgmma-bf16-f32 N=256 SOURCE=shared random sustained": _HELD,
     "tensor/wgmma-e4m3-f32 zeros": tensor(0.96, 8192, "tensor.fp8 fp32 wgmma"),
     "tensor/mma-sync-e4m3-f32 zeros": replace(
-        tensor(0.31, 8192, "tensor.fp8 fp32 mma.sync"), evidence=Evidence(
+        tensor(0.31, 8192, "tensor.fp8 fp32 mma.sync"), evidence=MeasuredEvidence(
             gate="emulated", clock_hz=CLOCK, limit=8192, limit_name="tensor.fp8 fp32 mma.sync")),
     "tensor/mma-sync-fp4-f32": missing("unsupported", "sm_90a has no FP4 mma"),
     "tensor/tcgen05-bf16-f32": missing("unsupported", "tcgen05 needs sm_100a"),
@@ -417,7 +426,7 @@ def test_way_that_is_no_worse_is_not_called_worse(static: float, said: str) -> N
 
 
 def test_higher_way_that_is_not_chosen_says_that_it_is_above_its_limit() -> None:
-    doubted = Evidence(limit=4.4e12, limit_confirmed=False, clock_hz=1.7e9)
+    doubted = MeasuredEvidence(limit=4.4e12, limit_confirmed=False, clock_hz=1.7e9)
     ways = {name: replace(one, evidence=doubted) for name, one in TWO_WAYS.values.items()}
     text = printed(seen(replace(TWO_WAYS, values=ways), {}))
     assert "7.1 % above SCHEDULE=Static, but above its limit, too" in text
@@ -627,14 +636,14 @@ STARTED = Started("latency/l2-capacity", "Bytes that L2 holds", "short", "zeros"
 
 
 def test_how_far_it_is_shows_on_terminals_only_and_goes() -> None:
-    plan = Planned(("latency/l2-capacity",), 360.0)
+    plan = RunPlanned(("latency/l2-capacity",), 360.0)
     assert lived(plan, STARTED, Compiling(1, 2)) == ""
     text = lived(plan, STARTED, terminal=True)
     assert text == "[33 of 64] about 3 min left, latency/l2-capacity\r\x1b[K"
 
 
 def test_what_is_timed_takes_the_place_of_the_line_before() -> None:
-    taken = Taken("latency/l2-capacity", "size=1048576", 33, 272.0, "cycle")
+    taken = ConfigurationTaken("latency/l2-capacity", "size=1048576", 33, 272.0, "cycle")
     shown = lived(STARTED, taken, terminal=True).split("\r\x1b[K")
     assert shown == ["[33 of 64] latency/l2-capacity", "[33 of 64] latency/l2-capacity: size=1048576 272 cycles", ""]
 

@@ -19,14 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.sheet.measured import Curve, Evidence, Measured, MeasuredValue
+from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
 from gpuprof.present.measured_page.build import Family, build_page
 from gpuprof.present.measured_page.curves import Figure, figures
-from gpuprof.present.measured_page.plots import Found, Plot, Series, plot
-from gpuprof.present.measured_page.rates import Kind
+from gpuprof.present.measured_page.plots import Found, Plot, PlottedSeries, plot
+from gpuprof.present.measured_page.rates import RatesOfType
 from gpuprof.present.measured_page.render import render_measured_html
-from gpuprof.present.measured_page.scales import Scale, height_scale, ticks, width_scale
+from gpuprof.present.measured_page.scales import AxisScale, height_scale, ticks, width_scale
 from tests.chromium import CHROMIUM, Browser
 from tests.test_browser import CONTRASTS
 from tests.test_html import Outline
@@ -208,7 +208,7 @@ def test_limit_that_is_not_confirmed_says_so() -> None:
 
 
 def test_code_that_was_not_looked_at_says_so() -> None:
-    (row,) = family("Bandwidth", only(a=value(1.0, "B/s", evidence=Evidence()))).evidence
+    (row,) = family("Bandwidth", only(a=value(1.0, "B/s", evidence=MeasuredEvidence()))).evidence
     assert row.cells[1:4] == (("not looked at",), (), ("none",))
 
 
@@ -257,7 +257,7 @@ def test_what_is_the_ceiling_of_nothing_is_not_listed() -> None:
 # Tensor rates
 
 
-def rates(**values: MeasuredValue) -> tuple[Kind, ...]:
+def rates(**values: MeasuredValue) -> tuple[RatesOfType, ...]:
     named = {f"tensor/{name.replace('_', ' ')}": one for name, one in values.items()}
     return family("Tensor", replace(MADE_UP, values=named)).rates
 
@@ -292,7 +292,7 @@ def test_a_rate_without_a_limit_or_rating_has_no_marks_and_one_without_a_clock_n
     bare = value(2000.0, "FLOP/clk/SM", ceiling="tensor.fp6 fp32 mma.sync")
     (kind,) = rates(a=bare)
     assert (kind.rates[0].limit, kind.rates[0].rated, kind.rates[0].bar) == (None, None, "100")
-    assert rates(a=replace(bare, evidence=Evidence())) == ()
+    assert rates(a=replace(bare, evidence=MeasuredEvidence())) == ()
 
 
 def test_emulated_and_plausible_rates_are_marked_and_rejected_ones_are_not_drawn() -> None:
@@ -442,22 +442,22 @@ def test_sizes_go_by_doubling_and_counts_by_number() -> None:
 
 
 def test_a_value_lies_where_its_logarithm_does() -> None:
-    assert Scale(1.0, 100.0, logarithmic=True).part(10.0) == pytest.approx(0.5)
-    assert Scale(0.0, 40.0, logarithmic=False).part(10.0) == pytest.approx(0.25)
+    assert AxisScale(1.0, 100.0, logarithmic=True).part(10.0) == pytest.approx(0.5)
+    assert AxisScale(0.0, 40.0, logarithmic=False).part(10.0) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
     ("scale", "unit", "texts"),
     [
-        (Scale(1024.0, 32768.0, logarithmic=True), "B", ["1 KiB", "2 KiB", "4 KiB", "8 KiB", "16 KiB", "32 KiB"]),
-        (Scale(2.0**14, 2.0**36, logarithmic=True), "B",
+        (AxisScale(1024.0, 32768.0, logarithmic=True), "B", ["1 KiB", "2 KiB", "4 KiB", "8 KiB", "16 KiB", "32 KiB"]),
+        (AxisScale(2.0**14, 2.0**36, logarithmic=True), "B",
          ["32 KiB", "256 KiB", "2 MiB", "16 MiB", "128 MiB", "1 GiB", "8 GiB", "64 GiB"]),
-        (Scale(0.0, 34.0, logarithmic=False), "ways", ["0", "10", "20", "30"]),
-        (Scale(0.0, 4.6e12, logarithmic=False), "B/s", ["0 B/s", "1 TB/s", "2 TB/s", "3 TB/s", "4 TB/s"]),
-        (Scale(30.0, 620.0, logarithmic=True), "cycle", ["50", "100", "200", "500"]),
+        (AxisScale(0.0, 34.0, logarithmic=False), "ways", ["0", "10", "20", "30"]),
+        (AxisScale(0.0, 4.6e12, logarithmic=False), "B/s", ["0 B/s", "1 TB/s", "2 TB/s", "3 TB/s", "4 TB/s"]),
+        (AxisScale(30.0, 620.0, logarithmic=True), "cycle", ["50", "100", "200", "500"]),
     ],
 )  # fmt: skip
-def test_ticks_are_round_and_few(scale: Scale, unit: str, texts: list[str]) -> None:
+def test_ticks_are_round_and_few(scale: AxisScale, unit: str, texts: list[str]) -> None:
     assert [tick.text for tick in ticks(scale, unit)] == texts
 
 
@@ -471,7 +471,7 @@ amounts = st.floats(-1e25, 1e25).filter(lambda number: number == 0 or abs(number
 )
 @settings(max_examples=200, deadline=None)
 def test_whatever_is_drawn_lies_inside_the_frame(points: list[list[Any]], x_unit: str, y_unit: str) -> None:
-    drawn = plot([Series("", tuple(sorted(one))) for one in points], (x_unit, y_unit))
+    drawn = plot([PlottedSeries("", tuple(sorted(one))) for one in points], (x_unit, y_unit))
     for x, y in places(drawn):
         assert float(drawn.left) - 5 <= x <= float(drawn.right) + 5
         assert float(drawn.top) - 5 <= y <= float(drawn.bottom) + 5
@@ -488,7 +488,9 @@ def places(drawn: Plot) -> Iterator[tuple[float, float]]:
 @given(st.lists(st.floats(1e3, 1e9), min_size=1, max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_labels_of_what_was_found_do_not_cover_each_other(found: list[float]) -> None:
-    drawn = plot([Series("", ((1e3, 1.0), (1e9, 2.0)))], ("B", "cycle"), [Found(one, "100.5 MiB") for one in found])
+    drawn = plot(
+        [PlottedSeries("", ((1e3, 1.0), (1e9, 2.0)))], ("B", "cycle"), [Found(one, "100.5 MiB") for one in found]
+    )
     boxes = [(float(label.y), float(label.x), float(label.x) + 7.0 * len(label.text)) for label in drawn.columns]
     for index, (row, start, end) in enumerate(boxes):
         assert start >= 0 and end <= 602

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuprof.characterize.characterization import samples_path
 from gpuprof.characterize.counted_run import launch
 from gpuprof.characterize.counters import _count, claimed, command, counted, counted_each, metrics_for
 from gpuprof.characterize.judge.verdict import counter_check
@@ -28,11 +29,10 @@ from gpuprof.characterize.record.gpu import RECORD, Properties
 from gpuprof.characterize.record.reduction import rounds_of
 from gpuprof.characterize.record.samples import Parameter, Sample, Series
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
-from gpuprof.characterize.results.judging import Counted
-from gpuprof.characterize.run import samples_path
+from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.errors import EnvironmentProblem, UsageError
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.model.report import DictMetrics, Launch, Metric
+from gpuprof.model.recorded import DictMetrics, Launch, Metric
 from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, FakeGpu, compiled
@@ -390,7 +390,7 @@ def test_counts_are_differences_so_that_set_up_drops_out() -> None:
 
 @pytest.mark.parametrize(("ratio", "state"), [(1.0, "passed"), (1.019, "passed"), (0.981, "passed"), (1.03, "failed")])
 def test_counters_within_two_percent_pass(ratio: float, state: str) -> None:
-    found = Counted({"traffic.dram": 1e9}, {"traffic.dram": ratio * 1e9})
+    found = CountedAndClaimed({"traffic.dram": 1e9}, {"traffic.dram": ratio * 1e9})
     assert counter_check(found.claimed, found.counted).state == state
 
 
@@ -459,7 +459,7 @@ def test_counters_that_the_user_may_not_read_are_told(tmp_path: Path, monkeypatc
 def test_program_under_ncu_launches_the_configuration_of_the_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuprof.characterize import run
+    from gpuprof.characterize import characterization as run
 
     monkeypatch.setattr(run, "fitting_compiler", lambda _gpu, _target: compiled)
     probe = fake_probes.dram(tmp_path)

@@ -12,14 +12,14 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import blended_rate
+from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
+from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
-from gpuprof.model.profile import profile_launch
 from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Occupancy, Traffic, Work
-from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.table import rows
 from tests import builders

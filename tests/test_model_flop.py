@@ -16,10 +16,10 @@ from gpuprof.api import HardwareFinder
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.model_flop import MOST_UNCOUNTED, measured_flop, utilisation
+from gpuprof.model.mfu import MOST_UNCOUNTED, measured_flop, utilisation
 from gpuprof.model.session import Ceiling, KernelProfile, MeasuredFlop, ModelFlop, PathFlop, Session, StepFlop, Work
 from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import KERNEL, Activity, Product, Step, Trace
+from gpuprof.model.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
 from gpuprof.present.timeline_words import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
@@ -32,9 +32,9 @@ CUBE = ((4096, 4096), (4096, 4096))
 """A product of 2 · 4096³ = 137.4 GFLOP."""
 
 
-def mm(start_ms: float, dtype: str = BF16, shapes: object = CUBE, name: str = "aten::mm") -> Product:
+def mm(start_ms: float, dtype: str = BF16, shapes: object = CUBE, name: str = "aten::mm") -> MatrixProduct:
     """A call of an operator on two matrices."""
-    return Product(name, start_ms * 1e-3, shapes, (dtype, dtype))  # type: ignore[arg-type]
+    return MatrixProduct(name, start_ms * 1e-3, shapes, (dtype, dtype))  # type: ignore[arg-type]
 
 
 def kernel(start_ms: float, ms: float | None, product: int | None, name: str = "nvjet", **more: object) -> Activity:
@@ -45,15 +45,15 @@ def kernel(start_ms: float, ms: float | None, product: int | None, name: str = "
     return activity._replace(launched_s=start_ms * 1e-3, product=product)._replace(**more)  # type: ignore[arg-type]
 
 
-def steps(count: int, ms: float, name: str = "ProfilerStep") -> tuple[Step, ...]:
+def steps(count: int, ms: float, name: str = "ProfilerStep") -> tuple[ProgramStep, ...]:
     """Steps that follow each other."""
-    return tuple(Step(name, number * ms * 1e-3, ms * 1e-3, 1) for number in range(count))
+    return tuple(ProgramStep(name, number * ms * 1e-3, ms * 1e-3, 1) for number in range(count))
 
 
 def trace(
-    products: list[Product],
+    products: list[MatrixProduct],
     activities: list[Activity],
-    *of_program: Step,
+    *of_program: ProgramStep,
     devices: tuple[RecordedDevice, ...] = (H100,),
 ) -> Trace:
     """A trace of these on H100s."""
@@ -146,7 +146,7 @@ def test_the_fractions_of_several_data_types_stand_side_by_side() -> None:
 def test_the_step_of_median_time_speaks_for_all() -> None:
     # 1, 4 and 2 ms, with one, two and three products.
     at = (0.0, 1.0, 5.0, 7.0)
-    made = [Step("ProfilerStep", start * 1e-3, (end - start) * 1e-3, 1) for start, end in pairwise(at)]
+    made = [ProgramStep("ProfilerStep", start * 1e-3, (end - start) * 1e-3, 1) for start, end in pairwise(at)]
     products = [mm(start + 0.1 * n) for start, count in zip(at, (1, 2, 3), strict=False) for n in range(count)]
     found = session(trace(products, [kernel(one.start_s * 1e3, 0.01, n) for n, one in enumerate(products)], *made))
     assert found.timeline is not None

@@ -6,19 +6,19 @@ import time
 
 import pytest
 
-from gpuprof.collect.monitor import Monitor, Sample, summaries
+from gpuprof.collect.monitor import DriverSample, Monitor, summaries
 from gpuprof.collect.nvml import Nvml
-from gpuprof.model.report import GpuSamples, Throttling
+from gpuprof.model.recorded import GpuSamples, Throttling
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.present.words import samples_text
 
 IDLE, POWER, APPLICATION, HEAT = 0x1, 0x4, 0x2, 0x40
 
 
-def sample(clock_mhz: float | None, reasons: int | None = 0, gpu: int = 0, watts: float | None = 300.0) -> Sample:
+def sample(clock_mhz: float | None, reasons: int | None = 0, gpu: int = 0, watts: float | None = 300.0) -> DriverSample:
     """One sample of an H200."""
     hz = clock_mhz * 1e6 if clock_mhz is not None else None
-    return Sample(gpu, "NVIDIA H200", hz, watts, 60.0, reasons)
+    return DriverSample(gpu, "NVIDIA H200", hz, watts, 60.0, reasons)
 
 
 class Library:

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprof.errors import DamagedInput
 from gpuprof.read import ncu_code
-from gpuprof.read.ncu_code import CodeReader, Place
+from gpuprof.read.ncu_code import CodeReader, InstructionPlace
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -49,7 +49,10 @@ def reader(*programs: Program) -> CodeReader:
 def test_source_and_places_come_from_the_child() -> None:
     code = reader(Program(), Program("EXIT"))
     assert code.sources(0)["k.cu"].count("\n") == 50_000
-    assert code.places(0, [16, 0]) == {16: Place("FADD R0, R1, R2", "k.cu", 7), 0: Place("FADD R0, R1, R2", None, None)}
+    assert code.places(0, [16, 0]) == {
+        16: InstructionPlace("FADD R0, R1, R2", "k.cu", 7),
+        0: InstructionPlace("FADD R0, R1, R2", None, None),
+    }
     assert code.places(1, [32])[32].sass == "EXIT"
 
 
@@ -96,4 +99,4 @@ def test_no_child_is_left_behind() -> None:
 
 @pytest.mark.parametrize("told", ["N/A", "???", " ??? "])
 def test_what_the_reader_says_for_no_code_is_no_sass(told: str) -> None:
-    assert reader(Program(told)).places(0, [16]) == {16: Place("", "k.cu", 7)}
+    assert reader(Program(told)).places(0, [16]) == {16: InstructionPlace("", "k.cu", 7)}

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.errors import GpuprofError, InputError
-from gpuprof.model.report import Launch, Report
+from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.details_labels import metric_name
 from gpuprof.read.ncu_csv import read_ncu_csv, short_name
 from gpuprof.units import ncu_unit

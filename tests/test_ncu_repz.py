@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import gpuprof
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.read import file_bytes, report_bytes
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep

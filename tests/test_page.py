@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from gpuprof.diagnose.ranking import ranking
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     CodeLine,
     DurationSpread,

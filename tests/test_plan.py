@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.collect.plan import Plan, Seen, make_plan, not_seen_again
+from gpuprof.collect.plan import ProfilePlan, Seen, make_plan, not_seen_again
 from gpuprof.present.plan_text import plan_lines
 
 
@@ -18,7 +18,7 @@ def seen(name: str, duration_s: float | None = 1e-3, grid: int = 1) -> Seen:
     return Seen(name, f"{name}()", (grid, 1, 1), (128, 1, 1), duration_s)
 
 
-def taken(plan: Plan) -> dict[str, tuple[int, ...]]:
+def taken(plan: ProfilePlan) -> dict[str, tuple[int, ...]]:
     """The planned invocations by mangled name."""
     return {kernel.shape.name: kernel.invocations for kernel in plan.kernels}
 

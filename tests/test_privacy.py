@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Ranked, Session
 from gpuprof.present.html import render_html
 from gpuprof.present.privacy import file_name, without_folders, without_private, without_private_folders

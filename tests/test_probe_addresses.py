@@ -12,7 +12,7 @@ from gpuprof.characterize.probes.probe import Probe
 from gpuprof.code.disassemble import disassemble, disassembler_for
 from gpuprof.code.elf import kernel_code
 from gpuprof.code.lanes.access import accesses, wavefronts
-from gpuprof.code.lanes.constants import POINTER, Argument, constants_for
+from gpuprof.code.lanes.constants import POINTER, ArgumentBytes, constants_for
 from gpuprof.code.sass import Instruction
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
 
@@ -26,7 +26,11 @@ PROBES = [
 def wavefronts_of(probe: Probe, target: str, code: Sequence[Instruction], threads: int, ways: int) -> set[int | None]:
     """How many passes the shared accesses of a kernel take, for one value of the sweep."""
     known = [
-        Argument(4, ways) if argument.name == "ways" else Argument(4) if argument.kind == "iterations" else POINTER
+        ArgumentBytes(4, ways)
+        if argument.name == "ways"
+        else ArgumentBytes(4)
+        if argument.kind == "iterations"
+        else POINTER
         for argument in kernel_of(probe).arguments
     ]
     block = (threads, 1, 1)

@@ -27,8 +27,8 @@ from gpuprof.characterize.probes.probe import (
     Argument,
     Condition,
     GateRules,
+    IntegerProduct,
     Probe,
-    Product,
     Size,
     Transfer,
     all_targets,
@@ -187,12 +187,12 @@ def test_overrides_of_the_gate_replace_what_they_name(good: Probe) -> None:
     def rules(target: str, width: str) -> GateRules:
         return kernel_of(good).gate.rules(target, {"CHAINS": "8", "WIDTH": width})
 
-    assert rules("sm_80", "4").max_overhead == Product((8,))
-    assert rules("sm_100a", "4").max_overhead == Product((6,))
+    assert rules("sm_80", "4").max_overhead == IntegerProduct((8,))
+    assert rules("sm_100a", "4").max_overhead == IntegerProduct((6,))
     assert rules("sm_100a", "4").no_zero_operands == ("FFMA",)
     ((opcode, count),) = rules("sm_120a", "16").required or ()
-    assert (opcode, count.low.factors, count.high) == ("FFMA2", (1,), Product(("CHAINS",)))
-    assert rules("sm_120a", "16").max_overhead == Product((8,))
+    assert (opcode, count.low.factors, count.high) == ("FFMA2", (1,), IntegerProduct(("CHAINS",)))
+    assert rules("sm_120a", "16").max_overhead == IntegerProduct((8,))
 
 
 def test_the_first_limit_that_applies_counts(good: Probe) -> None:

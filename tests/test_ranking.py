@@ -19,7 +19,7 @@ from gpuprof.diagnose.rule import ABOUT, WEIGHTS, Rule, finding_of
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.groups import percentile
-from gpuprof.model.report import DictMetrics, Launch, Metric
+from gpuprof.model.recorded import DictMetrics, Launch, Metric
 from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Finding, KernelProfile, Ranked, Session
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made

@@ -16,7 +16,7 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
-from gpuprof.model.report import Launch, Metric, Report
+from gpuprof.model.recorded import Launch, Metric, Report
 from gpuprof.model.session import Session
 from gpuprof.units import ncu_unit
 from tests.readings import report_of, session_of

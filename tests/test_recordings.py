@@ -15,7 +15,7 @@ from benchmarks.recordings.line_table import Position
 from benchmarks.recordings.report_file import report_file
 from benchmarks.recordings.values import LaunchValues, ReportValues, file_names, values_of
 from gpuprof.errors import DamagedInput, InputError, SpecError
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number

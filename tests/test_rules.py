@@ -14,7 +14,7 @@ from gpuprof.diagnose import access, compute, latency, launch, limits
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.registry import RULES, rule_named
-from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, Verdict, finding_of
+from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, RuleVerdict, Threshold, finding_of
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
@@ -1226,9 +1226,9 @@ def test_rules_are_known_by_unique_ids_and_describe_themselves() -> None:
 # Severity.
 
 
-def verdict(gain: float | None, confidence: str = "measured", settled: bool = False) -> Verdict:
+def verdict(gain: float | None, confidence: str = "measured", settled: bool = False) -> RuleVerdict:
     evidence = (Evidence("metric", 1.0, "%", None, "meaning"),)
-    return Verdict("headline", "why", "advice", confidence, gain, evidence, None, settled)
+    return RuleVerdict("headline", "why", "advice", confidence, gain, evidence, None, settled)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize.record.samples import (
-    Header,
     Sample,
     SampleFile,
+    SamplesHeader,
     Series,
     header_line,
     read_samples,
@@ -21,7 +21,7 @@ from gpuprof.characterize.record.samples import (
 )
 from gpuprof.errors import DamagedInput, InputError
 
-HEADER = Header("0.1.0", "NVIDIA H200", "10de:2335", "580.1", "2026-01-02T03:04:05Z")
+HEADER = SamplesHeader("0.1.0", "NVIDIA H200", "10de:2335", "580.1", "2026-01-02T03:04:05Z")
 SWEEP = Series("bandwidth/dram_read", {"block": 512, "carveout": 0.5, "hint": "cg", "wide": True}, 0, (
     Sample(1000, 1.5e-3, 2.97e6, 1.98e9, 0x4), Sample(2000, 3.0e-3),
 ))  # fmt: skip

@@ -16,11 +16,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from gpuprof.characterize.characterization import Characterization, Wanted, characterize
 from gpuprof.characterize.measure.events import Event, Started, Tell, silence
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
-from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, OutOfMemory, Shape, Stopped
-from gpuprof.characterize.run import Run, Wanted, characterize
+from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, LaunchConfiguration, OutOfMemory, Stopped
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
@@ -89,7 +89,7 @@ def launch(gpu: ServedGpu, tmp_path: Path, patience_s: float = 5.0) -> float:
         "iterations": np.uint32(100),
     }
     arguments: list[np.generic] = [words.get(one.kind, np.float32(1)) for one in probe.kernel.arguments]
-    timed = gpu.time(function, Shape(8, 256), arguments, clocks, watched=True, patience_s=patience_s)
+    timed = gpu.time(function, LaunchConfiguration(8, 256), arguments, clocks, watched=True, patience_s=patience_s)
     assert timed.records is not None
     assert len(timed.records) == 8
     assert timed.telemetry is not None
@@ -303,7 +303,7 @@ def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> N
 # A whole run
 
 
-def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Run:
+def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Characterization:
     probes = [
         one for one in fake_probes.every(tmp_path / "probes")
         if one.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
@@ -352,7 +352,7 @@ def test_process_that_ends_between_two_probes_costs_none(opened: Open, tmp_path:
 INTERRUPTED = """
 import os, sys
 from pathlib import Path
-from gpuprof.characterize import run
+from gpuprof.characterize import characterization as run
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.probes import library
 from tests import fake_probes

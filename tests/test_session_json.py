@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import gpuprof
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
-from gpuprof.model.run import narrowed, run_of
+from gpuprof.model.run_totals import narrowed, run_of
 from gpuprof.model.session import Session
 from gpuprof.present import words
 from gpuprof.present.figures import overview

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gpuprof.errors import GpuprofError, InputError, SpecError
 from gpuprof.hardware import library as library_module
 from gpuprof.hardware.check import (
-    CheckResult,
-    Finding,
+    SpecCheckResult,
+    SpecIssue,
     check_files,
     check_library,
     compare_device,
@@ -25,9 +25,9 @@ from gpuprof.hardware.check import (
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary, compile_targets, load_gpu, user_spec_dir
 from gpuprof.hardware.parse import parse_arch, parse_compute_key, parse_gpu
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, GpuSpec, Link, compute_rates
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree, merge, parse_tree
-from gpuprof.model.report import Report
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, GpuSpec, compute_rates
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, merge, parse_tree
+from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
 from gpuprof.resources import data_dir
 
@@ -117,7 +117,7 @@ def changed(text: str, old: str, new: str) -> tuple[str, int]:
     return text.replace(old, new), text[: text.index(old)].count("\n") + 1
 
 
-def only(result: CheckResult) -> Finding:
+def only(result: SpecCheckResult) -> SpecIssue:
     assert len(result.findings) == 1, [str(finding) for finding in result.findings]
     return result.findings[0]
 
@@ -159,7 +159,7 @@ def test_stall_reasons_exist_on_the_chip(arch: ArchSpec) -> None:
     assert missing == []
 
 
-def first_terms(link: Link) -> list[str]:
+def first_terms(link: CounterLink) -> list[str]:
     return [] if link.how == "thread-opcodes" else [name for name, _ in link.terms]
 
 
@@ -235,7 +235,7 @@ def test_implied_peak_needs_the_same_accumulator() -> None:
 
 
 def key_of(text: str, *, instruction: bool = True) -> ComputeKey:
-    return parse_compute_key(text, Node(None, Place("f.yaml", 7)), instruction=instruction)
+    return parse_compute_key(text, YamlNode(None, FileLine("f.yaml", 7)), instruction=instruction)
 
 
 def test_compute_keys() -> None:
@@ -256,11 +256,11 @@ def test_wrong_compute_keys_name_the_line(text: str) -> None:
 # Trees
 
 
-def tree(text: str) -> Node:
+def tree(text: str) -> YamlNode:
     return parse_tree(text, "f.yaml")
 
 
-def plain(node: Node) -> object:
+def plain(node: YamlNode) -> object:
     if isinstance(node.value, tuple):
         return [plain(item) for item in node.value]
     if isinstance(node.value, dict):
@@ -312,7 +312,7 @@ def test_bad_yaml_names_the_line(name: str) -> None:
     text, line, problem = BAD_YAML[name]
     with pytest.raises(BrokenSpec, match=problem) as caught:
         tree(text)
-    assert caught.value.place == Place("f.yaml", line)
+    assert caught.value.place == FileLine("f.yaml", line)
     assert str(caught.value).startswith(f"f.yaml:{line}: ")
 
 
@@ -330,7 +330,7 @@ def test_bad_files_name_the_line(tmp_path: Path, data: bytes, line: int, problem
     path.write_bytes(data)
     with pytest.raises(BrokenSpec, match=problem) as caught:
         load_tree(path)
-    assert caught.value.place == Place(str(path), line)
+    assert caught.value.place == FileLine(str(path), line)
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", ".", "nul\0byte.yaml"])
@@ -527,7 +527,7 @@ def test_a_broken_file_that_mentions_the_device_in_a_comment_is_not_its_spec(tmp
 def test_matching_parses_only_files_that_name_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[Path] = []
 
-    def counting(path: Path) -> Node:
+    def counting(path: Path) -> YamlNode:
         parsed.append(path)
         return load_tree(path)
 
@@ -604,7 +604,7 @@ def test_device_is_compared_with_its_spec(tmp_path: Path) -> None:
 # One broken spec for each rule
 
 
-def check_text(tmp_path: Path, text: str, name: str = "toy") -> CheckResult:
+def check_text(tmp_path: Path, text: str, name: str = "toy") -> SpecCheckResult:
     kind = "arch" if "kind: arch" in text else "gpu"
     path = write_arch(tmp_path, text, name) if kind == "arch" else write_gpu(tmp_path, text, name)
     return check_files([path], with_user(tmp_path))
@@ -853,7 +853,7 @@ def test_two_products_of_one_folder_must_not_match_one_device(tmp_path: Path) ->
     second = write_gpu(tmp_path, text.replace("name: toy", "name: toy2").replace('"Toy"', '"Toy 2"'), "toy2")
     for paths in ([first, second], [second]):
         finding = only(check_files(paths, with_user(tmp_path)))
-        assert (finding.place, finding.rule) == (Place(str(second), line + 1), "ambiguous")
+        assert (finding.place, finding.rule) == (FileLine(str(second), line + 1), "ambiguous")
         assert "'10de:0001' matches toy too" in finding.message
 
 
@@ -873,4 +873,4 @@ def test_findings_come_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
 
 def test_every_spec_error_is_input_that_cannot_be_read() -> None:
     assert issubclass(BrokenSpec, GpuprofError)
-    assert BrokenSpec(Place("f", 1), "x").exit_code == 5
+    assert BrokenSpec(FileLine("f", 1), "x").exit_code == 5

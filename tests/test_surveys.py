@@ -15,7 +15,7 @@ import pytest
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.survey_tools import find_nsys, tools_for
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
 from tests.test_run import Bench, bench, value_after
 from tests.torch_programs import TORCH_PYTHON

@@ -18,7 +18,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Step, Trace
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, ProgramStep, Trace
 from gpuprof.present.timeline_words import Rates, timeline_facts
 from gpuprof.read.torch_words import collective
 from gpuprof.store.read import read_session
@@ -39,7 +39,9 @@ def copy(direction: str, start_us: float, us: float, size: int) -> Activity:
     return Activity(COPY, direction, 0, start_us * 1e-6, us * 1e-6, 7, bytes=size)
 
 
-def trace(*activities: Activity, steps: tuple[Step, ...] = (), devices: tuple[RecordedDevice, ...] = (A100,)) -> Trace:
+def trace(
+    *activities: Activity, steps: tuple[ProgramStep, ...] = (), devices: tuple[RecordedDevice, ...] = (A100,)
+) -> Trace:
     """A trace of these activities on one A100."""
     ordered = tuple(sorted(activities, key=lambda one: one.start_s))
     return Trace("t.json", "0" * 64, "torch-trace", "torch", None, devices, ordered, steps)
@@ -161,7 +163,7 @@ def steps_of(found: Session) -> tuple[StepTimes, ...]:
 
 
 def test_steps_have_percentiles_and_the_rate_at_which_they_start() -> None:
-    steps = tuple(Step("ProfilerStep", start, length) for start, length in ((0.0, 0.1), (0.1, 0.1), (0.25, 0.2)))
+    steps = tuple(ProgramStep("ProfilerStep", start, length) for start, length in ((0.0, 0.1), (0.1, 0.1), (0.25, 0.2)))
     found = session(trace(kernel("a", 0, 1), steps=steps))
     (step,) = steps_of(found)
     assert (step.count, step.threads, step.duration_percentiles_s.p50) == (3, 1, 0.1)
@@ -174,14 +176,14 @@ def test_steps_have_percentiles_and_the_rate_at_which_they_start() -> None:
 
 def test_time_between_steps_counts_for_their_rate() -> None:
     # 1 ms every 10 ms.
-    steps = tuple(Step("step", 0.010 * number, 0.001) for number in range(11))
+    steps = tuple(ProgramStep("step", 0.010 * number, 0.001) for number in range(11))
     (step,) = steps_of(session(trace(kernel("a", 0, 1), steps=steps)))
     assert step.per_s == pytest.approx(100.0)
 
 
 def test_items_are_counted_by_one_loop_the_longest_in_all() -> None:
     parts = (("forward", 0.0, 0.009), ("backward", 0.010, 0.012), ("optimizer", 0.023, 0.005))
-    steps = tuple(Step(name, 0.03 * lap + start, length) for lap in range(5) for name, start, length in parts)
+    steps = tuple(ProgramStep(name, 0.03 * lap + start, length) for lap in range(5) for name, start, length in parts)
     found = session(trace(kernel("a", 0, 1), steps=steps))
     assert [(one.name, one.loop) for one in steps_of(found)] == [
         ("forward", False), ("backward", True), ("optimizer", False),
@@ -194,7 +196,9 @@ def test_items_are_counted_by_one_loop_the_longest_in_all() -> None:
 
 def test_the_profilers_steps_are_the_loop_whatever_else_takes_longer() -> None:
     steps = tuple(
-        Step(name, 0.1 * n, length) for n in range(3) for name, length in (("epoch", 0.09), ("ProfilerStep", 0.01))
+        ProgramStep(name, 0.1 * n, length)
+        for n in range(3)
+        for name, length in (("epoch", 0.09), ("ProfilerStep", 0.01))
     )
     assert {one.name: one.loop for one in steps_of(session(trace(kernel("a", 0, 1), steps=steps)))} == {
         "epoch": False, "ProfilerStep": True,
@@ -203,7 +207,9 @@ def test_the_profilers_steps_are_the_loop_whatever_else_takes_longer() -> None:
 
 def test_the_rate_of_several_threads_is_that_of_each() -> None:
     # 10 a second on one thread and 20 on the other.
-    steps = tuple(Step("step", period * n, 0.01, thread) for thread, period in ((1, 0.1), (2, 0.05)) for n in range(4))
+    steps = tuple(
+        ProgramStep("step", period * n, 0.01, thread) for thread, period in ((1, 0.1), (2, 0.05)) for n in range(4)
+    )
     found = session(trace(kernel("a", 0, 1), steps=steps))
     (step,) = steps_of(found)
     assert step.threads == 2 and step.per_s == pytest.approx(15.0)
@@ -211,7 +217,7 @@ def test_the_rate_of_several_threads_is_that_of_each() -> None:
 
 
 def test_one_step_has_no_rate() -> None:
-    found = session(trace(kernel("a", 0, 1), steps=(Step("ProfilerStep", 0.0, 0.5),)))
+    found = session(trace(kernel("a", 0, 1), steps=(ProgramStep("ProfilerStep", 0.0, 0.5),)))
     assert steps_of(found)[0].per_s is None
     text = dict(timeline_facts(found, Rates(4096, 3.0)))["steps"]
     assert "no rate" in text and "items" not in text
@@ -222,7 +228,7 @@ def test_one_step_has_no_rate() -> None:
     [((3, 5), ["rank 3", "rank 5"]), ((0, 0), ["first", "second"]), ((None, 1), ["first", "second"])],
 )
 def test_what_several_files_say_is_told_of_rank_or_file(ranks: tuple[int | None, int], says: list[str]) -> None:
-    steps = (Step("ProfilerStep", 0.0, 0.1), Step("ProfilerStep", 0.1, 0.1))
+    steps = (ProgramStep("ProfilerStep", 0.0, 0.1), ProgramStep("ProfilerStep", 0.1, 0.1))
     both = [
         replace(trace(kernel("a", 0, 1), steps=steps), file=f"run-{name}.json", rank=rank)
         for name, rank in zip(("first", "second"), ranks, strict=True)
@@ -470,7 +476,7 @@ def test_equal_gpus_of_one_trace_have_a_timeline_each() -> None:
 
 
 def test_a_saved_timeline_is_read_back_and_names_no_file_that_is_not_there() -> None:
-    steps = (Step("step", 0.0, 0.1), Step("step", 0.2, 0.1))
+    steps = (ProgramStep("step", 0.0, 0.1), ProgramStep("step", 0.2, 0.1))
     found = session(trace(kernel("a", 0, 10), copy("host to device", 90, 10, 8), steps=steps))
     text = session_bytes(found)
     assert read_session(text.decode(), "s.json").timeline == found.timeline

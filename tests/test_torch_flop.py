@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
-from gpuprof.model.trace import Product, Shape, Trace
+from gpuprof.model.trace import MatrixProduct, TensorShape, Trace
 from gpuprof.read.torch_json import trace_json
 from gpuprof.read.torch_trace import read_torch_trace, recorded_products
 from tests.torch_programs import PLAIN_TORCH, TORCH_PYTHON, need_torch, run
@@ -44,7 +44,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     }
 
 
-def by_operator(products: tuple[Product, ...]) -> dict[str, float]:
+def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
     """The FLOP of each operator, all of which are known."""
     found: defaultdict[str, float] = defaultdict(float)
     for product in products:
@@ -119,9 +119,9 @@ def test_products_that_launched_nothing_ran_on_the_cpu(programs: dict[str, Recor
 # --- worked out by hand
 
 
-def flop_of(name: str, *shapes: Shape | None, settings: tuple[str, ...] = (), dtype: str = "float") -> float:
+def flop_of(name: str, *shapes: TensorShape | None, settings: tuple[str, ...] = (), dtype: str = "float") -> float:
     """The FLOP of an operator that must be known."""
-    found = product_flop(Product(f"aten::{name}", 0.0, shapes, (dtype,) * len(shapes), settings))
+    found = product_flop(MatrixProduct(f"aten::{name}", 0.0, shapes, (dtype,) * len(shapes), settings))
     assert isinstance(found, ProductFlop)
     return found.flop
 
@@ -203,28 +203,28 @@ def test_a_data_type_asks_for_a_path_of_work(dtype: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("product", "why"),
     [
-        (Product("aten::mm", 0.0, None), "no shapes"),
-        (Product("aten::mm", 0.0, ((3, 5), (6, 7))), "shapes that fit together"),
-        (Product("aten::bmm", 0.0, ((2, 3, 5), (3, 5, 7))), "shapes that fit together"),
-        (Product("aten::mm", 0.0, ((3, 5),)), "shapes that fit together"),
-        (Product("aten::mm", 0.0, ((2**60, 2**60), (2**60, 2**60))), "shapes that fit together"),
-        (Product("aten::convolution", 0.0, ((1, 3, 8, 8), (4, 3, 3, 3))), "stride, padding and dilation"),
+        (MatrixProduct("aten::mm", 0.0, None), "no shapes"),
+        (MatrixProduct("aten::mm", 0.0, ((3, 5), (6, 7))), "shapes that fit together"),
+        (MatrixProduct("aten::bmm", 0.0, ((2, 3, 5), (3, 5, 7))), "shapes that fit together"),
+        (MatrixProduct("aten::mm", 0.0, ((3, 5),)), "shapes that fit together"),
+        (MatrixProduct("aten::mm", 0.0, ((2**60, 2**60), (2**60, 2**60))), "shapes that fit together"),
+        (MatrixProduct("aten::convolution", 0.0, ((1, 3, 8, 8), (4, 3, 3, 3))), "stride, padding and dilation"),
         (
-            Product("aten::convolution_backward", 0.0, ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
+            MatrixProduct("aten::convolution_backward", 0.0, ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
             "the choice of gradients",
         ),
         # Sequences of lengths of their own: where they end is in a tensor.
         (
-            Product("aten::_flash_attention_forward", 0.0, ((30, 4, 8), (30, 4, 8), (30, 4, 8), (5,), (5,))),
+            MatrixProduct("aten::_flash_attention_forward", 0.0, ((30, 4, 8), (30, 4, 8), (30, 4, 8), (5,), (5,))),
             "the lengths of sequences",
         ),
         (
-            Product("aten::_efficient_attention_forward", 0.0, (*[(1, 30, 4, 8)] * 3, (), (5,))),
+            MatrixProduct("aten::_efficient_attention_forward", 0.0, (*[(1, 30, 4, 8)] * 3, (), (5,))),
             "the lengths of sequences",
         ),
     ],
 )
-def test_flop_that_the_trace_does_not_tell_are_missing_with_a_reason(product: Product, why: str) -> None:
+def test_flop_that_the_trace_does_not_tell_are_missing_with_a_reason(product: MatrixProduct, why: str) -> None:
     found = product_flop(product)
     assert isinstance(found, Missing)
     assert found.what == product.name and why in found.why and found.how
@@ -242,9 +242,9 @@ SETTINGS = st.sampled_from(["", "False", "True", "[1, 1]", "[0, 0]", "[2]", "[]"
     st.lists(SETTINGS, max_size=12).map(tuple),
 )
 def test_any_inputs_have_flop_that_are_not_negative_or_a_reason(
-    name: str, shapes: tuple[Shape | None, ...] | None, dtypes: tuple[str, ...], settings: tuple[str, ...]
+    name: str, shapes: tuple[TensorShape | None, ...] | None, dtypes: tuple[str, ...], settings: tuple[str, ...]
 ) -> None:
-    found = product_flop(Product(name, 0.0, shapes, dtypes, settings))
+    found = product_flop(MatrixProduct(name, 0.0, shapes, dtypes, settings))
     assert isinstance(found, Missing) or found.flop >= 0
 
 

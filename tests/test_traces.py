@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, Product, Step, Trace
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
-from gpuprof.read.timeline_parts import Place, open_at_places
+from gpuprof.read.timeline_parts import LaunchOrigin, open_at_places
 from gpuprof.read.torch_trace import read_torch_trace
 from tests.readings import trace_of
 
@@ -235,7 +235,7 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert one.ranges == ("model", "layer 1")
     assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
     assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
-    assert trace.steps == (Step("ProfilerStep", 0.0, 100e-6, "41/1"),)
+    assert trace.steps == (ProgramStep("ProfilerStep", 0.0, 100e-6, "41/1"),)
 
 
 def test_of_ranges_that_begin_together_the_longer_one_is_outer() -> None:
@@ -428,7 +428,7 @@ def test_a_product_counts_once_at_its_outermost_operator_and_knows_its_kernels()
     )
     # The first call of aten::mm launched nothing.
     outer, second = trace.products
-    assert outer == Product(
+    assert outer == MatrixProduct(
         "aten::convolution", 0.0, ((1, 3, 8, 8), (4, 3, 3, 3), (), None), ("float", "float", "", "x"),
         ("", "", "", "[1, 1]"),
     )  # fmt: skip
@@ -511,7 +511,7 @@ class Span:
 
 @given(st.lists(st.builds(Span, st.integers(0, 30), st.integers(0, 30)), max_size=30), st.sets(st.integers(0, 60)))
 def test_the_open_spans_are_those_that_enclose_a_moment(spans: list[Span], moments: set[int]) -> None:
-    found = open_at_places(spans, [Place(1, at, None) for at in moments])
+    found = open_at_places(spans, [LaunchOrigin(1, at, None) for at in moments])
     for place, around in found.items():
         assert all(span.start <= place.at <= span.end for span in around)
         assert [span.start for span in around] == sorted(span.start for span in around)

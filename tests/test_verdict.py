@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.characterize.gates.gate import Judgement
-from gpuprof.characterize.judge.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
+from gpuprof.characterize.judge.limits import Bound, NoBound, PcieLink, executed_name, physical_limit, probe_limit
 from gpuprof.characterize.judge.regime import (
     THROTTLE_MASK,
     Attempt,
@@ -23,8 +23,8 @@ from gpuprof.characterize.judge.regime import (
     throttling,
 )
 from gpuprof.characterize.judge.verdict import (
-    Check,
     Verdict,
+    VerdictCheck,
     agreement_check,
     clock_check,
     counter_check,
@@ -36,7 +36,7 @@ from gpuprof.characterize.judge.verdict import (
     unsupported,
 )
 from gpuprof.characterize.maths.fit import scaling
-from gpuprof.characterize.probes.probe import Condition, Limit
+from gpuprof.characterize.probes.probe import Condition, PhysicalLimit
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
@@ -47,10 +47,10 @@ from gpuprof.resources import data_dir
 PACKAGED = SpecLibrary(folders=(data_dir("specs"),))
 TERA = 1e12
 GOOD = (
-    Check("gate", "passed"),
-    Check("scaling", "passed", number=0.001),
-    Check("clock", "passed", number=1.0),
-    Check("limit", "passed", number=0.95),
+    VerdictCheck("gate", "passed"),
+    VerdictCheck("scaling", "passed", number=0.001),
+    VerdictCheck("clock", "passed", number=1.0),
+    VerdictCheck("limit", "passed", number=0.95),
 )
 
 
@@ -68,13 +68,13 @@ def chip(arch: str, sm_count: int | None) -> Hardware:
     return Hardware.of(found, None, RecordedDevice(sm_count=sm_count))
 
 
-def bound(name: str, hardware: Hardware, clocks: Clocks, link: Link | None = None) -> Bound:
+def bound(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> Bound:
     found = physical_limit(name, hardware, clocks, link)
     assert isinstance(found, Bound), found
     return found
 
 
-def reason(name: str, hardware: Hardware, clocks: Clocks, link: Link | None = None) -> str:
+def reason(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> str:
     found = physical_limit(name, hardware, clocks, link)
     assert isinstance(found, NoBound), found
     return found.why
@@ -267,7 +267,7 @@ def test_value_without_a_disassembler_is_plausible() -> None:
 
 
 def test_one_failed_check_rejects_whatever_else_is_missing() -> None:
-    verdict = judge([gate_check(None), Check("limit", "failed", "1.3 × the limit")])
+    verdict = judge([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")])
     assert verdict == Verdict("rejected", ("1.3 × the limit",))
 
 
@@ -285,7 +285,7 @@ def test_value_of_which_nothing_was_checked_is_not_verified() -> None:
 
 def test_reason_why_nothing_was_checked_is_reason_enough() -> None:
     checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock")]
-    found = judge([*checks, Check("limit", "missing", "it is the driver's word")])
+    found = judge([*checks, VerdictCheck("limit", "missing", "it is the driver's word")])
     assert found == Verdict("plausible", ("it is the driver's word",))
 
 
@@ -295,7 +295,7 @@ def test_probe_that_cannot_run_has_a_verdict_with_the_reason() -> None:
 
 @given(st.lists(st.sampled_from(["passed", "failed", "missing", "not_applicable"]), min_size=4, max_size=4))
 def test_verified_means_that_nothing_failed_and_nothing_is_missing(states: list[str]) -> None:
-    checks = [Check(check.name, state, "why") for check, state in zip(GOOD, states, strict=True)]  # type: ignore[arg-type]
+    checks = [VerdictCheck(check.name, state, "why") for check, state in zip(GOOD, states, strict=True)]  # type: ignore[arg-type]
     word = judge(checks).word
     assert (word == "rejected") == ("failed" in states)
     assert (word == "verified") == (not {"failed", "missing"} & set(states) and "passed" in states)
@@ -513,7 +513,7 @@ def test_l2_of_hopper_whose_ports_are_in_doubt_rejects_only_what_l1_cannot_deliv
 
 
 def test_write_port_halves_the_ports_of_l2_and_not_its_slices() -> None:
-    half = Limit(Condition(), bandwidth="l2", fraction=0.5, source="the write port")
+    half = PhysicalLimit(Condition(), bandwidth="l2", fraction=0.5, source="the write port")
     found = probe_limit(half, product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9), "B/s")
     assert isinstance(found, Bound)
     assert found.value == pytest.approx(32 * 108 * 1.41e9)
@@ -553,7 +553,7 @@ def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
     assert not bound("int32", b200, clocks).confirmed
     assert not bound("tensor.fp16 fp32 mma.sync", gb10, clocks).confirmed
     assert not bound("tensor.fp16 fp32 mma.sync sparse", gb10, clocks).confirmed
-    half = Limit(Condition(), compute=ComputeKey("tensor.fp4", "fp32", "mma.sync"), fraction=0.5, source="half")
+    half = PhysicalLimit(Condition(), compute=ComputeKey("tensor.fp4", "fp32", "mma.sync"), fraction=0.5, source="half")
     found = probe_limit(half, gb10, clocks, "FLOP/clk/SM")
     assert isinstance(found, Bound)
     assert not found.confirmed
@@ -579,12 +579,12 @@ def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -
 def test_host_memory_that_is_not_behind_pcie_is_bound_by_what_the_spec_says_of_its_link(
     name: str, rate: float, certain: bool
 ) -> None:
-    for link in (None, Link(5, 16)):
+    for link in (None, PcieLink(5, 16)):
         limit = physical_limit("pcie", product(name), Clocks(), link)
         assert isinstance(limit, Bound)
         assert (limit.name, limit.confirmed) == ("host link", certain)
         assert limit.value == pytest.approx(rate)
-    assert bound("pcie", product("h200-sxm"), Clocks(), Link(5, 16)).name == "pcie"
+    assert bound("pcie", product("h200-sxm"), Clocks(), PcieLink(5, 16)).name == "pcie"
 
 
 def test_dram_without_a_memory_clock_is_bound_by_its_rating() -> None:
@@ -601,9 +601,9 @@ def test_dram_of_an_unknown_product_is_bound_by_the_attributes_of_its_device() -
 
 
 @pytest.mark.parametrize(
-    ("link", "giga"), [(Link(5, 16), 63.0), (Link(4, 16), 31.5), (Link(3, 8), 7.88), (Link(1, 16), 4.0)]
+    ("link", "giga"), [(PcieLink(5, 16), 63.0), (PcieLink(4, 16), 31.5), (PcieLink(3, 8), 7.88), (PcieLink(1, 16), 4.0)]
 )
-def test_pcie_is_bound_by_generation_width_and_coding(link: Link, giga: float) -> None:
+def test_pcie_is_bound_by_generation_width_and_coding(link: PcieLink, giga: float) -> None:
     assert bound("pcie", chip("sm_90", 132), Clocks(), link).value == pytest.approx(giga * 1e9, rel=0.01)
 
 
@@ -615,7 +615,7 @@ def test_limit_that_is_not_known_says_why() -> None:
     assert reason("tensor.int4 int32 mma.sync", b200, clocks) == "sm_100 gives no rate of tensor.int4 int32 mma.sync"
     assert reason("dram", chip("sm_90", 132), clocks).startswith("neither the memory clock")
     assert reason("pcie", b200, clocks) == "the generation and width of the PCIe link were not read"
-    assert reason("pcie", b200, clocks, Link(9, 16)) == "no rate of PCIe generation 9 is known"
+    assert reason("pcie", b200, clocks, PcieLink(9, 16)) == "no rate of PCIe generation 9 is known"
     assert reason("warp drive", b200, clocks) == "no limit is called 'warp drive'"
 
 
@@ -629,14 +629,14 @@ def test_limits_of_the_sms_are_proportional_to_their_clock(name: str, sm_hz: flo
 def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
     clocks, anywhere = Clocks(sm_hz=1e9), Condition()
     half = probe_limit(
-        Limit(anywhere, bandwidth="l1", fraction=0.5, source="4-byte loads"), chip("sm_86", 10), clocks, "B/s"
+        PhysicalLimit(anywhere, bandwidth="l1", fraction=0.5, source="4-byte loads"), chip("sm_86", 10), clocks, "B/s"
     )
     assert isinstance(half, Bound)
     assert (half.value, half.rate) == (64 * 10 * 1e9, 64)
-    own = probe_limit(Limit(anywhere, rate=4.0, source="the guide"), chip("sm_86", 10), clocks, "result/clk/SM")
+    own = probe_limit(PhysicalLimit(anywhere, rate=4.0, source="the guide"), chip("sm_86", 10), clocks, "result/clk/SM")
     assert own == Bound("rate", 4.0, "result/clk/SM", 4.0, "result/clk/SM", None, "the guide")
     key = ComputeKey("tensor.fp16", "fp32", "mma.sync")
-    named = probe_limit(Limit(anywhere, compute=key), chip("sm_86", 10), clocks, "FLOP/s")
+    named = probe_limit(PhysicalLimit(anywhere, compute=key), chip("sm_86", 10), clocks, "FLOP/s")
     assert isinstance(named, Bound)
     assert named.name == "tensor.fp16 fp32 mma.sync"
 

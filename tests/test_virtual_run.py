@@ -11,17 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from gpuprof.characterize.characterization import Characterization, Wanted, characterize
 from gpuprof.characterize.measure.effort import EFFORTS
-from gpuprof.characterize.measure.events import Event, Finished, Planned, Remark, Result, Started
+from gpuprof.characterize.measure.events import Event, Finished, Remark, Result, RunPlanned, Started
 from gpuprof.characterize.measure.kernel_steps import step_points
 from gpuprof.characterize.measure.schedule import Where, plan
-from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.measure.step import MeasurementContext, Step
 from gpuprof.characterize.on_gpu.result_checks import CORRECT, verify
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe, target_of
 from gpuprof.characterize.record.samples import Series, read_samples
 from gpuprof.characterize.record.store import FINAL, Store
-from gpuprof.characterize.run import Run, Wanted, characterize
 from gpuprof.characterize.sheet.measured import load_measured
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
@@ -38,7 +38,7 @@ class Ran(NamedTuple):
     """A run, its GPU, what it told, and the series that it has left."""
 
     mode: str
-    run: Run
+    run: Characterization
     gpu: VirtualGpu
     at: tuple[tuple[Event, float], ...]
     series: tuple[Series, ...]
@@ -102,8 +102,8 @@ def test_run_ends_within_its_time(ran: Ran) -> None:
 
 def test_run_takes_what_was_forecast(ran: Ran, library: tuple[Probe, ...]) -> None:
     """It ends sooner where intervals are small soon, and not much before every point has been measured once."""
-    (planned,) = ran.of(Planned)
-    assert isinstance(planned, Planned)
+    (planned,) = ran.of(RunPlanned)
+    assert isinstance(planned, RunPlanned)
     least_s = sum(step.least_s for step in steps_of(library, ran.mode))
     assert 0.8 * least_s <= ran.gpu.clock <= 1.05 * planned.seconds
 
@@ -126,13 +126,13 @@ def test_no_point_is_lost(ran: Ran, library: tuple[Probe, ...]) -> None:
         for one in ran.series if one.round == FINAL and one.probe != "run"
         for probe in library if probe.id == one.probe
     }  # fmt: skip
-    bench = Bench(VirtualGpu(library), "sm_90a", compiled(library, "sm_90a", lambda *_: None), Store(None),
-                  EFFORTS[ran.mode])  # fmt: skip
+    checked = compiled(library, "sm_90a", lambda *_: None)
+    context = MeasurementContext(VirtualGpu(library), "sm_90a", checked, Store(None), EFFORTS[ran.mode])
     planned = lost = 0
     for step in steps_of(library, ran.mode):
         if step.probe.kernel is None or step.probe.method in {"power", "resident"}:
             continue
-        for point in step_points(bench, step):
+        for point in step_points(context, step):
             planned += 1
             lost += (step.probe.id, point.fixed, (step.regime, step.data)) not in there
     assert planned > 50

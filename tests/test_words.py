@@ -11,7 +11,7 @@ import pytest
 
 from gpuprof.diagnose.priorities import fix_first
 from gpuprof.diagnose.ranking import ranking
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Occupancy, Session, Throughput, Traffic, Work
 from gpuprof.present import words
 from gpuprof.present.figures import overview, without_point

@@ -17,7 +17,17 @@ from gpuprof.characterize.on_gpu.environment import place_of
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.probes.probe_file import UNITS
-from gpuprof.characterize.record.gpu import PATIENCE_S, Function, Memory, Others, Place, Shape, Telemetry, Timed, Way
+from gpuprof.characterize.record.gpu import (
+    PATIENCE_S,
+    Function,
+    LaunchConfiguration,
+    Memory,
+    MemoryKind,
+    Others,
+    Telemetry,
+    Timed,
+    Way,
+)
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
@@ -120,7 +130,7 @@ class VirtualGpu(FakeGpu):
         self.charge(LOAD_S)
         return super().load(cubin, sha256, entry)
 
-    def time(self, function: Function, shape: Shape, *words: Any, **named: Any) -> Timed:
+    def time(self, function: Function, shape: LaunchConfiguration, *words: Any, **named: Any) -> Timed:
         assert isinstance(function, FakeFunction)
         began = self.clock
         if began - self._last_launch > _RESTS_S:
@@ -149,12 +159,12 @@ class VirtualGpu(FakeGpu):
         self._hz = target + (self._hz - target) * math.exp(-seconds / slow)
 
     def launches(
-        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+        self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         self.charge(CALL_S + 5e-6 * count)
         return super().launches(function, shape, arguments, count, way)
 
-    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+    def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         self.charge(CALL_S + 2 * min(size, 2 * MIB) / 5e9)
         return super().copies(source, target, size, count)
 

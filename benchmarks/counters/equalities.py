@@ -22,11 +22,11 @@ from gpuprof.hardware.certificates import (
     ratio,
     release_of,
 )
-from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Link
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, CounterLink
 from gpuprof.hardware.trust import CHECKED
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
-from gpuprof.model.report import Launch, Report
+from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.files import read_file
 
 SCALAR = ("work.fp64", "work.fp32", "work.fp16")
@@ -83,7 +83,7 @@ def _scalar(launch: Launch, hardware: Hardware) -> Iterator[tuple[str, frozenset
         yield quantity, base_names([THREAD_OPCODES]), "counters", ratio(histogram.value, counters[0].value)
 
 
-def _value(link: Link, quantity: str, launch: Launch, clocks: Clocks) -> Counted | None:
+def _value(link: CounterLink, quantity: str, launch: Launch, clocks: Clocks) -> Counted | None:
     found = evaluate((link,), quantity, launch.metrics, clocks)
     return found if isinstance(found, Counted) else None
 

@@ -8,7 +8,7 @@ from benchmarks.diagnosis.agree import scalar
 from benchmarks.diagnosis.case import Case, Room
 from benchmarks.diagnosis.compiled import CompiledKernel
 from gpuprof.code.lanes.access import Access, accesses
-from gpuprof.code.lanes.constants import POINTER, Argument, constants_for
+from gpuprof.code.lanes.constants import POINTER, ArgumentBytes, constants_for
 
 _BYTES = {"u64": 8, "f64": 8, "u32": 4, "i32": 4, "f32": 4}
 _WHOLE = ("u32", "u64", "i32")
@@ -24,10 +24,10 @@ def accesses_of(
     return accesses(kernel.code, shape.block, constants)
 
 
-def _arguments(case: Case, sizes: Mapping[str, int]) -> Iterator[Argument]:
+def _arguments(case: Case, sizes: Mapping[str, int]) -> Iterator[ArgumentBytes]:
     """Yield the arguments, whole numbers with their values."""
     for kind, name in case.arguments:
         if kind == "buffer":
             yield POINTER
         else:
-            yield Argument(_BYTES[kind], int(scalar(sizes, kind, name or "", 0)) if kind in _WHOLE else None)
+            yield ArgumentBytes(_BYTES[kind], int(scalar(sizes, kind, name or "", 0)) if kind in _WHOLE else None)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gpuprof.characterize.probes.probe import Argument, Condition, GateRules
 from gpuprof.hardware.library import SpecLibrary, compile_targets
-from gpuprof.hardware.yaml_tree import Place
+from gpuprof.hardware.yaml_tree import FileLine
 from gpuprof.resources import data_dir
 
 _PRODUCTS = ("a100-80gb-sxm", "rtx-3090", "rtx-4090", "h200-sxm", "b200", "rtx-5090")
@@ -187,7 +187,7 @@ class Case:
     buffers: Mapping[str, BufferSpec]
     launches: Mapping[str, LaunchSpec]
     gate: Mapping[str, tuple[tuple[Condition, Twin], ...]] | None
-    place: Place
+    place: FileLine
 
     @property
     def name(self) -> str:

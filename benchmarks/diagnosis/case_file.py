@@ -33,7 +33,7 @@ from gpuprof.characterize.probes.probe import Argument
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import UsageError
 from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.resources import data_dir
 
@@ -119,7 +119,7 @@ def _architectures(top: Fields) -> tuple[tuple[str, ...], dict[str, str]]:
     why = {
         target: node.text("unsupported")
         for name, node in entry.mapping("unsupported").items()
-        for target in parse_targets(Node(name, node.place))
+        for target in parse_targets(YamlNode(name, node.place))
     }
     targets = tuple(target for target in TARGETS if target in named and target not in why)
     if not targets:
@@ -163,7 +163,7 @@ def _rules(top: Fields, key: str) -> tuple[str, ...]:
     return top.choices(key, tuple(rule.id for rule in RULES)) if key in top else ()
 
 
-def _gain(node: Node | None) -> Expected | None:
+def _gain(node: YamlNode | None) -> Expected | None:
     if node is None:
         return None
     entry = Fields(node, "gain", {"low", "high", "why"})
@@ -181,14 +181,14 @@ def _besides(top: Fields) -> dict[str, str]:
     return {trait: entry.text(trait) for trait in entry}
 
 
-def _size(node: Node, name: str) -> int | Waves:
+def _size(node: YamlNode, name: str) -> int | Waves:
     if not isinstance(node.value, Mapping):
         return whole(node, name)
     entry = Fields(node, name, {"waves", "by"})
     return Waves(number(entry.required("waves"), "waves"), whole(entry.required("by"), "by"))
 
 
-def _argument(node: Node, sizes: Mapping[str, object]) -> Argument:
+def _argument(node: YamlNode, sizes: Mapping[str, object]) -> Argument:
     kind, _, name = node.text("an argument").partition(" ")
     name = name.strip()
     if kind == "buffer" and name:
@@ -211,7 +211,7 @@ def _is_number(text: str, kind: str) -> bool:
     return re.fullmatch(r"-?\d{1,20}", text) is not None and low <= int(text) <= high
 
 
-def _buffer(node: Node, sizes: Mapping[str, object], entries: tuple[str, ...]) -> BufferSpec:
+def _buffer(node: YamlNode, sizes: Mapping[str, object], entries: tuple[str, ...]) -> BufferSpec:
     entry = Fields(node, "a buffer", {"type", "count", "fill", "result", "place"})
     place = entry.node("place")
     if place is not None and isinstance(place.value, Mapping):
@@ -228,7 +228,7 @@ def _buffer(node: Node, sizes: Mapping[str, object], entries: tuple[str, ...]) -
     )
 
 
-def _sum(nodes: tuple[Node, ...], sizes: Mapping[str, object], entry: Fields) -> Sum:
+def _sum(nodes: tuple[YamlNode, ...], sizes: Mapping[str, object], entry: Fields) -> Sum:
     factors: list[int | str] = []
     plus = 0
     for node in nodes:
@@ -241,14 +241,14 @@ def _sum(nodes: tuple[Node, ...], sizes: Mapping[str, object], entry: Fields) ->
     return Sum(tuple(factors), plus)
 
 
-def _named(node: Node, sizes: Mapping[str, object]) -> int | str:
+def _named(node: YamlNode, sizes: Mapping[str, object]) -> int | str:
     text = node.text("a count")
     if text in sizes:
         return text
     return whole(node, "a count")
 
 
-def _fill(node: Node, sizes: Mapping[str, object]) -> Fill:
+def _fill(node: YamlNode, sizes: Mapping[str, object]) -> Fill:
     if not isinstance(node.value, Mapping):
         text = node.text("fill")
         if text not in _WORD_FILLS:
@@ -267,7 +267,7 @@ def _fill(node: Node, sizes: Mapping[str, object]) -> Fill:
     return Fill("offsets", tuple(_named(rows.required(key), sizes) for key in ("short", "long", "every")))
 
 
-def _number_or_size(node: Node, sizes: Mapping[str, object]) -> float | str:
+def _number_or_size(node: YamlNode, sizes: Mapping[str, object]) -> float | str:
     text = node.text("a number or a size")
     return text if text in sizes else number(node, "a number or a size")
 
@@ -278,7 +278,7 @@ def _launches(top: Fields, sizes: Mapping[str, object], entries: tuple[str, ...]
     apart = bool(each & {SLOW, FIXED})
     if apart and each != set(entries):
         raise BrokenSpec(node.place, f"launch must give {' and '.join(entries)}")
-    times = Fields(top.node("times") or Node({}, node.place), "times", set(entries))
+    times = Fields(top.node("times") or YamlNode({}, node.place), "times", set(entries))
     return {
         entry: _launch(
             node.mapping("launch")[entry] if apart else node,
@@ -289,7 +289,7 @@ def _launches(top: Fields, sizes: Mapping[str, object], entries: tuple[str, ...]
     }
 
 
-def _launch(node: Node, sizes: Mapping[str, object], times: int) -> LaunchSpec:
+def _launch(node: YamlNode, sizes: Mapping[str, object], times: int) -> LaunchSpec:
     entry = Fields(node, "launch", {"grid", "block", "shared"})
     grid = tuple(_extent(item, sizes) for item in entry.entries("grid"))
     block = tuple(whole(item, "block") for item in entry.entries("block"))
@@ -304,7 +304,7 @@ def _launch(node: Node, sizes: Mapping[str, object], times: int) -> LaunchSpec:
     )
 
 
-def _extent(node: Node, sizes: Mapping[str, object]) -> Extent:
+def _extent(node: YamlNode, sizes: Mapping[str, object]) -> Extent:
     if not isinstance(node.value, Mapping):
         named = _named(node, sizes)
         return Extent(None, named, 1, None, 0) if isinstance(named, str) else Extent(named, None, 1, None, 0)

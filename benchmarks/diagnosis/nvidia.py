@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from benchmarks.nvidia_rules import SPEAKS, claim_of
-from gpuprof.model.report import RuleResult
+from gpuprof.model.recorded import RuleResult
 
 _COMPUTE = (
     "fp32-compute-bound", "fp64-bound", "integer-bound", "special-function-bound", "tensor-compute-bound",

@@ -17,7 +17,7 @@ from gpuprof.characterize.probes.probe import target_of
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import DEFAULT
 from gpuprof.collect.installation import choose_ncu
-from gpuprof.collect.machine import Gpu, gpus_here
+from gpuprof.collect.machine import InstalledGpu, gpus_here
 from gpuprof.collect.metrics import metrics_of
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
@@ -104,7 +104,7 @@ def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device:
     )
 
 
-def _gpu(device: int) -> Gpu:
+def _gpu(device: int) -> InstalledGpu:
     gpus = gpus_here(os.environ)
     if device >= len(gpus):
         raise EnvironmentProblem(f"there is no GPU {device} here", "gpuprof doctor says more")
@@ -130,10 +130,10 @@ def _run(asked: NcuCommand, case: Case, tell: Callable[[str], None]) -> None:
     """Run one case as `gpuprof run` runs programs. Raises GpuprofError unless both kernels are there once and agree."""
     from gpuprof.collect.execution import Execution
     from gpuprof.collect.ncu_runs import NcuRuns
-    from gpuprof.collect.request import Request
+    from gpuprof.collect.request import ProfileRequest
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    request = Request(
+    request = ProfileRequest(
         program=asked.program, folder=asked.output.parent, annotate=False, program_to_stderr=True, timeout_s=_TIMEOUT_S
     )
     runs = NcuRuns(Execution(request, os.environ, tell), read_ncu_rep, tell)

@@ -13,7 +13,7 @@ from benchmarks.diagnosis.case import FIXED, NONE, SLOW, Case
 from benchmarks.diagnosis.nvidia import Said, said
 from benchmarks.diagnosis.record import recorded
 from gpuprof.errors import GpuprofError, InputError
-from gpuprof.model.report import Launch, Report
+from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.read.files import read_file
 

@@ -8,7 +8,7 @@ from benchmarks.diagnosis.case import FIXED, SLOW, Bound, Twin
 from gpuprof.characterize.probes.gate_file import CODE_RULES, parse_condition, parse_rules
 from gpuprof.characterize.probes.probe import Condition, GateRules
 from gpuprof.hardware.yaml_fields import Fields, number
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 BY_OPCODE = ("sectors", "ways")
 PLAIN = ("registers", "local", "shared", "code", "waves", "blocks_per_sm")
@@ -17,7 +17,7 @@ _START = GateRules("function", (), (), (), (), (), (), (), None, ())
 Gate = Mapping[str, tuple[tuple[Condition, Twin], ...]]
 
 
-def parse_gate(node: Node, targets: tuple[str, ...], entries: tuple[str, ...]) -> Gate:
+def parse_gate(node: YamlNode, targets: tuple[str, ...], entries: tuple[str, ...]) -> Gate:
     """Read `gate:`. What is said of `slow` must differ from what is said of `fixed`."""
     entry = Fields(node, "gate", {*entries, "overrides"})
     base = {name: _twin(entry.required(name), base=True) for name in entries}
@@ -33,13 +33,13 @@ def parse_gate(node: Node, targets: tuple[str, ...], entries: tuple[str, ...]) -
     }
 
 
-def _override(node: Node, targets: tuple[str, ...], entries: tuple[str, ...]) -> tuple[Condition, dict[str, Twin]]:
+def _override(node: YamlNode, targets: tuple[str, ...], entries: tuple[str, ...]) -> tuple[Condition, dict[str, Twin]]:
     entry = Fields(node, "an override", {*entries, "architectures"})
     condition = parse_condition(entry, targets, {})
     return condition, {name: _twin(entry.required(name), base=False) for name in entries if name in entry}
 
 
-def _twin(node: Node, *, base: bool) -> Twin:
+def _twin(node: YamlNode, *, base: bool) -> Twin:
     entry = Fields(node, "a kernel's gate", {*CODE_RULES, *BY_OPCODE, *PLAIN})
     bounds = tuple(_bounds(entry))
     said = any(key in CODE_RULES for key in entry)
@@ -59,7 +59,7 @@ def _bounds(entry: Fields) -> Iterator[Bound]:
             yield _bound(what, None, found)
 
 
-def _bound(what: str, opcode: str | None, node: Node) -> Bound:
+def _bound(what: str, opcode: str | None, node: YamlNode) -> Bound:
     if not isinstance(node.value, Mapping):
         exact = number(node, what)
         return Bound(what, opcode, exact, exact)

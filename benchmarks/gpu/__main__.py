@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     """Run steps; return 0 only where all that can run here have run well."""
-    from benchmarks.gpu.bench import Places
+    from benchmarks.gpu.context import Places
     from benchmarks.gpu.needs import environment, find_tools
     from benchmarks.gpu.runner import Kit, pack, run_steps, scratch_folder
     from benchmarks.gpu.scrub import names_here

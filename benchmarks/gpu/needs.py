@@ -15,7 +15,7 @@ from typing import Any
 from gpuprof import __version__
 from gpuprof.collect.doctor import PROBLEM, examine
 from gpuprof.collect.installation import choose_ncu
-from gpuprof.collect.machine import Gpu, gpus_here, version_text
+from gpuprof.collect.machine import InstalledGpu, gpus_here, version_text
 from gpuprof.collect.nvcc import find_nvcc
 from gpuprof.errors import EnvironmentProblem, UsageError
 
@@ -61,7 +61,7 @@ class Tools:
     prefix: str
     ncu: Path | None
     nvcc: Path | None
-    gpu: Gpu | None
+    gpu: InstalledGpu | None
     ncu_help: str
     missing: Mapping[str, str]
     versions: Mapping[str, str]

@@ -7,7 +7,7 @@ import re
 import statistics
 from collections.abc import Callable, Sequence
 
-from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.context import StepContext
 
 FULL_LAUNCHES = 20
 """Of `ncu --set full`, which takes some forty passes a launch."""
@@ -15,69 +15,69 @@ RECORDED = "recorded.json"
 """What `benchmarks.diagnosis record` keeps beside its reports."""
 _HALVES = 2
 _RATE = re.compile(r"(\d+) of (\d+) \(")
-Words = Callable[[Bench], list[str]]
+Words = Callable[[StepContext], list[str]]
 
 
-def environment(bench: Bench) -> None:
+def environment(context: StepContext) -> None:
     """Write down the GPU, its driver, and what gpuprof's doctor says."""
-    if bench.tools.gpu is not None:
-        bench.call("nvidia-smi", ["nvidia-smi", "-q"], None)
-    if "gpuprof" not in bench.tools.missing:
-        bench.gpuprof("doctor", "doctor", expected=None)
-    text = "\n".join(f"{name} {version}" for name, version in sorted(bench.tools.versions.items()))
-    missing = "\n".join(f"missing: {why}" for why in bench.tools.missing.values())
-    (bench.folder / "versions.txt").write_text(f"{text}\n{missing}\n", encoding="utf-8")
+    if context.tools.gpu is not None:
+        context.call("nvidia-smi", ["nvidia-smi", "-q"], None)
+    if "gpuprof" not in context.tools.missing:
+        context.gpuprof("doctor", "doctor", expected=None)
+    text = "\n".join(f"{name} {version}" for name, version in sorted(context.tools.versions.items()))
+    missing = "\n".join(f"missing: {why}" for why in context.tools.missing.values())
+    (context.folder / "versions.txt").write_text(f"{text}\n{missing}\n", encoding="utf-8")
 
 
-def profile_of(words: Words, *, full: bool = True) -> Callable[[Bench], None]:
+def profile_of(words: Words, *, full: bool = True) -> Callable[[StepContext], None]:
     """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for some launches."""
 
-    def work(bench: Bench) -> None:
-        program = words(bench)
-        if not alone(bench, program):
+    def work(context: StepContext) -> None:
+        program = words(context)
+        if not alone(context, program):
             return
-        done = bench.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
-        bench.figure("under gpuprof run", done.seconds, "s")
+        done = context.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
+        context.figure("under gpuprof run", done.seconds, "s")
         if full:
             # JAX takes most of the memory at its start, and ncu saves all that a kernel can reach.
-            bench.environ = {**bench.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+            context.environ = {**context.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
             options = ("--set", "full", "--launch-count", str(FULL_LAUNCHES))
-            under = bench.ncu("full", options, program, (0,))
-            bench.figure(f"under ncu --set full, {FULL_LAUNCHES} launches", under.seconds, "s")
+            under = context.ncu("full", options, program, (0,))
+            context.figure(f"under ncu --set full, {FULL_LAUNCHES} launches", under.seconds, "s")
 
     return work
 
 
-def alone(bench: Bench, program: Sequence[str]) -> bool:
+def alone(context: StepContext, program: Sequence[str]) -> bool:
     """Run a program twice, the first time to fill its caches; tell the time of the second, and whether it runs."""
-    if bench.call("warm-up", program).code:
+    if context.call("warm-up", program).code:
         return False
-    bench.figure("alone", bench.call("alone", program).seconds, "s")
+    context.figure("alone", context.call("alone", program).seconds, "s")
     return True
 
 
-def roofline_of(words: Words) -> Callable[[Bench], None]:
+def roofline_of(words: Words) -> Callable[[StepContext], None]:
     """Return a step that draws the roofline of a program."""
 
-    def work(bench: Bench) -> None:
-        done = bench.gpuprof("roofline", "roofline", "-o", "roofline", "--force", "--", *words(bench))
-        bench.figure("under gpuprof roofline", done.seconds, "s")
+    def work(context: StepContext) -> None:
+        done = context.gpuprof("roofline", "roofline", "-o", "roofline", "--force", "--", *words(context))
+        context.figure("under gpuprof roofline", done.seconds, "s")
 
     return work
 
 
-def noise_of(words: Words) -> Callable[[Bench], None]:
+def noise_of(words: Words) -> Callable[[StepContext], None]:
     """Return a step that profiles the same program three times; tell how far the times of its kernels are apart."""
 
-    def work(bench: Bench) -> None:
-        program = words(bench)
+    def work(context: StepContext) -> None:
+        program = words(context)
         for number in ("1", "2", "3"):
-            bench.gpuprof(f"run-{number}", "run", "-o", number, "--force", "--", *program)
-        files = [bench.folder / number / "session.json" for number in ("1", "2", "3")]
+            context.gpuprof(f"run-{number}", "run", "-o", number, "--force", "--", *program)
+        files = [context.folder / number / "session.json" for number in ("1", "2", "3")]
         apart = spread([json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()])
         if apart:
-            bench.figure("median spread of a kernel's time in three runs", 100 * statistics.median(apart), "%")
-            bench.figure("largest spread of a kernel's time in three runs", 100 * max(apart), "%")
+            context.figure("median spread of a kernel's time in three runs", 100 * statistics.median(apart), "%")
+            context.figure("largest spread of a kernel's time in three runs", 100 * max(apart), "%")
 
     return work
 
@@ -99,106 +99,106 @@ def spread(sessions: Sequence[dict[str, list[dict[str, object]]]]) -> list[float
     return [max(mine[key] for mine in times) / min(mine[key] for mine in times) - 1 for key in common]
 
 
-def overhead_of(words: Words) -> Callable[[Bench], None]:
+def overhead_of(words: Words) -> Callable[[StepContext], None]:
     """Return a step that times a program alone, and with each kind of survey."""
 
-    def work(bench: Bench) -> None:
-        program = words(bench)
-        if not alone(bench, program):
+    def work(context: StepContext) -> None:
+        program = words(context)
+        if not alone(context, program):
             return
         for survey in ("torch", "ncu"):
             options = ("--survey", survey, "--plan-only", "-o", survey, "--force")
-            done = bench.gpuprof(f"survey-{survey}", "run", *options, "--", *program)
-            bench.figure(f"survey by {survey}, whole command", done.seconds, "s")
-        done = bench.gpuprof("roofline-set", "run", "--set", "roofline", "-o", "set", "--force", "--", *program)
-        bench.figure("under gpuprof run --set roofline", done.seconds, "s")
+            done = context.gpuprof(f"survey-{survey}", "run", *options, "--", *program)
+            context.figure(f"survey by {survey}, whole command", done.seconds, "s")
+        done = context.gpuprof("roofline-set", "run", "--set", "roofline", "-o", "set", "--force", "--", *program)
+        context.figure("under gpuprof run --set roofline", done.seconds, "s")
 
     return work
 
 
-def serving(bench: Bench) -> None:
+def serving(context: StepContext) -> None:
     """Profile a server that ends by itself, and one that does not and is ended by --timeout."""
-    bounded = bench.gpuprof(
-        "bounded", "run", "-o", "bounded", "--force", "--", *bench.script("server", "--seconds", "10")
+    bounded = context.gpuprof(
+        "bounded", "run", "-o", "bounded", "--force", "--", *context.script("server", "--seconds", "10")
     )
-    bench.figure("server of 10 s under gpuprof run", bounded.seconds, "s")
-    endless = bench.script("server", "--seconds", "3600")
+    context.figure("server of 10 s under gpuprof run", bounded.seconds, "s")
+    endless = context.script("server", "--seconds", "3600")
     options = ("--timeout", "40", "-o", "ended", "--force")
-    ended = bench.gpuprof("ended", "run", *options, "--", *endless, expected=(0, 4))
-    bench.figure("endless server under gpuprof run --timeout 40", ended.seconds, "s")
+    ended = context.gpuprof("ended", "run", *options, "--", *endless, expected=(0, 4))
+    context.figure("endless server under gpuprof run --timeout 40", ended.seconds, "s")
 
 
-def characterized(name: str, *options: str) -> Callable[[Bench], None]:
+def characterized(name: str, *options: str) -> Callable[[StepContext], None]:
     """Return a step that measures the GPU; it goes on where it was cut."""
 
-    def work(bench: Bench) -> None:
-        resume = ["--resume"] if (bench.folder / f"{name}.samples.jsonl").exists() else []
-        done = bench.gpuprof(
+    def work(context: StepContext) -> None:
+        resume = ["--resume"] if (context.folder / f"{name}.samples.jsonl").exists() else []
+        done = context.gpuprof(
             "characterize", "characterize", *options, "--force", *resume, "-o", f"{name}.measured.yaml"
         )
-        bench.figure(" ".join(("characterize", *options[:1])), done.seconds, "s")
+        context.figure(" ".join(("characterize", *options[:1])), done.seconds, "s")
 
     return work
 
 
-def agreement(bench: Bench) -> None:
+def agreement(context: StepContext) -> None:
     """Compare the measured files of two steps: how many values agree within 2 %."""
-    files = [bench.places.result(step) / f"{step}.measured.yaml" for step in ("default", "default-again")]
+    files = [context.places.result(step) / f"{step}.measured.yaml" for step in ("default", "default-again")]
     for file in files:
-        (bench.folder / file.name).write_bytes(file.read_bytes())
-    words = [bench.tools.python, "-m", "benchmarks.gpu.agreement", *(file.name for file in files)]
-    bench.call("agreement", words)
-    first = (bench.folder / "agreement.out.txt").read_text(encoding="utf-8").split()
+        (context.folder / file.name).write_bytes(file.read_bytes())
+    words = [context.tools.python, "-m", "benchmarks.gpu.agreement", *(file.name for file in files)]
+    context.call("agreement", words)
+    first = (context.folder / "agreement.out.txt").read_text(encoding="utf-8").split()
     agreeing, compared = int(first[0]), int(first[2])
-    bench.figure("values of two runs that agree within 2 %", agreeing, f"of {compared}")
+    context.figure("values of two runs that agree within 2 %", agreeing, f"of {compared}")
 
 
-def aims(bench: Bench) -> None:
+def aims(context: StepContext) -> None:
     """Hold the measured file of a step against what the micro-kernels were written for."""
-    file = bench.places.result("default") / "default.measured.yaml"
-    (bench.folder / file.name).write_bytes(file.read_bytes())
-    bench.call("aims", [bench.tools.python, "-m", "benchmarks.gpu.aims", file.name])
-    first = (bench.folder / "aims.out.txt").read_text(encoding="utf-8").split()
-    bench.figure("aims of the micro-kernels that are reached", int(first[0]), f"of {int(first[2])}")
+    file = context.places.result("default") / "default.measured.yaml"
+    (context.folder / file.name).write_bytes(file.read_bytes())
+    context.call("aims", [context.tools.python, "-m", "benchmarks.gpu.aims", file.name])
+    first = (context.folder / "aims.out.txt").read_text(encoding="utf-8").split()
+    context.figure("aims of the micro-kernels that are reached", int(first[0]), f"of {int(first[2])}")
 
 
-def counted(names: Sequence[str]) -> Callable[[Bench], None]:
+def counted(names: Sequence[str]) -> Callable[[StepContext], None]:
     """Return a step that certifies counters by probes of known work; it goes on where it was cut."""
 
-    def work(bench: Bench) -> None:
+    def work(context: StepContext) -> None:
         words = ("measure", "--folder", ".", "--certificates", ".", *names)
-        bench.call("measure", [bench.tools.python, "-m", "benchmarks.counters", *words])
+        context.call("measure", [context.tools.python, "-m", "benchmarks.counters", *words])
 
     return work
 
 
-def planted(names: Sequence[str]) -> Callable[[Bench], None]:
+def planted(names: Sequence[str]) -> Callable[[StepContext], None]:
     """Return a step that records planted bottlenecks; it goes on where it was cut."""
 
-    def work(bench: Bench) -> None:
-        words = ("record", ".", "--ncu", str(bench.tools.ncu), *names)
-        bench.call("record", [bench.tools.python, "-m", "benchmarks.diagnosis", *words])
+    def work(context: StepContext) -> None:
+        words = ("record", ".", "--ncu", str(context.tools.ncu), *names)
+        context.call("record", [context.tools.python, "-m", "benchmarks.diagnosis", *words])
 
     return work
 
 
-def score_of(steps: Sequence[str]) -> Callable[[Bench], None]:
+def score_of(steps: Sequence[str]) -> Callable[[StepContext], None]:
     """Return a step that scores what others have recorded."""
 
-    def work(bench: Bench) -> None:
-        reports = bench.folder / "reports"
+    def work(context: StepContext) -> None:
+        reports = context.folder / "reports"
         versions: dict[str, str] = {}
         reports.mkdir(exist_ok=True)
         for step in steps:
-            folder = bench.places.result(step)
+            folder = context.places.result(step)
             if (folder / RECORDED).exists():
                 versions |= json.loads((folder / RECORDED).read_text(encoding="utf-8"))
             for file in folder.glob("*.ncu-rep"):
                 (reports / file.name).write_bytes(file.read_bytes())
         (reports / RECORDED).write_text(json.dumps(versions), encoding="utf-8")
         try:
-            bench.call("score", [bench.tools.python, "-m", "benchmarks.diagnosis", "score", "reports"], (0, 1))
-            _rates(bench)
+            context.call("score", [context.tools.python, "-m", "benchmarks.diagnosis", "score", "reports"], (0, 1))
+            _rates(context)
         finally:
             for file in reports.iterdir():
                 file.unlink()
@@ -207,13 +207,13 @@ def score_of(steps: Sequence[str]) -> Callable[[Bench], None]:
     return work
 
 
-def _rates(bench: Bench) -> None:
+def _rates(context: StepContext) -> None:
     """Tell the rates of the score, both halves together."""
-    printed = bench.folder / "score.out.txt"
+    printed = context.folder / "score.out.txt"
     for line in printed.read_text(encoding="utf-8").splitlines() if printed.exists() else ():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         rates = [_RATE.match(cell) for cell in cells[1:]]
         found = [rate for rate in rates if rate is not None]
         if len(cells) == _HALVES + 1 and found:
             right, total = (sum(int(rate[group]) for rate in found) for group in (1, 2))
-            bench.figure(cells[0], right, f"of {total}")
+            context.figure(cells[0], right, f"of {total}")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.gpu.bench import PROGRAMS, Bench, OutOfTime, Places, Stopped
+from benchmarks.gpu.context import PROGRAMS, OutOfTime, Places, StepContext, Stopped
 from benchmarks.gpu.needs import Tools
 from benchmarks.gpu.pack import STEP_FILE, packed, remember, write_whole
 from benchmarks.gpu.scrub import Names, NotKept, in_value, scrubbed
@@ -172,23 +172,23 @@ def _run(kit: Kit, step: Step) -> str:
     work = _work_folder(kit.places, step)
     now = time.monotonic()
     ends = now + kit.limit_s
-    bench = Bench(kit.places, kit.tools, dict(kit.environ), work, min(ends, kit.until or ends), kit.stopped)
+    context = StepContext(kit.places, kit.tools, dict(kit.environ), work, min(ends, kit.until or ends), kit.stopped)
     state = WELL
     try:
-        step.work(bench)
+        step.work(context)
     except Stopped:
         kit.stopped.append(signal.SIGINT)
         state = CUT
     except OutOfTime as over:
-        by_minutes = bench.until < ends
+        by_minutes = context.until < ends
         state = CUT if step.continues or by_minutes else FAILED
-        bench.problems.append(f"{over}: the time for this step was up")
+        context.problems.append(f"{over}: the time for this step was up")
     except (GpuprofError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
-        bench.problems.append(f"{type(error).__name__}: {error}")
-    if state == WELL and bench.problems:
+        context.problems.append(f"{type(error).__name__}: {error}")
+    if state == WELL and context.problems:
         state = FAILED
-    _keep(kit, step, bench, state)
-    kit.tell(f"  {state} after {time.monotonic() - now:.0f} s{''.join(f'; {problem}' for problem in bench.problems)}")
+    _keep(kit, step, context, state)
+    kit.tell(f"  {state} after {time.monotonic() - now:.0f} s{''.join(f'; {problem}' for problem in context.problems)}")
     return state
 
 
@@ -204,7 +204,7 @@ def _work_folder(places: Places, step: Step) -> Path:
     return work
 
 
-def _keep(kit: Kit, step: Step, bench: Bench, state: str) -> None:
+def _keep(kit: Kit, step: Step, context: StepContext, state: str) -> None:
     """Keep what a step has left, without what names this machine; what a cut has left only where that helps."""
     result = kit.places.result(step.name)
     if state == CUT and not step.continues:
@@ -212,12 +212,12 @@ def _keep(kit: Kit, step: Step, bench: Bench, state: str) -> None:
     draft = result.with_name(f".{step.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
-    left_out = list(_copied(bench.folder, draft, kit.names))
+    left_out = list(_copied(context.folder, draft, kit.names))
     if state != CUT:
         about = {
-            "name": step.name, "visit": step.visit, "state": state, "problems": bench.problems,
-            "seconds": time.monotonic() - bench.began, "versions": dict(kit.tools.versions),
-            "figures": [asdict(one) for one in bench.figures], "commands": bench.record(), "left_out": left_out,
+            "name": step.name, "visit": step.visit, "state": state, "problems": context.problems,
+            "seconds": time.monotonic() - context.began, "versions": dict(kit.tools.versions),
+            "figures": [asdict(one) for one in context.figures], "commands": context.record(), "left_out": left_out,
         }  # fmt: skip
         write_whole(draft / STEP_FILE, in_value(about, kit.names))
     shutil.rmtree(result, ignore_errors=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.gpu import profiles, semantics
-from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.context import StepContext
 from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, GPUPROF, JAX, NCU, NVCC, NVRTC, READER, TORCH, TRITON
 from gpuprof.resources import data_dir
 
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     name: str
     forecast_s: float
     needs: tuple[str, ...]
-    work: Callable[[Bench], None]
+    work: Callable[[StepContext], None]
     what: str
     continues: bool = False
     after: tuple[str, ...] = ()
@@ -145,29 +145,29 @@ def _named(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def _launches(bench: Bench) -> list[str]:
-    return bench.launches("--streams", "10", "--templates", "1", "--empty", "100", "--saxpy", "4", "--transpose", "4")
+def _launches(context: StepContext) -> list[str]:
+    return context.launches("--streams", "10", "--templates", "1", "--empty", "100", "--saxpy", "4", "--transpose", "4")
 
 
-def _transformer(bench: Bench) -> list[str]:
-    return bench.script("transformer")
+def _transformer(context: StepContext) -> list[str]:
+    return context.script("transformer")
 
 
-def _compiled(bench: Bench) -> list[str]:
-    return bench.script("transformer", "--compile")
+def _compiled(context: StepContext) -> list[str]:
+    return context.script("transformer", "--compile")
 
 
-def _triton(bench: Bench) -> list[str]:
-    return bench.script("triton_softmax")
+def _triton(context: StepContext) -> list[str]:
+    return context.script("triton_softmax")
 
 
-def _autotuned(bench: Bench) -> list[str]:
-    return bench.script("triton_softmax", "--autotune")
+def _autotuned(context: StepContext) -> list[str]:
+    return context.script("triton_softmax", "--autotune")
 
 
-def _cupy(bench: Bench) -> list[str]:
-    return bench.script("cupy_kernels")
+def _cupy(context: StepContext) -> list[str]:
+    return context.script("cupy_kernels")
 
 
-def _jax(bench: Bench) -> list[str]:
-    return bench.script("jax_mlp")
+def _jax(context: StepContext) -> list[str]:
+    return context.script("jax_mlp")

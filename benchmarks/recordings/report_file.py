@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.recordings.line_table import INSTRUCTION_BYTES, KERNEL_SYMBOL, Position, cubin
 from benchmarks.recordings.values import LaunchValues, ReportValues
-from gpuprof.model.report import Dim3
+from gpuprof.model.recorded import Dim3
 from gpuprof.read.wire import message, number, prefixed
 
 _FORMAT = 7

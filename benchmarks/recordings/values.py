@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.recordings.line_table import Position
-from gpuprof.model.report import Dim3, Launch
+from gpuprof.model.recorded import Dim3, Launch
 from gpuprof.read.container import fields, walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 

@@ -13,13 +13,13 @@ from gpuprof.hardware.trust import CERTIFIED
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
-    from gpuprof.characterize.results.judging import Counted
+    from gpuprof.characterize.results.judging import CountedAndClaimed
 
 SPARSE = " sparse"
 
 
 def certificate_of(
-    counted: Mapping[str, Counted],
+    counted: Mapping[str, CountedAndClaimed],
     probes: Iterable[Probe],
     arch: str,
     *,
@@ -46,7 +46,7 @@ def certificate_of(
     )
 
 
-def _agreements(counted: Mapping[str, Counted], sparse: frozenset[str]) -> Iterator[Agreement]:
+def _agreements(counted: Mapping[str, CountedAndClaimed], sparse: frozenset[str]) -> Iterator[Agreement]:
     """Yield one for each probe. Structured sparsity is a quantity of its own: half of what is claimed is multiplied."""
     for probe, one in counted.items():
         for (name, counters), value in one.each.items():

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.measure.step import Bench, Step
-from gpuprof.characterize.on_gpu.launcher import Launcher
+from gpuprof.characterize.measure.step import MeasurementContext, Step
+from gpuprof.characterize.on_gpu.launcher import KernelLauncher
 from gpuprof.characterize.record.configurations import Configuration, chosen
 from gpuprof.errors import UsageError
 
@@ -36,19 +36,19 @@ def launch(gpu: Gpu, probe: Probe, words: Mapping[str, str | int | float | bool]
 
     Raises UsageError if it has no such one.
     """
+    from gpuprof.characterize.characterization import fitting_compiler
     from gpuprof.characterize.measure.kernel_steps import step_points, variant_of
     from gpuprof.characterize.probes.probe import target_of
-    from gpuprof.characterize.run import fitting_compiler
 
     target = target_of(gpu.properties.compute_capability) or ""
     checked = fitting_compiler(gpu, target)([probe], target, lambda _done, _total: None)
-    bench = Bench.without_samples(gpu, target, checked)
+    context = MeasurementContext.without_samples(gpu, target, checked)
     step = Step(probe, str(words["regime"]), str(words["data"]), 0.0)
-    every = [one for point in step_points(bench, step) for one in point.configurations]
+    every = [one for point in step_points(context, step) for one in point.configurations]
     one = next((one for one in every if _is(one, words)), None)
     if one is None:
         raise UsageError(f"{probe.id} has no configuration {json.dumps(dict(words))}")
-    ready = Launcher(gpu).ready(variant_of(bench, probe, one), one)
+    ready = KernelLauncher(gpu).ready(variant_of(context, probe, one), one)
     ready.one_wave()
     for count in counts:
         ready.run(count)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.measure.events import Remark
-from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.measure.step import MeasurementContext, Step
 from gpuprof.characterize.record.configurations import iteration_work
 from gpuprof.characterize.record.reduction import MULTIPLES
 from gpuprof.characterize.record.samples import Series
 from gpuprof.characterize.record.store import FINAL
-from gpuprof.characterize.results.judging import Counted, assignment_of
+from gpuprof.characterize.results.judging import CountedAndClaimed, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.errors import EnvironmentProblem, GpuprofError, Interrupted
@@ -28,7 +28,7 @@ from gpuprof.hardware.certificates import base_names
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, Chain
 from gpuprof.model.quantities import Clocks, evaluate
 from gpuprof.model.quantities import Counted as Evaluated
-from gpuprof.model.report import Launch, Report
+from gpuprof.model.recorded import Launch, Report
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -48,51 +48,57 @@ class Verified(NamedTuple):
     `interrupted`: the user did not want the rest.
     """
 
-    counted: dict[str, Counted]
+    counted: dict[str, CountedAndClaimed]
     ncu: str | None
     interrupted: bool = False
 
 
-def verify_counters(bench: Bench, steps: Sequence[Step], arch: ArchSpec, device: int) -> Verified:
+def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: ArchSpec, device: int) -> Verified:
     """Run the best configuration of each slope probe under ncu on the same GPU; tell what could not be counted."""
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import version_text
 
-    found: dict[str, Counted] = {}
+    found: dict[str, CountedAndClaimed] = {}
     version: str | None = None
     try:
         ncu = choose_ncu(os.environ)
         version = version_text(ncu.version)
-        for probe, series in _finals(bench, steps):
-            if bench.stop():
+        for probe, series in _finals(context, steps):
+            if context.stop():
                 return Verified(found, None, interrupted=True)
-            claims = claimed(probe, bench.target, series, 3 * _ITERATIONS)
+            claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
             if claims and all(name in arch.counters for name in claims):
-                found |= _counted_or_told(bench, ncu.path, probe, series, arch, claims, device)
+                found |= _counted_or_told(context, ncu.path, probe, series, arch, claims, device)
     except Interrupted:
         return Verified(found, None, interrupted=True)
     except GpuprofError as error:
-        bench.tell(Remark(None, f"the counters were not verified: {error.message}"))
+        context.tell(Remark(None, f"the counters were not verified: {error.message}"))
     return Verified(found, version)
 
 
 def _counted_or_told(
-    bench: Bench, ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
-) -> dict[str, Counted]:
+    context: MeasurementContext,
+    ncu: Path,
+    probe: Probe,
+    series: Series,
+    arch: ArchSpec,
+    claims: Mapping[str, float],
+    device: int,
+) -> dict[str, CountedAndClaimed]:
     """Count one probe; where only that fails, the others go on. Raises what holds for all: no permission, Ctrl-C."""
     try:
         return {probe.id: _count(ncu, probe, series, arch, claims, device)}
     except (EnvironmentProblem, Interrupted):
         raise
     except GpuprofError as error:
-        bench.tell(Remark(None, f"the counters of {probe.id} were not verified: {error.message}"))
+        context.tell(Remark(None, f"the counters of {probe.id} were not verified: {error.message}"))
         return {}
 
 
-def _finals(bench: Bench, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
+def _finals(context: MeasurementContext, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
     """Yield each slope probe of the run with the first configuration that was measured to the end."""
     for probe in dict.fromkeys(step.probe.id for step in steps if step.probe.method == "slope"):
-        series = next((one for one in bench.samples() if one.probe == probe and one.round == FINAL), None)
+        series = next((one for one in context.samples() if one.probe == probe and one.round == FINAL), None)
         if series is not None:
             yield next(step.probe for step in steps if step.probe.id == probe), series
 
@@ -174,25 +180,25 @@ def command(
 
 def _count(
     ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
-) -> Counted:
+) -> CountedAndClaimed:
     """Run one configuration under ncu and return what it counted."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
         asked = command(ncu, probe, series, metrics_for(arch, tuple(claims)), Path(folder), device)
         launches = list(_profiled(asked, Path(folder)))
         if len(launches) < 2:
-            return Counted(claims, {})
+            return CountedAndClaimed(claims, {})
         few, many, names = launches[-2], launches[-1], tuple(claims)
-        return Counted(claims, counted(few, many, arch, names), counted_each(few, many, arch, names))
+        return CountedAndClaimed(claims, counted(few, many, arch, names), counted_each(few, many, arch, names))
 
 
 def _profiled(asked: NcuCommand, folder: Path) -> Report:
     """Run a command of ncu as `gpuprof run` does, and read its report. Raises Interrupted, whatever it has left."""
     from gpuprof.collect.execution import Execution
     from gpuprof.collect.ncu_runs import NcuRuns, stopped_error
-    from gpuprof.collect.request import Request
+    from gpuprof.collect.request import ProfileRequest
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    request = Request(
+    request = ProfileRequest(
         program=asked.program, folder=folder, annotate=False, program_to_stderr=True, timeout_s=_LONGEST_S
     )
     runs = NcuRuns(Execution(request, os.environ, lambda _: None), read_ncu_rep, lambda _: None)

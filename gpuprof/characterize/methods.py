@@ -9,7 +9,7 @@ from gpuprof.characterize.measure.events import Result
 from gpuprof.characterize.measure.host_steps import measure_copies, measure_launches, measure_map, measure_resident
 from gpuprof.characterize.measure.kernel_steps import measure_points
 from gpuprof.characterize.measure.power import measure_power
-from gpuprof.characterize.measure.step import Bench, Failure, Step
+from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.samples import Series
 from gpuprof.characterize.results.curve_results import curve_results, map_results
@@ -23,7 +23,7 @@ from gpuprof.characterize.sheet.measured import MeasuredValue
 class Method(NamedTuple):
     """Measures a step, yielding what failed of it; and yields a result with its verdict for each point of a probe."""
 
-    measure: Callable[[Bench, Step], Iterator[Failure]]
+    measure: Callable[[MeasurementContext, Step], Iterator[StepFailure]]
     results: Callable[[Probe, Sequence[Series], Judging], Iterator[Result]]
 
 
@@ -40,7 +40,7 @@ METHODS: dict[str, Method] = {
 
 
 def results_of(
-    step: Step, series: Sequence[Series], failures: Sequence[Failure], judging: Judging
+    step: Step, series: Sequence[Series], failures: Sequence[StepFailure], judging: Judging
 ) -> tuple[Result, ...]:
     """Return the results of one step, and for each point that failed why it has none."""
     mine = [one for one in series if _belongs(one, step)]
@@ -55,11 +55,11 @@ def _belongs(series: Series, step: Step) -> bool:
     return series.probe == step.probe.id and (words.get("regime"), words.get("data")) == (step.regime, step.data)
 
 
-def _same_step(failure: Failure, step: Step) -> bool:
+def _same_step(failure: StepFailure, step: Step) -> bool:
     return (failure.probe, failure.regime, failure.data) == (step.probe.id, step.regime, step.data)
 
 
-def _lost(probe: Probe, failure: Failure) -> Result:
+def _lost(probe: Probe, failure: StepFailure) -> Result:
     fixed = dict(failure.fixed or ())
     name = value_name(probe, fixed, failure.regime, failure.data)
     return Result(name, MeasuredValue(None, probe.unit, failure.word, (failure.why,)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuprof.characterize.measure.events import Remark, Result, Started
 from gpuprof.characterize.measure.kernel_steps import failure
 from gpuprof.characterize.measure.schedule import allotted, spare
-from gpuprof.characterize.measure.step import Bench, Failure, Step
+from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
 from gpuprof.characterize.methods import METHODS, results_of
 from gpuprof.characterize.on_gpu.environment import as_words, compiler_words, environment_words
 from gpuprof.characterize.record.gpu import DeviceError, Stopped
@@ -44,81 +44,85 @@ class _Deaths:
         return self.in_a_row >= 10 or self.in_all >= 30
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """The results of a run in the order of its steps; `cut_short` says why not all were measured."""
 
     results: tuple[Result, ...]
     cut_short: str | None
 
 
-def run(bench: Bench, steps: Sequence[Step], judging: Callable[[], Judging], seconds: float) -> Outcome:
+def run(
+    context: MeasurementContext, steps: Sequence[Step], judging: Callable[[], Judging], seconds: float
+) -> RunOutcome:
     """Measure the steps within `seconds`; `judging` gives what results are judged by, with what is known by then.
 
     What hangs or traps costs its own step: the GPU is opened again for the next one. A GpuprofError of the sample file
     goes upwards; what is in the file stays good.
     """
     results: list[Result] = []
-    ends, deaths = bench.gpu.now() + seconds, _Deaths(_died(bench))
-    bench.repeat_s = _REPEATS * spare(steps, seconds)
-    _note(bench, {"what": "environment", **environment_words(bench.gpu.properties), **compiler_words(bench.checked)})
-    log(bench, "before")
+    ends, deaths = context.gpu.now() + seconds, _Deaths(_died(context))
+    context.repeat_s = _REPEATS * spare(steps, seconds)
+    _note(
+        context, {"what": "environment", **environment_words(context.gpu.properties), **compiler_words(context.checked)}
+    )
+    log(context, "before")
     for number, step in enumerate(steps):
-        bench.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
-        share = allotted(steps[number:], ends - bench.gpu.now())
-        cut_short = _there(bench)
+        context.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
+        share = allotted(steps[number:], ends - context.gpu.now())
+        cut_short = _there(context)
         if cut_short is None:
-            failures: list[Failure] = []
-            cut_short = _survived(bench, step._replace(seconds=share), deaths, failures)
-            results += _told(bench, step, failures, judging())
+            failures: list[StepFailure] = []
+            cut_short = _survived(context, step._replace(seconds=share), deaths, failures)
+            results += _told(context, step, failures, judging())
         if cut_short is not None:
-            return Outcome(tuple(results), cut_short)
-    log(bench, "after")
-    return Outcome(tuple(results), None)
+            return RunOutcome(tuple(results), cut_short)
+    log(context, "after")
+    return RunOutcome(tuple(results), None)
 
 
-def _survived(bench: Bench, step: Step, deaths: _Deaths, failures: list[Failure]) -> str | None:
+def _survived(context: MeasurementContext, step: Step, deaths: _Deaths, failures: list[StepFailure]) -> str | None:
     """Measure a step, adding what fails of it, and open the GPU again after what is fatal.
 
     Return why the run must end, where it must.
     """
-    launched = bench.launcher.launched
+    launched = context.launcher.launched
     try:
-        for one in _step(bench, step, deaths.told):
+        for one in _step(context, step, deaths.told):
             failures.append(one)
-        bench.look()
+        context.look()
     except (Stopped, KeyboardInterrupt):
         return INTERRUPTED
     except DeviceError as error:
-        _note_death(bench, step, error)
+        _note_death(context, step, error)
         deaths.add(step.probe.id, error.message)
         failures.append(failure(step, None, deaths.told[step.probe.id]))
-        return _begun_again(bench, error, hopeless=deaths.hopeless)
-    if bench.launcher.launched > launched:
+        return _begun_again(context, error, hopeless=deaths.hopeless)
+    if context.launcher.launched > launched:
         deaths.in_a_row = 0
     return None
 
 
-def _there(bench: Bench) -> str | None:
+def _there(context: MeasurementContext) -> str | None:
     """Open the GPU again where it was lost while nothing ran: that is no probe's doing. Return why the run must end."""
     try:
-        bench.gpu.free_bytes()
+        context.gpu.free_bytes()
     except (Stopped, KeyboardInterrupt):
         return INTERRUPTED
     except DeviceError as error:
         if error.fatal:
-            _note(bench, {"what": "lost", "why": plain(error.message)})
-            return _begun_again(bench, error, hopeless=False)
+            _note(context, {"what": "lost", "why": plain(error.message)})
+            return _begun_again(context, error, hopeless=False)
     return None
 
 
-def _begun_again(bench: Bench, error: DeviceError, *, hopeless: bool) -> str | None:
+def _begun_again(context: MeasurementContext, error: DeviceError, *, hopeless: bool) -> str | None:
     """Open the GPU again after what was fatal. Return why the run must end, where that cannot be."""
-    bench.launcher.forget()
+    context.launcher.forget()
     if hopeless:
         return f"the GPU was lost: {error.message}"
     try:
-        bench.gpu.restart()
-        bench.look()
+        context.gpu.restart()
+        context.look()
     except (Stopped, KeyboardInterrupt):
         return INTERRUPTED
     except DeviceError as lost:
@@ -126,38 +130,38 @@ def _begun_again(bench: Bench, error: DeviceError, *, hopeless: bool) -> str | N
     return None
 
 
-def _step(bench: Bench, step: Step, died: dict[str, str]) -> Iterator[Failure]:
+def _step(context: MeasurementContext, step: Step, died: dict[str, str]) -> Iterator[StepFailure]:
     """Measure one step, yielding what failed of it. What was deadly is not tried again, nor as another's load."""
     deadly = next((name for name in (step.probe.id, step.probe.load) if name in died), None)
     if deadly is not None:
         yield failure(step, None, died[deadly] if deadly == step.probe.id else f"{deadly}: {died[deadly]}")
         return
     try:
-        gated = _gated(bench, step)
+        gated = _gated(context, step)
         if gated is not None:
             yield gated
         else:
-            yield from METHODS[step.probe.method].measure(bench, step)
+            yield from METHODS[step.probe.method].measure(context, step)
     except DeviceError as error:
         if error.fatal:
             raise
         yield failure(step, None, error.message)
-    _release(bench)
+    _release(context)
 
 
-def _release(bench: Bench) -> None:
+def _release(context: MeasurementContext) -> None:
     """Give memory back; what cannot be given back is told. Raises what is fatal: it is the last kernel's."""
     try:
-        bench.launcher.release()
+        context.launcher.release()
     except DeviceError as error:
         if error.fatal:
             raise
-        bench.tell(Remark(None, error.message))
+        context.tell(Remark(None, error.message))
 
 
-def _gated(bench: Bench, step: Step) -> Failure | None:
+def _gated(context: MeasurementContext, step: Step) -> StepFailure | None:
     """Say why none of a probe's kernels may be timed, where that is so."""
-    found = bench.checked.get(step.probe.id, ())
+    found = context.checked.get(step.probe.id, ())
     if step.probe.kernel is None or any(
         one.compiled is not None and one.judgement.gate in {"pass", "emulated", None} for one in found
     ):
@@ -166,39 +170,41 @@ def _gated(bench: Bench, step: Step) -> Failure | None:
     return failure(step, None, f"its code was not timed: {why}")
 
 
-def _told(bench: Bench, step: Step, failures: Sequence[Failure], judging: Judging) -> tuple[Result, ...]:
+def _told(
+    context: MeasurementContext, step: Step, failures: Sequence[StepFailure], judging: Judging
+) -> tuple[Result, ...]:
     """Return the results of a step, and tell them. Samples that make no sense cost no other step its results."""
     try:
-        found = results_of(step, bench.samples(), failures, judging)
+        found = results_of(step, context.samples(), failures, judging)
     except (ValueError, ArithmeticError) as error:
         senseless = failure(step, None, f"its samples cannot be evaluated: {error}")
         found = results_of(step, (), (senseless,), judging)
     for one in found:
-        bench.tell(one)
+        context.tell(one)
     return found
 
 
-def log(bench: Bench, what: str) -> None:
+def log(context: MeasurementContext, what: str) -> None:
     """Keep a look at the GPU in the sample file, if it can be had: clocks, power, temperature, how long it took."""
     with contextlib.suppress(DeviceError, Stopped):
-        began = bench.gpu.now()
-        words = as_words(bench.look())
-        _note(bench, {"what": what, **words, "look_s": bench.gpu.now() - began})
+        began = context.gpu.now()
+        words = as_words(context.look())
+        _note(context, {"what": what, **words, "look_s": context.gpu.now() - began})
 
 
-def _note_death(bench: Bench, step: Step, error: DeviceError) -> None:
-    _note(bench, {"what": "died", "probe": step.probe.id, "why": plain(error.message)})
+def _note_death(context: MeasurementContext, step: Step, error: DeviceError) -> None:
+    _note(context, {"what": "died", "probe": step.probe.id, "why": plain(error.message)})
 
 
-def _note(bench: Bench, words: dict[str, Parameter]) -> None:
-    number = sum(one.probe == RUN for one in bench.store.all())
-    bench.store.add(Series(RUN, {"number": number, **words}, 0, (Sample(0, time.time()),)))
+def _note(context: MeasurementContext, words: dict[str, Parameter]) -> None:
+    number = sum(one.probe == RUN for one in context.store.all())
+    context.store.add(Series(RUN, {"number": number, **words}, 0, (Sample(0, time.time()),)))
 
 
-def _died(bench: Bench) -> dict[str, str]:
+def _died(context: MeasurementContext) -> dict[str, str]:
     """Return the probes that ended earlier runs, and how."""
     return {
         str(one.configuration["probe"]): f"it died in an earlier run: {one.configuration.get('why', '')}"
-        for one in bench.store.all()
+        for one in context.store.all()
         if one.probe == RUN and one.configuration.get("what") == "died"
     }

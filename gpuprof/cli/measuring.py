@@ -17,9 +17,9 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
+    from gpuprof.characterize.characterization import Characterization
     from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
     from gpuprof.characterize.probes.probe import Probe
-    from gpuprof.characterize.run import Run
 
 _INTERRUPTED = 130
 
@@ -39,8 +39,8 @@ class Options(NamedTuple):
 
 def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -> int:
     """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
+    from gpuprof.characterize.characterization import Wanted, characterize
     from gpuprof.characterize.record.gpu import Stopped
-    from gpuprof.characterize.run import Wanted, characterize
     from gpuprof.present.console import make_talk_console
     from gpuprof.present.measured_live import LiveLines
 
@@ -113,7 +113,7 @@ def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:
         ) from problem
 
 
-def _show(run: Run, options: Options) -> None:
+def _show(run: Characterization, options: Options) -> None:
     """Print the sheet or its JSON to stdout, write the page, and say where the files are."""
     from gpuprof.characterize.probes.library import load_probes, probe_folder
     from gpuprof.characterize.sheet.normal import assess
@@ -135,7 +135,7 @@ def _show(run: Run, options: Options) -> None:
     click.echo(f"measured: {printable(str(run.path))}\nsamples: {printable(str(run.samples))}", err=True)
 
 
-def _ended(run: Run, stop: _Stop) -> int:
+def _ended(run: Characterization, stop: _Stop) -> int:
     from gpuprof.characterize.runner import INTERRUPTED
 
     if run.outcome.cut_short is None:

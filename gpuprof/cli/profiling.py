@@ -21,12 +21,12 @@ from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramF
 
 if TYPE_CHECKING:
     from gpuprof.api import HardwareFinder
-    from gpuprof.collect.request import Request
-    from gpuprof.collect.run import Collector
+    from gpuprof.collect.collector import Collector
+    from gpuprof.collect.request import ProfileRequest
     from gpuprof.collect.survey import Survey
     from gpuprof.hardware.specs import ArchSpec
     from gpuprof.model.analyse import Analysis
-    from gpuprof.model.report import Report
+    from gpuprof.model.recorded import Report
     from gpuprof.model.session import Session
     from gpuprof.model.trace import Trace
 
@@ -111,12 +111,12 @@ def profiling_options(function: Callable[..., object]) -> Callable[..., object]:
 
 def request_for(
     program: tuple[str, ...], folder: Path, kernel: str | None, options: Profiling, *, quiet: bool = False
-) -> Request:
+) -> ProfileRequest:
     """Return what is asked for; with `quiet` stdout is ours alone, and what the program prints goes to stderr.
 
     Raises UsageError if there is no such program, or if options are wrong or contradict each other.
     """
-    from gpuprof.collect.request import Request
+    from gpuprof.collect.request import ProfileRequest
 
     _refuse_contradictions(options)
     try:
@@ -126,7 +126,7 @@ def request_for(
     survey = _survey_file(options.survey)
     if "%" in str(folder.absolute()):
         raise UsageError(f"{folder} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o")
-    return Request(
+    return ProfileRequest(
         program=_runnable(program, check=not options.dry_run),
         folder=folder,
         counters=options.counters,
@@ -161,7 +161,7 @@ def folder_name(program: tuple[str, ...]) -> str:
 class ProfiledProgram:
     """A program under ncu, as the options say: its dry run, or its session with the code to end with."""
 
-    def __init__(self, request: Request, options: Profiling, spec: str | None) -> None:
+    def __init__(self, request: ProfileRequest, options: Profiling, spec: str | None) -> None:
         self.request, self._options, self._spec = request, options, spec
         self._collector: Collector | None = None
 
@@ -231,8 +231,8 @@ class ProfiledProgram:
         return 0
 
 
-def _collector(request: Request, ncu: Path) -> Collector:
-    from gpuprof.collect.run import Collector
+def _collector(request: ProfileRequest, ncu: Path) -> Collector:
+    from gpuprof.collect.collector import Collector
     from gpuprof.read.ncu_rep import read_ncu_rep
 
     def read(path: Path) -> Report:
@@ -288,7 +288,7 @@ def _profiled(collector: Collector, finder: HardwareFinder, options: Profiling) 
 def _survey_analysis(survey: Survey, finder: HardwareFinder) -> Analysis:
     from gpuprof._version import __version__
     from gpuprof.model.analyse import Analysis, analyse
-    from gpuprof.model.report import Report
+    from gpuprof.model.recorded import Report
     from gpuprof.model.timeline import analyse_traces
     from gpuprof.model.trace import Trace
 

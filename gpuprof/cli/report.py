@@ -54,7 +54,7 @@ def write_report(
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
     from gpuprof.diagnose.grouping import grouped
-    from gpuprof.model.run import narrowed
+    from gpuprof.model.run_totals import narrowed
     from gpuprof.present import words
     from gpuprof.present.finding_words import diagnosis_sentence
     from gpuprof.present.html import render_html

@@ -98,7 +98,7 @@ def command(
         raise UsageError(*_NEITHER if words is None else _BOTH)
     if words is None:
         from gpuprof.api import load
-        from gpuprof.model.run import narrowed
+        from gpuprof.model.run_totals import narrowed
 
         session: Session = load(*files, spec=spec, salvage=salvage)
         _draw(session, narrowed(session, select_kernels(session, kernel)), files, output, look, force=force)

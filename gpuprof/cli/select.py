@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from gpuprof.errors import UsageError
+from gpuprof.model.headline import main_point
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import main_point
 
 SORT_KEYS: dict[str, Callable[[KernelProfile], float | None]] = {
     "time": lambda kernel: -kernel.time_total_s if kernel.time_total_s is not None else None,

@@ -111,7 +111,7 @@ def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[Kerne
 
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
-    from gpuprof.model.run import narrowed
+    from gpuprof.model.run_totals import narrowed
 
     if form.kernels.warns:
         warn(session)
@@ -145,8 +145,8 @@ def _print_table(
 def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
     from gpuprof.diagnose.explain import explain
+    from gpuprof.model.headline import by_time
     from gpuprof.model.sources import kind_named
-    from gpuprof.model.summary import by_time
     from gpuprof.present import words
     from gpuprof.present.text import printable
 

@@ -10,7 +10,7 @@ from gpuprof.code.sass import JUMPS, Instruction
 
 _ENDS = {"EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU"}
 
-Graph = Sequence[Sequence[int]]
+Successors = Sequence[Sequence[int]]
 """For each basic block, the blocks that can follow it. Block 0 is the entry."""
 
 
@@ -88,7 +88,7 @@ def _goes_on(last: Instruction, target: int | None, *, jumping: bool) -> bool:
     return last.name != "BSYNC" or target is None
 
 
-def natural_loops(graph: Graph) -> dict[int, set[int]]:
+def natural_loops(graph: Successors) -> dict[int, set[int]]:
     """Return header → body of each loop: the target of a jump back, and what reaches that jump without passing it.
 
     A jump back leads to a block that lies on every way to it (Aho, Sethi, Ullman: Compilers, 10.4). Jumps that share
@@ -105,7 +105,7 @@ def natural_loops(graph: Graph) -> dict[int, set[int]]:
     return loops
 
 
-def _reach(seen: set[int], waiting: list[int], graph: Graph) -> set[int]:
+def _reach(seen: set[int], waiting: list[int], graph: Successors) -> set[int]:
     """Return what has been seen, and all blocks that the waiting ones lead to without passing it."""
     while waiting:
         block = waiting.pop()
@@ -115,7 +115,7 @@ def _reach(seen: set[int], waiting: list[int], graph: Graph) -> set[int]:
     return seen
 
 
-def _predecessors(graph: Graph, reached: set[int]) -> list[list[int]]:
+def _predecessors(graph: Successors, reached: set[int]) -> list[list[int]]:
     before: list[list[int]] = [[] for _ in graph]
     for block in sorted(reached):
         for successor in graph[block]:
@@ -123,7 +123,7 @@ def _predecessors(graph: Graph, reached: set[int]) -> list[list[int]]:
     return before
 
 
-def _dominators(reached: set[int], before: Graph) -> dict[int, set[int]]:
+def _dominators(reached: set[int], before: Successors) -> dict[int, set[int]]:
     """Return for each block that can be reached those that lie on every way to it."""
     dominators = {block: set(reached) for block in reached} | {0: {0}}
     changed = True

@@ -34,7 +34,7 @@ _TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
 _PATIENCE_S = 30.0
 
 
-class Outcome(NamedTuple):
+class CompileOutcome(NamedTuple):
     """What NVRTC made of a source: a cubin, or None; and its log."""
 
     cubin: bytes | None
@@ -52,7 +52,7 @@ class Nvrtc:
         self.version = self._version()
         self.architectures = self._architectures()
 
-    def compile(self, source: str, name: str, options: Sequence[str]) -> Outcome:
+    def compile(self, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
         """Compile one translation unit. Raises EnvironmentProblem where NVRTC itself fails, such as for an option."""
         program = ctypes.c_void_p()
         created = self._library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
@@ -63,7 +63,7 @@ class Nvrtc:
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             if code not in {_OK, _COMPILATION_FAILED}:
                 raise EnvironmentProblem(f"{self}: {self._message(code)}: {log.strip()}")
-            return Outcome(self._bytes(program, "CUBIN") if code == _OK else None, log)
+            return CompileOutcome(self._bytes(program, "CUBIN") if code == _OK else None, log)
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 

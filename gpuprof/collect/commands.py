@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
-from gpuprof.collect.failures import Failure
+from gpuprof.collect.failures import NcuFailure
 from gpuprof.collect.metrics import SHARED, TIME, metrics_of
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.plan import Plan
-from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, Request
+from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, ProfileRequest
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.specs import ArchSpec
@@ -20,7 +20,7 @@ from gpuprof.hardware.specs import ArchSpec
 ANOTHER_TOOL = "--survey ncu times the kernels with ncu itself"
 
 
-def survey_command(wanted: Request, ncu: Path) -> NcuCommand:
+def survey_command(wanted: ProfileRequest, ncu: Path) -> NcuCommand:
     """Return the first run under ncu: every launch with its time and nothing else, in one pass, caches left alone."""
     return _command(
         wanted,
@@ -33,7 +33,7 @@ def survey_command(wanted: Request, ncu: Path) -> NcuCommand:
     )
 
 
-def tool_command(wanted: Request, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
+def tool_command(wanted: ProfileRequest, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the first run under another tool than ncu. Raises EnvironmentProblem if that is not here."""
     if tool in INJECTED:
         return injected_command(tool, wanted.program, wanted.folder, environ)
@@ -43,7 +43,7 @@ def tool_command(wanted: Request, tool: str, environ: Mapping[str, str]) -> Surv
     return nsys_command(nsys, wanted.program, wanted.folder, environ, annotate=wanted.annotate)
 
 
-def profile_command(wanted: Request, ncu: Path, arch: ArchSpec, plan: Plan | None) -> NcuCommand:
+def profile_command(wanted: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
     """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
     if plan is not None:
         filters = replace(plan.filters(), ranges=wanted.ranges)
@@ -66,7 +66,7 @@ def profile_command(wanted: Request, ncu: Path, arch: ArchSpec, plan: Plan | Non
     )
 
 
-def _command(wanted: Request, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
+def _command(wanted: ProfileRequest, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
     command = NcuCommand(
         ncu=ncu,
         program=wanted.program,
@@ -81,7 +81,7 @@ def _command(wanted: Request, ncu: Path, output: str, log: str, **options: objec
     return replace(command, **options)  # type: ignore[arg-type]
 
 
-def with_remedy(command: NcuCommand, failure: Failure) -> NcuCommand:
+def with_remedy(command: NcuCommand, failure: NcuFailure) -> NcuCommand:
     """Return the command with what a failure allows to be changed."""
     if failure.remedy == "application-replay":
         return replace(command, replay_mode="application")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuprof.collect.failure_table import PERMISSION_FIX
 from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_from, find_ncu
-from gpuprof.collect.machine import DRIVER_BY_CUDA, Gpu, Machine, gpus_here, version_text
+from gpuprof.collect.machine import DRIVER_BY_CUDA, InstalledGpu, Machine, gpus_here, version_text
 from gpuprof.errors import EnvironmentProblem
 
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
@@ -50,7 +50,7 @@ class Here(NamedTuple):
 
     machine: Machine
     environ: Mapping[str, str]
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[InstalledGpu, ...]
     ncus: tuple[Ncu, ...]
 
 

@@ -17,9 +17,9 @@ from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import Progress
 from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
-from gpuprof.collect.request import PROGRAM_LOG, Request
+from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand
-from gpuprof.model.report import GpuSamples
+from gpuprof.model.recorded import GpuSamples
 
 _STDERR = 2
 _INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
@@ -43,7 +43,7 @@ class Execution:
     `stopped_by` says who ended the last run, as Ended does.
     """
 
-    def __init__(self, request: Request, environ: Mapping[str, str], remark: Callable[[str], None]) -> None:
+    def __init__(self, request: ProfileRequest, environ: Mapping[str, str], remark: Callable[[str], None]) -> None:
         self.plain = clean_environment(environ)
         for_ncu = variables_for(request.program, self.plain)
         self.environ = {**(annotated(self.plain) if request.annotate else self.plain), **for_ncu}

@@ -20,7 +20,7 @@ _MAKE_ROOM = "use --replay application, a smaller batch, or cap the framework's 
 METRIC_LIST = r"\s*((?:[^\s,]+,\s+)*[^\s,]+)"
 
 
-class Row(NamedTuple):
+class FailureCause(NamedTuple):
     """A cause: its id, what ncu says, what happened, what to type, and a remedy that can be tried at once.
 
     `what` may be a function of what the pattern found. A `note` is said beside good reports too. What is `injected` is
@@ -45,8 +45,8 @@ def _row(
     *,
     note: bool = False,
     injected: bool = False,
-) -> Row:
-    return Row(cause, re.compile(pattern, re.IGNORECASE | re.MULTILINE), what, hint, remedy, note, injected)
+) -> FailureCause:
+    return FailureCause(cause, re.compile(pattern, re.IGNORECASE | re.MULTILINE), what, hint, remedy, note, injected)
 
 
 def _quoted(sentence: str) -> Callable[[re.Match[str]], str]:

@@ -18,14 +18,14 @@ from gpuprof.collect.failure_table import (
     OPTIONS,
     PROGRAM_SAYS,
     ROWS,
-    Row,
+    FailureCause,
     metric_names,
     refused,
 )
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed, UsageError
 
 
-class Failure(NamedTuple):
+class NcuFailure(NamedTuple):
     """One recognised cause: an id, what happened, what to type, and a remedy that can be tried at once.
 
     `metrics` are those that were refused, `code` is that of a program that failed. A `note` is no failure: ncu says it
@@ -66,7 +66,7 @@ _APPLICATION = re.compile(r"The application returned an error code \((\d+)\)", r
 _SHUT_DOWN = re.compile("Trying to shutdown target application", re.IGNORECASE)
 _RECEIVED = re.compile("Received signal", re.IGNORECASE)
 _ENDED_BY_NCU = (9, 15)
-_STOPPED = Failure(
+_STOPPED = NcuFailure(
     "stopped",
     "the run was ended before it was done; ncu does not say by whom",
     "a time limit, a signal, or ncu itself; its last lines are in its log",
@@ -75,7 +75,7 @@ _CRASHES = {6: "it aborted", 11: "it crashed", 134: "it aborted", 139: "it crash
 _KILLED = {9: "it may have been killed", 15: "it may have been ended by a signal", 137: "it was killed"}
 
 
-def failures_of(log: str, output: str) -> tuple[Failure, ...]:
+def failures_of(log: str, output: str) -> tuple[NcuFailure, ...]:
     """Return the causes that ncu names in its log, and in the output, which the program writes to as well.
 
     The one that explains the others comes first. What stands in the output alone is told, but nothing is tried because
@@ -92,7 +92,7 @@ def failures_of(log: str, output: str) -> tuple[Failure, ...]:
     return _complete(causes, ours if _LINE.search(log) else f"{ours}\n{theirs}", output)
 
 
-def failures_in(text: str) -> tuple[Failure, ...]:
+def failures_in(text: str) -> tuple[NcuFailure, ...]:
     """Return the causes that a text names in ncu's own lines, each once."""
     return failures_of("", text)
 
@@ -106,7 +106,7 @@ def _short(text: str) -> str:
     return "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
 
 
-def _complete(causes: list[Failure], text: str, output: str) -> tuple[Failure, ...]:
+def _complete(causes: list[NcuFailure], text: str, output: str) -> tuple[NcuFailure, ...]:
     """Put behind what ncu names how the program ended, and what ncu says last; each cause once."""
     if not causes or causes[0].cause == "launch-failed":
         causes = [*_interrupted(text), *_waiting(text), *_memory(text, causes), *causes]
@@ -116,19 +116,19 @@ def _complete(causes: list[Failure], text: str, output: str) -> tuple[Failure, .
     return tuple(_once(causes))
 
 
-def _of_rows(rows: Sequence[Row], text: str) -> list[Failure]:
+def _of_rows(rows: Sequence[FailureCause], text: str) -> list[NcuFailure]:
     return _once(_failure(row, match) for row in rows for match in row.pattern.finditer(text))
 
 
-def _failure(row: Row, match: re.Match[str]) -> Failure:
+def _failure(row: FailureCause, match: re.Match[str]) -> NcuFailure:
     what = row.what if isinstance(row.what, str) else row.what(match)
     metrics = tuple(metric_names(match[1])) if row.remedy == "without-metrics" else ()
-    return Failure(row.cause, what, row.hint, row.remedy, metrics, note=row.note)
+    return NcuFailure(row.cause, what, row.hint, row.remedy, metrics, note=row.note)
 
 
-def _once(failures: Iterable[Failure]) -> list[Failure]:
+def _once(failures: Iterable[NcuFailure]) -> list[NcuFailure]:
     """Return the first of each cause, with the refused metrics of all."""
-    first: dict[str, Failure] = {}
+    first: dict[str, NcuFailure] = {}
     for failure in failures:
         known = first.setdefault(failure.cause, failure)
         metrics = tuple(dict.fromkeys((*known.metrics, *failure.metrics)))
@@ -137,11 +137,11 @@ def _once(failures: Iterable[Failure]) -> list[Failure]:
     return list(first.values())
 
 
-def _interrupted(text: str) -> list[Failure]:
+def _interrupted(text: str) -> list[NcuFailure]:
     return [_STOPPED] if _RECEIVED.search(text) is not None else []
 
 
-def _waiting(text: str) -> list[Failure]:
+def _waiting(text: str) -> list[NcuFailure]:
     """Return that a kernel hangs, if none was done after ncu had said that it takes long: many a kernel just does."""
     said_last = list(HANG.pattern.finditer(text))
     if not said_last or _DONE.search(text, said_last[-1].end()) is not None:
@@ -149,12 +149,12 @@ def _waiting(text: str) -> list[Failure]:
     return [_failure(HANG, said_last[-1])]
 
 
-def _memory(text: str, causes: Sequence[Failure]) -> list[Failure]:
+def _memory(text: str, causes: Sequence[NcuFailure]) -> list[NcuFailure]:
     """Return that a kernel failed for what had to be saved between its passes, if ncu said that this is much."""
     return [one._replace(note=False) for one in _of_rows((BACKED_UP,), text)] if causes else []
 
 
-def _program(text: str, output: str, *, is_explained: bool) -> list[Failure]:
+def _program(text: str, output: str, *, is_explained: bool) -> list[NcuFailure]:
     """Return how the program ended, if ncu says so and has not ended it itself."""
     found = _APPLICATION.search(text)
     if found is None:
@@ -171,7 +171,7 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[Failure]:
         hint = "run it without gpuprof first; the system kills what takes more memory than there is, or too long"
     else:
         hint = "run it without gpuprof first; its own output says why"
-    return [Failure("program-failed", what, hint, code=code)]
+    return [NcuFailure("program-failed", what, hint, code=code)]
 
 
 def said(text: str) -> Iterator[str]:
@@ -180,9 +180,9 @@ def said(text: str) -> Iterator[str]:
         yield found[2].strip()
 
 
-def unknown_failure(log: str, output: str, code: int) -> Failure:
+def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
     """Return the failure of a run in which nothing names a known cause: with ncu's last words, else the output's."""
     words = list(said(log) if _LINE.search(log) else said(output))[-3:]
     words = words or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
     quoted = f": {' / '.join(word.strip() for word in words)}" if words else ""
-    return Failure("unknown", f"ncu ended with code {code}{quoted}", "gpuprof doctor checks what collecting needs")
+    return NcuFailure("unknown", f"ncu ended with code {code}{quoted}", "gpuprof doctor checks what collecting needs")

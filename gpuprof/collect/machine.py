@@ -53,7 +53,7 @@ def version_text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-class Gpu(NamedTuple):
+class InstalledGpu(NamedTuple):
     """A GPU as nvidia-smi names it. `mig` and `persistence` are None where it does not say."""
 
     name: str
@@ -72,7 +72,7 @@ _QUERY = "name,compute_cap,driver_version,mig.mode.current,persistence_mode"
 _PATIENCE_S = 10.0
 
 
-def gpus_here(environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+def gpus_here(environ: Mapping[str, str]) -> tuple[InstalledGpu, ...]:
     """Ask nvidia-smi for the GPUs of this machine; none where it is not there or does not answer."""
     program = shutil.which("nvidia-smi", path=environ.get("PATH", ""))
     if program is None:
@@ -86,7 +86,7 @@ def gpus_here(environ: Mapping[str, str]) -> tuple[Gpu, ...]:
         return ()
     rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.decode(errors="replace").splitlines()]
     return tuple(
-        Gpu(row[0], row[1], row[2], _switch(row[3]), _switch(row[4]))
+        InstalledGpu(row[0], row[1], row[2], _switch(row[3]), _switch(row[4]))
         for row in rows
         if len(row) == 5 and re.fullmatch(r"\d+\.\d+", row[1])
     )

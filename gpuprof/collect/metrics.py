@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gpuprof.collect.counter_sets import SETS, Group
 from gpuprof.diagnose.case import stall_metric
 from gpuprof.diagnose.registry import RULES
-from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, Link
+from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, CounterLink
 
 TIME = "gpu__time_duration.sum"
 SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
@@ -75,7 +75,7 @@ def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
             yield from _metrics(chain[0])
 
 
-def _metrics(link: Link) -> Iterator[str]:
+def _metrics(link: CounterLink) -> Iterator[str]:
     if link.how in _OPCODE_LINKS:
         yield WARP_OPCODES
     else:

@@ -9,12 +9,12 @@ from statistics import median
 from typing import NamedTuple
 
 from gpuprof.collect.nvml import IDLE, MHZ, MILLI, REASONS, Nvml
-from gpuprof.model.report import GpuSamples, Throttling
+from gpuprof.model.recorded import GpuSamples, Throttling
 
 _EVERY_S = 0.1
 
 
-class Sample(NamedTuple):
+class DriverSample(NamedTuple):
     """One answer of the driver about one GPU; None where it does not say."""
 
     gpu: int
@@ -30,7 +30,7 @@ class Monitor:
 
     def __init__(self, nvml: Nvml | None = None) -> None:
         self._nvml = nvml if nvml is not None else Nvml()
-        self._samples: list[Sample] = []
+        self._samples: list[DriverSample] = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -58,16 +58,16 @@ class Monitor:
         return summaries(self._samples)
 
 
-def summaries(samples: Sequence[Sample]) -> tuple[GpuSamples, ...]:
+def summaries(samples: Sequence[DriverSample]) -> tuple[GpuSamples, ...]:
     """Sum up samples by GPU. Only those in which it was not idle count; a GPU that was always idle is left out."""
-    found: dict[int, list[Sample]] = {}
+    found: dict[int, list[DriverSample]] = {}
     for sample in samples:
         if sample.reasons is None or not sample.reasons & IDLE:
             found.setdefault(sample.gpu, []).append(sample)
     return tuple(_summary(number, ones) for number, ones in sorted(found.items()))
 
 
-def _summary(number: int, ones: Sequence[Sample]) -> GpuSamples:
+def _summary(number: int, ones: Sequence[DriverSample]) -> GpuSamples:
     clocks = [one.sm_clock_hz for one in ones if one.sm_clock_hz is not None]
     masks = [one.reasons for one in ones if one.reasons is not None]
     shares = {reason: sum(bool(mask & bit) for mask in masks) / len(masks) for bit, reason in REASONS.items() if masks}
@@ -84,9 +84,9 @@ def _summary(number: int, ones: Sequence[Sample]) -> GpuSamples:
     )
 
 
-def _samples(nvml: Nvml) -> Iterator[Sample]:
+def _samples(nvml: Nvml) -> Iterator[DriverSample]:
     for number, gpu in nvml.gpus():
-        yield Sample(
+        yield DriverSample(
             gpu=number,
             name=gpu.text("nvmlDeviceGetName") or "",
             sm_clock_hz=gpu.amount("nvmlDeviceGetClockInfo", MHZ, "NVML_CLOCK_SM"),

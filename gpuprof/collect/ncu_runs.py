@@ -11,10 +11,10 @@ from typing import NamedTuple
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call
 from gpuprof.collect.commands import with_remedy
 from gpuprof.collect.execution import Execution
-from gpuprof.collect.failures import Failure, failures_in, failures_of, unknown_failure
+from gpuprof.collect.failures import NcuFailure, failures_in, failures_of, unknown_failure
 from gpuprof.collect.process import Ended
 from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 
 ReadReport = Callable[[Path], Report]
 STOPPED = {
@@ -34,7 +34,7 @@ class NcuRun(NamedTuple):
 
     reports: Mapping[int | None, Report]
     ended: Ended
-    failures: tuple[Failure, ...]
+    failures: tuple[NcuFailure, ...]
 
 
 class NcuRuns:
@@ -84,7 +84,7 @@ class NcuRuns:
                 found[rank] = replace(report, rank=rank)
         return found
 
-    def _error(self, command: NcuCommand, ended: Ended, failures: tuple[Failure, ...]) -> GpuprofError:
+    def _error(self, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError:
         if ended.stopped_by is not None:
             return stopped_error(ended.stopped_by)
         text = self._log_text(command)
@@ -95,7 +95,7 @@ class NcuRuns:
         first = told[0] if told else unknown_failure(text, ended.tail, ended.code)
         return first.error(log)
 
-    def _refusal(self, command: NcuCommand) -> tuple[Failure, ...]:
+    def _refusal(self, command: NcuCommand) -> tuple[NcuFailure, ...]:
         """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
         output, log = command.output.with_suffix(".tmp.ncu-rep"), command.log.with_suffix(".tmp.log")
         asked = replace(command, program=("true",), output=output, log=log)
@@ -127,15 +127,15 @@ def set_aside(file: Path, error: DamagedInput) -> str:
     return f"{error.message}; it is kept as {kept.name}"
 
 
-def _of_others(failures: tuple[Failure, ...], command: NcuCommand, ended: Ended) -> tuple[Failure, ...]:
+def _of_others(failures: tuple[NcuFailure, ...], command: NcuCommand, ended: Ended) -> tuple[NcuFailure, ...]:
     """Leave out that the program was ended, if it was by us, or by ncu as we had asked."""
     ours = {"stopped", "program-failed"} if ended.stopped_by is not None else {"stopped"} if command.kill else set()
     return tuple(failure for failure in failures if failure.cause not in ours)
 
 
 def _remedy(
-    failures: tuple[Failure, ...], command: NcuCommand, tried: Sequence[NcuCommand]
-) -> tuple[Failure | None, NcuCommand]:
+    failures: tuple[NcuFailure, ...], command: NcuCommand, tried: Sequence[NcuCommand]
+) -> tuple[NcuFailure | None, NcuCommand]:
     """Return the first failure whose remedy leads to a command that was not tried yet, and that command.
 
     A note is put right only if nothing else is said before it.

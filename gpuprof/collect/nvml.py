@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuprof.model.report import plausible
+from gpuprof.model.recorded import plausible
 
 IDLE = 0x1
 REASONS = {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpuprof.collect.command import Filters
 from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
 from gpuprof.model.kernel_key import kernel_key
-from gpuprof.model.report import Dim3
+from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
     counted_by: Hashable = None
 
 
-class Shape(NamedTuple):
+class LaunchShape(NamedTuple):
     """What equal launches share. `name` is the symbol, or the demangled name where there is none."""
 
     name: str
@@ -48,13 +48,13 @@ class Shape(NamedTuple):
     block: Dim3
 
 
-class Planned(NamedTuple):
+class PlannedKernel(NamedTuple):
     """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled.
 
     `counts` are the launches of each of its series, which ncu counts apart, the longest series first.
     """
 
-    shape: Shape
+    shape: LaunchShape
     symbol: str | None
     demangled: str
     durations: tuple[float | None, ...]
@@ -72,16 +72,16 @@ class Planned(NamedTuple):
         return sum(duration for duration in self.durations if duration is not None)
 
 
-class Plan(NamedTuple):
+class ProfilePlan(NamedTuple):
     """The kernels to profile, longest first, and those left out because they wait for a peer.
 
     `others` are those of the survey that are in neither; `time_s` is the time of all its launches, `profiled` how many
     launches one run of ncu takes.
     """
 
-    kernels: tuple[Planned, ...]
-    peers: tuple[Planned, ...]
-    others: tuple[Planned, ...]
+    kernels: tuple[PlannedKernel, ...]
+    peers: tuple[PlannedKernel, ...]
+    others: tuple[PlannedKernel, ...]
     time_s: float
     seen: int
     profiled: int
@@ -91,11 +91,11 @@ class Plan(NamedTuple):
         """Return the planned kernels' share of the time; None where the survey has no times."""
         return sum(kernel.time_s for kernel in self.kernels) / self.time_s if self.time_s else None
 
-    def is_worth_a_run(self, lost: Sequence[Planned]) -> bool:
+    def is_worth_a_run(self, lost: Sequence[PlannedKernel]) -> bool:
         """Tell whether kernels take enough of the time to run the program for them once more."""
         return not self.time_s or sum(kernel.time_s for kernel in lost) >= _WORTH_A_RUN * self.time_s
 
-    def for_first_launches(self, lost: Sequence[Planned]) -> Plan:
+    def for_first_launches(self, lost: Sequence[PlannedKernel]) -> ProfilePlan:
         """Return the plan for kernels of this one at their first launches, which come however often they come."""
         kernels = tuple(kernel._replace(invocations=_FIRST) for kernel in lost)
         others = (*self.others, *(kernel for kernel in self.kernels if kernel not in lost))
@@ -116,7 +116,7 @@ def make_plan(
     samples: int = 1,
     pattern: re.Pattern[str] | None = None,
     peers: bool = False,
-) -> Plan:
+) -> ProfilePlan:
     """Plan the kernels that cover a share of the time, each at `samples` settled launches.
 
     `pattern` limits it to kernels whose demangled name has it; `peers` takes kernels that wait for another rank too.
@@ -131,16 +131,18 @@ def make_plan(
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
     others = tuple(kernel for kernel in shapes if kernel.shape not in planned)
-    return Plan(kernels, tuple(waiting), others, time_s, len(launches), _profiled(kernels, others, waiting))
+    return ProfilePlan(kernels, tuple(waiting), others, time_s, len(launches), _profiled(kernels, others, waiting))
 
 
-def _shapes(launches: Iterable[Seen]) -> list[Planned]:
+def _shapes(launches: Iterable[Seen]) -> list[PlannedKernel]:
     """Return the kernels by shape, those with most time first; without times in the order of their first launch."""
-    found: dict[Shape, list[Seen]] = {}
+    found: dict[LaunchShape, list[Seen]] = {}
     for launch in launches:
-        found.setdefault(Shape(launch.symbol or launch.demangled, launch.grid, launch.block), []).append(launch)
+        found.setdefault(LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block), []).append(launch)
     kernels = [
-        Planned(shape, ones[0].symbol, ones[0].demangled, tuple(one.duration_s for one in ones), _series(ones), ())
+        PlannedKernel(
+            shape, ones[0].symbol, ones[0].demangled, tuple(one.duration_s for one in ones), _series(ones), ()
+        )
         for shape, ones in found.items()
     ]
     return sorted(kernels, key=lambda kernel: -kernel.time_s)
@@ -156,7 +158,7 @@ def _series(ones: Sequence[Seen]) -> tuple[int, ...]:
     return tuple(counts[which] for which in sorted(counts, key=lambda which: (-times[which], -counts[which])))
 
 
-def _covering(kernels: Sequence[Planned], coverage: float) -> list[Planned]:
+def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[PlannedKernel]:
     """Return the first kernels that reach the share of the time of all; all of them where no time is known."""
     total = sum(kernel.time_s for kernel in kernels)
     if not total:
@@ -195,7 +197,9 @@ def _settled(count: int, samples: int) -> list[tuple[int, int]]:
     return [(start + size * part // parts, start + size * (part + 1) // parts - 1) for part in range(parts)]
 
 
-def _names_of(kernels: Iterable[Planned], others: Iterable[Planned], peers: Iterable[Planned]) -> NameFilter:
+def _names_of(
+    kernels: Iterable[PlannedKernel], others: Iterable[PlannedKernel], peers: Iterable[PlannedKernel]
+) -> NameFilter:
     """Return the filter for kernels by their symbols, or by their demangled names if one has no symbol."""
     symbols = {kernel.symbol for kernel in kernels}
     if None not in symbols:
@@ -203,11 +207,11 @@ def _names_of(kernels: Iterable[Planned], others: Iterable[Planned], peers: Iter
     return by_name(*({kernel.demangled for kernel in ones} for ones in (kernels, others, peers)))
 
 
-def _symbols(kernels: Iterable[Planned]) -> set[str]:
+def _symbols(kernels: Iterable[PlannedKernel]) -> set[str]:
     return {kernel.symbol for kernel in kernels if kernel.symbol is not None}
 
 
-def _profiled(kernels: Sequence[Planned], others: Sequence[Planned], peers: Sequence[Planned]) -> int:
+def _profiled(kernels: Sequence[PlannedKernel], others: Sequence[PlannedKernel], peers: Sequence[PlannedKernel]) -> int:
     """Count the launches that the filters let through: all shapes of a planned name, at every planned number."""
     names = _names_of(kernels, others, peers)
     pattern = re.compile(names.expression)
@@ -220,7 +224,7 @@ def _profiled(kernels: Sequence[Planned], others: Sequence[Planned], peers: Sequ
     )
 
 
-def not_seen_again(plan: Plan, launches: Iterable[Seen]) -> tuple[Planned, ...]:
+def not_seen_again(plan: ProfilePlan, launches: Iterable[Seen]) -> tuple[PlannedKernel, ...]:
     """Return the planned kernels that a profile does not have: the program launched them otherwise the second time."""
     came = {name for launch in launches for name in _names(launch.symbol, launch.demangled, launch.grid, launch.block)}
     return tuple(

@@ -40,7 +40,7 @@ _TAKE_ONE = {
 }  # fmt: skip
 
 
-class Launcher(NamedTuple):
+class RankLauncher(NamedTuple):
     """A command that starts ranks. `at` is where the ranks' own command begins in it; None for torchrun, which has
     another way to be given one: `python` is what it would start.
     """
@@ -56,16 +56,16 @@ class Launcher(NamedTuple):
         return [*self.words[: self.at], str(script), *self.words[self.at :]], {}
 
 
-def launcher_of(program: Sequence[str]) -> Launcher | None:
+def launcher_of(program: Sequence[str]) -> RankLauncher | None:
     """Return the launcher of ranks that a program is; None for any other program."""
     words = tuple(program)
     name = Path(words[0]).name
     if _MPI.fullmatch(name):
         at = _own_command(words)
-        return Launcher(words, at) if at is not None else None
+        return RankLauncher(words, at) if at is not None else None
     module = words[2] if words[1:2] == ("-m",) and len(words) > 2 else None
     if name in _TORCH or module in _TORCH:
-        return Launcher(words, None, python_of(words))
+        return RankLauncher(words, None, python_of(words))
     return None
 
 

@@ -18,7 +18,7 @@ PROGRAM_LOG = "program.log"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProfileRequest:
     """What the user asked for. `program` is a command and its words; `folder` takes all that is written.
 
     `survey` is a file to plan by instead of a first run, `survey_by` one of TOOLS for that run. `ranks`, a number or

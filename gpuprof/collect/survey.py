@@ -11,7 +11,7 @@ from gpuprof.collect.plan import Seen
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.autotuning import Tries, without_tries
-from gpuprof.model.report import GpuSamples, Launch, Report
+from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.timeline import as_report
 from gpuprof.model.trace import Trace
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, Case, opcode_of
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.session import Evidence, Location
 from gpuprof.units import format_percent
@@ -65,7 +65,7 @@ class _Excess(NamedTuple):
     evidence: tuple[Evidence, ...]
 
 
-def _uncoalesced(case: Case) -> Iterator[Verdict]:
+def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     counts = _counted_sectors(case)
     if counts is not None:
         found = _counted_excess(counts)
@@ -78,7 +78,7 @@ def _uncoalesced(case: Case) -> Iterator[Verdict]:
     if found is None:
         return
     place = case.place_of(_EXCESS) or _place_of_excess(case)
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Uncoalesced global access: {found.text}",
         why=_WHY_SCATTERED if found.fraction >= _SCATTERED else _WHY_SHIFTED,
         advice=_COALESCE if found.fraction >= _SCATTERED else f"{_ALIGN} {_COALESCE}",
@@ -210,7 +210,7 @@ _WAVE_WORDS = {
 }
 
 
-def _bank_conflicts(case: Case) -> Iterator[Verdict]:
+def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     total, excess, confidence = case.number(_WAVES), case.number(_WAVES_EXCESS), "measured"
     ideal = case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
@@ -222,7 +222,7 @@ def _bank_conflicts(case: Case) -> Iterator[Verdict]:
     if not total or not excess or 100 * excess / total < CONFLICTS.value:
         return
     fraction = min(1.0, excess / total)
-    yield Verdict(
+    yield RuleVerdict(
         headline=(
             f"Shared-memory bank conflicts: {format_percent(fraction)} of {_count(total)} wavefronts come from "
             "conflicts"
@@ -256,7 +256,7 @@ _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed
 _ALL_REGISTERS = 255
 
 
-def _spill(case: Case) -> Iterator[Verdict]:
+def _spill(case: Case) -> Iterator[RuleVerdict]:
     found = _local_share(case)
     if found is None or 100 * found.share < SPILL.value:
         return
@@ -268,7 +268,7 @@ def _spill(case: Case) -> Iterator[Verdict]:
         if full
         else "A thread's local array is indexed at run time, or registers are capped: such data lives in memory."
     )
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Local memory: {format_percent(share)} of the {found.what} are spills or local arrays",
         why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
         advice=(
@@ -356,7 +356,7 @@ def width_of(sass: str) -> int:
     return next((size for mark, size in _WIDTHS.items() if mark in name), 4)
 
 
-def _narrow(case: Case) -> Iterator[Verdict]:
+def _narrow(case: Case) -> Iterator[RuleVerdict]:
     widths = global_widths(case.recorded.launch.metrics.instances(WARP_OPCODES) or {})
     total = sum(widths.values())
     if not total:
@@ -371,7 +371,7 @@ def _narrow(case: Case) -> Iterator[Verdict]:
     pipe = case.pipe("lsu")
     waits = case.latency_gain(case.stall(*MEMORY_STALLS))
     pressure = max(throttled, pipe or 0.0, waits) if case.stalls or pipe is not None else None
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Narrow accesses: {format_percent(share)} of the global accesses move {size} bytes a thread or less",
         why=(
             "A load instruction costs the load/store unit the same at 1 and at 16 bytes a thread. Narrow ones need "
@@ -401,7 +401,7 @@ _L2_ATOMICS = (
 _SHARED_ATOMICS = ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed",)
 
 
-def _atomics(case: Case) -> Iterator[Verdict]:
+def _atomics(case: Case) -> Iterator[RuleVerdict]:
     for names, where, starts in (
         (_L2_ATOMICS, "L2's atomic units", ("ATOMG", "RED.", "REDG", "ATOM.")),
         (_SHARED_ATOMICS, "shared memory's atomic path", ("ATOMS",)),
@@ -411,7 +411,7 @@ def _atomics(case: Case) -> Iterator[Verdict]:
         if name is None or busy is None or busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
-        yield Verdict(
+        yield RuleVerdict(
             headline=f"Atomics: {where} are {format_percent(fraction)} busy",
             why="Atomic operations on one address run one after the other; the warps queue behind them.",
             advice=(

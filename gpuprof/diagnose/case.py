@@ -10,9 +10,9 @@ from typing import NamedTuple
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Recorded
-from gpuprof.model.report import FixedDetails, Instruction, RuleResult
+from gpuprof.model.headline import stalls_of
+from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Wait
-from gpuprof.model.summary import stalls_of
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
@@ -212,7 +212,7 @@ class Case:
         return (Evidence(name, 100 * self.issue_active, "%", threshold, "issue slots used"),)
 
     @cached_property
-    def code(self) -> tuple[Instruction, ...]:
+    def code(self) -> tuple[ProfiledInstruction, ...]:
         """The kernel's instructions with their counts, as far as the report has them."""
         metrics = self.recorded.launch.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
@@ -229,7 +229,7 @@ class Case:
             self.code_error = str(error)
             return ()
 
-    def place(self, weight: Callable[[Instruction], float]) -> Location | None:
+    def place(self, weight: Callable[[ProfiledInstruction], float]) -> Location | None:
         """Return the source line with most weight, with its heaviest instruction; None where nothing has any."""
         weights = [(instruction, weight(instruction)) for instruction in self.code]
         total = sum(value for _, value in weights)
@@ -273,7 +273,7 @@ class Case:
     def place_of_opcode(self, *starts: str) -> Location | None:
         """Return the line that executes most instructions whose opcode starts so."""
 
-        def weight(instruction: Instruction) -> float:
+        def weight(instruction: ProfiledInstruction) -> float:
             opcode = opcode_of(instruction.sass)
             if not opcode.startswith(starts):
                 return 0.0
@@ -298,7 +298,7 @@ def opcode_of(sass: str) -> str:
     return words[0].rstrip(";") if words else ""
 
 
-def _line(instruction: Instruction) -> tuple[object, ...]:
+def _line(instruction: ProfiledInstruction) -> tuple[object, ...]:
     """Instructions of one source line belong together; one without a line stands alone."""
     if instruction.line is None or instruction.file is None:
         return (instruction.pc,)

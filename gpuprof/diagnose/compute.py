@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import SHARED_STALLS, Case, opcode_of
-from gpuprof.diagnose.rule import AT_MATH, Place, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MATH, Rule, RuleVerdict, Threshold, TreePlace
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.ceilings import fastest
 from gpuprof.model.session import Evidence
@@ -49,7 +49,9 @@ _FMA_ADVICE = (
 )
 
 
-def _pipe_verdict(case: Case, pipe: str, title: str, advice: str, confidence: str = "measured") -> Iterator[Verdict]:
+def _pipe_verdict(
+    case: Case, pipe: str, title: str, advice: str, confidence: str = "measured"
+) -> Iterator[RuleVerdict]:
     """Say that a pipe is the limit: busy from 60 % on, or the busiest one while warps are throttled by math pipes."""
     fraction = case.pipe(pipe)
     if fraction is None or not _is_limit(case, fraction):
@@ -60,7 +62,7 @@ def _pipe_verdict(case: Case, pipe: str, title: str, advice: str, confidence: st
         return
     near = 100 * fraction >= NEAR_ROOF.value
     roof = "; it is near its roof" if near else ""
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"{title}: its pipe is {format_percent(fraction)} busy{_rate(case, pipe)}{roof}",
         why="An instruction of this kind issues only when the pipe has room. The bound is for the same instructions.",
         advice=advice,
@@ -88,9 +90,9 @@ def _is_issue_bound(case: Case, fraction: float) -> bool:
     return 100 * fraction < BUSY.value and not throttled
 
 
-def _issue_verdict(case: Case, pipe: str, advice: str) -> Verdict:
+def _issue_verdict(case: Case, pipe: str, advice: str) -> RuleVerdict:
     sm = case.utilisation["sm"]
-    return Verdict(
+    return RuleVerdict(
         headline=(
             f"Instructions: the SM is {format_percent(sm)} busy issuing; {pipe.upper()} is the busiest pipe with "
             f"{format_percent(case.pipe(pipe) or 0.0)}"
@@ -115,7 +117,7 @@ def _rate(case: Case, pipe: str) -> str:
     return f", {format_si(rate, 'FLOP/s')}" if rate is not None else ""
 
 
-def _fp32(case: Case) -> Iterator[Verdict]:
+def _fp32(case: Case) -> Iterator[RuleVerdict]:
     if _integer_share(case) > 0.5:
         return
     if case.arithmetic_fraction >= FMA_WORK.value / 100:
@@ -123,7 +125,7 @@ def _fp32(case: Case) -> Iterator[Verdict]:
     yield from _pipe_verdict(case, "fma", "FP32 arithmetic", _FMA_ADVICE)
 
 
-def _integer(case: Case) -> Iterator[Verdict]:
+def _integer(case: Case) -> Iterator[RuleVerdict]:
     advice = (
         "Shorten the address arithmetic: 32-bit indices, pointers advanced by a constant, no division or modulo by "
         "a variable (use powers of two or a precomputed reciprocal), wider loads so that one address serves more "
@@ -137,12 +139,12 @@ def _integer(case: Case) -> Iterator[Verdict]:
         yield from _busy_sm(case, "Instructions other than floating point", advice)
 
 
-def _busy_sm(case: Case, what: str, advice: str) -> Iterator[Verdict]:
+def _busy_sm(case: Case, what: str, advice: str) -> Iterator[RuleVerdict]:
     """Say that the SM is the busiest unit where the report has no pipe: what fills it is a guess from the FLOP."""
     sm = case.utilisation.get("sm")
     if case.kernel.pipes or sm is None or 100 * sm < BUSY.value or sm < (case.busiest or 0.0):
         return
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"{what}: the SM is {format_percent(sm)} busy, and which pipe was not collected",
         why="The SM's instructions are the limit. ncu --section ComputeWorkloadAnalysis tells which kind of them.",
         advice=advice,
@@ -175,7 +177,7 @@ def _opcodes(case: Case) -> Mapping[str, float]:
     return sums
 
 
-def _special(case: Case) -> Iterator[Verdict]:
+def _special(case: Case) -> Iterator[RuleVerdict]:
     yield from _pipe_verdict(
         case,
         "xu",
@@ -185,7 +187,7 @@ def _special(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _tensor(case: Case) -> Iterator[Verdict]:
+def _tensor(case: Case) -> Iterator[RuleVerdict]:
     yield from _pipe_verdict(
         case,
         "tensor",
@@ -195,7 +197,7 @@ def _tensor(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _fp64(case: Case) -> Iterator[Verdict]:
+def _fp64(case: Case) -> Iterator[RuleVerdict]:
     busy, of_peak = case.pipe("fp64"), _fraction_of_peak(case, "fp64")
     pipe_full = busy is not None and _is_limit(case, busy)
     roof = of_peak is not None and 100 * of_peak >= FP64.value and (_fraction_of_peak(case, "fp32") or 0.0) < 0.6
@@ -209,7 +211,7 @@ def _fp64(case: Case) -> Iterator[Verdict]:
     headline = f"FP64 arithmetic: {what.format(format_percent(min(1.0, use)))}{_rate(case, 'fp64')}"
     if divisions >= _NOTABLE_SHARE:
         headline += f"; about {format_percent(divisions)} of it are divisions or square roots"
-    yield Verdict(
+    yield RuleVerdict(
         headline=headline,
         why=(
             f"FP64 has few units.{fp32_text}{_busier_pipe(case, busy)}"
@@ -303,7 +305,7 @@ _OPERATIONS = {
 }
 
 
-def _non_fused(case: Case) -> Iterator[Verdict]:
+def _non_fused(case: Case) -> Iterator[RuleVerdict]:
     for name, (fused_op, add_op, mul_op, pipe) in _OPERATIONS.items():
         counted = _fused_and_alone(case, name, fused_op, (add_op, mul_op))
         if counted is None or counted.fused + counted.alone <= 0:
@@ -312,7 +314,7 @@ def _non_fused(case: Case) -> Iterator[Verdict]:
         if 100 * share / 2 < NON_FUSED.value:
             continue
         busy = _pipe_use(case, pipe, name.lower())
-        yield Verdict(
+        yield RuleVerdict(
             headline=(
                 f"Non-fused {name}: {format_percent(share)} of its arithmetic are additions and multiplications that "
                 "stand alone"
@@ -389,7 +391,7 @@ def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
     return min(1.0, 2 * work) if work is not None else None
 
 
-def _tensor_idle(case: Case) -> Iterator[Verdict]:
+def _tensor_idle(case: Case) -> Iterator[RuleVerdict]:
     """A matrix product on the FP32 pipe: nearly all fused multiply-adds, well used, tensor cores at rest."""
     tensor, fp32 = case.pipe("tensor"), _fraction_of_peak(case, "fp32")
     rates = case.recorded.hardware.rates
@@ -403,7 +405,7 @@ def _tensor_idle(case: Case) -> Iterator[Verdict]:
     if counted is None or counted.fused < FUSED_SHARE.value / 100 * (counted.fused + counted.alone):
         return
     rest = max(case.memory_utilisation or 0.0, fp32 * plain.value / best.value)
-    yield Verdict(
+    yield RuleVerdict(
         headline=(
             f"Tensor cores idle: {format_percent(fp32)} of the FP32 peak, nearly all multiply-adds, and no tensor "
             "instruction"
@@ -430,9 +432,9 @@ def _pipe_rule(
     rule_id: str,
     title: str,
     pipe: str,
-    check: Callable[[Case], Iterator[Verdict]],
+    check: Callable[[Case], Iterator[RuleVerdict]],
     more: str = "",
-    place: Place = AT_MATH,
+    place: TreePlace = AT_MATH,
 ) -> Rule:
     return Rule(
         rule_id,
@@ -470,7 +472,7 @@ RULES = (
         "Special functions or conversions are the limit",
         "XU",
         _special,
-        place=Place(("math_pipe_throttle", *SHARED_STALLS), "unit"),
+        place=TreePlace(("math_pipe_throttle", *SHARED_STALLS), "unit"),
     ),
     _pipe_rule("tensor-compute-bound", "Tensor cores are the limit", "tensor", _tensor),
     Rule(
@@ -496,6 +498,6 @@ RULES = (
         "pipe.",
         "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         _non_fused,
-        place=Place(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),
+        place=TreePlace(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),
     ),
 )

@@ -11,9 +11,9 @@ from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.ranking import in_order, ranking
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import Rule, Verdict, finding_of
+from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
 from gpuprof.model.analyse import Analysis
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
 
 FALLBACK = "latency-bound"
@@ -64,6 +64,6 @@ def _applies(rule: Rule, case: Case) -> bool:
     return rule.by_times and (case.kernel.duration_s is not None or case.pauses is not None)
 
 
-def _weighed(case: Case, verdict: Verdict) -> Verdict:
+def _weighed(case: Case, verdict: RuleVerdict) -> RuleVerdict:
     """Take every bound of a kernel that is as short as its launch for a guess."""
     return replace(verdict, confidence="guess") if is_short(case) and verdict.gain is not None else verdict

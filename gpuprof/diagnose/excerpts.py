@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric
 from gpuprof.errors import DamagedInput
-from gpuprof.model.report import Instruction
+from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
 
 _HOT_PLACES = 3
@@ -50,8 +50,8 @@ def _texts(case: Case) -> Mapping[str, str] | None:
         return None
 
 
-def _by_line(code: Sequence[Instruction]) -> dict[tuple[str, int], list[Instruction]]:
-    by_line: dict[tuple[str, int], list[Instruction]] = {}
+def _by_line(code: Sequence[ProfiledInstruction]) -> dict[tuple[str, int], list[ProfiledInstruction]]:
+    by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
     for instruction in code:
         if instruction.file is not None and instruction.line is not None:
             by_line.setdefault((instruction.file, instruction.line), []).append(instruction)
@@ -65,7 +65,7 @@ def _hottest(shares: Mapping[tuple[str, int], float], most: int) -> list[tuple[s
 
 
 def _source(
-    code: Sequence[Instruction], texts: Mapping[str, str], weight: str, word: str, total: float
+    code: Sequence[ProfiledInstruction], texts: Mapping[str, str], weight: str, word: str, total: float
 ) -> Iterator[Excerpt]:
     by_line = {place: found for place, found in _by_line(code).items() if texts.get(place[0])}
     shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
@@ -86,7 +86,7 @@ def _source(
             yield Excerpt("source", file, word, shown)
 
 
-def _lines(code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+def _lines(code: Sequence[ProfiledInstruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
     by_line = _by_line(code)
     shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
@@ -109,7 +109,7 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _sass(code: Sequence[Instruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
     if not any(instruction.sass for instruction in code):
         return
     hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
@@ -127,11 +127,11 @@ def _sass(code: Sequence[Instruction], weight: str, word: str, total: float) -> 
     yield Excerpt("sass", code[hottest].file, word, lines)
 
 
-def _weight(code: Sequence[Instruction], weight: str) -> float:
+def _weight(code: Sequence[ProfiledInstruction], weight: str) -> float:
     return sum(instruction.counts.get(weight, 0.0) for instruction in code)
 
 
-def _stalls(code: Sequence[Instruction]) -> tuple[StallShare, ...]:
+def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
     """Return the main states of the warps that were sampled at these instructions, as shares of those samples."""
     sums: dict[str, float] = {}
     for instruction in code:

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from gpuprof.diagnose.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.diagnose.explain_lines import hottest_line, location_node, missing_lines, places_of
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
+from gpuprof.model.headline import limited_by, nearest_limit, stalls_of
 from gpuprof.model.session import Finding, KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED
-from gpuprof.model.summary import limited_by, nearest_limit, stalls_of
 from gpuprof.units import format_percent, format_waves, significant
 
 ISSUES_OFTEN = 0.8
@@ -52,7 +52,7 @@ STALL_MEANINGS = {
 }
 
 
-def explain(kernel: KernelProfile, *, from_text: bool = False) -> Node:
+def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNode:
     """Return the tree of a kernel. Every finding is in it once, below the number that it explains.
 
     `from_text`: the profile comes from a CSV export, which never has code.
@@ -67,11 +67,13 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> Node:
         _busiest_unit(kernel, findings.get("unit", ())),
         *_chained(_issue_slots(kernel, findings.get("issue", ())), below_issue),
     )
-    tree = Node("kernel", f"#{kernel.id} {kernel.label}", kernel.duration_s, "s", _weight_text(kernel), below)
+    tree = ExplanationNode(
+        "kernel", f"#{kernel.id} {kernel.label}", kernel.duration_s, "s", _weight_text(kernel), below
+    )
     return _of_export(tree) if from_text else tree
 
 
-def _of_export(node: Node) -> Node:
+def _of_export(node: ExplanationNode) -> ExplanationNode:
     """Say of what is missing that a text export may have left it out."""
     below = tuple(map(_of_export, node.children))
     if node.kind != "missing":
@@ -88,7 +90,7 @@ def _weight_text(kernel: KernelProfile) -> str:
     return ", ".join(part for part in (launches, share) if part)
 
 
-def _chained(node: Node, below: Sequence[Node]) -> tuple[Node, ...]:
+def _chained(node: ExplanationNode, below: Sequence[ExplanationNode]) -> tuple[ExplanationNode, ...]:
     """Hang nodes below one; beside it where it was not collected."""
     if node.kind == "missing":
         return (replace(node, children=()), *node.children, *below)
@@ -112,12 +114,14 @@ def _placed(findings: Sequence[Finding], reasons: Sequence[str]) -> dict[str, tu
     return placed
 
 
-def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
+def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
     """The speed of light: what no repair of anything else can pass."""
     below = tuple(_finding_nodes(kernel, findings))
     limit = nearest_limit(kernel)
     if limit is None:
-        return Node("missing", "speed of light", detail="collect with ncu --section SpeedOfLight", children=below)
+        return ExplanationNode(
+            "missing", "speed of light", detail="collect with ncu --section SpeedOfLight", children=below
+        )
     meaning = (
         "well used, only less work for it makes the kernel faster"
         if limit.fraction >= BUSY
@@ -132,10 +136,10 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
     )
     detail = "; ".join(part for part in (meaning, others) if part)
     name = "a part of memory without a figure of its own" if limit.unit == "memory" else limit.unit.upper()
-    return Node("unit", f"of peak in the busiest unit, {name}", 100 * limit.fraction, "%", detail, below)
+    return ExplanationNode("unit", f"of peak in the busiest unit, {name}", 100 * limit.fraction, "%", detail, below)
 
 
-def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
+def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
     below = tuple(_finding_nodes(kernel, findings))
     if kernel.scheduler is None:
         return _not_scheduled("issue slots and eligible warps", below)
@@ -147,14 +151,14 @@ def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
         below = (*pipe_nodes(kernel), *below)
     else:
         meaning = f"below {format_percent(ISSUES_OFTEN)}, what the warps wait for costs time"
-    return Node("issue", "of the issue slots used, in active cycles", 100 * issue, "%", meaning, below)
+    return ExplanationNode("issue", "of the issue slots used, in active cycles", 100 * issue, "%", meaning, below)
 
 
-def _not_scheduled(what: str, below: tuple[Node, ...]) -> Node:
-    return Node("missing", what, detail="collect with ncu --section SchedulerStats", children=below)
+def _not_scheduled(what: str, below: tuple[ExplanationNode, ...]) -> ExplanationNode:
+    return ExplanationNode("missing", what, detail="collect with ncu --section SchedulerStats", children=below)
 
 
-def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
+def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
     """Eligible of active of possible warps, then what limits the active ones."""
     below = (*_occupancy(kernel), *_finding_nodes(kernel, findings))
     scheduler = kernel.scheduler
@@ -167,31 +171,31 @@ def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> Node:
     of = ", ".join(part for part in parts if part)
     ready = "often none is ready, and latency shows" if scheduler.eligible_warps < 1 else ""
     text = f"eligible per scheduler{f', {of}' if of else ''}"
-    return Node("warps", text, scheduler.eligible_warps, "warp", ready, below)
+    return ExplanationNode("warps", text, scheduler.eligible_warps, "warp", ready, below)
 
 
-def _occupancy(kernel: KernelProfile) -> Iterator[Node]:
+def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
     possible = f"of {format_percent(theoretical)} that the launch allows" if theoretical is not None else ""
     waves = f"{format_waves(kernel.waves)} of blocks" if kernel.waves is not None else ""
     detail = "; ".join(part for part in (limited_by(kernel.occupancy), waves) if part)
     if achieved is not None:
         text = f"of the SM's warps active{f', {possible}' if possible else ''}"
-        yield Node("occupancy", text, 100 * achieved, "%", detail)
+        yield ExplanationNode("occupancy", text, 100 * achieved, "%", detail)
     elif theoretical is not None:
         text = "of the SM's warps is what the launch allows; achieved occupancy was not collected"
-        yield Node("occupancy", text, 100 * theoretical, "%", detail)
+        yield ExplanationNode("occupancy", text, 100 * theoretical, "%", detail)
     else:
-        yield Node("missing", "occupancy", detail="collect with ncu --section Occupancy")
+        yield ExplanationNode("missing", "occupancy", detail="collect with ncu --section Occupancy")
 
 
 def _warp_states(
     kernel: KernelProfile, stalls: Sequence[Stall], findings: dict[str, tuple[Finding, ...]]
-) -> Iterator[Node]:
+) -> Iterator[ExplanationNode]:
     """Each stall reason with its causes, then the rest of them, then what is no stall."""
     states = stalls_of(kernel)
     if not states:
-        yield Node("missing", "stall reasons", detail="collect with ncu --section WarpStateStats")
+        yield ExplanationNode("missing", "stall reasons", detail="collect with ncu --section WarpStateStats")
         return
     explained: set[tuple[str, ...]] = set()
     for stall in stalls:
@@ -204,14 +208,16 @@ def _warp_states(
     if rest:
         names = ", ".join(_name(stall.reason) for stall in sorted(rest, key=lambda stall: -stall.share)[:3])
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-        yield Node("stall", "other reasons", 100 * sum(stall.share for stall in rest), "%", f"{names}{more}")
+        yield ExplanationNode("stall", "other reasons", 100 * sum(stall.share for stall in rest), "%", f"{names}{more}")
     ready = [stall for stall in states if stall.reason in NOT_STALLED and stall.share]
     if ready:
         names = ", ".join(f"{_name(stall.reason)} {format_percent(stall.share)}" for stall in ready)
-        yield Node("not-stalled", "not stalled", 100 * sum(stall.share for stall in ready), "%", names)
+        yield ExplanationNode("not-stalled", "not stalled", 100 * sum(stall.share for stall in ready), "%", names)
 
 
-def _stall(kernel: KernelProfile, stall: Stall, causes: Sequence[Node], findings: Sequence[Finding]) -> Node:
+def _stall(
+    kernel: KernelProfile, stall: Stall, causes: Sequence[ExplanationNode], findings: Sequence[Finding]
+) -> ExplanationNode:
     meaning = STALL_MEANINGS.get(stall.reason, "")
     cycles = f"{significant(stall.cycles_per_issue)} cycles per issue" if stall.cycles_per_issue is not None else ""
     detail = "; ".join(part for part in (meaning, cycles or _FAMILIES.get(stall.family, "")) if part)
@@ -219,19 +225,19 @@ def _stall(kernel: KernelProfile, stall: Stall, causes: Sequence[Node], findings
     places = {place for finding in findings for place in places_of(finding.location)}
     hottest = tuple(node for place, node in hottest_line(kernel, stall.reason) if place not in places)
     below = (*causes, *told, *hottest)
-    return Node("stall", _name(stall.reason), 100 * stall.share, "%", detail, below)
+    return ExplanationNode("stall", _name(stall.reason), 100 * stall.share, "%", detail, below)
 
 
 def _name(reason: str) -> str:
     return reason.replace("_", " ")
 
 
-def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterator[Node]:
+def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterator[ExplanationNode]:
     """A finding by its gain for the kernel, with the line that it is about below."""
     for finding in findings:
         gain = 100 * finding.gain_kernel if finding.gain_kernel is not None else None
         line = tuple(location_node(kernel, finding.location))
         if finding.severity == "info":
-            yield Node("note", finding.headline, None, "", finding.rule, line)
+            yield ExplanationNode("note", finding.headline, None, "", finding.rule, line)
         else:
-            yield Node("finding", finding.headline, gain, "%", f"{finding.severity}, {finding.rule}", line)
+            yield ExplanationNode("finding", finding.headline, gain, "%", f"{finding.severity}, {finding.rule}", line)

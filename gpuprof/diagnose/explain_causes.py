@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from gpuprof.diagnose.case import SHARED_STALLS
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile
 from gpuprof.units import format_binary, format_si, significant
@@ -16,7 +16,7 @@ _PASSES_BY = 1.1
 """Above this ratio of L2 to L1 traffic, much of it does not pass through L1."""
 
 
-def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[Node]:
+def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]:
     """Yield the units behind a reason, as far as the report tells of them."""
     if reason in AT_MEMORY.reasons:
         yield from _memory_path(kernel)
@@ -27,37 +27,39 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[Node]:
     elif reason == "barrier" and kernel.block is not None:
         threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
         text = f"in a block of {threads} threads wait for the slowest of them"
-        yield Node("cause", text, float(-(-threads // _WARP)), "warp")
+        yield ExplanationNode("cause", text, float(-(-threads // _WARP)), "warp")
     elif reason == "wait" and kernel.scheduler is not None and kernel.scheduler.active_warps is not None:
         text = "active per scheduler, whose instructions could fill the latency"
-        yield Node("cause", text, kernel.scheduler.active_warps, "warp")
+        yield ExplanationNode("cause", text, kernel.scheduler.active_warps, "warp")
     elif reason == "no_instruction" and kernel.waves is not None:
         note = "each SM starts the code cold" if kernel.waves < 1 else ""
-        yield Node("cause", "of blocks", kernel.waves, "wave", note)
+        yield ExplanationNode("cause", "of blocks", kernel.waves, "wave", note)
 
 
-def _memory_path(kernel: KernelProfile) -> Iterator[Node]:
+def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     """Hit rates of L1 and L2, what DRAM does, and how much of what is asked at L1 comes from where."""
     traffic = {moved.level: moved for moved in kernel.traffic}
     for level in ("l1", "l2"):
         moved = traffic.get(level)
         if moved is None or moved.hit_rate is None:
             how = "collect with ncu --section MemoryWorkloadAnalysis"
-            yield Node("missing", f"{level.upper()} hit rate", detail=how)
+            yield ExplanationNode("missing", f"{level.upper()} hit rate", detail=how)
             continue
         rate = f"{format_si(moved.bytes_per_s, 'B/s')} asked" if moved.bytes_per_s is not None else ""
-        yield Node("cause", f"of what is asked of {level.upper()} is found there", 100 * moved.hit_rate, "%", rate)
+        yield ExplanationNode(
+            "cause", f"of what is asked of {level.upper()} is found there", 100 * moved.hit_rate, "%", rate
+        )
     dram = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
     moved = traffic.get("dram")
     rate = format_si(moved.bytes_per_s, "B/s") if moved is not None and moved.bytes_per_s is not None else ""
     if dram is not None:
-        yield Node("cause", "of DRAM's peak bandwidth", 100 * dram, "%", rate)
+        yield ExplanationNode("cause", "of DRAM's peak bandwidth", 100 * dram, "%", rate)
     else:
-        yield Node("missing", "DRAM utilisation", detail="collect with ncu --section SpeedOfLight")
+        yield ExplanationNode("missing", "DRAM utilisation", detail="collect with ncu --section SpeedOfLight")
     amounts = [moved.bytes for level in ("l1", "l2", "dram") if (moved := traffic.get(level)) is not None]
     known = [amount for amount in amounts if amount is not None]
     if len(known) == 3:
-        yield Node("cause", _path_text(*known))
+        yield ExplanationNode("cause", _path_text(*known))
 
 
 def _path_text(l1: float, l2: float, dram: float) -> str:
@@ -68,16 +70,18 @@ def _path_text(l1: float, l2: float, dram: float) -> str:
     return f"{format_si(l1, 'B')} asked of L1, {format_si(l2, 'B')} of L2, {format_si(dram, 'B')} of DRAM"
 
 
-def _shared_memory(kernel: KernelProfile) -> Iterator[Node]:
+def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     """How busy the pipes behind the memory queue are; bank conflicts are told by their own finding."""
     busy = {pipe.name: pipe.fraction for pipe in kernel.pipes}
     known = [(name, text) for name, text in _QUEUE_PIPES.items() if name in busy]
     for name, text in known:
-        yield Node("cause", text, 100 * busy[name], "%")
+        yield ExplanationNode("cause", text, 100 * busy[name], "%")
     if not known:
-        yield Node("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+        yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
     if kernel.shared_memory_per_block:
-        yield Node("cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory in each block")
+        yield ExplanationNode(
+            "cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory in each block"
+        )
 
 
 _QUEUE_PIPES = {
@@ -90,14 +94,16 @@ _MATH_PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor")
 """Pipes that the scheduler feeds itself; special functions, branches and memory wait in a queue of their own."""
 
 
-def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Iterator[Node]:
+def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Iterator[ExplanationNode]:
     """Yield the three busiest pipes, of those named."""
     pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
     busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
-        yield Node("cause", f"busy of active cycles: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%")
+        yield ExplanationNode(
+            "cause", f"busy of active cycles: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%"
+        )
     if not busiest:
-        yield Node("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+        yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
 
 
 def pipe_name(name: str) -> str:

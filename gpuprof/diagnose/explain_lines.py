@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Location
 from gpuprof.units import format_percent
 
 _LEAST_LINE = 0.01
 _CODE_SHOWN = 60
 
-Place = tuple[str | None, int]
+SourceLine = tuple[str | None, int]
 """File and line, or no file and the address of an instruction."""
 
 
-def location_node(kernel: KernelProfile, location: Location | None) -> Iterator[Node]:
+def location_node(kernel: KernelProfile, location: Location | None) -> Iterator[ExplanationNode]:
     """Yield the place of a finding, its share of what was found and of all samples; nothing where none is known."""
     places = places_of(location)
     if location is None or not places:
@@ -25,10 +25,10 @@ def location_node(kernel: KernelProfile, location: Location | None) -> Iterator[
     weight = f"{format_percent(line.share)} of all {excerpt.weight}" if line is not None and excerpt is not None else ""
     detail = ", ".join(part for part in ("of the finding" if share is not None else "", weight) if part)
     code = line.text if line is not None else location.sass or ""
-    yield Node("line", _line_text(places[0], code), share, "%", detail)
+    yield ExplanationNode("line", _line_text(places[0], code), share, "%", detail)
 
 
-def places_of(location: Location | None) -> list[Place]:
+def places_of(location: Location | None) -> list[SourceLine]:
     """Return what identifies a place in the code: file and line, and the address."""
     if location is None:
         return []
@@ -36,7 +36,7 @@ def places_of(location: Location | None) -> list[Place]:
     return [*line, *([(None, location.pc)] if location.pc is not None else [])]
 
 
-def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[Place, Node]]:
+def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[SourceLine, ExplanationNode]]:
     """Yield the line with most samples of a reason: its source where the report has it, else its instruction."""
     weighed = [
         (line.share * stall.share, stall.share, place, line)
@@ -49,10 +49,10 @@ def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[Place, No
     weight, part, place, line = max(from_source, key=lambda entry: entry[0], default=(0.0, 0.0, (None, 0), None))
     if line is not None and weight >= _LEAST_LINE:
         detail = f"of all samples, {format_percent(part)} of these"
-        yield place, Node("line", _line_text(place, line.text), 100 * line.share, "%", detail)
+        yield place, ExplanationNode("line", _line_text(place, line.text), 100 * line.share, "%", detail)
 
 
-def _lines(kernel: KernelProfile) -> Iterator[tuple[Place, CodeLine, Excerpt]]:
+def _lines(kernel: KernelProfile) -> Iterator[tuple[SourceLine, CodeLine, Excerpt]]:
     for excerpt in kernel.excerpts:
         for line in excerpt.lines:
             if excerpt.language == "source" and excerpt.file is not None and line.number is not None:
@@ -61,20 +61,20 @@ def _lines(kernel: KernelProfile) -> Iterator[tuple[Place, CodeLine, Excerpt]]:
                 yield (None, line.pc), line, excerpt
 
 
-def _line_text(place: Place, code: str) -> str:
+def _line_text(place: SourceLine, code: str) -> str:
     file, number = place
     where = f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}" if file is not None else f"0x{number:x}"
     code = code.strip()
     return f"{where}  {code[:_CODE_SHOWN]}{'…' if len(code) > _CODE_SHOWN else ''}".rstrip()
 
 
-def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[Node]:
+def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[ExplanationNode]:
     """Say what would show source lines where the profile has none."""
     if from_text:
-        yield Node("missing", "source lines", detail="a CSV export has no code, the .ncu-rep may have it")
+        yield ExplanationNode("missing", "source lines", detail="a CSV export has no code, the .ncu-rep may have it")
     elif not kernel.excerpts:
         how = "compile with -lineinfo, collect with ncu --section SourceCounters --import-source yes"
-        yield Node("missing", "source lines", detail=how)
+        yield ExplanationNode("missing", "source lines", detail=how)
     elif all(excerpt.language != "source" for excerpt in kernel.excerpts):
         how = "compile with -lineinfo, collect with ncu --import-source yes; the instructions are there"
-        yield Node("missing", "source lines", detail=how)
+        yield ExplanationNode("missing", "source lines", detail=how)

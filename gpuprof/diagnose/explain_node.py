@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExplanationNode:
     """A step of the explanation: a number with its unit, what it is, what it means, and the steps below it.
 
     `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, note, line, missing,
@@ -19,4 +19,4 @@ class Node:
     value: float | None = None
     unit: str = ""
     detail: str = ""
-    children: tuple[Node, ...] = ()
+    children: tuple[ExplanationNode, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.case import Case, Pauses
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
@@ -88,7 +88,7 @@ def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait])
     return next(waiting, next(others, None))
 
 
-def _launch_gaps(case: Case) -> Iterator[Verdict]:
+def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     if case.pauses is None:
         return
     device, wait = case.pauses.device, case.pauses.wait
@@ -98,7 +98,7 @@ def _launch_gaps(case: Case) -> Iterator[Verdict]:
     share = gaps.total_s / device.span_s
     why, advice = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
     unsure = 100 * gaps.unsure_s / gaps.total_s
-    yield Verdict(
+    yield RuleVerdict(
         headline=(
             f"Launch gaps: {_which(case.pauses)} is idle {format_percent(share)} of {format_si(device.span_s, 's')}; "
             f"{_where(wait, gaps)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import MEMORY_STALLS, Case
-from gpuprof.diagnose.rule import AT_MEMORY, Place, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MEMORY, Rule, RuleVerdict, Threshold, TreePlace
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
@@ -42,14 +42,14 @@ _MEMORY_ADVICE = {
 }
 
 
-def _memory_latency(case: Case) -> Iterator[Verdict]:
+def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
     shares = {reason: case.stall(reason) for reason in MEMORY_STALLS}
     reason = max(shares, key=lambda name: shares[name])
     if not case.stalls or not case.issues_rarely or 100 * shares[reason] < DOMINANT.value:
         return
     share = sum(shares.values())
     full = 100 * (case.memory_utilisation or 0.0) >= IDLE.value
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Memory latency: in {format_percent(shares[reason])} of their time warps {_MEMORY_WORDS[reason]}",
         why=(
             f"{_hits(case)}A memory unit is {format_percent(case.memory_utilisation or 0.0)} busy: bandwidth "
@@ -91,13 +91,13 @@ def _wait_verdict(
     confidence: str,
     *,
     settled: bool = False,
-) -> Iterator[Verdict]:
+) -> Iterator[RuleVerdict]:
     """Say that warps wait for these reasons, if their share reaches the threshold while issue slots are idle."""
     share = case.stall(*reasons)
     if not case.stalls or not case.issues_rarely or 100 * share < threshold.value:
         return
     shown = (reason for reason in reasons if case.stall(reason) > 0)
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"{title}: {format_percent(share)} of warp time",
         why=why,
         advice=advice,
@@ -112,7 +112,7 @@ def _wait_verdict(
     )
 
 
-def _dependency(case: Case) -> Iterator[Verdict]:
+def _dependency(case: Case) -> Iterator[RuleVerdict]:
     yield from _wait_verdict(
         case,
         ("wait",),
@@ -126,7 +126,7 @@ def _dependency(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _barrier(case: Case) -> Iterator[Verdict]:
+def _barrier(case: Case) -> Iterator[RuleVerdict]:
     block = case.kernel.block
     threads = block[0] * block[1] * block[2] if block is not None else None
     size = f" A block has {threads} threads, and all wait for the slowest." if threads is not None else ""
@@ -159,7 +159,7 @@ def _one_block_fits(case: Case) -> bool:
     return warps > 0 and theoretical * limits["warps_per_sm"].value < 2 * warps
 
 
-def _instruction_fetch(case: Case) -> Iterator[Verdict]:
+def _instruction_fetch(case: Case) -> Iterator[RuleVerdict]:
     yield from _wait_verdict(
         case,
         ("no_instruction", "branch_resolving"),
@@ -171,7 +171,7 @@ def _instruction_fetch(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _constant(case: Case) -> Iterator[Verdict]:
+def _constant(case: Case) -> Iterator[RuleVerdict]:
     yield from _wait_verdict(
         case,
         ("imc_miss",),
@@ -193,7 +193,7 @@ _THREADS = (
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 
 
-def _divergence(case: Case) -> Iterator[Verdict]:
+def _divergence(case: Case) -> Iterator[RuleVerdict]:
     name = next((metric for metric in _THREADS if case.number(metric) is not None), None)
     threads = case.number(name) if name is not None else None
     if name is None or threads is None or not 0 < threads < THREADS.value:
@@ -203,7 +203,7 @@ def _divergence(case: Case) -> Iterator[Verdict]:
     size = block[0] * block[1] * block[2] if block is not None else 32
     by_block = size / -(-size // 32) if size > 0 else 32.0
     partial = by_block < THREADS.value and threads > by_block - 1.0
-    yield Verdict(
+    yield RuleVerdict(
         headline=(
             f"Partly filled warps: blocks of {size} threads leave {by_block:.3g} of 32 threads a warp"
             if partial
@@ -243,7 +243,7 @@ _OTHER_REASONS = {
 }
 
 
-def _latency_bound(case: Case) -> Iterator[Verdict]:
+def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     """Nothing is busy. Name the main stall where there is one, else say what would tell it."""
     busiest = case.busiest
     if busiest is None or 100 * busiest >= IDLE.value:
@@ -259,7 +259,7 @@ def _latency_bound(case: Case) -> Iterator[Verdict]:
         if case.stalls
         else " What they wait for was not collected: run ncu with --set full, or --section WarpStateStats."
     )
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Latency-bound: no unit is more than {format_percent(busiest)} busy{told}",
         why=f"The warps wait more than they work, and {warps}.{unknown}",
         advice=(
@@ -302,7 +302,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _dependency,
-        place=Place(("wait",), "issue"),
+        place=TreePlace(("wait",), "issue"),
     ),
     Rule(
         "barrier-wait",
@@ -313,7 +313,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _barrier,
-        place=Place(("barrier",), "issue"),
+        place=TreePlace(("barrier",), "issue"),
     ),
     Rule(
         "instruction-fetch",
@@ -324,7 +324,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _instruction_fetch,
-        place=Place(("no_instruction",), "issue"),
+        place=TreePlace(("no_instruction",), "issue"),
     ),
     Rule(
         "constant-miss",
@@ -335,7 +335,7 @@ RULES = (
         _STALL_GAIN,
         _STALL_SILENT,
         _constant,
-        place=Place(("imc_miss",), "issue"),
+        place=TreePlace(("imc_miss",), "issue"),
     ),
     Rule(
         "branch-divergence",
@@ -347,7 +347,7 @@ RULES = (
         "24 threads or more are active on average, or it was not collected.",
         _divergence,
         (_THREADS[0], _UNIFORM),
-        place=Place(("branch_resolving",), "issue"),
+        place=TreePlace(("branch_resolving",), "issue"),
     ),
     Rule(
         "latency-bound",
@@ -358,6 +358,6 @@ RULES = (
         "1 − the busiest unit's fraction.",
         "A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
         _latency_bound,
-        place=Place((), "issue"),
+        place=TreePlace((), "issue"),
     ),
 )

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import WELL_USED, Case
-from gpuprof.diagnose.rule import AT_KERNEL, Place, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.model.headline import limited_by
 from gpuprof.model.session import Evidence
-from gpuprof.model.summary import limited_by
 from gpuprof.units import format_percent, format_si
 
 FULL_WAVE = Threshold("waves", 1.0, "wave", "under one wave some of the places for blocks stay empty from the start")
@@ -63,7 +63,7 @@ _MORE_BLOCKS = (
 )
 
 
-def _small_grid(case: Case) -> Iterator[Verdict]:
+def _small_grid(case: Case) -> Iterator[RuleVerdict]:
     blocks, sms, waves = _blocks(case), case.recorded.hardware.sm_count(), case.kernel.waves
     if blocks is None:
         return
@@ -87,7 +87,7 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
         headline = f"Small grid: {_count(blocks, 'block')} {verb} {places} of the places for blocks{on}"
     else:
         return
-    yield Verdict(
+    yield RuleVerdict(
         headline=headline,
         why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
         advice=_MORE_BLOCKS,
@@ -100,10 +100,10 @@ def _small_grid(case: Case) -> Iterator[Verdict]:
     )
 
 
-def _few_blocks(blocks: int) -> Iterator[Verdict]:
+def _few_blocks(blocks: int) -> Iterator[RuleVerdict]:
     """Where neither waves nor SMs are known: fewer blocks than any GPU has SMs."""
     if blocks < FEWEST_SMS.value:
-        yield Verdict(
+        yield RuleVerdict(
             headline=f"Small grid: {_count(blocks, 'block')}, fewer than any GPU has SMs",
             why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
             advice=_MORE_BLOCKS,
@@ -134,7 +134,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}".replace(",", "\u202f")
 
 
-def _tail(case: Case) -> Iterator[Verdict]:
+def _tail(case: Case) -> Iterator[RuleVerdict]:
     waves = case.kernel.waves
     if waves is None or not has_tail(waves):
         return
@@ -143,7 +143,7 @@ def _tail(case: Case) -> Iterator[Verdict]:
     filled = _filled_share(case)
     seen = _idle_sms(case)
     gain = min(_tail_share(waves), case.headroom, 1.0 - filled if filled is not None else 1.0)
-    yield Verdict(
+    yield RuleVerdict(
         headline=(
             f"Tail effect: {waves:.3g} waves, so the last of {rounds} rounds fills {format_percent(partial)} of the GPU"
         ),
@@ -217,7 +217,7 @@ def _active_evidence(case: Case) -> tuple[Evidence, ...]:
     return (Evidence(_AVERAGE_SM, 100 * active, "%", None, "SMs with work, of elapsed cycles"),)
 
 
-def _imbalance(case: Case) -> Iterator[Verdict]:
+def _imbalance(case: Case) -> Iterator[RuleVerdict]:
     waves = case.kernel.waves
     if waves is not None and waves < FULL_WAVE.value:
         return
@@ -242,7 +242,7 @@ def _imbalance(case: Case) -> Iterator[Verdict]:
     yield from _uneven_slices(case)
 
 
-def _occupancy_gap(case: Case) -> Iterator[Verdict]:
+def _occupancy_gap(case: Case) -> Iterator[RuleVerdict]:
     """Fewer warps than fit although there are blocks enough: warps of a block, or blocks, end at different times."""
     waves, achieved = case.kernel.waves, case.kernel.occupancy.achieved
     theoretical = case.kernel.occupancy.theoretical
@@ -273,12 +273,12 @@ def _between(theoretical: float, expected: float) -> str:
     return "points between them" if expected == theoretical else "points between them, beyond the partial last round"
 
 
-def _uneven_slices(case: Case) -> Iterator[Verdict]:
+def _uneven_slices(case: Case) -> Iterator[RuleVerdict]:
     busiest, average = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE)
     if not busiest or not average or 100 * (busiest / average - 1) < SLICES.value:
         return
     l2 = case.utilisation.get("l2")
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"L2 slices: the busiest is active {format_percent(busiest / average - 1)} longer than the average",
         why="Addresses fall on the slices of L2 by a fixed hash; an access pattern with a large stride prefers some.",
         advice="Change the stride between rows (pad the leading dimension), so that blocks start on different slices.",
@@ -295,8 +295,8 @@ def _uneven_slices(case: Case) -> Iterator[Verdict]:
 
 def _imbalance_verdict(
     headline: str, confidence: str, gain: float, evidence: tuple[Evidence, ...], *, settled: bool = False
-) -> Verdict:
-    return Verdict(
+) -> RuleVerdict:
+    return RuleVerdict(
         headline=headline,
         why="Some blocks or warps have more to do than others, and what has finished leaves its place empty.",
         advice=(
@@ -319,7 +319,7 @@ _LIMITER_ADVICE = {
 }
 
 
-def _occupancy(case: Case) -> Iterator[Verdict]:
+def _occupancy(case: Case) -> Iterator[RuleVerdict]:
     occupancy = case.kernel.occupancy
     theoretical, limiters = occupancy.theoretical, occupancy.limiters
     if theoretical is None or theoretical >= 0.9999 or not limiters:
@@ -329,7 +329,7 @@ def _occupancy(case: Case) -> Iterator[Verdict]:
     idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
     gain = 0.0 if starved else min(1.0 - theoretical, idle, case.headroom)
     registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Occupancy: {format_percent(theoretical)} at most, {limited_by(occupancy)}",
         why=(
             "The grid does not even fill these places, so the limit costs nothing here."
@@ -380,11 +380,11 @@ def is_short(case: Case) -> bool:
     return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
 
 
-def _short(case: Case) -> Iterator[Verdict]:
+def _short(case: Case) -> Iterator[RuleVerdict]:
     duration = case.kernel.duration_s
     if duration is None or not is_short(case):
         return
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Short kernel: {format_si(duration, 's')}, about as long as its launch",
         why="Launching, filling the caches and draining take microseconds each, whatever the kernel computes.",
         advice=(
@@ -411,7 +411,7 @@ RULES = (
         _small_grid,
         (_WAVES,),
         by_times=True,
-        place=Place((), "warps"),
+        place=TreePlace((), "warps"),
     ),
     Rule(
         "tail-effect",
@@ -424,7 +424,7 @@ RULES = (
         "One wave or less, five waves or more, or a whole number of them.",
         _tail,
         (_WAVES,),
-        place=Place((), "warps"),
+        place=TreePlace((), "warps"),
     ),
     Rule(
         "load-imbalance",
@@ -439,7 +439,7 @@ RULES = (
         "(`tail-effect` speaks then).",
         _imbalance,
         (_BUSIEST_SM, _AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
-        place=Place((), "warps"),
+        place=TreePlace((), "warps"),
     ),
     Rule(
         "low-occupancy",
@@ -451,7 +451,7 @@ RULES = (
         "nothing where the grid is under one wave.",
         "100 % theoretical occupancy: nothing limits it then.",
         _occupancy,
-        place=Place((), "warps"),
+        place=TreePlace((), "warps"),
     ),
     Rule(
         "short-kernel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Place, Rule, Threshold, Verdict
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold, TreePlace
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
@@ -57,7 +57,7 @@ _ADVICE = {
 }
 
 
-def _bandwidth_verdict(case: Case, level: str, fraction: float) -> Verdict:
+def _bandwidth_verdict(case: Case, level: str, fraction: float) -> RuleVerdict:
     """Say that a memory level is the limit.
 
     Near DRAM's roof that is a statement and no defect. Traffic at L2 and L1 can be saved by reuse closer to the
@@ -68,7 +68,7 @@ def _bandwidth_verdict(case: Case, level: str, fraction: float) -> Verdict:
     rate = next((moved.bytes_per_s for moved in case.kernel.traffic if moved.level == level), None)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
     near_text = "; it is near its roof" if near else ""
-    return Verdict(
+    return RuleVerdict(
         headline=f"{name} bandwidth: {amount}{format_percent(fraction)} of {name}'s peak{near_text}",
         why=(
             f"Fewer bytes through {name} make the kernel faster."
@@ -108,12 +108,12 @@ def _is_limit(case: Case, level: str) -> bool:
     return level == "dram" or known[level] >= max(known.values())
 
 
-def _dram(case: Case) -> Iterator[Verdict]:
+def _dram(case: Case) -> Iterator[RuleVerdict]:
     if _is_limit(case, "dram"):
         yield _bandwidth_verdict(case, "dram", case.utilisation["dram"])
 
 
-def _l2(case: Case) -> Iterator[Verdict]:
+def _l2(case: Case) -> Iterator[RuleVerdict]:
     if _is_limit(case, "l2"):
         yield _bandwidth_verdict(case, "l2", case.utilisation["l2"])
 
@@ -148,7 +148,7 @@ def _fraction(case: Case, name: str) -> float | None:
     return percent / 100 if percent is not None else None
 
 
-def _l1(case: Case) -> Iterator[Verdict]:
+def _l1(case: Case) -> Iterator[RuleVerdict]:
     busiest = _busiest_of_l1(case)
     if busiest is None or 100 * busiest[1] < BUSY.value:
         return
@@ -176,7 +176,7 @@ def _l1(case: Case) -> Iterator[Verdict]:
     elif per_request is not None:
         headline += _passes_text(per_request)
         why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
-    yield Verdict(
+    yield RuleVerdict(
         headline=headline,
         why=why,
         advice=advice,
@@ -222,12 +222,12 @@ def wavefronts_per_request(case: Case) -> float | None:
     return wavefronts / requests * _WARP / lanes.value
 
 
-def _shared(case: Case) -> Iterator[Verdict]:
+def _shared(case: Case) -> Iterator[RuleVerdict]:
     shared = case.number(_SHARED)
     if shared is None or shared < BUSY.value:
         return
     fraction = min(1.0, shared / 100)
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Shared-memory bandwidth: {format_percent(fraction)} of its peak",
         why="Shared memory serves one wavefront of 128 bytes per SM and cycle; the warps wait for it.",
         advice=_ADVICE["shared"],
@@ -261,7 +261,7 @@ def _passed_on(case: Case) -> tuple[float, float] | None:
     return (host + written, device + dram) if written is not None and dram is not None else (host, device)
 
 
-def _host(case: Case) -> Iterator[Verdict]:
+def _host(case: Case) -> Iterator[RuleVerdict]:
     passed = _passed_on(case)
     if passed is None or sum(passed) <= 0:
         return
@@ -272,7 +272,7 @@ def _host(case: Case) -> Iterator[Verdict]:
     share = system / (system + device)
     if 100 * share < HOST_SHARE.value:
         return
-    yield Verdict(
+    yield RuleVerdict(
         headline=f"Host memory traffic: {format_percent(share)} of what L2 passes on goes to the host",
         why="The host link carries a small part of what DRAM does, so the kernel waits for it.",
         advice=(
@@ -302,11 +302,11 @@ _REUSE_GAIN = (
 def _bandwidth_rule(
     level: str,
     name: str,
-    check: Callable[[Case], Iterator[Verdict]],
+    check: Callable[[Case], Iterator[RuleVerdict]],
     looks_at: str,
     gain: str = _REUSE_GAIN,
     metrics: tuple[str, ...] = (),
-    place: Place = AT_MEMORY,
+    place: TreePlace = AT_MEMORY,
 ) -> Rule:
     return Rule(
         f"{level}-bandwidth",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpuprof.model.report import RuleResult
+from gpuprof.model.recorded import RuleResult
 
 _STALL_WORDS = {
     "scoreboard dependency on a L1TEX": "long_scoreboard",

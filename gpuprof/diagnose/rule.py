@@ -27,7 +27,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TreePlace:
     """Where a finding hangs in the explanation of a kernel: at the largest of these stall reasons that is shown, else
     at another node: "kernel", "unit" (the busiest), "issue" (issue slots) or "warps".
     """
@@ -36,14 +36,14 @@ class Place:
     otherwise: str
 
 
-AT_MEMORY = Place((*MEMORY_STALLS, "membar"), "unit")
-AT_SHARED = Place(SHARED_STALLS, "unit")
-AT_MATH = Place(("math_pipe_throttle",), "unit")
-AT_KERNEL = Place((), "kernel")
+AT_MEMORY = TreePlace((*MEMORY_STALLS, "membar"), "unit")
+AT_SHARED = TreePlace(SHARED_STALLS, "unit")
+AT_MATH = TreePlace(("math_pipe_throttle",), "unit")
+AT_KERNEL = TreePlace((), "kernel")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """What a rule says of a kernel, before its severity and its share of the run are known.
 
     `gain` is the fraction of the kernel's time, an upper bound; None where nothing bounds it. `gain_of_run` is set
@@ -81,14 +81,14 @@ class Rule:
     thresholds: tuple[Threshold, ...]
     gain: str
     silent: str
-    check: Callable[[Case], Iterator[Verdict]]
+    check: Callable[[Case], Iterator[RuleVerdict]]
     metrics: tuple[str, ...] = ()
     by_times: bool = False
-    place: Place = field(kw_only=True)
+    place: TreePlace = field(kw_only=True)
     of_run: bool = False
 
 
-def finding_of(rule: Rule, verdict: Verdict, time_share: float | None) -> Finding:
+def finding_of(rule: Rule, verdict: RuleVerdict, time_share: float | None) -> Finding:
     """Give a verdict its severity and its share of the run."""
     gain, of_run = _bounded(verdict.gain), _bounded(verdict.gain_of_run)
     if of_run is None and gain is not None and time_share is not None:
@@ -111,7 +111,7 @@ def _bounded(gain: float | None) -> float | None:
     return min(1.0, max(0.0, gain)) if gain is not None else None
 
 
-def _severity(gain: float | None, verdict: Verdict, about: str) -> str:
+def _severity(gain: float | None, verdict: RuleVerdict, about: str) -> str:
     """A guess is low at most, and only a defect is high: a limit or a symptom names nothing to repair."""
     if gain is None or verdict.settled or gain < LOW:
         return "info"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
 from gpuprof.hardware.yaml_fields import Fields, number, whole
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 CERTIFICATES = "certificates"
 """The folder of the spec folders that holds them."""
@@ -161,7 +161,7 @@ def read_certificate(path: Path) -> Certificate:
     )
 
 
-def _agreement(node: Node) -> Agreement:
+def _agreement(node: YamlNode) -> Agreement:
     entry = Fields(node, "an entry of counters", _AGREEMENT_KEYS)
     lowest, highest = (_ratio(entry, key) for key in ("lowest", "highest"))
     if lowest > highest:

@@ -23,13 +23,13 @@ from gpuprof.hardware.specs import (
     PIPES,
     ArchSpec,
     ComputeKey,
+    CounterLink,
     Fact,
     GpuSpec,
-    Link,
     Match,
     compute_rates,
 )
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree
 from gpuprof.units import format_si
 
 _RATED_TOLERANCE = 0.02
@@ -56,10 +56,10 @@ _OPCODE = re.compile(r"[A-Z][A-Z0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SpecIssue:
     """What is wrong at a place. Severity: `error`, `warning`, or `info` for a contradiction that a note explains."""
 
-    place: Place
+    place: FileLine
     severity: str
     rule: str
     message: str
@@ -69,10 +69,10 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class SpecCheckResult:
     """The findings in order of file and line, and how many files and facts were looked at."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[SpecIssue, ...]
     files: int
     facts: int
     unconfirmed: int
@@ -82,14 +82,14 @@ class CheckResult:
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def check_library(library: SpecLibrary) -> CheckResult:
+def check_library(library: SpecLibrary) -> SpecCheckResult:
     """Check every spec in reach."""
     return check_files(library.files(), library)
 
 
-def check_files(paths: Iterable[Path], library: SpecLibrary) -> CheckResult:
+def check_files(paths: Iterable[Path], library: SpecLibrary) -> SpecCheckResult:
     """Check these files. Architectures that they name are looked for beside them, then in the library."""
-    findings: list[Finding] = []
+    findings: list[SpecIssue] = []
     specs: list[ArchSpec | GpuSpec | Certificate] = []
     paths = tuple(paths)
     for path in paths:
@@ -104,7 +104,7 @@ def check_files(paths: Iterable[Path], library: SpecLibrary) -> CheckResult:
     facts = [fact for spec in specs for fact in own_facts(spec)]
     order = {str(path): index for index, path in enumerate(paths)}
     findings.sort(key=lambda finding: (order.get(finding.place.file, len(order)), finding.place.line))
-    return CheckResult(tuple(findings), len(paths), len(facts), sum(not fact.confirmed for fact in facts))
+    return SpecCheckResult(tuple(findings), len(paths), len(facts), sum(not fact.confirmed for fact in facts))
 
 
 def own_facts(spec: ArchSpec | GpuSpec | Certificate) -> tuple[Fact, ...]:
@@ -120,26 +120,26 @@ def own_facts(spec: ArchSpec | GpuSpec | Certificate) -> tuple[Fact, ...]:
     return tuple(fact for fact in every if fact is not None and fact.place.file == spec.file)
 
 
-def _broken(error: SpecError, path: Path) -> Finding:
+def _broken(error: SpecError, path: Path) -> SpecIssue:
     if isinstance(error, BrokenSpec):
-        return Finding(error.place, "error", "parse", error.problem)
-    return Finding(Place(str(path), 1), "error", "parse", error.message)
+        return SpecIssue(error.place, "error", "parse", error.problem)
+    return SpecIssue(FileLine(str(path), 1), "error", "parse", error.message)
 
 
-def _certificate_findings(certificate: Certificate, tree: Node, path: Path) -> Iterator[Finding]:
+def _certificate_findings(certificate: Certificate, tree: YamlNode, path: Path) -> Iterator[SpecIssue]:
     """Find a name of another `arch`, quantities that no counters are for, and counters that are too far off."""
     place, complaint = tree.place, misnamed(certificate, path)
     if complaint:
-        yield Finding(tree.mapping("a spec file")["arch"].place, "error", "file-name", complaint)
+        yield SpecIssue(tree.mapping("a spec file")["arch"].place, "error", "file-name", complaint)
     for one in certificate.agreements:
         if one.quantity.removesuffix(" sparse") not in QUANTITIES:
-            yield Finding(place, "error", "certificate", f"{one.quantity} is no quantity that counters are for")
+            yield SpecIssue(place, "error", "certificate", f"{one.quantity} is no quantity that counters are for")
         elif one.deviation > tolerance(one.quantity, certificate.level):
             off = f"{one.quantity} by {', '.join(sorted(one.counters))} is {one.deviation:.1%} off ({one.known})"
-            yield Finding(place, "info", "certificate", f"{off}: it is not vouched for")
+            yield SpecIssue(place, "info", "certificate", f"{off}: it is not vouched for")
 
 
-def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | Certificate, list[Finding]]:
+def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | Certificate, list[SpecIssue]]:
     tree = load_tree(path)
     top = tree.mapping("a spec file")
     kind = top["kind"].text("kind") if "kind" in top else None
@@ -160,30 +160,30 @@ def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | 
     raise BrokenSpec(top["kind"].place if "kind" in top else tree.place, "kind must be arch or gpu")
 
 
-def _misnamed(name: str, top: Mapping[str, Node], path: Path) -> Iterator[Finding]:
+def _misnamed(name: str, top: Mapping[str, YamlNode], path: Path) -> Iterator[SpecIssue]:
     if name != path.stem:
-        yield Finding(top["name"].place, "error", "file-name", f"name {name!r} in a file called {path.name}")
+        yield SpecIssue(top["name"].place, "error", "file-name", f"name {name!r} in a file called {path.name}")
 
 
 # Architectures
 
 
-def _check_arch(arch: ArchSpec, tree: Node) -> Iterator[Finding]:
+def _check_arch(arch: ArchSpec, tree: YamlNode) -> Iterator[SpecIssue]:
     generic = not arch.compute_capability
     if not generic and arch.name != "sm_" + arch.compute_capability.replace(".", ""):
         place = tree.mapping("a spec file")["name"].place
         message = f"{arch.name} has compute capability {arch.compute_capability}"
-        yield Finding(place, "error", "compute-capability", message)
+        yield SpecIssue(place, "error", "compute-capability", message)
     yield from _contradicting_limits(arch.limits)
     yield from _rising_ports(arch.bandwidth)
     yield from _strange_counters(arch)
     if not arch.stalls:
-        yield Finding(tree.place, "error", "stalls", "the list of stall reasons is empty")
+        yield SpecIssue(tree.place, "error", "stalls", "the list of stall reasons is empty")
 
 
-def _contradicting_limits(limits: Mapping[str, Fact]) -> Iterator[Finding]:
-    def error(name: str, message: str) -> Finding:
-        return Finding(limits[name].place, "error", "limits", message)
+def _contradicting_limits(limits: Mapping[str, Fact]) -> Iterator[SpecIssue]:
+    def error(name: str, message: str) -> SpecIssue:
+        return SpecIssue(limits[name].place, "error", "limits", message)
 
     value = {name: round(fact.value) for name, fact in limits.items()}
     if {"warps_per_sm", "threads_per_sm", "threads_per_warp"} <= value.keys():
@@ -209,28 +209,28 @@ def _contradicting_limits(limits: Mapping[str, Fact]) -> Iterator[Finding]:
             yield error(name, f"{name} {value[name]} is not a power of two")
 
 
-def _rising_ports(bandwidth: Mapping[str, Fact]) -> Iterator[Finding]:
+def _rising_ports(bandwidth: Mapping[str, Fact]) -> Iterator[SpecIssue]:
     if "l1" in bandwidth and "l2" in bandwidth and bandwidth["l1"].value < bandwidth["l2"].value:
         message = f"L2 gives an SM {bandwidth['l2'].value:g} B/clk, more than L1 with {bandwidth['l1'].value:g}"
-        yield Finding(bandwidth["l2"].place, "error", "bandwidth", message)
+        yield SpecIssue(bandwidth["l2"].place, "error", "bandwidth", message)
 
 
-def _strange_counters(arch: ArchSpec) -> Iterator[Finding]:
+def _strange_counters(arch: ArchSpec) -> Iterator[SpecIssue]:
     for quantity, links in arch.counters.items():
         here = [link for link in links if link.place.file == arch.file]
         if quantity not in QUANTITIES and here:
-            yield Finding(here[0].place, "error", "quantity", f"{quantity!r} is no quantity that gpuprof computes")
+            yield SpecIssue(here[0].place, "error", "quantity", f"{quantity!r} is no quantity that gpuprof computes")
         yield from chain.from_iterable(_strange_terms(link) for link in here)
 
 
-def _strange_terms(link: Link) -> Iterator[Finding]:
+def _strange_terms(link: CounterLink) -> Iterator[SpecIssue]:
     pattern, what = (_OPCODE, "an opcode") if link.how == "thread-opcodes" else (_METRIC, "a metric name")
     for name, _ in link.terms:
         if not pattern.fullmatch(name):
-            yield Finding(link.place, "error", "metric-name", f"{name!r} does not look like {what}")
+            yield SpecIssue(link.place, "error", "metric-name", f"{name!r} does not look like {what}")
 
 
-def _removes_nothing(path: Path, tree: Node, library: SpecLibrary) -> Iterator[Finding]:
+def _removes_nothing(path: Path, tree: YamlNode, library: SpecLibrary) -> Iterator[SpecIssue]:
     """A `null` that removes nothing is a misspelt key."""
     top = tree.mapping("a spec file")
     if "base" not in top:
@@ -242,27 +242,29 @@ def _removes_nothing(path: Path, tree: Node, library: SpecLibrary) -> Iterator[F
         inherited = base[section].value if section in base else None
         for key, child in node.value.items():
             if child.value is None and not (isinstance(inherited, Mapping) and key in inherited):
-                yield Finding(child.place, "warning", "removes-nothing", f"the base has no {section} {key!r} to remove")
+                yield SpecIssue(
+                    child.place, "warning", "removes-nothing", f"the base has no {section} {key!r} to remove"
+                )
 
 
 # Products
 
 
-def _check_gpu(gpu: GpuSpec, top: Mapping[str, Node], library: SpecLibrary) -> Iterator[Finding]:
+def _check_gpu(gpu: GpuSpec, top: Mapping[str, YamlNode], library: SpecLibrary) -> Iterator[SpecIssue]:
     if not gpu.match.names and not gpu.match.pci_ids:
-        yield Finding(gpu.place, "warning", "match", "no name and no PCI id: no device will match this product")
+        yield SpecIssue(gpu.place, "warning", "match", "no name and no PCI id: no device will match this product")
     yield from _dram_off(gpu)
     yield from _above_boost(gpu)
     arch = library.arch(gpu.arch)
     if arch is None:
-        yield Finding(top["arch"].place, "error", "arch", f"arch {gpu.arch} is not found")
+        yield SpecIssue(top["arch"].place, "error", "arch", f"arch {gpu.arch} is not found")
         return
     yield from _peaks_off(gpu, arch)
     yield from _rising_bandwidth(gpu, arch)
     for key, fact in gpu.compute.items():
         if fact is None and key not in arch.compute:
             place = top["compute"].mapping("compute")[str(key)].place if "compute" in top else gpu.place
-            yield Finding(place, "warning", "removes-nothing", f"{gpu.arch} has no rate {str(key)!r} to remove")
+            yield SpecIssue(place, "warning", "removes-nothing", f"{gpu.arch} has no rate {str(key)!r} to remove")
 
 
 def implied_peak(
@@ -280,7 +282,7 @@ def implied_peak(
     return rate, sms * rate.value * rated.clock_hz
 
 
-def _peaks_off(gpu: GpuSpec, arch: ArchSpec) -> Iterator[Finding]:
+def _peaks_off(gpu: GpuSpec, arch: ArchSpec) -> Iterator[SpecIssue]:
     rates = compute_rates(arch, gpu)
     for key, rated in gpu.rated.items():
         if key.path == "dram":
@@ -288,14 +290,14 @@ def _peaks_off(gpu: GpuSpec, arch: ArchSpec) -> Iterator[Finding]:
         implied = implied_peak(key, rated, gpu, rates)
         if implied is None:
             message = f"rated {key} has no rate per SM and clock: neither {gpu.arch} nor this file gives it"
-            yield Finding(rated.place, "error", "rate-missing", message)
+            yield SpecIssue(rated.place, "error", "rate-missing", message)
             continue
         rate, peak = implied
         if abs(rated.value / peak - 1) > _RATED_TOLERANCE:
             yield _peak_finding(key, rated, peak, f"{gpu.number('sm_count'):g} SMs × {rate.value:g} {rate.unit}")
 
 
-def _peak_finding(key: ComputeKey, rated: Fact, peak: float, product: str) -> Finding:
+def _peak_finding(key: ComputeKey, rated: Fact, peak: float, product: str) -> SpecIssue:
     factor = rated.value / peak
     clock = format_si(rated.clock_hz or 0.0, "Hz", 4)
     message = (
@@ -303,11 +305,11 @@ def _peak_finding(key: ComputeKey, rated: Fact, peak: float, product: str) -> Fi
         f"{format_si(peak, rated.unit, 4)} ({factor - 1:+.1%})"
     )
     if key.path.startswith("tensor.") and _SPARSE[0] <= factor <= _SPARSE[1]:
-        return Finding(rated.place, "error", "sparse", f"{message}; looks like the sparse figure, rates are dense")
+        return SpecIssue(rated.place, "error", "sparse", f"{message}; looks like the sparse figure, rates are dense")
     return _unless_noted(rated, "rated-peak", message)
 
 
-def _above_boost(gpu: GpuSpec) -> Iterator[Finding]:
+def _above_boost(gpu: GpuSpec) -> Iterator[SpecIssue]:
     boost = gpu.number("boost_clock")
     for key, rated in gpu.rated.items():
         if boost is None or rated.clock_hz is None or rated.clock_hz <= _BOOST_MARGIN * boost:
@@ -319,7 +321,7 @@ def _above_boost(gpu: GpuSpec) -> Iterator[Finding]:
         yield _unless_noted(rated, "rated-clock", message)
 
 
-def _dram_off(gpu: GpuSpec) -> Iterator[Finding]:
+def _dram_off(gpu: GpuSpec) -> Iterator[SpecIssue]:
     rated, bus, rate = gpu.rated.get(ComputeKey("dram")), gpu.number("memory_bus"), gpu.number("memory_rate")
     if rated is None or not bus or not rate:
         return
@@ -332,14 +334,14 @@ def _dram_off(gpu: GpuSpec) -> Iterator[Finding]:
         yield _unless_noted(rated, "rated-dram", message)
 
 
-def _unless_noted(fact: Fact, rule: str, message: str) -> Finding:
+def _unless_noted(fact: Fact, rule: str, message: str) -> SpecIssue:
     """A contradiction that the file explains is information: datasheets do contradict themselves."""
     if fact.note is None:
-        return Finding(fact.place, "error", rule, message)
-    return Finding(fact.place, "info", rule, f"{message}; noted: {fact.note}")
+        return SpecIssue(fact.place, "error", rule, message)
+    return SpecIssue(fact.place, "info", rule, f"{message}; noted: {fact.note}")
 
 
-def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[Finding]:
+def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[SpecIssue]:
     """Bandwidth falls with distance: L1 of all SMs at boost clock, then L2, then DRAM."""
     sms, boost, dram = gpu.number("sm_count"), gpu.number("boost_clock"), gpu.rated.get(ComputeKey("dram"))
     if sms is None or boost is None:
@@ -349,16 +351,16 @@ def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[Finding]:
     l1, l2 = ports.get("l1"), slices.value * boost if slices is not None else ports.get("l2")
     if slices is not None and l1 is not None and l2 is not None and l2 > l1:
         message = f"L2 gives {format_si(l2, 'B/s')} at boost clock, more than L1 with {format_si(l1, 'B/s')}"
-        yield Finding(slices.place, "error", "bandwidth", message)
+        yield SpecIssue(slices.place, "error", "bandwidth", message)
     if l2 is not None and dram is not None and dram.value >= l2:
         message = f"DRAM is rated {format_si(dram.value, 'B/s')}, not less than L2 with {format_si(l2, 'B/s')}"
-        yield Finding(dram.place, "error", "bandwidth", message)
+        yield SpecIssue(dram.place, "error", "bandwidth", message)
 
 
 # Several products
 
 
-def _doubles(specs: Sequence[GpuSpec]) -> Iterator[Finding]:
+def _doubles(specs: Sequence[GpuSpec]) -> Iterator[SpecIssue]:
     """Two products of one folder that a device could both be. In different folders the nearer one wins."""
     checked = {spec.file for spec in specs}
     for one, other in combinations((*_neighbours(specs), *specs), 2):
@@ -368,7 +370,7 @@ def _doubles(specs: Sequence[GpuSpec]) -> Iterator[Finding]:
         if shared and not _kept_apart(one.match, other.match):
             first = min(shared)
             message = f"{first!r} matches {one.name} too ({one.place}); tell them apart by sm_count or memory_size"
-            yield Finding(_match_place(other, first), "error", "ambiguous", message)
+            yield SpecIssue(_match_place(other, first), "error", "ambiguous", message)
 
 
 def _neighbours(specs: Sequence[GpuSpec]) -> Iterator[GpuSpec]:
@@ -389,7 +391,7 @@ def _kept_apart(one: Match, other: Match) -> bool:
     return not same_memory(one.memory_bytes, other.memory_bytes)
 
 
-def _match_place(spec: GpuSpec, text: str) -> Place:
+def _match_place(spec: GpuSpec, text: str) -> FileLine:
     match = load_tree(Path(spec.file)).mapping("a spec file")["match"]
     for node in match.mapping("match").values():
         for item in node.value if isinstance(node.value, tuple) else ():
@@ -402,7 +404,7 @@ def _match_place(spec: GpuSpec, text: str) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SpecMismatch:
     """One property as the report and as the spec give it, in base units; None where one of them does not."""
 
     what: str
@@ -424,7 +426,7 @@ def match_reasons(spec: GpuSpec, device: RecordedDevice) -> tuple[str, ...]:
     return tuple(reason for reason, holds in reasons if holds)
 
 
-def compare_device(spec: GpuSpec, device: RecordedDevice) -> tuple[Difference, ...]:
+def compare_device(spec: GpuSpec, device: RecordedDevice) -> tuple[SpecMismatch, ...]:
     """Set the report's own device attributes beside the spec's facts."""
     rows = (
         ("SM count", "SM", "sm_count", device.sm_count),
@@ -436,8 +438,8 @@ def compare_device(spec: GpuSpec, device: RecordedDevice) -> tuple[Difference, .
     return tuple(_difference(what, unit, recorded, spec.number(name)) for what, unit, name, recorded in rows)
 
 
-def _difference(what: str, unit: str, recorded: float | None, specified: float | None) -> Difference:
+def _difference(what: str, unit: str, recorded: float | None, specified: float | None) -> SpecMismatch:
     if recorded is None or not specified:
-        return Difference(what, unit, recorded, specified, differs=False)
+        return SpecMismatch(what, unit, recorded, specified, differs=False)
     same = same_memory(recorded, specified) if what == "memory size" else abs(recorded / specified - 1) < _SAME
-    return Difference(what, unit, recorded, specified, differs=not same)
+    return SpecMismatch(what, unit, recorded, specified, differs=not same)

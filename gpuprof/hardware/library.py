@@ -19,7 +19,7 @@ from gpuprof.hardware.certificates import CERTIFICATES, Certificate, load_certif
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.parse import ARCH_NAME, compile_target, parse_arch, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, GpuSpec
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree, merge, read_text
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree, merge, read_text
 from gpuprof.resources import data_dir
 
 _BASE_NAME = re.compile(r"[a-z0-9_-]+")
@@ -231,7 +231,7 @@ def _hint(path: Path) -> Iterator[None]:
         raise
 
 
-def arch_tree(path: Path, folders: tuple[Path, ...], depth: int = 0) -> Node:
+def arch_tree(path: Path, folders: tuple[Path, ...], depth: int = 0) -> YamlNode:
     """Read an arch file and lay it over the file that it names as its base."""
     tree = load_tree(path)
     base = tree.mapping("a spec file").get("base")
@@ -244,7 +244,7 @@ def arch_tree(path: Path, folders: tuple[Path, ...], depth: int = 0) -> Node:
     return merge(below, tree)
 
 
-def base_path(base: Node, path: Path, folders: tuple[Path, ...]) -> Path:
+def base_path(base: YamlNode, path: Path, folders: tuple[Path, ...]) -> Path:
     """Find the base of an arch file: beside it, else in the folders. A user's sm_90 may start from the packaged one."""
     name = base.text("base")
     for folder in (path.parent.parent, *folders):
@@ -254,7 +254,7 @@ def base_path(base: Node, path: Path, folders: tuple[Path, ...]) -> Path:
     raise BrokenSpec(base.place, f"base {name!r} is not found")
 
 
-def _refuse_redefined_sources(below: Node, tree: Node) -> None:
+def _refuse_redefined_sources(below: YamlNode, tree: YamlNode) -> None:
     """A source id that the base has already would silently become the evidence of the facts that come from the base."""
     inherited = below.mapping("a spec file").get("sources")
     own = tree.mapping("a spec file").get("sources")

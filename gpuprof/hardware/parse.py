@@ -14,12 +14,12 @@ from gpuprof.hardware.specs import (
     ArchSpec,
     Chain,
     ComputeKey,
+    CounterLink,
     Fact,
     GpuSpec,
-    Link,
     Match,
 )
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode
 from gpuprof.units import parse_quantity
 
 SOURCE_KINDS = ("datasheet", "programming guide", "header", "measured", "derived", "reported")
@@ -64,7 +64,7 @@ OPERATIONS = {
 BANDWIDTHS = {"shared": "B/clk/SM", "l1": "B/clk/SM", "l2": "B/clk/SM"}
 
 
-def parse_arch(tree: Node, *, generic: bool = False) -> ArchSpec:
+def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
     """Turn a merged arch tree into an ArchSpec. Raises BrokenSpec at the first broken rule.
 
     `generic` allows the shared base, which is no architecture of its own.
@@ -91,7 +91,7 @@ def parse_arch(tree: Node, *, generic: bool = False) -> ArchSpec:
     )
 
 
-def compile_target(tree: Node) -> str | None:
+def compile_target(tree: YamlNode) -> str | None:
     """Return the target that kernels for an architecture are compiled for, or None. Raises BrokenSpec.
 
     It is that of the file itself: a target is of one architecture, and none comes from a base.
@@ -109,7 +109,7 @@ def compile_target(tree: Node) -> str | None:
     return target
 
 
-def _sourced_target(tree: Node, sources: Mapping[str, tuple[str, str]]) -> str | None:
+def _sourced_target(tree: YamlNode, sources: Mapping[str, tuple[str, str]]) -> str | None:
     target = compile_target(tree)
     if target is not None:
         source = tree.mapping("a spec file")["compile"].mapping("compile")["source"]
@@ -118,7 +118,7 @@ def _sourced_target(tree: Node, sources: Mapping[str, tuple[str, str]]) -> str |
     return target
 
 
-def parse_gpu(tree: Node) -> GpuSpec:
+def parse_gpu(tree: YamlNode) -> GpuSpec:
     """Turn a product tree into a GpuSpec. Raises BrokenSpec at the first broken rule."""
     top = _top(tree, "gpu", _GPU_KEYS)
     sources = _sources(top)
@@ -139,7 +139,7 @@ def parse_gpu(tree: Node) -> GpuSpec:
     )
 
 
-def _top(tree: Node, kind: str, known: set[str]) -> Mapping[str, Node]:
+def _top(tree: YamlNode, kind: str, known: set[str]) -> Mapping[str, YamlNode]:
     top = tree.mapping("a spec file")
     _refuse_unknown(top, known)
     if _text(top, "schema", tree) != "1":
@@ -149,13 +149,13 @@ def _top(tree: Node, kind: str, known: set[str]) -> Mapping[str, Node]:
     return top
 
 
-def _refuse_unknown(mapping: Mapping[str, Node], known: set[str]) -> None:
+def _refuse_unknown(mapping: Mapping[str, YamlNode], known: set[str]) -> None:
     for key, node in mapping.items():
         if key not in known:
             raise BrokenSpec(node.place, f"unknown key {key!r}; known: {', '.join(sorted(known))}")
 
 
-def _text(mapping: Mapping[str, Node], key: str, parent: Node) -> str:
+def _text(mapping: Mapping[str, YamlNode], key: str, parent: YamlNode) -> str:
     node = mapping.get(key)
     if node is None:
         raise BrokenSpec(parent.place, f"{key} is missing")
@@ -165,23 +165,23 @@ def _text(mapping: Mapping[str, Node], key: str, parent: Node) -> str:
     return text
 
 
-def _arch_name(mapping: Mapping[str, Node], key: str, parent: Node) -> str:
+def _arch_name(mapping: Mapping[str, YamlNode], key: str, parent: YamlNode) -> str:
     name = _text(mapping, key, parent)
     if not ARCH_NAME.fullmatch(name):
         raise BrokenSpec(mapping[key].place, f"{key} {name!r} is not of the form sm_90")
     return name
 
 
-def _optional_text(mapping: Mapping[str, Node], key: str) -> str | None:
+def _optional_text(mapping: Mapping[str, YamlNode], key: str) -> str | None:
     node = mapping.get(key)
     return node.text(key) if node is not None and node.value is not None else None
 
 
-def _texts(node: Node | None) -> tuple[str, ...]:
+def _texts(node: YamlNode | None) -> tuple[str, ...]:
     return tuple(item.text("an item") for item in node.sequence("this")) if node is not None else ()
 
 
-def _require_limits(limits: Mapping[str, Fact], node: Node) -> None:
+def _require_limits(limits: Mapping[str, Fact], node: YamlNode) -> None:
     for name in NEEDED_LIMITS:
         if name not in limits:
             raise BrokenSpec(node.place, f"limits lack {name}")
@@ -189,7 +189,7 @@ def _require_limits(limits: Mapping[str, Fact], node: Node) -> None:
             raise BrokenSpec(limits[name].place, f"{name} must be above zero")
 
 
-def _sources(top: Mapping[str, Node]) -> dict[str, tuple[str, str]]:
+def _sources(top: Mapping[str, YamlNode]) -> dict[str, tuple[str, str]]:
     sources: dict[str, tuple[str, str]] = {}
     for name, node in top["sources"].mapping("sources").items() if "sources" in top else ():
         entry = node.mapping(f"source {name}")
@@ -201,7 +201,7 @@ def _sources(top: Mapping[str, Node]) -> dict[str, tuple[str, str]]:
     return sources
 
 
-def _facts(node: Node | None, sources: Mapping[str, tuple[str, str]], units: Mapping[str, str]) -> dict[str, Fact]:
+def _facts(node: YamlNode | None, sources: Mapping[str, tuple[str, str]], units: Mapping[str, str]) -> dict[str, Fact]:
     if node is None:
         return {}
     facts = {}
@@ -212,7 +212,7 @@ def _facts(node: Node | None, sources: Mapping[str, tuple[str, str]], units: Map
     return facts
 
 
-def _fact(node: Node, name: str, sources: Mapping[str, tuple[str, str]], expected: str) -> Fact:
+def _fact(node: YamlNode, name: str, sources: Mapping[str, tuple[str, str]], expected: str) -> Fact:
     entry = node.mapping(name)
     _refuse_unknown(entry, _FACT_KEYS)
     source_id = _text(entry, "source", node)
@@ -238,7 +238,7 @@ def _fact(node: Node, name: str, sources: Mapping[str, tuple[str, str]], expecte
     )
 
 
-def _values(node: Node, name: str) -> tuple[tuple[float, ...], str]:
+def _values(node: YamlNode, name: str) -> tuple[tuple[float, ...], str]:
     items = node.value if isinstance(node.value, tuple) else (node,)
     quantities = []
     for item in items:
@@ -256,7 +256,7 @@ def _values(node: Node, name: str) -> tuple[tuple[float, ...], str]:
     return tuple(quantity.value for quantity in quantities), units.pop()
 
 
-def _flag(node: Node | None) -> bool:
+def _flag(node: YamlNode | None) -> bool:
     if node is None:
         return True
     text = node.text("confirmed")
@@ -265,13 +265,13 @@ def _flag(node: Node | None) -> bool:
     return text == "true"
 
 
-def _clock(node: Node | None) -> float | None:
+def _clock(node: YamlNode | None) -> float | None:
     if node is None:
         return None
     return _positive(node, "clock", "Hz")
 
 
-def _positive(node: Node, name: str, expected: str) -> float:
+def _positive(node: YamlNode, name: str, expected: str) -> float:
     values, unit = _values(node, name)
     _require_unit(unit, expected, name, node)
     if len(values) != 1 or values[0] <= 0:
@@ -279,18 +279,18 @@ def _positive(node: Node, name: str, expected: str) -> float:
     return values[0]
 
 
-def _require_unit(unit: str, expected: str, name: str, node: Node) -> None:
+def _require_unit(unit: str, expected: str, name: str, node: YamlNode) -> None:
     if unit != expected:
         raise BrokenSpec(node.place, f"{name} is in {unit or 'no unit'}; expected {expected}")
 
 
-def _whole(value: float, place: Place) -> int:
+def _whole(value: float, place: FileLine) -> int:
     if value < 1 or value != round(value):
         raise BrokenSpec(place, f"sm_count must be a whole number of SMs, not {value:g}")
     return round(value)
 
 
-def parse_compute_key(text: str, node: Node, *, instruction: bool) -> ComputeKey:
+def parse_compute_key(text: str, node: YamlNode, *, instruction: bool) -> ComputeKey:
     """Read "fp32" or "tensor.fp16 fp32 mma.sync" (without the instruction for rated peaks)."""
     parts = text.split()
     if not parts or parts[0] not in PATHS:
@@ -307,7 +307,7 @@ def parse_compute_key(text: str, node: Node, *, instruction: bool) -> ComputeKey
 
 
 def _compute(
-    node: Node | None, sources: Mapping[str, tuple[str, str]], *, instruction: bool
+    node: YamlNode | None, sources: Mapping[str, tuple[str, str]], *, instruction: bool
 ) -> dict[ComputeKey, Fact | None]:
     rates: dict[ComputeKey, Fact | None] = {}
     for text, child in node.mapping("compute").items() if node is not None else ():
@@ -317,7 +317,7 @@ def _compute(
     return rates
 
 
-def _rate(node: Node, name: str, sources: Mapping[str, tuple[str, str]], unit: str) -> Fact:
+def _rate(node: YamlNode, name: str, sources: Mapping[str, tuple[str, str]], unit: str) -> Fact:
     fact = _fact(node, name, sources, unit)
     if fact.value <= 0:
         raise BrokenSpec(node.place, f"{name} must be above zero; leave out what is not known or does not exist")
@@ -328,7 +328,7 @@ def _without_none(rates: Mapping[ComputeKey, Fact | None]) -> dict[ComputeKey, F
     return {key: fact for key, fact in rates.items() if fact is not None}
 
 
-def _rated(node: Node | None, sources: Mapping[str, tuple[str, str]]) -> dict[ComputeKey, Fact]:
+def _rated(node: YamlNode | None, sources: Mapping[str, tuple[str, str]]) -> dict[ComputeKey, Fact]:
     rated: dict[ComputeKey, Fact] = {}
     for text, child in node.mapping("rated").items() if node is not None else ():
         if text == "dram":
@@ -342,7 +342,7 @@ def _rated(node: Node | None, sources: Mapping[str, tuple[str, str]]) -> dict[Co
     return rated
 
 
-def _match(node: Node | None) -> Match:
+def _match(node: YamlNode | None) -> Match:
     entry = node.mapping("match") if node is not None else {}
     _refuse_unknown(entry, {"names", "pci_ids", "sm_count", "memory_size"})
     pci_ids = _texts(entry.get("pci_ids"))
@@ -357,20 +357,20 @@ def _match(node: Node | None) -> Match:
     return Match(_texts(entry.get("names")), pci_ids, sm_count, memory)
 
 
-def _counters(node: Node | None) -> dict[str, Chain]:
+def _counters(node: YamlNode | None) -> dict[str, Chain]:
     if node is None:
         return {}
     return {name: _chain(child, name) for name, child in node.mapping("counters").items()}
 
 
-def _chain(node: Node, name: str) -> Chain:
+def _chain(node: YamlNode, name: str) -> Chain:
     links = tuple(_link(child, name) for child in node.sequence(name))
     if not links:
         raise BrokenSpec(node.place, f"{name} has no link")
     return links
 
 
-def _link(node: Node, name: str) -> Link:
+def _link(node: YamlNode, name: str) -> CounterLink:
     entry = node.mapping(f"a link of {name}")
     _refuse_unknown(entry, {"how", "terms", "basis", "definition"})
     how = _text(entry, "how", node)
@@ -383,10 +383,12 @@ def _link(node: Node, name: str) -> Link:
     if not terms and how != "tensor-opcodes":
         raise BrokenSpec(node.place, f"a link of {name} has no terms")
     definition = _optional_text(entry, "definition")
-    return Link(how, tuple((metric, _factor(child)) for metric, child in terms.items()), basis, definition, node.place)
+    return CounterLink(
+        how, tuple((metric, _factor(child)) for metric, child in terms.items()), basis, definition, node.place
+    )
 
 
-def _factor(node: Node) -> float:
+def _factor(node: YamlNode) -> float:
     text = node.text("a factor")
     try:
         factor = float(text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuprof.hardware.yaml_tree import Place
+from gpuprof.hardware.yaml_tree import FileLine
 
 SCALAR_PATHS = ("fp64", "fp32", "fp16", "int32")
 TENSOR_PATHS = (
@@ -38,24 +38,24 @@ class Fact(NamedTuple):
     unit: str
     source: str
     kind: str
-    place: Place
+    place: FileLine
     confirmed: bool = True
     note: str | None = None
     clock_hz: float | None = None
     values: tuple[float, ...] = ()
 
 
-class Link(NamedTuple):
+class CounterLink(NamedTuple):
     """One way to obtain a quantity from metrics: Σ factor × metric, turned into a total as `how` says."""
 
     how: str
     terms: tuple[tuple[str, float], ...]
     basis: str
     definition: str | None
-    place: Place
+    place: FileLine
 
 
-Chain = tuple[Link, ...]
+Chain = tuple[CounterLink, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def without_absent_links(arch: ArchSpec, names: frozenset[str]) -> ArchSpec:
     return replace(arch, counters=kept)
 
 
-def _needed(link: Link) -> tuple[str, ...]:
+def _needed(link: CounterLink) -> tuple[str, ...]:
     opcodes = {"thread-opcodes": (THREAD_OPCODES,), "tensor-opcodes": (WARP_OPCODES,)}
     return opcodes.get(link.how) or tuple(name for name, _ in link.terms)
 
@@ -123,7 +123,7 @@ class GpuSpec:
     rated: Mapping[ComputeKey, Fact]
     compute: Mapping[ComputeKey, Fact | None]
     file: str
-    place: Place
+    place: FileLine
 
     def number(self, name: str) -> float | None:
         """Return a fact's value in base units, or None where the spec does not give it."""

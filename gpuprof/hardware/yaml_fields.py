@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, Place
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode
 from gpuprof.units import parse_quantity
 
 _PLACEHOLDERS = {"TODO", "TBD", "FIXME", "?", "XXX"}
@@ -16,7 +16,7 @@ _OWN_UNITS = ("cycle",)
 class Fields:
     """A mapping of known keys. Iterating gives the keys that are there."""
 
-    def __init__(self, tree: Node, what: str, known: Collection[str]) -> None:
+    def __init__(self, tree: YamlNode, what: str, known: Collection[str]) -> None:
         self.tree = tree
         self._entries = tree.mapping(what)
         for key, node in self._entries.items():
@@ -29,17 +29,17 @@ class Fields:
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
-    def node(self, key: str) -> Node | None:
+    def node(self, key: str) -> YamlNode | None:
         """Return a value, or None."""
         return self._entries.get(key)
 
-    def required(self, key: str) -> Node:
+    def required(self, key: str) -> YamlNode:
         """Return a value, or say that it is missing."""
         if key not in self._entries:
             raise BrokenSpec(self.tree.place, f"{key} is missing")
         return self._entries[key]
 
-    def place(self, key: str) -> Place:
+    def place(self, key: str) -> FileLine:
         """Return the line of a key, or of the mapping where the key is missing."""
         node = self._entries.get(key)
         return node.place if node else self.tree.place
@@ -64,12 +64,12 @@ class Fields:
             raise BrokenSpec(node.place, f"{key} is empty")
         return tuple(_one_of(item, key, options) for item in items)
 
-    def items(self, key: str) -> tuple[Node, ...]:
+    def items(self, key: str) -> tuple[YamlNode, ...]:
         """Return a list's items; none where the key is missing."""
         node = self._entries.get(key)
         return node.sequence(key) if node else ()
 
-    def entries(self, key: str) -> tuple[Node, ...]:
+    def entries(self, key: str) -> tuple[YamlNode, ...]:
         """Return a list's items, or a single value as a list of one; none where the key is missing."""
         node = self._entries.get(key)
         if node is None:
@@ -80,7 +80,7 @@ class Fields:
         """Return a list of texts; None where the key is missing."""
         return tuple(item.text(key) for item in self.items(key)) if key in self._entries else None
 
-    def mapping(self, key: str) -> Mapping[str, Node]:
+    def mapping(self, key: str) -> Mapping[str, YamlNode]:
         """Return a mapping; an empty one where the key is missing."""
         node = self._entries.get(key)
         return node.mapping(key) if node else {}
@@ -96,14 +96,14 @@ class Fields:
         return key in self._entries and _one_of(self._entries[key], key, ("true", "false")) == "true"
 
 
-def _one_of(node: Node, what: str, options: tuple[str, ...]) -> str:
+def _one_of(node: YamlNode, what: str, options: tuple[str, ...]) -> str:
     text = node.text(what)
     if text not in options:
         raise BrokenSpec(node.place, f"{what} {text!r} is not one of {', '.join(options)}")
     return text
 
 
-def number(node: Node, what: str) -> float:
+def number(node: YamlNode, what: str) -> float:
     """Read a plain finite number."""
     text = node.text(what)
     try:
@@ -115,7 +115,7 @@ def number(node: Node, what: str) -> float:
     return value
 
 
-def whole(node: Node, what: str, least: int = 1) -> int:
+def whole(node: YamlNode, what: str, least: int = 1) -> int:
     """Read a whole number of at least 1, or `least`."""
     text = node.text(what)
     if not text.isdecimal() or int(text) < least:
@@ -123,11 +123,11 @@ def whole(node: Node, what: str, least: int = 1) -> int:
     return int(text)
 
 
-def amount(node: Node, what: str, unit: str) -> float:
+def amount(node: YamlNode, what: str, unit: str) -> float:
     """Read a quantity that must be in `unit`, into base units: ("4 GiB", "B") → 4294967296.0."""
     text = node.text(what)
     if unit in _OWN_UNITS and text.endswith(f" {unit}"):
-        return number(Node(text.removesuffix(unit).strip(), node.place), what)
+        return number(YamlNode(text.removesuffix(unit).strip(), node.place), what)
     try:
         quantity = parse_quantity(text)
     except ValueError as error:

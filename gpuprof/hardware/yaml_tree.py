@@ -17,7 +17,7 @@ _MAX_BYTES = 1_000_000
 _NULLS = {"", "~", "null", "Null", "NULL"}
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file, for messages."""
 
     file: str
@@ -30,26 +30,26 @@ class Place(NamedTuple):
 class BrokenSpec(SpecError):
     """A spec breaks a rule: where, and which."""
 
-    def __init__(self, place: Place, problem: str, hint: str | None = None) -> None:
+    def __init__(self, place: FileLine, problem: str, hint: str | None = None) -> None:
         super().__init__(f"{place}: {problem}", hint)
         self.place = place
         self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class YamlNode:
     """A YAML value: text, a list, a mapping, or None for `null`."""
 
-    value: str | tuple[Node, ...] | Mapping[str, Node] | None
-    place: Place
+    value: str | tuple[YamlNode, ...] | Mapping[str, YamlNode] | None
+    place: FileLine
 
-    def mapping(self, what: str) -> Mapping[str, Node]:
+    def mapping(self, what: str) -> Mapping[str, YamlNode]:
         """Return the value as a mapping, or say at which line `what` should have been one."""
         if isinstance(self.value, Mapping):
             return self.value
         raise BrokenSpec(self.place, f"{what} must be a mapping")
 
-    def sequence(self, what: str) -> tuple[Node, ...]:
+    def sequence(self, what: str) -> tuple[YamlNode, ...]:
         """Return the value as a list, or say at which line `what` should have been one."""
         if isinstance(self.value, tuple):
             return self.value
@@ -62,7 +62,7 @@ class Node:
         raise BrokenSpec(self.place, f"{what} must be text")
 
 
-def load_tree(path: Path) -> Node:
+def load_tree(path: Path) -> YamlNode:
     """Read one YAML document. Raises BrokenSpec with file and line for anything that is not plain YAML."""
     return parse_tree(read_text(path), str(path))
 
@@ -76,17 +76,17 @@ def read_text(path: Path) -> str:
             data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise BrokenSpec(Place(str(path), 1), f"cannot be read: {reason}") from error
+        raise BrokenSpec(FileLine(str(path), 1), f"cannot be read: {reason}") from error
     if len(data) > _MAX_BYTES:
-        raise BrokenSpec(Place(str(path), 1), f"larger than {_MAX_BYTES} bytes; a spec file is a few kilobytes")
+        raise BrokenSpec(FileLine(str(path), 1), f"larger than {_MAX_BYTES} bytes; a spec file is a few kilobytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise BrokenSpec(Place(str(path), line), f"not UTF-8 text: {error.reason}") from error
+        raise BrokenSpec(FileLine(str(path), line), f"not UTF-8 text: {error.reason}") from error
 
 
-def parse_tree(text: str, file: str) -> Node:
+def parse_tree(text: str, file: str) -> YamlNode:
     """Parse YAML text that came from `file`. Anchors, aliases and tags are refused: a spec says what it says in place.
 
     The tree is built from events, so that nesting is cut off before it can exhaust the stack.
@@ -95,9 +95,9 @@ def parse_tree(text: str, file: str) -> Node:
         return _document(yaml.parse(text, Loader=_LOADER), file)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise BrokenSpec(Place(file, _error_line(error, text)), f"not valid YAML: {problem}") from error
+        raise BrokenSpec(FileLine(file, _error_line(error, text)), f"not valid YAML: {problem}") from error
     except UnicodeError as error:
-        raise BrokenSpec(Place(file, 1), f"not UTF-8 text: {error}") from error
+        raise BrokenSpec(FileLine(file, 1), f"not UTF-8 text: {error}") from error
 
 
 def _error_line(error: yaml.YAMLError, text: str) -> int:
@@ -107,10 +107,10 @@ def _error_line(error: yaml.YAMLError, text: str) -> int:
     return text.encode()[:position].count(b"\n") + 1 if position is not None else 1
 
 
-def _document(events: Iterator[yaml.Event], file: str) -> Node:
+def _document(events: Iterator[yaml.Event], file: str) -> YamlNode:
     next(events)  # The start of the stream.
     if isinstance(next(events), yaml.StreamEndEvent):
-        raise BrokenSpec(Place(file, 1), "the file is empty")
+        raise BrokenSpec(FileLine(file, 1), "the file is empty")
     root = _node(next(events), events, file, 0)
     next(events)  # The end of the document.
     after = next(events)
@@ -119,7 +119,7 @@ def _document(events: Iterator[yaml.Event], file: str) -> Node:
     return root
 
 
-def _node(event: yaml.Event, events: Iterator[yaml.Event], file: str, depth: int) -> Node:
+def _node(event: yaml.Event, events: Iterator[yaml.Event], file: str, depth: int) -> YamlNode:
     place = _place(event, file)
     if depth > _MAX_DEPTH:
         raise BrokenSpec(place, f"nested deeper than {_MAX_DEPTH} levels")
@@ -128,20 +128,20 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], file: str, depth: int
     if getattr(event, "tag", None) is not None:
         raise BrokenSpec(place, f"tags such as {getattr(event, 'tag', '')} are not used in specs")
     if isinstance(event, yaml.MappingStartEvent):
-        return Node(dict(_pairs(events, file, depth)), place)
+        return YamlNode(dict(_pairs(events, file, depth)), place)
     if isinstance(event, yaml.SequenceStartEvent):
-        return Node(tuple(_items(events, file, depth)), place)
+        return YamlNode(tuple(_items(events, file, depth)), place)
     assert isinstance(event, yaml.ScalarEvent)
     is_null = event.implicit[0] and event.value in _NULLS
-    return Node(None if is_null else str(event.value), place)
+    return YamlNode(None if is_null else str(event.value), place)
 
 
-def _items(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[Node]:
+def _items(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[YamlNode]:
     while not isinstance(event := next(events), yaml.SequenceEndEvent):
         yield _node(event, events, file, depth + 1)
 
 
-def _pairs(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[tuple[str, Node]]:
+def _pairs(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[tuple[str, YamlNode]]:
     """Yield keys and values. A value's place is the line of its key, where a reader looks for it."""
     seen: set[str] = set()
     while not isinstance(event := next(events), yaml.MappingEndEvent):
@@ -152,14 +152,14 @@ def _pairs(events: Iterator[yaml.Event], file: str, depth: int) -> Iterator[tupl
         if name in seen:
             raise BrokenSpec(place, f"{name!r} appears twice")
         seen.add(name)
-        yield name, Node(_node(next(events), events, file, depth + 1).value, place)
+        yield name, YamlNode(_node(next(events), events, file, depth + 1).value, place)
 
 
-def _place(event: yaml.Event, file: str) -> Place:
-    return Place(file, event.start_mark.line + 1 if event.start_mark is not None else 1)
+def _place(event: yaml.Event, file: str) -> FileLine:
+    return FileLine(file, event.start_mark.line + 1 if event.start_mark is not None else 1)
 
 
-def merge(base: Node, override: Node) -> Node:
+def merge(base: YamlNode, override: YamlNode) -> YamlNode:
     """Lay `override` over `base`: mappings merge key by key, anything else replaces, null removes."""
     if not isinstance(base.value, Mapping) or not isinstance(override.value, Mapping):
         return override
@@ -171,9 +171,9 @@ def merge(base: Node, override: Node) -> Node:
             merged.pop(key, None)
         else:
             merged[key] = merge(merged[key], node) if key in merged else node
-    return Node(merged, override.place)
+    return YamlNode(merged, override.place)
 
 
-def _is_leaf(mapping: Mapping[str, Node]) -> bool:
+def _is_leaf(mapping: Mapping[str, YamlNode]) -> bool:
     """A fact or a counter link is one value: it is replaced whole, so that no old note sticks to a new number."""
     return "value" in mapping or "how" in mapping or "text" in mapping

@@ -12,9 +12,9 @@ from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
 from gpuprof.model.groups import collected, kind_of, middle, spread
 from gpuprof.model.labels import label_kernels
-from gpuprof.model.profile import LaunchProfile, launch_duration, profile_launch
+from gpuprof.model.launch_analysis import LaunchProfile, launch_duration, profile_launch
 from gpuprof.model.quantities import COLLECT, READ_REPORT
-from gpuprof.model.report import Launch, Report
+from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
 from gpuprof.model.sources import kind_named
 

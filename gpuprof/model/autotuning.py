@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
 
 RANGE = "gpuprof: autotuning"

@@ -15,7 +15,7 @@ from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.quantities import Clocks, Counted, evaluate
-from gpuprof.model.report import MetricTable
+from gpuprof.model.recorded import MetricTable
 
 _SECTOR_BYTES = 32
 _L2_PEAK = "lts__t_sectors_srcunit_tex.avg.peak_sustained"

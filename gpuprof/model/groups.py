@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from gpuprof.model.report import Dim3
+from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import DurationSpread
 
 Item = TypeVar("Item")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-Interval = tuple[float, float]
+TimeInterval = tuple[float, float]
 
 
-def merged(intervals: Iterable[Interval]) -> list[Interval]:
+def merged(intervals: Iterable[TimeInterval]) -> list[TimeInterval]:
     """Return the union of intervals as intervals that do not touch, in order."""
-    union: list[Interval] = []
+    union: list[TimeInterval] = []
     for start, end in sorted(intervals):
         if union and start <= union[-1][1]:
             union[-1] = (union[-1][0], max(union[-1][1], end))
@@ -18,7 +18,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     return union
 
 
-def common(first: Sequence[Interval], second: Sequence[Interval]) -> float:
+def common(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> float:
     """Return the length of what two unions of intervals have in common."""
     total, i, j = 0.0, 0, 0
     while i < len(first) and j < len(second):
@@ -30,6 +30,6 @@ def common(first: Sequence[Interval], second: Sequence[Interval]) -> float:
     return total
 
 
-def length(union: Iterable[Interval]) -> float:
+def length(union: Iterable[TimeInterval]) -> float:
     """Return the length of a union of intervals."""
     return sum(end - start for start, end in union)

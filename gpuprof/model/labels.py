@@ -19,7 +19,7 @@ MAX_WIDTH = 60
 MAX_LAUNCH_WIDTH = 96
 """The width of a label that says which module and operator launched the kernel."""
 
-Key = TypeVar("Key", bound=Hashable)
+LabelKey = TypeVar("LabelKey", bound=Hashable)
 
 _ELLIPSIS = "…"
 _MAX_DETAIL_WIDTH = 24
@@ -183,7 +183,7 @@ def _detailed(draft: str, details: tuple[str, ...]) -> str:
     return _fitted(draft.removesuffix(ending), MAX_WIDTH - len(joined)) + joined
 
 
-def _numbered(labels: dict[Key, str], widths: dict[Key, int]) -> dict[Key, str]:
+def _numbered(labels: dict[LabelKey, str], widths: dict[LabelKey, int]) -> dict[LabelKey, str]:
     """Return the labels within their hard limits; of equal ones the second becomes `…#2`, the third `…#3`."""
     fitted = {key: _fitted(label, widths[key]) for key, label in labels.items()}
     taken = set(fitted.values())

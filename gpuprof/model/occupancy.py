@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.report import Dim3, MetricTable
+from gpuprof.model.recorded import Dim3, MetricTable
 
 LIMITERS = ("registers", "shared memory", "block size", "blocks")
 _REPORTED_LIMITS = {

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Chain, ComputeKey, Link
-from gpuprof.model.report import LaunchDetails, MetricTable, Missing
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Chain, ComputeKey, CounterLink
+from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
 from gpuprof.model.sass_opcodes import matrix_opcode
 
 _ZERO_REGISTER = 0xFF
@@ -55,7 +55,7 @@ def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, reme
     return Missing(what, f"the report has no value of {wanted}", remedy)
 
 
-def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
+def _evaluate_link(link: CounterLink, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
     if link.how == "thread-opcodes":
         return _thread_opcodes(link, metrics)
     if link.how == "tensor-opcodes":
@@ -75,7 +75,7 @@ def _evaluate_link(link: Link, what: str, metrics: MetricTable, clocks: Clocks) 
     return Counted(total * scale, link.basis, link.definition or " + ".join(names), names)
 
 
-def _product_of_powers(link: Link, metrics: MetricTable) -> Counted | None:
+def _product_of_powers(link: CounterLink, metrics: MetricTable) -> Counted | None:
     """Multiply the metrics, each to the power of its factor; None where one is missing or a divisor is zero."""
     product = 1.0
     for name, power in link.terms:
@@ -105,7 +105,7 @@ def _product(*factors: float | None) -> float | None:
     return math.prod(known) if len(known) == len(factors) else None
 
 
-def _thread_opcodes(link: Link, metrics: MetricTable) -> Counted | None:
+def _thread_opcodes(link: CounterLink, metrics: MetricTable) -> Counted | None:
     histogram = metrics.instances(THREAD_OPCODES)
     if not histogram:
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuprof.model.report import Dim3, GpuSamples, Missing
+from gpuprof.model.recorded import Dim3, GpuSamples, Missing
 from gpuprof.model.sources import SURVEY_MARK
 
 SCHEMA_VERSION = 1
@@ -300,7 +300,7 @@ class KernelProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunTotals:
     """The totals of a run, which a session of some of its kernels keeps. `kernels` are labels with a known time.
 
     `timed_shapes` are the kinds of launches with a known time: of one label, grid, block and ranges, in one report.
@@ -519,7 +519,7 @@ class Session:
     kernels: tuple[KernelProfile, ...]
     timeline: Timeline | None = None
     ranking: tuple[Ranked, ...] = ()
-    run: Run | None = None
+    run: RunTotals | None = None
 
     @property
     def only_times(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.report import MetricTable
+from gpuprof.model.recorded import MetricTable
 from gpuprof.model.session import Stall
 
 NOT_STALLED = ("selected", "not_selected")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.model.groups import spread
 from gpuprof.model.session import StepTimes
-from gpuprof.model.trace import PROFILER_STEP, Step, Trace
+from gpuprof.model.trace import PROFILER_STEP, ProgramStep, Trace
 
 
 def step_times(traces: Sequence[Trace]) -> Iterator[StepTimes]:
@@ -21,28 +21,28 @@ def step_times(traces: Sequence[Trace]) -> Iterator[StepTimes]:
                 yield StepTimes(source, name, len(steps), threads, times, _rate(steps), loop=name == loop)
 
 
-def loop_of(trace: Trace) -> Sequence[Step]:
+def loop_of(trace: Trace) -> Sequence[ProgramStep]:
     """Return the steps that the work of a trace is counted by; none where it has no steps."""
     named = _named(trace.steps)
     loop = _loop(named)
     return named[loop] if loop is not None else ()
 
 
-def _named(steps: Iterable[Step]) -> dict[str, list[Step]]:
-    named: dict[str, list[Step]] = {}
+def _named(steps: Iterable[ProgramStep]) -> dict[str, list[ProgramStep]]:
+    named: dict[str, list[ProgramStep]] = {}
     for step in steps:
         named.setdefault(step.name, []).append(step)
     return named
 
 
-def _loop(named: Mapping[str, Sequence[Step]]) -> str | None:
+def _loop(named: Mapping[str, Sequence[ProgramStep]]) -> str | None:
     """Return the step that work is counted by: the profiler's own, else the one with the longest time in all."""
     if PROFILER_STEP in named:
         return PROFILER_STEP
     return max(named, key=lambda name: sum(step.duration_s for step in named[name]), default=None)
 
 
-def _rate(steps: Iterable[Step]) -> float | None:
+def _rate(steps: Iterable[ProgramStep]) -> float | None:
     """Return the steps that a thread starts in a second: (n − 1) ÷ from its first start to its last, over threads."""
     starts: dict[object, list[float]] = {}
     for step in steps:

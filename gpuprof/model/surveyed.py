@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.kernel_key import kernel_key
-from gpuprof.model.model_flop import measured_flop
-from gpuprof.model.report import GpuSamples, Missing
+from gpuprof.model.mfu import measured_flop
+from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
 from gpuprof.model.sources import SURVEY_MARK
 from gpuprof.model.torch_ranges import launched_by

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile
-from gpuprof.model.intervals import Interval, common, length, merged
-from gpuprof.model.model_flop import model_flop, rated_ceilings
-from gpuprof.model.report import DictMetrics, Launch, Metric, Missing, Report
+from gpuprof.model.intervals import TimeInterval, common, length, merged
+from gpuprof.model.mfu import model_flop, rated_ceilings
+from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import (
     Ceiling,
     Communication,
@@ -171,7 +171,7 @@ def _device(source: int, ordinal: int, device: int, ones: Sequence[Activity]) ->
     )
 
 
-def _interval(one: Activity) -> Interval:
+def _interval(one: Activity) -> TimeInterval:
     return one.start_s, one.start_s + (one.duration_s or 0.0)
 
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.model.report import Missing
-from gpuprof.model.trace import Product, Shape
+from gpuprof.model.recorded import Missing
+from gpuprof.model.trace import MatrixProduct, TensorShape
 
 RECORD_SHAPES = "record it with torch.profiler.profile(record_shapes=True)"
 OTHER = "other"
@@ -31,8 +31,8 @@ _PATHS = {
 _INTEGERS = re.compile(r"-?\d{1,9}")
 _TRUTH = {"True": True, "False": False}
 
-Shapes = Sequence[Shape | None]
-Settings = Sequence[str]
+Shapes = Sequence[TensorShape | None]
+OperatorSettings = Sequence[str]
 
 
 class ProductFlop(NamedTuple):
@@ -45,7 +45,7 @@ class ProductFlop(NamedTuple):
 class _Formula(NamedTuple):
     """How FLOP follow from shapes and settings, which input tells the data type, and what the formula also needs."""
 
-    flop: Callable[[Shapes, Settings], int | None]
+    flop: Callable[[Shapes, OperatorSettings], int | None]
     operand: int
     needs: str
 
@@ -59,7 +59,7 @@ class _Settings(NamedTuple):
     transposed: int | None
 
 
-def product_flop(product: Product) -> ProductFlop | Missing:
+def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
     """Return the FLOP of a call of one of PRODUCTS, or why they are not known.
 
     They are 2·M·N·K for matrices, as in `torch.utils.flop_counter`, whose conventions are kept: all of the scores of
@@ -83,10 +83,10 @@ def path_of(dtype: str) -> str:
     return "tensor.fp8" if "Float8" in dtype else _PATHS.get(dtype, OTHER)
 
 
-def _matrices(first: int, rank: int) -> Callable[[Shapes, Settings], int | None]:
+def _matrices(first: int, rank: int) -> Callable[[Shapes, OperatorSettings], int | None]:
     """Return the formula of an operator that multiplies two inputs that follow each other: [batch,] M×K and K×N."""
 
-    def flop(shapes: Shapes, _: Settings) -> int | None:
+    def flop(shapes: Shapes, _: OperatorSettings) -> int | None:
         one, other = _shape(shapes, first, rank), _shape(shapes, first + 1, rank)
         if one is None or other is None or one[:-2] != other[:-2] or one[-1] != other[-2]:
             return None
@@ -95,11 +95,11 @@ def _matrices(first: int, rank: int) -> Callable[[Shapes, Settings], int | None]
     return flop
 
 
-def _convolution(places: _Settings) -> Callable[[Shapes, Settings], int | None]:
+def _convolution(places: _Settings) -> Callable[[Shapes, OperatorSettings], int | None]:
     """Return the formula of a convolution: each weight is used once at each place of the output, or of the input if it
     is transposed."""
 
-    def flop(shapes: Shapes, settings: Settings) -> int | None:
+    def flop(shapes: Shapes, settings: OperatorSettings) -> int | None:
         x, weights = _shape(shapes, 0), _shape(shapes, 1)
         transposed = _truth(settings, places.transposed) if places.transposed is not None else False
         if x is None or weights is None or len(x) != len(weights) or transposed is None:
@@ -110,7 +110,9 @@ def _convolution(places: _Settings) -> Callable[[Shapes, Settings], int | None]:
     return flop
 
 
-def _output(size: Shape, window: Shape, settings: Settings, places: _Settings) -> Shape | None:
+def _output(
+    size: TensorShape, window: TensorShape, settings: OperatorSettings, places: _Settings
+) -> TensorShape | None:
     """Return the places that a convolution's window takes: ⌊(n + 2·padding − dilation·(k − 1) − 1) ÷ stride⌋ + 1."""
     told = [_integers(settings, place, len(size)) for place in (places.stride, places.padding, places.dilation)]
     strides, paddings, dilations = told
@@ -120,7 +122,7 @@ def _output(size: Shape, window: Shape, settings: Settings, places: _Settings) -
     return tuple(max(0, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in each)
 
 
-def _convolution_backward(shapes: Shapes, settings: Settings) -> int | None:
+def _convolution_backward(shapes: Shapes, settings: OperatorSettings) -> int | None:
     """Return the FLOP of the gradients that are wanted: of the input as many as forward, and those of the weights."""
     gradient, x, weights = (_shape(shapes, place) for place in range(3))
     transposed, wanted = _truth(settings, 7), re.findall("True|False", settings[10] if len(settings) > 10 else "")
@@ -136,14 +138,14 @@ def _convolution_backward(shapes: Shapes, settings: Settings) -> int | None:
 
 def _attention(
     first: int, *, backward: bool, offsets: int | None = None, heads: int = 1
-) -> Callable[[Shapes, Settings], int | None]:
+) -> Callable[[Shapes, OperatorSettings], int | None]:
     """Return the formula of attention: queries × keys and scores × values, and five such products backward.
 
     `first` is the place of the queries, `heads` the dimension that counts heads. Where there are `offsets`, sequences
     have lengths of their own, which are values of a tensor and in no trace.
     """
 
-    def flop(shapes: Shapes, _: Settings) -> int | None:
+    def flop(shapes: Shapes, _: OperatorSettings) -> int | None:
         query, key, value = (_shape(shapes, first + place, 4) for place in range(3))
         if query is None or key is None or value is None or (offsets is not None and _shape(shapes, offsets)):
             return None
@@ -156,13 +158,13 @@ def _attention(
     return flop
 
 
-def _shape(shapes: Shapes, place: int, rank: int | None = None) -> Shape | None:
+def _shape(shapes: Shapes, place: int, rank: int | None = None) -> TensorShape | None:
     """Return the shape of an input that is a tensor with dimensions, of that many if asked for."""
     found = shapes[place] if place < len(shapes) else None
     return found if found and (rank is None or len(found) == rank) else None
 
 
-def _integers(settings: Settings, place: int, count: int) -> tuple[int, ...] | None:
+def _integers(settings: OperatorSettings, place: int, count: int) -> tuple[int, ...] | None:
     """Return a setting such as "[2, 2]" as so many numbers; one number stands for all."""
     found = tuple(map(int, _INTEGERS.findall(settings[place]))) if place < len(settings) else ()
     if len(found) == 1:
@@ -170,7 +172,7 @@ def _integers(settings: Settings, place: int, count: int) -> tuple[int, ...] | N
     return found if len(found) == count else None
 
 
-def _truth(settings: Settings, place: int) -> bool | None:
+def _truth(settings: OperatorSettings, place: int) -> bool | None:
     return _TRUTH.get(settings[place]) if place < len(settings) else None
 
 

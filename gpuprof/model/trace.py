@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.report import Dim3
+from gpuprof.model.recorded import Dim3
 
 KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
 """What a GPU does: runs a kernel, copies memory, sets memory, or runs a kernel that an autotuner tries."""
@@ -34,10 +34,10 @@ class Collective(NamedTuple):
     ranks: int | None
 
 
-Shape = tuple[int, ...]
+TensorShape = tuple[int, ...]
 
 
-class Product(NamedTuple):
+class MatrixProduct(NamedTuple):
     """A call of one of PyTorch's operators that multiply matrices, convolutions and attention included.
 
     `start_s` as of an activity. `shapes` are those of its inputs in their order, None for an input that is no tensor,
@@ -47,7 +47,7 @@ class Product(NamedTuple):
 
     name: str
     start_s: float
-    shapes: tuple[Shape | None, ...] | None
+    shapes: tuple[TensorShape | None, ...] | None
     dtypes: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
 
@@ -81,7 +81,7 @@ class Activity(NamedTuple):
     product: int | None = None
 
 
-class Step(NamedTuple):
+class ProgramStep(NamedTuple):
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
 
@@ -103,7 +103,7 @@ class Trace:
     tool_version: str | None
     devices: tuple[RecordedDevice, ...]
     activities: tuple[Activity, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ProgramStep, ...] = ()
     rank: int | None = None
     ranks: int | None = None
     peak_memory_bytes: int | None = None
@@ -111,7 +111,7 @@ class Trace:
     created_s: float | None = None
     command: str | None = None
     warnings: tuple[str, ...] = ()
-    products: tuple[Product, ...] = ()
+    products: tuple[MatrixProduct, ...] = ()
 
 
 def is_communication(name: str) -> bool:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present import words
 from gpuprof.present.console_findings import fix_first_lines
@@ -67,7 +67,7 @@ def print_session(
     print_blocks(console, _blocks(console, session, kernels, top, rates, depth=depth))
 
 
-def print_tree(console: Console, session: Session, tree: Node) -> None:
+def print_tree(console: Console, session: Session, tree: ExplanationNode) -> None:
     """Print why a kernel takes its time, and where the numbers come from."""
     from rich.text import Text
 

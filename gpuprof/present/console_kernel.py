@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_causes import pipe_name
+from gpuprof.model.headline import first_finding, main_point, stalls_of
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
-from gpuprof.model.summary import first_finding, main_point, stalls_of
 from gpuprof.present import words
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, SEVERITY_STYLES, Sheet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import first_finding
 from gpuprof.present import words
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
 from gpuprof.present.source_names import source_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.finding_words import value_text
 
@@ -30,12 +30,12 @@ _STYLES = {
 _MISSING = {"missing": "not collected", "left-out": "not in this text export"}
 
 
-def tree_lines(node: Node, sheet: Sheet) -> Iterator[Text]:
+def tree_lines(node: ExplanationNode, sheet: Sheet) -> Iterator[Text]:
     """Yield the tree, a step in one line or in several that hang below each other."""
     yield from _lines(node, "", "", sheet, _LINES if sheet.blocks else _ASCII)
 
 
-def _lines(node: Node, first: str, rest: str, sheet: Sheet, guides: _Guides) -> Iterator[Text]:
+def _lines(node: ExplanationNode, first: str, rest: str, sheet: Sheet, guides: _Guides) -> Iterator[Text]:
     yield _step(node, first, rest + (guides.down if node.children else guides.none), sheet)
     for index, child in enumerate(node.children):
         last = index + 1 == len(node.children)
@@ -43,7 +43,7 @@ def _lines(node: Node, first: str, rest: str, sheet: Sheet, guides: _Guides) -> 
         yield from _lines(child, rest + (guides.last if last else guides.step), down, sheet, guides)
 
 
-def _step(node: Node, first: str, rest: str, sheet: Sheet) -> Text:
+def _step(node: ExplanationNode, first: str, rest: str, sheet: Sheet) -> Text:
     from rich.text import Text
 
     number, text = map(sheet.legible, step_text(node))
@@ -59,7 +59,7 @@ def _step(node: Node, first: str, rest: str, sheet: Sheet) -> Text:
     return out
 
 
-def step_text(node: Node) -> tuple[str, str]:
+def step_text(node: ExplanationNode) -> tuple[str, str]:
     """Write a step as its number, empty where it has none, and the words beside it."""
     number = value_text(node.value, node.unit) if node.value is not None else ""
     if node.kind == "finding":

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuprof.hardware.specs import LEVELS, PATHS
-from gpuprof.model.report import Missing
+from gpuprof.model.headline import by_time, main_point
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
-from gpuprof.model.summary import by_time, main_point
 from gpuprof.present import words
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.source_names import in_source, source_name
@@ -29,7 +29,7 @@ _NAME_LENGTH = 80
 
 _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
 
-Span = tuple[float, float]
+Extent = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RoofLine:
     clock_hz: float | None
     value_text: str
     style: str
-    line: tuple[Span, Span]
+    line: tuple[Extent, Extent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class RooflineFigure:
     levels: tuple[str, ...]
     unit: str
     sized: bool
-    intensity_range: Span
-    flop_per_s_range: Span
+    intensity_range: Extent
+    flop_per_s_range: Extent
     roofs: tuple[RoofLine, ...]
     ridges: tuple[Ridge, ...]
     points: tuple[FigurePoint, ...]
@@ -403,7 +403,7 @@ def _ridges(limits: Sequence[_Limit]) -> Iterator[Ridge]:
                 yield Ridge(flat.origin, flat.path, slope.level, flat.value / slope.value, flat.value)
 
 
-def _ranges(limits: Sequence[_Limit], ridges: Sequence[Ridge], points: Sequence[FigurePoint]) -> tuple[Span, Span]:
+def _ranges(limits: Sequence[_Limit], ridges: Sequence[Ridge], points: Sequence[FigurePoint]) -> tuple[Extent, Extent]:
     """Return ranges that hold every point and ridge with room for labels, and at least three decades of both axes."""
     slopes = [limit.value for limit in limits if limit.level is not None]
     flats = [limit.value for limit in limits if limit.path is not None]
@@ -425,7 +425,7 @@ def _ranges(limits: Sequence[_Limit], ridges: Sequence[Ridge], points: Sequence[
     return (low, high), _widened(bottom, top, upwards=False)
 
 
-def _widened(low: float, high: float, *, upwards: bool = True) -> Span:
+def _widened(low: float, high: float, *, upwards: bool = True) -> Extent:
     """Widen a range to three decades: both ways, or downwards only."""
     missing = 1e3 * low / high
     if missing <= 1:
@@ -433,7 +433,7 @@ def _widened(low: float, high: float, *, upwards: bool = True) -> Span:
     return (low / missing**0.5, high * missing**0.5) if upwards else (low / missing, high)
 
 
-def _roof_lines(limits: Sequence[_Limit], intensities: Span, rates: Span) -> Iterator[RoofLine]:
+def _roof_lines(limits: Sequence[_Limit], intensities: Extent, rates: Extent) -> Iterator[RoofLine]:
     """Yield the lines: slopes up to the highest flat roof of their origin, flat roofs from the leftmost slope on."""
     for limit in limits:
         line = _slope(limit, limits, intensities, rates) if limit.level else _flat(limit, limits, intensities)
@@ -455,7 +455,7 @@ def _roof_lines(limits: Sequence[_Limit], intensities: Span, rates: Span) -> Ite
         )
 
 
-def _slope(limit: _Limit, limits: Sequence[_Limit], intensities: Span, rates: Span) -> tuple[Span, Span] | None:
+def _slope(limit: _Limit, limits: Sequence[_Limit], intensities: Extent, rates: Extent) -> tuple[Extent, Extent] | None:
     same = [other.value for other in limits if other.path is not None and other.origin == limit.origin]
     top = max(same or [other.value for other in limits if other.path is not None], default=rates[1])
     start = max(intensities[0], rates[0] / limit.value)
@@ -463,7 +463,7 @@ def _slope(limit: _Limit, limits: Sequence[_Limit], intensities: Span, rates: Sp
     return ((start, start * limit.value), (end, end * limit.value)) if start < end else None
 
 
-def _flat(limit: _Limit, limits: Sequence[_Limit], intensities: Span) -> tuple[Span, Span] | None:
+def _flat(limit: _Limit, limits: Sequence[_Limit], intensities: Extent) -> tuple[Extent, Extent] | None:
     slopes = [other for other in limits if other.level is not None]
     same = [other.value for other in slopes if other.origin == limit.origin] or [other.value for other in slopes]
     start = max(intensities[0], limit.value / max(same)) if same else intensities[0]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from gpuprof.present.console_parts import aligned
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.gates.table import Row
+    from gpuprof.characterize.gates.table import GateRow
     from gpuprof.characterize.probes.probe import Probe
 
 _MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-", None: "?"}
 
 
-def gate_lines(rows: Sequence[Row]) -> Iterator[str]:
+def gate_lines(rows: Sequence[GateRow]) -> Iterator[str]:
     """Yield the table, then each cell that needs a word: what failed, what is emulated."""
     targets = list(dict.fromkeys(row.arch for row in rows))
     probes = list(dict.fromkeys(row.probe for row in rows))
@@ -27,7 +27,7 @@ def gate_lines(rows: Sequence[Row]) -> Iterator[str]:
     yield from ("", *remarks) if remarks else ()
 
 
-def _remarks(rows: Sequence[Row], *, every: bool) -> Iterator[str]:
+def _remarks(rows: Sequence[GateRow], *, every: bool) -> Iterator[str]:
     """Yield what is to be said of cells, equal words once; then the targets whose code nothing here can read."""
     said: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
@@ -40,12 +40,12 @@ def _remarks(rows: Sequence[Row], *, every: bool) -> Iterator[str]:
         yield f"{arch}: {number} {'kernel' if number == 1 else 'kernels'} {why}"
 
 
-def _gate(row: Row) -> str:
+def _gate(row: GateRow) -> str:
     """Return the answer; what could not be looked at counts as unsupported, and its `why` says so."""
     return row.judgement.gate or "unsupported"
 
 
-def gate_json(rows: Sequence[Row]) -> dict[str, object]:
+def gate_json(rows: Sequence[GateRow]) -> dict[str, object]:
     """Return the rows as the documented JSON."""
     return {
         "kernels": [

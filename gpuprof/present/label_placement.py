@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Place = tuple[float, float]
-Line = tuple[Place, Place]
+Position = tuple[float, float]
+Segment = tuple[Position, Position]
 
 _GAPS = (3.0, 10.0, 20.0, 34.0, 52.0, 74.0, 100.0, 135.0)
 _DIRECTIONS = (0, 180, 35, -35, 145, -145, 90, -90, 65, -65, 115, -115, 15, -15, 165, -165)
@@ -45,7 +45,7 @@ class Along(NamedTuple):
     """A place for a text that runs along a line: its start, its angle in radians, and the boxes that cover it."""
 
     cost: float
-    start: Place
+    start: Position
     angle: float
     boxes: list[Box]
 
@@ -54,15 +54,15 @@ class Beside(NamedTuple):
     """A place for a text beside what it names: the ends of its leader, `tip` at the text, and its box."""
 
     cost: float
-    root: Place
-    tip: Place
+    root: Position
+    tip: Position
     box: Box
 
 
 class Occupied:
     """What has been drawn inside the frame so far, and what a further text there would cost."""
 
-    def __init__(self, size: Place) -> None:
+    def __init__(self, size: Position) -> None:
         self._frame = Box(3, 3, size[0] - 3, size[1] - 3)
         self._texts = _Raster(size)
         self._ink = _Raster(size)
@@ -76,7 +76,7 @@ class Occupied:
             return math.inf
         return self._covered(boxes, most)
 
-    def leader_cost(self, start: Place, end: Place, most: float = math.inf) -> float:
+    def leader_cost(self, start: Position, end: Position, most: float = math.inf) -> float:
         """Return the cost of a leader: its length and what it crosses; infinite through a text, or above `most`."""
         length = 0.15 * math.dist(start, end)
         windows = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in _samples((start, end))]
@@ -100,7 +100,7 @@ class Occupied:
         """Remember a point: to hide it whole costs as much as to cross many lines."""
         self._ink.add(box, 40 / max(1.0, (box.right - box.left) * (box.top - box.bottom)))
 
-    def add_line(self, line: Line) -> None:
+    def add_line(self, line: Segment) -> None:
         """Remember a line."""
         for x, y in _samples(line):
             self._ink.add(Box(x - 0.5, y - 0.5, x + 0.5, y + 0.5), 1.5)
@@ -109,7 +109,7 @@ class Occupied:
 class _Raster:
     """A density over the frame in cells of one square point, and its sum over any box in constant time."""
 
-    def __init__(self, size: Place) -> None:
+    def __init__(self, size: Position) -> None:
         import numpy
 
         self._cells = numpy.zeros((math.ceil(size[0]) + 1, math.ceil(size[1]) + 1))
@@ -144,14 +144,14 @@ def _span(low: float, high: float, cells: int) -> tuple[int, int]:
     return first, max(first, min(cells, int(high + 0.5)))
 
 
-def _samples(line: Line, step: float = 3.0) -> list[Place]:
+def _samples(line: Segment, step: float = 3.0) -> list[Position]:
     (x0, y0), (x1, y1) = line
     count = max(1, math.ceil(math.dist(*line) / step))
     return [(x0 + (x1 - x0) * index / count, y0 + (y1 - y0) * index / count) for index in range(count + 1)]
 
 
 def place_along(
-    occupied: Occupied, line: Line, width: float, size: float, *, near_start: bool, above: bool
+    occupied: Occupied, line: Segment, width: float, size: float, *, near_start: bool, above: bool
 ) -> Along | None:
     """Return the cheapest place for a text along a line, or nothing.
 
@@ -170,8 +170,8 @@ def place_along(
 
 
 def _places_along(
-    line: Line, width: float, size: float, *, near_start: bool, above: bool
-) -> Iterator[tuple[Place, float]]:
+    line: Segment, width: float, size: float, *, near_start: bool, above: bool
+) -> Iterator[tuple[Position, float]]:
     """Yield places for a text along a line, with the cost of what is not preferred."""
     start, end = line
     length = math.dist(start, end)
@@ -191,7 +191,7 @@ def _places_along(
             yield place, 3 * aside + (1.2 if is_above != above else 0.0)
 
 
-def _boxes_along(place: Place, angle: float, width: float, size: float) -> list[Box]:
+def _boxes_along(place: Position, angle: float, width: float, size: float) -> list[Box]:
     """Cover a text that runs at an angle with small upright boxes."""
     if abs(angle) < 1e-6:
         return [Box(place[0] - 1, place[1] - 2, place[0] + width + 1, place[1] + size - 1)]
@@ -206,7 +206,7 @@ def _boxes_along(place: Place, angle: float, width: float, size: float) -> list[
     return boxes
 
 
-def place_beside(occupied: Occupied, line: Line, width: float, size: float) -> Beside | None:
+def place_beside(occupied: Occupied, line: Segment, width: float, size: float) -> Beside | None:
     """Return the cheapest place for a text near a line, with a leader to it, or nothing."""
     (x0, y0), (x1, y1) = line
     roots = [(x0 + (x1 - x0) * part, y0 + (y1 - y0) * part) for part in _ROOTS]
@@ -214,7 +214,7 @@ def place_beside(occupied: Occupied, line: Line, width: float, size: float) -> B
     return min(found, key=lambda place: place.cost, default=None)
 
 
-def place_around(occupied: Occupied, middle: Place, radius: float, width: float, size: float) -> Beside | None:
+def place_around(occupied: Occupied, middle: Position, radius: float, width: float, size: float) -> Beside | None:
     """Return the cheapest place for a text around a point of that radius, or nothing."""
     best: Beside | None = None
     for rank, (box, tip) in enumerate(_boxes_around(middle, radius, width + 2, size + 3)):
@@ -228,7 +228,7 @@ def place_around(occupied: Occupied, middle: Place, radius: float, width: float,
     return best
 
 
-def _boxes_around(middle: Place, radius: float, width: float, height: float) -> Iterator[tuple[Box, Place]]:
+def _boxes_around(middle: Position, radius: float, width: float, height: float) -> Iterator[tuple[Box, Position]]:
     """Yield boxes around a point, near ones first, with the end of the leader at the nearest side."""
     for gap in _GAPS:
         reach = radius + gap
@@ -244,7 +244,7 @@ def _boxes_around(middle: Place, radius: float, width: float, height: float) -> 
             yield Box(left, bottom, left + width, bottom + height), tip
 
 
-def _towards(start: Place, end: Place, distance: float) -> Place:
+def _towards(start: Position, end: Position, distance: float) -> Position:
     """Return the place so far from the start on the way to the end, or the end."""
     whole = math.dist(start, end)
     part = min(1.0, distance / whole) if whole > 0 else 0.0

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
-from gpuprof.characterize.sheet.side_by_side import SAME, Difference, Row, Word, differences, side_by_side
+from gpuprof.characterize.sheet.side_by_side import (
+    SAME,
+    ChangeWord,
+    ComparedValue,
+    Difference,
+    differences,
+    side_by_side,
+)
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.markdown import escape
@@ -72,10 +79,10 @@ def comparison_markdown(base: Measured, new: Measured) -> Iterator[str]:
         yield f"| {' | '.join(map(escape, (row.name, *row_texts(row))))} |"
 
 
-def comparison_sentence(base: Measured, new: Measured, rows: Sequence[Row]) -> str:
+def comparison_sentence(base: Measured, new: Measured, rows: Sequence[ComparedValue]) -> str:
     """Count the verdicts: "b against a, 36 values: 30 the same within 2 %, 6 worse."."""
     words = Counter(row.word for row in rows)
-    told = [f"{words[word]} {_PHRASES[word]}" for word in get_args(Word) if words[word]]
+    told = [f"{words[word]} {_PHRASES[word]}" for word in get_args(ChangeWord) if words[word]]
     both = f"{_label(new, base)} against {_label(base, new)}"
     return f"{both}, {count(len(rows), 'value')}{': ' if told else ''}{', '.join(told)}."
 
@@ -85,7 +92,7 @@ def _label(one: Measured, other: Measured) -> str:
     return one.name if one.name != other.name else f"{one.name} of {one.conditions.date}"
 
 
-def row_texts(row: Row) -> tuple[str, ...]:
+def row_texts(row: ComparedValue) -> tuple[str, ...]:
     """Return both values, the change, the change per clock and the verdict."""
     return _side(row.base), _side(row.new), change_text(row.ratio), change_text(row.per_clock), row.word
 
@@ -143,7 +150,7 @@ def _blocks(base: Measured, new: Measured, sheet: Sheet) -> Iterator[RenderableT
     )
 
 
-def _family(family: str, rows: Sequence[Row], columns: Columns, sheet: Sheet) -> Iterator[RenderableType]:
+def _family(family: str, rows: Sequence[ComparedValue], columns: Columns, sheet: Sheet) -> Iterator[RenderableType]:
     """Yield the rows that can be compared under their heads, then the names of the others."""
     from rich.text import Text
 
@@ -158,14 +165,14 @@ def _family(family: str, rows: Sequence[Row], columns: Columns, sheet: Sheet) ->
             yield sheet.paragraph(f"{_PHRASES[word]}: {', '.join(names)}", "dim", indent=2)
 
 
-def _cells(row: Row, sheet: Sheet) -> tuple[str, ...]:
+def _cells(row: ComparedValue, sheet: Sheet) -> tuple[str, ...]:
     """Return the texts of a row; the base without its unit where the new value has the same."""
     base, new, *rest = row_texts(row)
     number, _, unit = base.partition(" ")
     return tuple(map(sheet.legible, (number if unit == new.partition(" ")[2] else base, new, *rest)))
 
 
-def _row_lines(row: Row, name: str, columns: Columns, sheet: Sheet) -> Iterator[Text]:
+def _row_lines(row: ComparedValue, name: str, columns: Columns, sheet: Sheet) -> Iterator[Text]:
     from rich.text import Text
 
     above, beside = columns.name_lines(sheet.legible(name), sheet)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 
-from gpuprof.characterize.sheet.measured import Curve, Evidence, Measured, MeasuredValue
+from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Assessment, Published
-from gpuprof.characterize.sheet.side_by_side import Difference, Row
+from gpuprof.characterize.sheet.side_by_side import ComparedValue, Difference
 from gpuprof.present.measured_view import Entry, View, family_of, normal_sentence, probe_of
 
 SCHEMA_VERSION = 1
@@ -33,7 +33,9 @@ def measured_json(view: View) -> Document:
     }
 
 
-def comparison_json(base: Measured, new: Measured, rows: tuple[Row, ...], found: tuple[Difference, ...]) -> Document:
+def comparison_json(
+    base: Measured, new: Measured, rows: tuple[ComparedValue, ...], found: tuple[Difference, ...]
+) -> Document:
     """Return two measured files side by side, as `side_by_side` and `differences` give them."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -96,9 +98,9 @@ def _value(value: MeasuredValue) -> Document:
     }
 
 
-def _evidence(evidence: Evidence) -> Document:
+def _evidence(evidence: MeasuredEvidence) -> Document:
     return {
-        **{field.name: getattr(evidence, field.name) for field in fields(Evidence)},
+        **{field.name: getattr(evidence, field.name) for field in fields(MeasuredEvidence)},
         "opcodes": dict(evidence.opcodes),
         "counters": dict(evidence.counters),
     }
@@ -137,7 +139,7 @@ def _of(measured: Measured) -> Document:
     return {"name": measured.name, "device": asdict(measured.device), "conditions": asdict(measured.conditions)}
 
 
-def _row(row: Row) -> Document:
+def _row(row: ComparedValue) -> Document:
     return {
         "name": row.name,
         "family": family_of(row.name),

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.measure.events import Compiling, Event, Finished, Planned, Remark, Result, Started, Taken
+from gpuprof.characterize.measure.events import (
+    Compiling,
+    ConfigurationTaken,
+    Event,
+    Finished,
+    Remark,
+    Result,
+    RunPlanned,
+    Started,
+)
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, plain_name
 from gpuprof.characterize.sheet.normal import Assessment, assess
 from gpuprof.present.console_parts import Sheet
@@ -45,14 +54,14 @@ class LiveLines:
         """Show an event."""
         sheet = Sheet.of(self.console)
         match event:
-            case Planned():
+            case RunPlanned():
                 self.seconds = event.seconds
             case Compiling():
                 self._show(f"{event.done} of {event.total} kernels compiled", sheet)
             case Started():
                 self.started = event
                 self._show(started_text(event, self.seconds), sheet)
-            case Taken() if self.started is not None:
+            case ConfigurationTaken() if self.started is not None:
                 self._show(f"{started_text(self.started, self.seconds)}: {taken_text(event)}", sheet)
             case Result() | Remark():
                 self._print(event, sheet)
@@ -94,7 +103,7 @@ def started_text(event: Started, seconds: float) -> str:
     return f"[{event.number} of {event.total}] {f'about {_duration(left)} left, ' if left else ''}{event.probe}"
 
 
-def taken_text(event: Taken) -> str:
+def taken_text(event: ConfigurationTaken) -> str:
     """Write what was just timed."""
     value = f" {amount(event.value, event.unit)}" if event.value is not None else ""
     return f"{event.configuration}{value}"

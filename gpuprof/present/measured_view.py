@@ -14,7 +14,7 @@ from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
-from gpuprof.characterize.sheet.side_by_side import Row
+from gpuprof.characterize.sheet.side_by_side import ComparedValue
 from gpuprof.present.measured_words import is_outlier, is_worse
 from gpuprof.present.words import LEVEL_NAMES, count, path_name, work_unit
 from gpuprof.units import format_percent, format_si
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     assessment: Assessment
 
 
-Quantity = TypeVar("Quantity", Entry, Row)
+EntryOrRow = TypeVar("EntryOrRow", Entry, ComparedValue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ def _beside_best(best: str, change: float) -> str:
     return f"{format_percent(-change)} below {best}"
 
 
-def by_family(quantities: Iterable[Quantity]) -> Iterator[tuple[str, tuple[Quantity, ...]]]:
+def by_family(quantities: Iterable[EntryOrRow]) -> Iterator[tuple[str, tuple[EntryOrRow, ...]]]:
     """Yield families in the order in which they come, each with all of its quantities."""
-    families: dict[str, list[Quantity]] = {}
+    families: dict[str, list[EntryOrRow]] = {}
     for one in quantities:
         families.setdefault(family_of(one.name), []).append(one)
     for family, members in families.items():
@@ -235,7 +235,7 @@ def _ceiling_unit(name: str) -> str:
     return "B/s" if path in {*LEVEL_NAMES, "shared"} else work_unit(path)
 
 
-class Unmeasured(NamedTuple):
+class UnmeasuredGroup(NamedTuple):
     """Quantities without a value that share the verdict and its reason."""
 
     verdict: str
@@ -243,14 +243,14 @@ class Unmeasured(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-def unmeasured(entries: Iterable[Entry]) -> tuple[Unmeasured, ...]:
+def unmeasured(entries: Iterable[Entry]) -> tuple[UnmeasuredGroup, ...]:
     """Group the quantities that could not be measured by verdict and reason."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         if entry.value.value is None:
             key = entry.value.verdict.replace("_", " "), "; ".join(entry.value.reasons) or "no reason was recorded"
             groups.setdefault(key, []).append(entry)
-    return tuple(Unmeasured(verdict, why, tuple(found)) for (verdict, why), found in groups.items())
+    return tuple(UnmeasuredGroup(verdict, why, tuple(found)) for (verdict, why), found in groups.items())
 
 
 class Doubt(NamedTuple):

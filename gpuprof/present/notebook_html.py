@@ -6,8 +6,8 @@ import html
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.priorities import Priority, fix_first
+from gpuprof.model.headline import by_time, first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import by_time, first_finding
 from gpuprof.present import words
 from gpuprof.present.finding_words import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
 from gpuprof.present.privacy import with_file_names

@@ -11,14 +11,14 @@ from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
 if TYPE_CHECKING:
-    from gpuprof.collect.plan import Plan, Planned
+    from gpuprof.collect.plan import PlannedKernel, ProfilePlan
     from gpuprof.hardware.specs import ArchSpec
 
 _NAME_SHOWN = 60
 _KERNELS_SHOWN = 20
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: ProfilePlan) -> Iterator[str]:
     """Yield the plan: one line of totals, one for each kernel, and what is left out."""
     what = words.count(len(plan.kernels), "kernel")
     share = f", {format_percent(plan.coverage)} of the GPU's time" if plan.coverage is not None else ""
@@ -42,7 +42,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"left out, because they wait for another rank (--peers takes them): {names}{more}"
 
 
-def forecast_line(plan: Plan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
+def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
     """Write what profiling will cost: passes a launch, and at least how long; `survey_s` is the first run's time."""
     low, high = forecast_passes(arch, counters)
     replays = f"{low} to {high} passes a launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
@@ -51,13 +51,13 @@ def forecast_line(plan: Plan, arch: ArchSpec, counters: str, survey_s: float | N
     return f"forecast: {replays}, {source}{longer}"
 
 
-def _kernel_line(kernel: Planned, plan: Plan) -> str:
+def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan) -> str:
     share = f"{format_percent(kernel.time_s / plan.time_s)}, " if plan.time_s else ""
     which = ", ".join(map(str, kernel.invocations))
     shape = f"grid {words.dims(kernel.shape.grid)}, block {words.dims(kernel.shape.block)}"
     return f"{share}{_name(kernel)}, {shape}: launch {which} of {kernel.launches}"
 
 
-def _name(kernel: Planned) -> str:
+def _name(kernel: PlannedKernel) -> str:
     name = printable(kernel.demangled)
     return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprof.present import words
-from gpuprof.present.figures import FigurePoint, Ridge, RoofLine, RooflineFigure, Span
-from gpuprof.present.label_placement import Box, Line, Occupied, place_along, place_around, place_beside
+from gpuprof.present.figures import Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
+from gpuprof.present.label_placement import Box, Occupied, Segment, place_along, place_around, place_beside
 from gpuprof.present.plot_labels import point_labels, roof_labels
 from gpuprof.present.plot_marks import (
     MARKERS,
@@ -61,7 +61,7 @@ class _Canvas:
     ax: Axes
     colours: dict[str, str]
     occupied: Occupied = field(init=False)
-    size: Span = field(init=False)
+    size: Extent = field(init=False)
 
     def __post_init__(self) -> None:
         window = self.ax.get_window_extent()
@@ -69,7 +69,7 @@ class _Canvas:
         self.size = (window.width * scale, window.height * scale)
         self.occupied = Occupied(self.size)
 
-    def at(self, x: float, y: float) -> Span:
+    def at(self, x: float, y: float) -> Extent:
         """Return the place of a value in points."""
         (left, right), (bottom, top) = self.figure.intensity_range, self.figure.flop_per_s_range
         return (
@@ -77,24 +77,24 @@ class _Canvas:
             self.size[1] * math.log(y / bottom) / math.log(top / bottom),
         )
 
-    def roof_at(self, roof: RoofLine) -> Line:
+    def roof_at(self, roof: RoofLine) -> Segment:
         """Return the ends of a roof in points."""
         return self.at(*roof.line[0]), self.at(*roof.line[1])
 
-    def line(self, values: Sequence[Span], **style: object) -> None:
+    def line(self, values: Sequence[Extent], **style: object) -> None:
         """Draw a line or a marker at values."""
         from matplotlib.lines import Line2D
 
         xs, ys = zip(*values, strict=True)
         self.ax.add_line(Line2D(xs, ys, **style))  # type: ignore[arg-type]
 
-    def leader(self, start: Span, end: Span) -> None:
+    def leader(self, start: Extent, end: Extent) -> None:
         """Draw the thin line from a label to what it names."""
         ends = [(x / self.size[0], y / self.size[1]) for x, y in (start, end)]
         self.line(ends, color=self.colours["muted"], linewidth=0.7, transform=self.ax.transAxes, zorder=3.8)
         self.occupied.add_line((start, end))
 
-    def text(self, place: Span, text: str, size: float, colour: str, gid: str = "", rotation: float = 0.0) -> None:
+    def text(self, place: Extent, text: str, size: float, colour: str, gid: str = "", rotation: float = 0.0) -> None:
         """Write a text that begins at a place in points."""
         drawn = self.ax.text(
             place[0] / self.size[0],
@@ -158,7 +158,7 @@ def _draw_roof(canvas: _Canvas, roof: RoofLine) -> None:
     canvas.occupied.add_line(canvas.roof_at(roof))
 
 
-def _chains(points: Sequence[FigurePoint]) -> Iterator[list[Span]]:
+def _chains(points: Sequence[FigurePoint]) -> Iterator[list[Extent]]:
     """Yield the places of each kernel that has several points."""
     for kernel in dict.fromkeys(point.kernel for point in points):
         places = [(point.intensity, point.flop_per_s) for point in points if point.kernel == kernel]

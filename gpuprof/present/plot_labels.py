@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.present.figures import FigurePoint, RoofLine, RooflineFigure, Span
+from gpuprof.present.figures import Extent, FigurePoint, RoofLine, RooflineFigure
 from gpuprof.present.plot_text import TEXT, fitted
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
@@ -36,7 +36,7 @@ def _coincident(roofs: Iterable[RoofLine]) -> list[list[RoofLine]]:
     return groups
 
 
-def point_labels(figure: RooflineFigure, at: Callable[[float, float], Span]) -> Iterator[tuple[FigurePoint, str]]:
+def point_labels(figure: RooflineFigure, at: Callable[[float, float], Extent]) -> Iterator[tuple[FigurePoint, str]]:
     """Yield the points that get a label: the longest few, one for launches of a kernel that lie on each other."""
     mains = [point for point in figure.points if point.main or not figure.sized]
     mains.sort(key=lambda point: -(point.share or 0.0))
@@ -53,7 +53,7 @@ class _Group(NamedTuple):
     others: list[FigurePoint]
 
 
-def _together(points: Iterable[FigurePoint], at: Callable[[float, float], Span]) -> list[_Group]:
+def _together(points: Iterable[FigurePoint], at: Callable[[float, float], Extent]) -> list[_Group]:
     """Join launches of one kernel whose points lie nearly in one place."""
     groups: list[_Group] = []
     for point in points:

@@ -25,7 +25,7 @@ from gpuprof.model.session import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Value = TypeVar("Value")
+Redacted = TypeVar("Redacted")
 
 _IN_NAME = r"[^\s/\\:;,=()'\"]"
 _PATH = re.compile(rf"(?<!{_IN_NAME})(?:[A-Za-z]:(?=[/\\]))?{_IN_NAME}*(?:[/\\]{_IN_NAME}*)+")
@@ -158,7 +158,7 @@ class _Known(NamedTuple):
     roots: frozenset[str]
 
 
-def _rewritten(item: Value, known: _Known) -> Value:
+def _rewritten(item: Redacted, known: _Known) -> Redacted:
     """Rewrite every text below a value; what needs no change stays the same object."""
     changed = _changed(item, known, type(item), "")
     return item if changed is None else changed  # type: ignore[return-value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, Link
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
 from gpuprof.present.specs_text import main_facts
 
 _MAIN_FACTS = (
@@ -101,7 +101,7 @@ def _fact_json(fact: Fact) -> dict[str, object]:
     }
 
 
-def _link_json(link: Link) -> dict[str, object]:
+def _link_json(link: CounterLink) -> dict[str, object]:
     return {
         "how": link.how,
         "basis": link.basis,

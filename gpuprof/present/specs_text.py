@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, Link
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
 from gpuprof.present.console_parts import aligned
 from gpuprof.units import format_binary, format_si
 
 if TYPE_CHECKING:
-    from gpuprof.hardware.check import Difference
+    from gpuprof.hardware.check import SpecMismatch
     from gpuprof.hardware.device import RecordedDevice
 
 _MARK = "*"
@@ -165,7 +165,7 @@ def _amount(name: str, value: float, unit: str) -> str:
     return f"{value:g} {unit}"
 
 
-def _link_text(link: Link) -> str:
+def _link_text(link: CounterLink) -> str:
     terms = " + ".join(name if factor == 1 else f"{factor:g} × {name}" for name, factor in link.terms)
     basis = "" if link.basis == "counted" else f" ({link.basis})"
     return f"{link.how}{basis}{': ' if terms else ''}{terms}"
@@ -196,7 +196,7 @@ def _device_text(device: RecordedDevice) -> str:
     return f"{device.name or 'a GPU without a name'}{f' ({known})' if known else ''}"
 
 
-def _comparison(rows: Iterable[Difference]) -> Iterator[str]:
+def _comparison(rows: Iterable[SpecMismatch]) -> Iterator[str]:
     compared = (
         (row.what, _compared(row, row.recorded), _compared(row, row.specified), "differs" if row.differs else "")
         for row in rows
@@ -204,6 +204,6 @@ def _comparison(rows: Iterable[Difference]) -> Iterator[str]:
     return aligned([("", "report", "spec", ""), *compared], (1, 2))
 
 
-def _compared(row: Difference, value: float | None) -> str:
+def _compared(row: SpecMismatch, value: float | None) -> str:
     name = "memory_size" if row.what == "memory size" else row.what
     return _amount(name, value, row.unit) if value is not None else _UNKNOWN

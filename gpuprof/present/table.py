@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.model.headline import first_finding, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
-from gpuprof.model.summary import first_finding, main_point, main_stall, nearest_limit
 
 Cell = str | int | float | None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.explain_node import Node
+from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.store.write import dumped
 
 
-def tree_lines(session: Session, kernel: KernelProfile, tree: Node) -> Iterator[str]:
+def tree_lines(session: Session, kernel: KernelProfile, tree: ExplanationNode) -> Iterator[str]:
     """Yield the explanation of a kernel as a JSON document, line by line."""
     yield "{"
     yield f'  "schema_version": {session.schema_version},'

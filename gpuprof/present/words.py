@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuprof.model.report import GpuSamples
-from gpuprof.model.run import run_of
+from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
+from gpuprof.model.recorded import GpuSamples
+from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
 from gpuprof.model.sources import kind_named
-from gpuprof.model.summary import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"

@@ -30,7 +30,7 @@ _SOURCE_REFERENCE, _SOURCE_BINARY = 1, 4
 _MAX_HEADER = 64 * 1024 * 1024
 
 FieldValue = int | bytes
-Header = list[tuple[int, FieldValue, int]]
+MessageFields = list[tuple[int, FieldValue, int]]
 Messages = list[tuple[int, int]]
 
 
@@ -62,12 +62,12 @@ class Container(NamedTuple):
     command: str | None
     created_s: int | None
     processes: tuple[tuple[int, str], ...]
-    spans: tuple[Span, ...]
+    spans: tuple[MessageSpan, ...]
     sources: tuple[tuple[int, int], ...]
     damage: Damage | None
 
 
-class Span(NamedTuple):
+class MessageSpan(NamedTuple):
     """Where the message of one kernel launch lies in the file, and which process launched it."""
 
     start: int
@@ -82,7 +82,7 @@ def walk(data: bytes) -> Container:
     versions: dict[str, str] = {}
     session: dict[int, FieldValue] = {}
     processes: list[tuple[int, str]] = []
-    spans: list[Span] = []
+    spans: list[MessageSpan] = []
     sources: list[tuple[int, int]] = []
     try:
         for header, messages in _blocks(data):
@@ -99,7 +99,7 @@ def walk(data: bytes) -> Container:
                 elif field in _NUM_RESULTS:
                     results += _as_int(value, at)
             process = processes[-1][0] if len(processes) > first_process else None
-            spans.extend(Span(start, end, process) for start, end in kernels)
+            spans.extend(MessageSpan(start, end, process) for start, end in kernels)
     except _Broken as broken:
         damage = Damage(broken.at, broken.why)
     command, created = session.get(_SESSION_COMMAND), session.get(_SESSION_CREATED)
@@ -116,20 +116,22 @@ def walk(data: bytes) -> Container:
     )
 
 
-def launch_dimensions(data: Bytes, span: Span) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
+def launch_dimensions(
+    data: Bytes, span: MessageSpan
+) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
     """Return grid and block of a launch as its message records them; reports before 2021 have them nowhere else."""
     found = _first_fields(data, span, (_RESULT_GRID, _RESULT_BLOCK), stop=_RESULT_METRICS)
     grid, block = found.get(_RESULT_GRID), found.get(_RESULT_BLOCK)
     return _dim3(grid, span), _dim3(block, span)
 
 
-def clocks_locked(data: Bytes, span: Span) -> bool | None:
+def clocks_locked(data: Bytes, span: MessageSpan) -> bool | None:
     """Tell whether ncu held the clocks while it profiled this launch; None where that was not recorded."""
     status = _first_fields(data, span, (_RESULT_CLOCKS,)).get(_RESULT_CLOCKS)
     return bool(_small_numbers(status, span).get(2, 0)) if isinstance(status, bytes) else None
 
 
-def section_names(data: Bytes, span: Span) -> tuple[str, ...]:
+def section_names(data: Bytes, span: MessageSpan) -> tuple[str, ...]:
     """Return the identifiers of the sections that ncu collected for a launch, as far as the message parses."""
     names: list[str] = []
     try:
@@ -221,7 +223,7 @@ def resized_header(data: bytes, block: RawBlock, payload_size: int) -> bytes:
     return prefixed(out)
 
 
-def program_of(data: Bytes, container: Container, span: Span) -> tuple[str, bytes] | None:
+def program_of(data: Bytes, container: Container, span: MessageSpan) -> tuple[str, bytes] | None:
     """Return a launch's mangled kernel name and the cubin that holds it; None where the report embeds none."""
     found = _first_fields(data, span, (_RESULT_MANGLED, _RESULT_SOURCE))
     name, source = found.get(_RESULT_MANGLED), found.get(_RESULT_SOURCE)
@@ -229,14 +231,16 @@ def program_of(data: Bytes, container: Container, span: Span) -> tuple[str, byte
         return None
     reference = _small_numbers(source, span).get(_SOURCE_REFERENCE)
     for start, end in container.sources:
-        entry = _first_fields(data, Span(start, end, None), (_SOURCE_REFERENCE, _SOURCE_BINARY))
+        entry = _first_fields(data, MessageSpan(start, end, None), (_SOURCE_REFERENCE, _SOURCE_BINARY))
         binary = entry.get(_SOURCE_BINARY)
         if entry.get(_SOURCE_REFERENCE) == reference and isinstance(binary, bytes):
             return _text(name), binary
     return None
 
 
-def _first_fields(data: Bytes, span: Span, wanted: tuple[int, ...], stop: int | None = None) -> dict[int, FieldValue]:
+def _first_fields(
+    data: Bytes, span: MessageSpan, wanted: tuple[int, ...], stop: int | None = None
+) -> dict[int, FieldValue]:
     """Return the wanted fields of a message, as far as it parses: what follows altered bytes is as good as missing."""
     found: dict[int, FieldValue] = {}
     try:
@@ -250,7 +254,7 @@ def _first_fields(data: Bytes, span: Span, wanted: tuple[int, ...], stop: int | 
     return found
 
 
-def _small_numbers(message: bytes, span: Span) -> dict[int, int]:
+def _small_numbers(message: bytes, span: MessageSpan) -> dict[int, int]:
     """Return the integer fields of a small message; empty if it does not parse."""
     try:
         return {field: value for field, value, _ in fields(message, span.start) if isinstance(value, int)}
@@ -258,14 +262,14 @@ def _small_numbers(message: bytes, span: Span) -> dict[int, int]:
         return {}
 
 
-def _dim3(message: FieldValue | None, span: Span) -> tuple[int, int, int] | None:
+def _dim3(message: FieldValue | None, span: MessageSpan) -> tuple[int, int, int] | None:
     """Read a Uint64x3; a launch whose profiling failed records zeros."""
     entry = _small_numbers(message, span) if isinstance(message, bytes) else {}
     x, y, z = entry.get(1, 0), entry.get(2, 0), entry.get(3, 0)
     return (x, y, z) if x and y and z else None
 
 
-def _split_messages(header: Header, messages: Messages) -> tuple[Messages, Messages]:
+def _split_messages(header: MessageFields, messages: Messages) -> tuple[Messages, Messages]:
     """Pick the SourceData and the ProfileResult messages of a payload: sources first, ranges and graphs last."""
     declared = {
         field: _as_int(value, where) for field, value, where in header if field in (_NUM_SOURCES, _NUM_RESULTS[0])
@@ -274,7 +278,7 @@ def _split_messages(header: Header, messages: Messages) -> tuple[Messages, Messa
     return messages[:first], messages[first : first + declared.get(_NUM_RESULTS[0], 0)]
 
 
-def _blocks(data: bytes) -> Iterator[tuple[Header, Messages]]:
+def _blocks(data: bytes) -> Iterator[tuple[MessageFields, Messages]]:
     """Yield each block's header and where the messages of its payload lie, after the payload was found whole."""
     if data[:4] != MAGIC:
         raise _Broken(0, "the file does not start with NVR")
@@ -296,7 +300,7 @@ def _blocks(data: bytes) -> Iterator[tuple[Header, Messages]]:
         at = messages[-1][1] if messages else at + 4 + size
 
 
-def _payload_messages(data: bytes, at: int, header: Header, block: int) -> Messages:
+def _payload_messages(data: bytes, at: int, header: MessageFields, block: int) -> Messages:
     """Step over the messages of a payload; their number and lengths must be those that the header declares."""
     declared = {field: _as_int(value, where) for field, value, where in header if field in (1, 2, 5, 7, 8, 9)}
     end = at + declared.pop(_PAYLOAD_SIZE, 0)

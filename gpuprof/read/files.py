@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from gpuprof.errors import InputError
-from gpuprof.model.report import Report
+from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Trace
 from gpuprof.read.file_bytes import digest_of

@@ -29,7 +29,7 @@ _NO_SASS = ("N/A", "???")
 """What NVIDIA's reader says for an instruction whose code it does not have, or cannot read."""
 
 
-class Place(NamedTuple):
+class InstructionPlace(NamedTuple):
     """The text of an instruction, empty where the report has no code of it, and its source position."""
 
     sass: str
@@ -59,10 +59,10 @@ class CodeReader:
         found: dict[str, str] = self._ask("sources", number, ())
         return found
 
-    def places(self, number: int, pcs: Sequence[int]) -> dict[int, Place]:
+    def places(self, number: int, pcs: Sequence[int]) -> dict[int, InstructionPlace]:
         """Return text and source position of these instructions."""
         found = self._ask("places", number, pcs)
-        return {pc: Place(*entry) for pc, entry in zip(pcs, found, strict=True)}
+        return {pc: InstructionPlace(*entry) for pc, entry in zip(pcs, found, strict=True)}
 
     def _ask(self, what: str, number: int, pcs: Sequence[int]) -> Any:
         if not hasattr(os, "fork"):
@@ -217,10 +217,10 @@ def _disassembled(action: Any) -> None:
         action.sass_by_pc(metric.correlation_ids().as_uint64(0))
 
 
-def _place(action: Any, pc: int) -> Place:
+def _place(action: Any, pc: int) -> InstructionPlace:
     info = action.source_info(pc)
     sass = str(action.sass_by_pc(pc) or "").strip()
-    return Place(
+    return InstructionPlace(
         sass if sass not in _NO_SASS else "",
         info.file_name() if info is not None else None,
         int(info.line()) if info is not None else None,

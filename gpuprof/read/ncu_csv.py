@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.report import (
+from gpuprof.model.recorded import (
     DictMetrics,
     Dim3,
     FixedDetails,

@@ -18,11 +18,11 @@ from typing import Any
 from gpuprof.code.elf import instruction_word, kernel_code
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.report import Dim3, Instruction, Launch, Metric, Report, RuleResult, plausible
+from gpuprof.model.recorded import Dim3, Launch, Metric, ProfiledInstruction, Report, RuleResult, plausible
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.container import (
     Container,
-    Span,
+    MessageSpan,
     clocks_locked,
     launch_dimensions,
     program_of,
@@ -32,7 +32,7 @@ from gpuprof.read.container import (
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.lean_report import Attributes, LeanReport, lean_copy
 from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
-from gpuprof.read.ncu_code import CodeReader, Place
+from gpuprof.read.ncu_code import CodeReader, InstructionPlace
 from gpuprof.read.report_bytes import Packing, content_of
 from gpuprof.units import ncu_unit
 
@@ -159,7 +159,9 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     launches: list[Launch] = []
     devices: dict[tuple[int, str | None], int] = {}
     recorded: list[RecordedDevice] = []
-    spans: tuple[Span | None, ...] = container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
+    spans: tuple[MessageSpan | None, ...] = (
+        container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
+    )
     shared = _Shared(context, frozenset(container.names), file.lean.left_out, cache(lambda: _whole_actions(file)))
     attributes = file.lean.attributes
     code = CodeReader(path, actions)
@@ -197,7 +199,7 @@ class _Program:
     """What the native reader gave of a kernel's code. All launches of the kernel in a process have the same."""
 
     sources: Mapping[str, str]
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, InstructionPlace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,9 @@ class _File:
     programs: dict[tuple[int | None, str], _Program | DamagedInput] = field(default_factory=dict)
 
 
-def _launch(action: Any, metrics: _NcuMetrics, device: int, file: _File, span: Span | None, code: CodeReader) -> Launch:
+def _launch(
+    action: Any, metrics: _NcuMetrics, device: int, file: _File, span: MessageSpan | None, code: CodeReader
+) -> Launch:
     grid, block = _dimensions(metrics, "grid"), _dimensions(metrics, "block")
     if (grid is None or block is None) and span is not None:
         recorded_grid, recorded_block = launch_dimensions(file.data, span)
@@ -471,7 +475,9 @@ class _NcuDetails:
 
     __slots__ = ("_code", "_file", "_kernel", "_metrics", "_number", "_span")
 
-    def __init__(self, kernel: str, metrics: _NcuMetrics, file: _File, span: Span | None, code: CodeReader) -> None:
+    def __init__(
+        self, kernel: str, metrics: _NcuMetrics, file: _File, span: MessageSpan | None, code: CodeReader
+    ) -> None:
         self._kernel = kernel
         self._number = metrics.number_in_report
         self._code = code
@@ -488,7 +494,7 @@ class _NcuDetails:
         """Return embedded source text by file name. Raises DamagedInput where reading it would crash."""
         return self._program().sources
 
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
         """Return the SASS in address order with the named counts (None: all recorded) of each instruction."""
         program = self._program()
         names = counts if counts is not None else tuple(filter(_is_source_metric, self._metrics.names()))
@@ -504,7 +510,7 @@ class _NcuDetails:
             except DamagedInput as error:
                 self._file.programs[self._key()] = error
                 raise
-        return tuple(Instruction(pc, *program.places[pc], recorded[pc]) for pc in sorted(recorded))
+        return tuple(ProfiledInstruction(pc, *program.places[pc], recorded[pc]) for pc in sorted(recorded))
 
     def machine_words(self) -> Mapping[int, int]:
         """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.report import Dim3
+from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import readable_range
-from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, Step, Trace
-from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
+from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, ProgramStep, Trace
+from gpuprof.read.timeline_parts import LaunchOrigin, device_numbers, left_out, open_at_places, since_epoch
 
 KIND = "nsys-sqlite"
 _KERNELS, _COPIES, _SETS = (f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET"))
@@ -183,7 +183,7 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         devices=_devices(export, used),
         activities=tuple(sorted(activities, key=lambda one: one.start_s)),
         steps=tuple(
-            Step(_without_numbers(one.name), (one.start - origin) / 1e9, (one.end - one.start) / 1e9, one.thread)
+            ProgramStep(_without_numbers(one.name), (one.start - origin) / 1e9, (one.end - one.start) / 1e9, one.thread)
             for one in sorted(steps, key=lambda one: one.start)
         ),
         driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
@@ -300,10 +300,10 @@ def _process(number: object) -> int | None:
     return number >> 24 if isinstance(number, int) else None
 
 
-def _places(export: _Export, launched: list[_Launched]) -> list[Place | None]:
+def _places(export: _Export, launched: list[_Launched]) -> list[LaunchOrigin | None]:
     """Return for each activity the call that launched it: of the same correlation and process."""
     wanted = {one.call for one in launched}
-    calls: dict[tuple[int | None, int], Place] = {}
+    calls: dict[tuple[int | None, int], LaunchOrigin] = {}
     for table in _CALLS:
         for row in export.rows(table, ("start", "globalTid", "correlationId")):
             thread, at, correlation = row["globalTid"], _time(row["start"]), _count(row["correlationId"])
@@ -312,7 +312,7 @@ def _places(export: _Export, launched: list[_Launched]) -> list[Place | None]:
             # Old exports do not name the process of an activity.
             for call in ((_process(thread), correlation), (None, correlation)):
                 if call in wanted:
-                    calls.setdefault(call, Place(thread, at, None))
+                    calls.setdefault(call, LaunchOrigin(thread, at, None))
     return [calls.get(one.call) if one.call is not None else None for one in launched]
 
 

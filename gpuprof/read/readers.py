@@ -24,7 +24,7 @@ from gpuprof.read.zstd_frames import STARTS as ZSTD
 from gpuprof.store.page import looks_like_page
 
 Fits = Callable[[Look], bool]
-Place = Literal["file", "pipe", "both"]
+Medium = Literal["file", "pipe", "both"]
 """Where a kind is looked for."""
 
 
@@ -54,7 +54,7 @@ class Readable(NamedTuple):
     digest: bool = False
     salvage: bool = False
     check_size: str | None = None
-    place: Place = "both"
+    place: Medium = "both"
 
 
 class Refused(NamedTuple):
@@ -64,7 +64,7 @@ class Refused(NamedTuple):
     fits: Fits
     message: str
     hint: str
-    place: Place = "file"
+    place: Medium = "file"
 
 
 _TRACE = Readable(

@@ -17,7 +17,7 @@ _FIRST_EPOCH_S, _LAST_EPOCH_S = 10**9, 253_402_300_799
 """A clock that counts from 1970 stands after 2001 and before the year 10000."""
 
 
-class Span(Protocol):
+class ThreadSpan(Protocol):
     """Something that a thread was doing from one nanosecond to another."""
 
     @property
@@ -36,7 +36,7 @@ class Span(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class LaunchOrigin(NamedTuple):
     """Where and when something was launched, in nanoseconds."""
 
     thread: Hashable
@@ -44,32 +44,34 @@ class Place(NamedTuple):
     process: int | None
 
 
-AnySpan = TypeVar("AnySpan", bound=Span)
+AnySpan = TypeVar("AnySpan", bound=ThreadSpan)
 
 
-def open_at_places(spans: Iterable[AnySpan], places: Iterable[Place | None]) -> dict[Place, tuple[AnySpan, ...]]:
+def open_at_places(
+    spans: Iterable[AnySpan], places: Iterable[LaunchOrigin | None]
+) -> dict[LaunchOrigin, tuple[AnySpan, ...]]:
     """Return for each place the spans of its thread that were open then, outermost first."""
     spans_of: defaultdict[Hashable, list[AnySpan]] = defaultdict(list)
     for span in spans:
         spans_of[span.thread].append(span)
-    places_of: defaultdict[Hashable, set[Place]] = defaultdict(set)
+    places_of: defaultdict[Hashable, set[LaunchOrigin]] = defaultdict(set)
     for place in places:
         if place is not None:
             places_of[place.thread].add(place)
-    found: dict[Place, tuple[AnySpan, ...]] = {}
+    found: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
     for thread, ones in places_of.items():
         found.update(_open_at(spans_of.get(thread, ()), sorted(ones, key=lambda place: place.at)))
     return found
 
 
-def _open_at(spans: Sequence[AnySpan], places: Iterable[Place]) -> dict[Place, tuple[AnySpan, ...]]:
+def _open_at(spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]) -> dict[LaunchOrigin, tuple[AnySpan, ...]]:
     """Sweep over the spans of a thread and its places, which come in the order of their time.
 
     A span is open from its first to its last nanosecond. Of spans that begin and end together the earlier one is outer.
     """
     ordered = sorted(spans, key=lambda span: (span.start, -span.end))
     stack: list[AnySpan] = []
-    found: dict[Place, tuple[AnySpan, ...]] = {}
+    found: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
     following = 0
     for place in places:
         while following < len(ordered) and ordered[following].start <= place.at:

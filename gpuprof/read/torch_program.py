@@ -9,15 +9,15 @@ from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from gpuprof.model.torch_flop import PRODUCTS
-from gpuprof.model.trace import OPTIMIZER_STEP, PROFILER_STEP, Step
-from gpuprof.read.timeline_parts import Span
+from gpuprof.model.trace import OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
+from gpuprof.read.timeline_parts import ThreadSpan
 
 MODULE = "nn.Module: "
 """How the name of a module's call begins, in traces with stacks."""
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 
 
-class Call(Span, Protocol):
+class Call(ThreadSpan, Protocol):
     """A span of a trace that has a name and arguments; `duration` in nanoseconds, None where it was not recorded."""
 
     @property
@@ -39,13 +39,15 @@ class Call(Span, Protocol):
 AnyCall = TypeVar("AnyCall", bound=Call)
 
 
-def steps(profiler: Iterable[Call], annotations: Iterable[Call], modules: Iterable[Call], origin: int) -> list[Step]:
+def steps(
+    profiler: Iterable[Call], annotations: Iterable[Call], modules: Iterable[Call], origin: int
+) -> list[ProgramStep]:
     """Return the profiler's steps; without them those between calls of an optimizer, else of the outermost modules.
 
     The first call only ends what was not recorded from its beginning: n calls make n − 1 steps.
     """
     own = [
-        Step(PROFILER_STEP, (one.start - origin) / 1e9, one.duration / 1e9, one.thread)
+        ProgramStep(PROFILER_STEP, (one.start - origin) / 1e9, one.duration / 1e9, one.thread)
         for one in profiler
         if one.duration is not None
     ]
@@ -53,7 +55,7 @@ def steps(profiler: Iterable[Call], annotations: Iterable[Call], modules: Iterab
     return sorted(found, key=lambda step: step.start_s)
 
 
-def _optimizer_steps(annotations: Iterable[Call], origin: int) -> list[Step]:
+def _optimizer_steps(annotations: Iterable[Call], origin: int) -> list[ProgramStep]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
     calls = outermost(one for one in annotations if _OPTIMIZER.fullmatch(one.name))
     kinds = {one.name for one in calls}
@@ -64,7 +66,7 @@ def _optimizer_steps(annotations: Iterable[Call], origin: int) -> list[Step]:
     return list(_between(ends, origin))
 
 
-def _module_steps(modules: Iterable[Call], origin: int) -> list[Step]:
+def _module_steps(modules: Iterable[Call], origin: int) -> list[ProgramStep]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
     starts: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
     for one in outermost(modules):
@@ -72,11 +74,11 @@ def _module_steps(modules: Iterable[Call], origin: int) -> list[Step]:
     return list(_between(starts, origin))
 
 
-def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> Iterator[Step]:
+def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> Iterator[ProgramStep]:
     for (name, thread), ones in moments.items():
         for start, end in pairwise(sorted(ones)):
             if end > start:
-                yield Step(name, (start - origin) / 1e9, (end - start) / 1e9, thread)
+                yield ProgramStep(name, (start - origin) / 1e9, (end - start) / 1e9, thread)
 
 
 def outermost(calls: Iterable[AnyCall]) -> list[AnyCall]:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, Product, Trace
-from gpuprof.read.timeline_parts import Place, device_numbers, left_out, open_at_places, since_epoch
+from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
+from gpuprof.read.timeline_parts import LaunchOrigin, device_numbers, left_out, open_at_places, since_epoch
 from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words
 from gpuprof.read.torch_program import MODULE, products, steps, that_launched
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
@@ -55,7 +55,7 @@ class _Events:
     """The events of a trace, by what they are."""
 
     gpu: list[_Event] = field(default_factory=list)
-    calls: dict[int, Place] = field(default_factory=dict)
+    calls: dict[int, LaunchOrigin] = field(default_factory=dict)
     operators: list[_Event] = field(default_factory=list)
     annotations: list[_Event] = field(default_factory=list)
     steps: list[_Event] = field(default_factory=list)
@@ -102,13 +102,13 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
     )
 
 
-def recorded_products(recorded: Iterable[object]) -> tuple[Product, ...]:
+def recorded_products(recorded: Iterable[object]) -> tuple[MatrixProduct, ...]:
     """Return the calls that multiply matrices among the events of a trace, also those on the CPU."""
     events = _sorted_out(recorded)
     return _products(products(events.operators), events.origin or 0)
 
 
-def _products(calls: Iterable[_Event], origin: int) -> tuple[Product, ...]:
+def _products(calls: Iterable[_Event], origin: int) -> tuple[MatrixProduct, ...]:
     return tuple(product(one.name, (one.start - origin) / 1e9, one.args) for one in calls)
 
 
@@ -147,7 +147,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         events.hip = events.hip or name.startswith("hip")
         correlation = count(args.get("correlation"))
         if correlation is not None:
-            events.calls.setdefault(correlation, Place(one.thread, start, process))
+            events.calls.setdefault(correlation, LaunchOrigin(one.thread, start, process))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(one)
@@ -224,8 +224,8 @@ def _activities(
     events: _Events,
     used: list[int],
     origin: int,
-    places: Sequence[Place | None],
-    operators: Mapping[Place, Sequence[_Event]],
+    places: Sequence[LaunchOrigin | None],
+    operators: Mapping[LaunchOrigin, Sequence[_Event]],
     calls: Iterable[_Event],
 ) -> Iterator[Activity]:
     """Yield what the GPUs did, each with what was open where it was launched: operators, and one of the `calls`."""
@@ -270,7 +270,7 @@ def _collective(event: _Event, launchers: Sequence[_Event]) -> Collective | None
     return collective(next(told, {}))
 
 
-def _places(events: _Events) -> list[Place | None]:
+def _places(events: _Events) -> list[LaunchOrigin | None]:
     """Return where each GPU activity was launched: by the call of its correlation, else by what else links the two."""
     places = [_call(event, events.calls) for event in events.gpu]
     if None in places:
@@ -279,7 +279,7 @@ def _places(events: _Events) -> list[Place | None]:
     return places
 
 
-def _call(event: _Event, calls: Mapping[int, Place]) -> Place | None:
+def _call(event: _Event, calls: Mapping[int, LaunchOrigin]) -> LaunchOrigin | None:
     correlation = count(event.args.get("correlation"))
     return calls.get(correlation) if correlation is not None else None
 
@@ -288,23 +288,23 @@ class _OtherLinks:
     """Finds launches whose call was not recorded: by the arrow that is drawn from it, else by the operator's id."""
 
     def __init__(self, events: _Events) -> None:
-        self._starts: dict[int, Place] = {}
+        self._starts: dict[int, LaunchOrigin] = {}
         self._ends: dict[tuple[str, int], int] = {}
-        self._operators: dict[int, Place] = {}
+        self._operators: dict[int, LaunchOrigin] = {}
         for flow in events.flows:
             number, at = count(flow.get("id")), nanoseconds(flow.get("ts"))
             if number is None or at is None:
                 continue
             if flow["ph"] == "s":
-                self._starts.setdefault(number, Place(_thread(flow), at, count(flow.get("pid"))))
+                self._starts.setdefault(number, LaunchOrigin(_thread(flow), at, count(flow.get("pid"))))
             else:
                 self._ends.setdefault((_thread(flow), at), number)
         for operator in chain(events.operators, events.annotations):
             number = count(operator.args.get("External id"))
             if number is not None:
-                self._operators.setdefault(number, Place(operator.thread, operator.start, operator.process))
+                self._operators.setdefault(number, LaunchOrigin(operator.thread, operator.start, operator.process))
 
-    def place(self, event: _Event) -> Place | None:
+    def place(self, event: _Event) -> LaunchOrigin | None:
         """Return where an activity was launched, or where the operator that launched it began."""
         correlation = count(event.args.get("correlation"))
         number = correlation if correlation in self._starts else self._ends.get((event.thread, event.start))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuprof.model.torch_ranges import operator_text
-from gpuprof.model.trace import DIRECTIONS, Collective, Product
+from gpuprof.model.trace import DIRECTIONS, Collective, MatrixProduct
 from gpuprof.read.torch_json import count, shape
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
@@ -37,10 +37,10 @@ def operator_with_shapes(name: str, args: Mapping[str, Any]) -> str:
     return operator_text(name, list(_shapes(_inputs(args) or [])))
 
 
-def product(name: str, start_s: float, args: Mapping[str, Any]) -> Product:
+def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct:
     """Return a call of an operator that multiplies matrices, with what the trace says of its inputs."""
     dims = _inputs(args)
-    return Product(
+    return MatrixProduct(
         name,
         start_s,
         shapes=tuple(map(shape, dims)) if dims is not None else None,

@@ -23,7 +23,7 @@ from gpuprof.model.session import (
     KernelProfile,
     Ranked,
     RooflinePoint,
-    Run,
+    RunTotals,
     Session,
     Throughput,
     Timeline,
@@ -126,7 +126,7 @@ def _check_ranking(session: Session, file: str) -> None:
         raise DamagedInput(f"{file} is damaged: its ranking has a finding {rule} that kernel {kernel} has not")
 
 
-def _check_run(run: Run, kernels: tuple[KernelProfile, ...], file: str) -> None:
+def _check_run(run: RunTotals, kernels: tuple[KernelProfile, ...], file: str) -> None:
     """Refuse totals of a run that contradict each other, or that are less than the kernels of the session."""
     launches = sum(kernel.launches for kernel in kernels)
     shapes = run.kernels <= run.timed_shapes <= run.timed_launches

@@ -15,7 +15,7 @@ from gpuprof.errors import EnvironmentProblem
 _WORST_FIRST = ("fail", None, "unsupported", "emulated", "pass")
 
 
-class Row(NamedTuple):
+class GateRow(NamedTuple):
     """One probe on one target: the worst of its variants."""
 
     probe: str
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 def gate_table(
     probes: Iterable[Probe], targets: Sequence[str], *, tell: Callable[[int, int], None] | None = None
-) -> tuple[Row, ...]:
+) -> tuple[GateRow, ...]:
     """Judge each probe that has a kernel on each target; `tell` hears how many of how many are compiled.
 
     Raises EnvironmentProblem where there is no NVRTC or no nvdisasm at all.
@@ -40,15 +40,15 @@ def gate_table(
     return tuple(_row(probe, target, answers.get((probe.id, target), [])) for probe, target in cells)
 
 
-def _row(probe: Probe, target: str, answers: Sequence[Checked]) -> Row:
+def _row(probe: Probe, target: str, answers: Sequence[Checked]) -> GateRow:
     if not answers:
-        return Row(probe.id, target, Judgement("unsupported", why_not(probe, target), {}))
+        return GateRow(probe.id, target, Judgement("unsupported", why_not(probe, target), {}))
     worst = min(answers, key=lambda answer: _WORST_FIRST.index(answer.judgement.gate))
     judgement = worst.judgement
     if len(answers) > 1 and judgement.opcodes:
         chosen = " ".join(f"{name}={value}" for name, value in worst.variant.assignment.items())
         judgement = judgement._replace(why=f"{chosen}: {judgement.why}")
-    return Row(probe.id, target, judgement)
+    return GateRow(probe.id, target, judgement)
 
 
 def why_not(probe: Probe, target: str) -> str:

@@ -16,7 +16,7 @@ from gpuprof.model.quantities import Clocks
 from gpuprof.model.sass_opcodes import matrix_opcode
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.probes.probe import Limit
+    from gpuprof.characterize.probes.probe import PhysicalLimit
 
 _SPARSE = "sparse"
 _TRANSFERS_PER_CLOCK = 2
@@ -30,7 +30,7 @@ _PCIE_CODING = {1: 8 / 10, 2: 8 / 10}
 """8b/10b coding on the first two generations; 128b/130b since, flits on the sixth. PCI Express Base Specification."""
 
 
-class Link(NamedTuple):
+class PcieLink(NamedTuple):
     """The PCIe link as it runs during a transfer: an idle one may show generation 1."""
 
     generation: int
@@ -79,7 +79,7 @@ class NoBound(NamedTuple):
     why: str
 
 
-def physical_limit(name: str, hardware: Hardware, clocks: Clocks, link: Link | None = None) -> Bound | NoBound:
+def physical_limit(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> Bound | NoBound:
     """Return the limit called `name` on this GPU at these clocks, or why it is not known."""
     if name == "pcie":
         return _pcie(link, hardware)
@@ -95,7 +95,7 @@ def physical_limit(name: str, hardware: Hardware, clocks: Clocks, link: Link | N
     return NoBound(name, f"no limit is called {name!r}")
 
 
-def probe_limit(limit: Limit, hardware: Hardware, clocks: Clocks, unit: str) -> Bound | NoBound:
+def probe_limit(limit: PhysicalLimit, hardware: Hardware, clocks: Clocks, unit: str) -> Bound | NoBound:
     """Return the limit that a probe names; a probe may name a fraction of it, or give a rate with its source."""
     if limit.rate is not None:
         source = limit.source or "the probe"
@@ -218,7 +218,7 @@ def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     return found if isinstance(found, NoBound) else found._replace(exact=False)
 
 
-def _pcie(link: Link | None, hardware: Hardware) -> Bound | NoBound:
+def _pcie(link: PcieLink | None, hardware: Hardware) -> Bound | NoBound:
     """The link as it runs; where the spec has another way to the host's memory, that: NVML names PCIe even so."""
     own = hardware.gpu.facts.get("host_link") if hardware.gpu is not None else None
     if own is not None:

@@ -13,9 +13,9 @@ from gpuprof.units import format_si
 if TYPE_CHECKING:
     from gpuprof.characterize.gates.gate import Judgement
 
-Word = Literal["verified", "plausible", "rejected", "unsupported", "not_permitted"]
-State = Literal["passed", "failed", "missing", "not_applicable"]
-WORDS: tuple[Word, ...] = get_args(Word)
+VerdictWord = Literal["verified", "plausible", "rejected", "unsupported", "not_permitted"]
+CheckState = Literal["passed", "failed", "missing", "not_applicable"]
+WORDS: tuple[VerdictWord, ...] = get_args(VerdictWord)
 
 LIMIT_MARGIN = 1.005
 """Measured clocks and times have this error; what exceeds the limit by more was not measured."""
@@ -29,11 +29,11 @@ in its file."""
 _NEEDED = ("gate", "scaling", "clock", "limit")
 
 
-class Check(NamedTuple):
+class VerdictCheck(NamedTuple):
     """One check: what it found, why, and its number (a residual, or a ratio to what it was held against)."""
 
     name: str
-    state: State
+    state: CheckState
     why: str | None = None
     number: float | None = None
 
@@ -41,11 +41,11 @@ class Check(NamedTuple):
 class Verdict(NamedTuple):
     """The verdict and its reasons: what failed, or what was missing for `verified`."""
 
-    word: Word
+    word: VerdictWord
     reasons: tuple[str, ...] = ()
 
 
-def judge(checks: Sequence[Check]) -> Verdict:
+def judge(checks: Sequence[VerdictCheck]) -> Verdict:
     """Return the verdict: one failed check rejects; without the code, scaling, clock and limit it is only plausible."""
     failed = tuple(check.why or f"the check {check.name} failed" for check in checks if check.state == "failed")
     if failed:
@@ -62,25 +62,25 @@ def unsupported(why: str) -> Verdict:
     return Verdict("unsupported", (why,))
 
 
-def not_applicable(name: str, why: str) -> Check:
+def not_applicable(name: str, why: str) -> VerdictCheck:
     """Return a check that this probe does not need, with the reason: a power draw has no loop to scale."""
-    return Check(name, "not_applicable", why)
+    return VerdictCheck(name, "not_applicable", why)
 
 
-def gate_check(judgement: Judgement | None) -> Check:
+def gate_check(judgement: Judgement | None) -> VerdictCheck:
     """Check that the SASS is what the probe means, or the emulation that it expects. None: no disassembler."""
     if judgement is None or judgement.gate is None:
-        return Check("gate", "missing", "no disassembler: the code that ran was not looked at")
+        return VerdictCheck("gate", "missing", "no disassembler: the code that ran was not looked at")
     if judgement.gate in {"pass", "emulated"}:
-        return Check("gate", "passed", judgement.why)
-    return Check("gate", "failed", f"the code is not what the probe means: {judgement.why}")
+        return VerdictCheck("gate", "passed", judgement.why)
+    return VerdictCheck("gate", "failed", f"the code is not what the probe means: {judgement.why}")
 
 
-def scaling_check(scaling: Scaling | None) -> Check:
+def scaling_check(scaling: Scaling | None) -> VerdictCheck:
     """Check that time grows in proportion to the iterations."""
     if scaling is None:
-        return Check("scaling", "missing", "it was not timed at N, 2N and 4N iterations")
-    return Check("scaling", "failed" if scaling.misfit else "passed", scaling.misfit, scaling.residual)
+        return VerdictCheck("scaling", "missing", "it was not timed at N, 2N and 4N iterations")
+    return VerdictCheck("scaling", "failed" if scaling.misfit else "passed", scaling.misfit, scaling.residual)
 
 
 def clock_check(
@@ -88,7 +88,7 @@ def clock_check(
     nvml_hz: float | None,
     held: Sequence[str] = (),
     seen_hz: tuple[float, float] | None = None,
-) -> Check:
+) -> VerdictCheck:
     """Check that the clock in the kernel (clock64 over globaltimer) is NVML's within 2 %.
 
     `held`: what held the clocks back meanwhile, `seen_hz` NVML's lowest and highest clock but for the rarest. A clock
@@ -96,35 +96,35 @@ def clock_check(
     and outside of it is a doubt.
     """
     if isinstance(in_kernel, NoClock):
-        return Check("clock", "missing", in_kernel.why)
+        return VerdictCheck("clock", "missing", in_kernel.why)
     if nvml_hz is None:
-        return Check("clock", "missing", "NVML gives no SM clock to compare with")
+        return VerdictCheck("clock", "missing", "NVML gives no SM clock to compare with")
     ratio = in_kernel.median_hz / nvml_hz
     if abs(ratio - 1) <= CLOCK_TOLERANCE:
-        return Check("clock", "passed", None, ratio)
+        return VerdictCheck("clock", "passed", None, ratio)
     ours, theirs = format_si(in_kernel.median_hz, "Hz", 4), format_si(nvml_hz, "Hz", 4)
     both = f"the SM clock was {ours} in the kernel and {theirs} by NVML"
     if not held:
-        return Check("clock", "failed", both, ratio)
+        return VerdictCheck("clock", "failed", both, ratio)
     low, high = seen_hz or (nvml_hz, nvml_hz)
     why = (
         f"{both}, which saw {format_si(low, 'Hz', 4)} to {format_si(high, 'Hz', 4)} while held back: {', '.join(held)}"
     )
     inside = low * (1 - CLOCK_TOLERANCE) <= in_kernel.median_hz <= high * (1 + CLOCK_TOLERANCE)
-    return Check("clock", "passed" if inside else "missing", why, ratio)
+    return VerdictCheck("clock", "passed" if inside else "missing", why, ratio)
 
 
-def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = CEILING_FLOOR) -> Check:
+def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = CEILING_FLOOR) -> VerdictCheck:
     """Check a throughput against its physical limit: at most 1.005 times, and where the limit is its own, a tenth.
 
     A probe that is slow by nature has a floor of its own, one that is meant to be slow (few bytes in flight) none: 0.
     A limit that is not confirmed leaves a doubt; only the one behind it rejects.
     """
     if isinstance(bound, NoBound):
-        return Check("limit", "missing", f"its limit is not known: {bound.why}")
+        return VerdictCheck("limit", "missing", f"its limit is not known: {bound.why}")
     limit = bound.in_unit(unit)
     if limit is None:
-        return Check("limit", "missing", f"the limit {bound.name} is in {bound.unit}, the value in {unit}")
+        return VerdictCheck("limit", "missing", f"the limit {bound.name} is in {bound.unit}, the value in {unit}")
     ratio = value / limit
     against = f"{format_si(value, unit, 4)} is {ratio:.3g} × the limit {format_si(limit, unit, 4)}: {bound.source}"
     if ratio > LIMIT_MARGIN:
@@ -132,42 +132,42 @@ def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = 
     elif ratio < floor and bound.exact:
         doubt, against = "not confirmed, the spec may be wrong: ", f"too little for a ceiling: {against}"
     else:
-        return Check("limit", "passed", None, ratio)
+        return VerdictCheck("limit", "passed", None, ratio)
     if bound.confirmed:
-        return Check("limit", "failed", against, ratio)
+        return VerdictCheck("limit", "failed", against, ratio)
     certain = limit_check(value, unit, bound.behind, floor) if bound.behind is not None else None
     if certain is not None and certain.state == "failed":
         return certain
-    return Check("limit", "missing", f"{doubt}{against}", ratio)
+    return VerdictCheck("limit", "missing", f"{doubt}{against}", ratio)
 
 
 def agreement_check(
     name: str, value: float, other: float, unit: str, what: str, tolerance: float = REPEAT_TOLERANCE
-) -> Check:
+) -> VerdictCheck:
     """Check a value against another that must be the same: measured again, another way into the same storage."""
     ratio = value / other
     if abs(ratio - 1) <= tolerance:
-        return Check(name, "passed", None, ratio)
+        return VerdictCheck(name, "passed", None, ratio)
     both = f"{format_si(value, unit, 4)} here and {format_si(other, unit, 4)} {what}"
-    return Check(name, "failed", f"{both} differ by {abs(ratio - 1):.1%}, more than {tolerance:.0%}", ratio)
+    return VerdictCheck(name, "failed", f"{both} differ by {abs(ratio - 1):.1%}, more than {tolerance:.0%}", ratio)
 
 
-def counter_check(claimed: Mapping[str, float], counted: Mapping[str, float] | None) -> Check:
+def counter_check(claimed: Mapping[str, float], counted: Mapping[str, float] | None) -> VerdictCheck:
     """Check the work and bytes that the probe claims against ncu's counters, within 2 %."""
     if counted is None:
-        return Check("counters", "not_applicable", "not asked for")
+        return VerdictCheck("counters", "not_applicable", "not asked for")
     lacking = [name for name in claimed if name not in counted]
     if lacking:
-        return Check("counters", "missing", f"ncu gave no {', '.join(lacking)}")
+        return VerdictCheck("counters", "missing", f"ncu gave no {', '.join(lacking)}")
     ratios = {name: counted[name] / value for name, value in claimed.items() if value}
     worst = max(ratios, key=lambda name: abs(ratios[name] - 1), default=None)
     if worst is None or abs(ratios[worst] - 1) <= COUNTER_TOLERANCE:
-        return Check("counters", "passed", None, ratios[worst] if worst is not None else None)
-    return Check(
+        return VerdictCheck("counters", "passed", None, ratios[worst] if worst is not None else None)
+    return VerdictCheck(
         "counters", "failed", f"ncu counts {ratios[worst]:.3g} × the {worst} that the probe claims", ratios[worst]
     )
 
 
-def named(checks: Iterable[Check], name: str) -> Check | None:
+def named(checks: Iterable[VerdictCheck], name: str) -> VerdictCheck | None:
     """Return the check of that name."""
     return next((check for check in checks if check.name == name), None)

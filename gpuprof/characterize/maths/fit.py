@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median, pstdev
 from typing import NamedTuple
 
-from gpuprof.characterize.maths.statistics import Interval
+from gpuprof.characterize.maths.statistics import ConfidenceInterval
 
 SCALING_TOLERANCE = 0.01
 """Times at N, 2N and 4N lie on one line within 1 %, and so do the slopes between them."""
@@ -26,7 +26,7 @@ COPY_TOLERANCE = 0.05
 Points = Sequence[tuple[float, float]]
 
 
-class Line(NamedTuple):
+class LineFit(NamedTuple):
     """y = intercept + slope·x. `residual` is the largest relative distance of a point; `misfit` None: it fits."""
 
     intercept: float
@@ -94,7 +94,7 @@ def scaling(points: Points, tolerance: float = SCALING_TOLERANCE) -> Scaling:
     return Scaling(fitted.slope, fitted.intercept, fitted.residual, change, misfit)
 
 
-def _scaling_misfit(points: Points, fitted: Line, change: float, tolerance: float) -> str | None:
+def _scaling_misfit(points: Points, fitted: LineFit, change: float, tolerance: float) -> str | None:
     (first_n, first_time), (last_n, last_time) = points[0], points[-1]
     if last_time < _GROWTH * first_time:
         return f"{last_n / first_n:g} times the iterations take {last_time / first_time:.3g} times as long"
@@ -109,7 +109,7 @@ def _scaling_misfit(points: Points, fitted: Line, change: float, tolerance: floa
 
 def slope_interval(
     samples: Mapping[float, Sequence[float]], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> Interval:
+) -> ConfidenceInterval:
     """Return the bootstrap interval of the time per iteration: the line through medians of samples drawn anew."""
     import numpy as np
 
@@ -126,7 +126,7 @@ def slope_interval(
     centred = counts - counts.mean()
     slopes = centred @ medians / (centred @ centred)
     low, high = np.quantile(slopes, ((1 - confidence) / 2, (1 + confidence) / 2))
-    return Interval(float(low), float(high))
+    return ConfidenceInterval(float(low), float(high))
 
 
 def medians(samples: Mapping[float, Sequence[float]]) -> tuple[tuple[float, float], ...]:
@@ -134,7 +134,7 @@ def medians(samples: Mapping[float, Sequence[float]]) -> tuple[tuple[float, floa
     return tuple((count, median(samples[count])) for count in sorted(samples))
 
 
-def line(points: Points, *, relative: bool = False) -> Line:
+def line(points: Points, *, relative: bool = False) -> LineFit:
     """Return the least-squares line; with `relative`, of distances as fractions of y, for points over many decades.
 
     Raises ValueError for fewer than two different x.
@@ -151,10 +151,10 @@ def line(points: Points, *, relative: bool = False) -> Line:
     left = math.fsum(w * error**2 for w, error in zip(weights, errors, strict=True))
     all_ = math.fsum(w * (y - mean_y) ** 2 for w, (_, y) in zip(weights, points, strict=True))
     residual = max(abs(error) / y for error, (_, y) in zip(errors, points, strict=True))
-    return Line(intercept, slope, residual, 1 - left / all_ if all_ else 0.0, None)
+    return LineFit(intercept, slope, residual, 1 - left / all_ if all_ else 0.0, None)
 
 
-def conflict_line(points: Points) -> Line:
+def conflict_line(points: Points) -> LineFit:
     """Fit cycles against the degree of a bank conflict: T = t0 + c·degree. N ways are N wavefronts, so it is a line."""
     fitted = line(_distinct(points, 3))
     if fitted.r_squared > CONFLICT_R_SQUARED:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 Statistic = Literal["median", "mode"]
 RESAMPLES, _FEW_RESAMPLES = 2000, 200
 """For an interval that is told, and for whether to go on, which is asked while the GPU waits."""
-Shape = TypeVar("Shape", bound=Hashable)
+SweepKey = TypeVar("SweepKey", bound=Hashable)
 """What tells one configuration of a sweep from another."""
 
 _CLUSTER_GAP = 0.01
@@ -19,7 +19,7 @@ _CLUSTER_SHARE = 0.1
 """A group of fewer samples is a glitch of the clock, not the undisturbed case."""
 
 
-class Interval(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """The bounds between which a value lies with the confidence asked for."""
 
     low: float
@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
     """A value with its 95 % interval, the number of samples and the statistic."""
 
     value: float
-    interval: Interval
+    interval: ConfidenceInterval
     samples: int
     statistic: Statistic
 
@@ -64,7 +64,7 @@ def bootstrap(
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Interval:
+) -> ConfidenceInterval:
     """Return the percentile bootstrap interval: the statistic of samples drawn from the samples, with a fixed seed."""
     _check(values)
     import numpy as np
@@ -75,10 +75,10 @@ def bootstrap(
     )
     tail = (1 - confidence) / 2
     low, high = np.quantile(found, (tail, 1 - tail))
-    return Interval(float(low), float(high))
+    return ConfidenceInterval(float(low), float(high))
 
 
-def half_width(value: float, interval: Interval) -> float:
+def half_width(value: float, interval: ConfidenceInterval) -> float:
     """Return half of an interval as a fraction of the value; infinite for zero."""
     return (interval.high - interval.low) / 2 / abs(value) if value else math.inf
 
@@ -130,7 +130,7 @@ def half_sample_mode(ordered: Sequence[float]) -> float:
     return sum(ordered) / len(ordered)
 
 
-def rounds(configurations: Sequence[Shape], count: int, seed: int = 0) -> Iterator[tuple[Shape, ...]]:
+def rounds(configurations: Sequence[SweepKey], count: int, seed: int = 0) -> Iterator[tuple[SweepKey, ...]]:
     """Yield the configurations `count` times, each time in another random order, so that drift hits all alike."""
     import numpy as np
 

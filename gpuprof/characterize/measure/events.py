@@ -9,7 +9,7 @@ from gpuprof.characterize.sheet.measured import Curve, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
 
 
-class Planned(NamedTuple):
+class RunPlanned(NamedTuple):
     """What will be measured, in this order, and within how many seconds."""
 
     steps: tuple[str, ...]
@@ -34,7 +34,7 @@ class Started(NamedTuple):
     total: int
 
 
-class Taken(NamedTuple):
+class ConfigurationTaken(NamedTuple):
     """One configuration was measured: its name, how many samples, and its value in the probe's unit, if it has one."""
 
     probe: str
@@ -67,7 +67,7 @@ class Finished(NamedTuple):
     interrupted: bool
 
 
-Event = Planned | Compiling | Started | Taken | Result | Remark | Finished
+Event = RunPlanned | Compiling | Started | ConfigurationTaken | Result | Remark | Finished
 Tell = Callable[[Event], None]
 
 

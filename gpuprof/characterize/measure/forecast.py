@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.measure.effort import LEAST_ROUNDS, Effort
-from gpuprof.characterize.record.configurations import Configuration, Point, buffer_bytes, points, sweep_values
+from gpuprof.characterize.record.configurations import Configuration, ResultPoint, buffer_bytes, points, sweep_values
 from gpuprof.characterize.record.gpu import Properties
 from gpuprof.characterize.record.reduction import MULTIPLES
 
@@ -69,7 +69,7 @@ def forecast(
     return _kernel(probe, found, regime, properties, effort)
 
 
-def _kernel(probe: Probe, found: Sequence[Point], regime: str, properties: Properties, effort: Effort) -> Cost:
+def _kernel(probe: Probe, found: Sequence[ResultPoint], regime: str, properties: Properties, effort: Effort) -> Cost:
     """A slope or a curve: sweeps, the winners once more, and again on other allocations."""
     sustained = regime == "sustained"
     window_s = effort.sustained_window_s if sustained else effort.window_s

@@ -8,9 +8,9 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.judge.regime import settled
-from gpuprof.characterize.measure.events import Taken
+from gpuprof.characterize.measure.events import ConfigurationTaken
 from gpuprof.characterize.measure.kernel_steps import (
-    Unmeasured,
+    PointUnmeasured,
     failure,
     label,
     passed,
@@ -19,7 +19,7 @@ from gpuprof.characterize.measure.kernel_steps import (
     variant_of,
 )
 from gpuprof.characterize.measure.sampling import iterations
-from gpuprof.characterize.measure.step import Bench, Failure, Step
+from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
 from gpuprof.characterize.on_gpu.launcher import Ready
 from gpuprof.characterize.record.configurations import Configuration
 from gpuprof.characterize.record.gpu import Stopped, Telemetry
@@ -42,79 +42,79 @@ class Reading(NamedTuple):
     iterations: int
 
 
-def measure_power(bench: Bench, step: Step) -> Iterator[Failure]:
+def measure_power(context: MeasurementContext, step: Step) -> Iterator[StepFailure]:
     """Run the load, or nothing, for some seconds, and read the driver ten times a second."""
     try:
         with unless_fatal():
-            _power(bench, step)
-    except Unmeasured as error:
+            _power(context, step)
+    except PointUnmeasured as error:
         yield failure(step, None, str(error))
 
 
-def _power(bench: Bench, step: Step) -> None:
-    one = _load(bench, step)
+def _power(context: MeasurementContext, step: Step) -> None:
+    one = _load(context, step)
     words: dict[str, Parameter] = {"data": step.data, "regime": step.regime}
     if one is not None:
         words = one.words() | words
-    if bench.store.find(step.probe.id, words, FINAL) is not None:
+    if context.store.find(step.probe.id, words, FINAL) is not None:
         return
-    ready = _ready(bench, step, one) if one is not None else None
-    samples, readings = _run(bench, ready, min(step.seconds, bench.effort.power_s))
+    ready = _ready(context, step, one) if one is not None else None
+    samples, readings = _run(context, ready, min(step.seconds, context.effort.power_s))
     watts = [reading.telemetry.power_w for reading in _last(readings) if reading.telemetry.power_w is not None]
     if not watts:
-        raise Unmeasured("the driver does not tell the power")
+        raise PointUnmeasured("the driver does not tell the power")
     words |= (ready.words() if ready is not None else {}) | {"data": step.data, "regime": step.regime}
-    bench.store.add(Series(step.probe.id, words | _seen(readings, median(watts)), FINAL, tuple(samples)))
-    bench.telemetry += [reading.telemetry for reading in readings]
-    bench.tell(Taken(step.probe.id, label(words), len(samples), median(watts), step.probe.unit))
+    context.store.add(Series(step.probe.id, words | _seen(readings, median(watts)), FINAL, tuple(samples)))
+    context.telemetry += [reading.telemetry for reading in readings]
+    context.tell(ConfigurationTaken(step.probe.id, label(words), len(samples), median(watts), step.probe.unit))
 
 
-def _load(bench: Bench, step: Step) -> Configuration | None:
+def _load(context: MeasurementContext, step: Step) -> Configuration | None:
     """Return the configuration of the kernel that runs: the best that the samples have of it, else the first."""
     probe = step.probe
     if probe.load is None and probe.kernel is None:
         return None
-    loaded = next((one.variant.probe for one in bench.checked.get(probe.load or probe.id, ())), None)
-    if loaded is None or not passed(bench, loaded):
-        raise Unmeasured(f"the kernel of {probe.load or probe.id} did not pass its gate here")
-    found = step_points(bench, Step(loaded, step.regime, step.data, 0.0))
+    loaded = next((one.variant.probe for one in context.checked.get(probe.load or probe.id, ())), None)
+    if loaded is None or not passed(context, loaded):
+        raise PointUnmeasured(f"the kernel of {probe.load or probe.id} did not pass its gate here")
+    found = step_points(context, Step(loaded, step.regime, step.data, 0.0))
     every = [one for point in found for one in point.configurations]
     if not every:
-        raise Unmeasured("no configuration fits this GPU")
-    compiled = [replace(one, cubin=_sha(bench, step, one)) for one in every]
-    return next((one for one in compiled if _was_best(bench, loaded.id, one)), compiled[0])
+        raise PointUnmeasured("no configuration fits this GPU")
+    compiled = [replace(one, cubin=_sha(context, step, one)) for one in every]
+    return next((one for one in compiled if _was_best(context, loaded.id, one)), compiled[0])
 
 
-def _was_best(bench: Bench, probe: str, one: Configuration) -> bool:
+def _was_best(context: MeasurementContext, probe: str, one: Configuration) -> bool:
     """Tell whether a configuration won the sweep of its own probe, in any regime."""
     return any(
-        bench.store.find(probe, replace(one, regime=regime).words(), FINAL) is not None
+        context.store.find(probe, replace(one, regime=regime).words(), FINAL) is not None
         for regime in ("sustained", "short")
     )
 
 
-def _sha(bench: Bench, step: Step, one: Configuration) -> str:
-    compiled = variant_of(bench, _loaded(bench, step), one).compiled
+def _sha(context: MeasurementContext, step: Step, one: Configuration) -> str:
+    compiled = variant_of(context, _loaded(context, step), one).compiled
     return compiled.sha256 if compiled is not None else ""
 
 
-def _loaded(bench: Bench, step: Step) -> Probe:
-    return bench.checked[step.probe.load or step.probe.id][0].variant.probe
+def _loaded(context: MeasurementContext, step: Step) -> Probe:
+    return context.checked[step.probe.load or step.probe.id][0].variant.probe
 
 
-def _ready(bench: Bench, step: Step, one: Configuration) -> Ready:
-    return bench.launcher.ready(variant_of(bench, _loaded(bench, step), one), one)
+def _ready(context: MeasurementContext, step: Step, one: Configuration) -> Ready:
+    return context.launcher.ready(variant_of(context, _loaded(context, step), one), one)
 
 
-def _run(bench: Bench, ready: Ready | None, seconds: float) -> tuple[list[Sample], list[Reading]]:
+def _run(context: MeasurementContext, ready: Ready | None, seconds: float) -> tuple[list[Sample], list[Reading]]:
     """Keep the GPU busy with launches of some milliseconds, or leave it alone, and read the driver meanwhile."""
-    gpu, done = bench.gpu, 0
+    gpu, done = context.gpu, 0
     count = iterations(ready, _WINDOW_S) if ready is not None else 0
     samples: list[Sample] = []
     readings: list[Reading] = []
     began = gpu.now()
     while (elapsed := gpu.now() - began) < seconds or not readings:
-        if bench.stop():
+        if context.stop():
             raise Stopped
         if ready is not None:
             samples.append(ready.run(count, watched=True))

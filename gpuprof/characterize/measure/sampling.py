@@ -26,7 +26,7 @@ _LONGEST_WARM_UP_S = 0.3
 _TIMES_L2 = 4
 
 
-class Taken(NamedTuple):
+class SamplesTaken(NamedTuple):
     """The samples that count, what held the clocks back in all attempts, and the seconds of all but the first."""
 
     samples: tuple[Sample, ...]
@@ -83,7 +83,7 @@ def measure(
     seed: int,
     repeat_s: float,
     retries: int = RETRIES,
-) -> Taken:
+) -> SamplesTaken:
     """Sample until the interval is small or time is up; a throttled attempt is repeated a bounded number of times.
 
     It is repeated as long as `repeat_s` has room for cooling down and another attempt. Under sustained load throttling
@@ -105,7 +105,7 @@ def measure(
         kept = keep([attempt for attempt, _ in attempts], "sustained" if regime == "sustained" else "short", retries)
         if kept is not None:
             chosen = next(samples for attempt, samples in attempts if attempt.samples is kept.samples)
-            return Taken(chosen, kept.throttling, now - first_ended)
+            return SamplesTaken(chosen, kept.throttling, now - first_ended)
         ready.gpu.wait(cool_down_s)
 
 

@@ -34,7 +34,7 @@ _PHASES = ("idle", "latency", "short", "sustained")
 _LATENCY_UNITS = ("cycle", "s", "B", "block")
 
 
-class Plan(NamedTuple):
+class Schedule(NamedTuple):
     """Steps in their order, and probes that are left out, with the reason."""
 
     steps: tuple[Step, ...]
@@ -49,7 +49,7 @@ class Where(NamedTuple):
     free_bytes: float
 
 
-def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, named: bool = False) -> Plan:
+def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, named: bool = False) -> Schedule:
     """Return what a mode measures on a GPU: from idle over latencies and short bursts to sustained load.
 
     `named`: the user has chosen the probes, so that the mode leaves none of them out.
@@ -59,7 +59,7 @@ def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, na
     wanted = able if named else [probe for probe in able if _in_mode(probe, mode, able)]
     left_out = [(probe, why_not(probe, target)) for probe in probes if target not in probe.targets]
     steps = [step for probe in wanted for step in _steps(probe, effort, where)]
-    return Plan(tuple(sorted(steps, key=lambda step: _PHASES.index(phase(step)))), tuple(left_out))
+    return Schedule(tuple(sorted(steps, key=lambda step: _PHASES.index(phase(step)))), tuple(left_out))
 
 
 def duration_s(steps: Sequence[Step], seconds: float) -> float:

@@ -6,20 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.characterize.judge.verdict import Word
+from gpuprof.characterize.judge.verdict import VerdictWord
 from gpuprof.characterize.measure.effort import DEFAULT, Effort
 from gpuprof.characterize.measure.events import Tell, silence
-from gpuprof.characterize.on_gpu.launcher import Launcher
+from gpuprof.characterize.on_gpu.launcher import KernelLauncher
 from gpuprof.characterize.record.configurations import CUBIN
 from gpuprof.characterize.record.gpu import Gpu, Telemetry
-from gpuprof.characterize.record.samples import Parameter, Series
+from gpuprof.characterize.record.samples import FixedValues, Series
 from gpuprof.characterize.record.store import Store
 
 if TYPE_CHECKING:
     from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Probe
-
-Fixed = tuple[tuple[str, Parameter], ...]
 
 
 class Step(NamedTuple):
@@ -37,19 +35,19 @@ class Step(NamedTuple):
     good_s: float = 0.0
 
 
-class Failure(NamedTuple):
+class StepFailure(NamedTuple):
     """Why a step, or one point of it, has no value. `fixed` None: none of its points has one."""
 
     probe: str
     regime: str
     data: str
-    fixed: Fixed | None
-    word: Word
+    fixed: FixedValues | None
+    word: VerdictWord
     why: str
 
 
 @dataclass
-class Bench:
+class MeasurementContext:
     """What all steps of a run share: the GPU, the compiled kernels, the samples, the listener.
 
     `broken` has the configurations that cannot run, and why; `repeat_s` is what the run may still spend on measuring
@@ -64,15 +62,15 @@ class Bench:
     tell: Tell = silence
     stop: Callable[[], bool] = lambda: False
     telemetry: list[Telemetry] = field(default_factory=list)
-    broken: dict[tuple[str, Fixed], str] = field(default_factory=dict)
+    broken: dict[tuple[str, FixedValues], str] = field(default_factory=dict)
     repeat_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.launcher = Launcher(self.gpu, self.stop)
+        self.launcher = KernelLauncher(self.gpu, self.stop)
 
     @classmethod
-    def without_samples(cls, gpu: Gpu, target: str, checked: Mapping[str, tuple[Checked, ...]]) -> Bench:
-        """Return a bench whose samples nobody keeps."""
+    def without_samples(cls, gpu: Gpu, target: str, checked: Mapping[str, tuple[Checked, ...]]) -> MeasurementContext:
+        """Return a context whose samples nobody keeps."""
         return cls(gpu, target, checked, Store(None), DEFAULT)
 
     def samples(self) -> tuple[Series, ...]:

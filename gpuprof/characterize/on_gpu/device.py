@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.characterize.on_gpu.device_copies import Copies, copy_on
+from gpuprof.characterize.on_gpu.device_copies import DeviceCopies, copy_on
 from gpuprof.characterize.on_gpu.device_launches import QUEUE, LaunchRows, elapsed_s
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.record.gpu import (
@@ -22,12 +22,12 @@ from gpuprof.characterize.record.gpu import (
     DeviceError,
     Function,
     Hung,
+    LaunchConfiguration,
     Memory,
+    MemoryKind,
     Others,
     OutOfMemory,
-    Place,
     Properties,
-    Shape,
     Telemetry,
     Timed,
     Way,
@@ -100,7 +100,7 @@ class CudaGpu:
             self._stream = runtime.streamCreateWithFlags(runtime.streamNonBlocking)
             self._start, self._end = runtime.eventCreate(), runtime.eventCreate()
             self.properties = _properties(runtime, self._nvml, index)
-        self._copies = Copies(runtime, self._stream, index, self.properties.peers)
+        self._copies = DeviceCopies(runtime, self._stream, index, self.properties.peers)
         self._rows = LaunchRows(runtime, self._stream)
 
     def telemetry(self) -> Telemetry:
@@ -187,7 +187,7 @@ class CudaGpu:
     def time(
         self,
         function: Function,
-        shape: Shape,
+        shape: LaunchConfiguration,
         arguments: Sequence[np.generic],
         clocks: Memory | None,
         *,
@@ -213,7 +213,7 @@ class CudaGpu:
 
         return np.frombuffer(self.read(clocks, RECORD_BYTES * grid), dtype=np.dtype(RECORD))
 
-    def _prepare(self, function: Function, shape: Shape) -> None:
+    def _prepare(self, function: Function, shape: LaunchConfiguration) -> None:
         """Set what a launch needs of the kernel: its dynamic shared memory, and the part of L1 that is shared."""
         pointer, driver = _pointer(function), self._driver
         self._allow_shared(pointer, shape.shared_bytes)
@@ -226,14 +226,14 @@ class CudaGpu:
             attribute = self._driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._driver.funcSetAttribute(pointer, attribute, size)
 
-    def _launch(self, function: Function, shape: Shape, call: _Call) -> None:
+    def _launch(self, function: Function, shape: LaunchConfiguration, call: _Call) -> None:
         if shape.cooperative:
             self._driver.launchCooperativeKernel(_pointer(function), *call.words)
         else:
             self._driver.launchKernel(_pointer(function), *call.words, 0)
 
     def launches(
-        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+        self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         """Return the seconds of `count` launches: on the host's clock where each is waited for, else between events.
 
@@ -246,7 +246,7 @@ class CudaGpu:
             self._prepare(function, shape)
             return self._rows.time(lambda: self._launch(function, shape, call), count, way)
 
-    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+    def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         """Return the seconds of `count` copies of `size` bytes."""
         with self._calling(f"copying from {source} to {target} memory failed"):
             return self._copies.time(source, target, size, count)
@@ -311,7 +311,7 @@ def cuda_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _call(shape: Shape, stream: int, arguments: Sequence[np.generic]) -> _Call:
+def _call(shape: LaunchConfiguration, stream: int, arguments: Sequence[np.generic]) -> _Call:
     """Lay the arguments out in memory: CUDA takes the address of each."""
     import numpy as np
 

@@ -8,22 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuprof.characterize.on_gpu.device_launches import elapsed_s, held_back
-from gpuprof.characterize.record.gpu import DeviceError, Place
+from gpuprof.characterize.record.gpu import DeviceError, MemoryKind
 
 _PATTERN = bytes(range(1, 252))
 """Its length, 251, shares no divisor with a power of two, so that a shifted copy is not equal."""
 _COMPARED = 2**20
 
 
-class Copies:
+class DeviceCopies:
     """Copies of one GPU. Its memory is kept from one size to the next and grows with them."""
 
     def __init__(self, runtime: Any, stream: int, index: int, peers: tuple[int, ...]) -> None:
         self._runtime, self._stream, self._index, self._peers = runtime, stream, index, peers
-        self._memory: dict[tuple[Place, str], tuple[int, int, Any]] = {}
+        self._memory: dict[tuple[MemoryKind, str], tuple[int, int, Any]] = {}
         self._start, self._end = runtime.eventCreate(), runtime.eventCreate()
 
-    def time(self, source: Place, target: Place, size: int, count: int) -> float:
+    def time(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         """Return the seconds of `count` copies of `size` bytes between events; of pageable memory on the host's clock.
 
         A copy of pageable memory comes back when the host may write again, so that events miss part of it.
@@ -50,7 +50,9 @@ class Copies:
             copy_on(self._runtime, self._stream, target, source, size)
         return time.perf_counter() - began
 
-    def _by_events(self, places: tuple[Place, Place], source: int, target: int, size: int, count: int) -> float:
+    def _by_events(
+        self, places: tuple[MemoryKind, MemoryKind], source: int, target: int, size: int, count: int
+    ) -> float:
         runtime = self._runtime
         with held_back(runtime, self._stream):
             runtime.eventRecord(self._start, self._stream)
@@ -63,7 +65,7 @@ class Copies:
             runtime.eventRecord(self._end, self._stream)
         return elapsed_s(runtime, self._start, self._end)
 
-    def _place(self, place: Place, role: str, size: int) -> int:
+    def _place(self, place: MemoryKind, role: str, size: int) -> int:
         """Return the address of memory that is large enough."""
         address, there, owner = self._memory.get((place, role), (0, 0, None))
         if there < size:
@@ -73,7 +75,7 @@ class Copies:
             self._memory[place, role] = (address, size, owner)
         return address
 
-    def _allocate(self, place: Place, size: int) -> tuple[int, Any]:
+    def _allocate(self, place: MemoryKind, size: int) -> tuple[int, Any]:
         runtime = self._runtime
         if place == "pinned":
             return int(runtime.hostAlloc(size, runtime.hostAllocDefault)), None
@@ -97,13 +99,13 @@ class Copies:
         finally:
             runtime.setDevice(self._index)
 
-    def _free(self, place: Place, address: int) -> None:
+    def _free(self, place: MemoryKind, address: int) -> None:
         if place == "pinned":
             self._runtime.freeHost(address)
         elif place != "pageable":
             self._runtime.free(address)
 
-    def _write(self, address: int, place: Place, size: int, content: Callable[[int, int], bytes]) -> None:
+    def _write(self, address: int, place: MemoryKind, size: int, content: Callable[[int, int], bytes]) -> None:
         """Put `content` of an offset and a length at both ends."""
         for offset, length in _ends(size):
             text = content(offset, length)
@@ -113,7 +115,7 @@ class Copies:
                 source = ctypes.create_string_buffer(text, length)
                 copy_on(self._runtime, self._stream, address + offset, ctypes.addressof(source), length)
 
-    def _compare(self, address: int, place: Place, size: int) -> None:
+    def _compare(self, address: int, place: MemoryKind, size: int) -> None:
         for offset, length in _ends(size):
             buffer = ctypes.create_string_buffer(length)
             if place in {"pinned", "pageable"}:

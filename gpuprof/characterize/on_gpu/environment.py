@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.characterize.gates.check import Checked
-from gpuprof.characterize.judge.limits import Link
+from gpuprof.characterize.judge.limits import PcieLink
 from gpuprof.characterize.on_gpu.processors import allowed
 from gpuprof.characterize.probes.probe import all_targets, target_of
 from gpuprof.characterize.record.gpu import Gpu, Others, Properties, Telemetry
-from gpuprof.characterize.record.samples import Header, Parameter, plain
+from gpuprof.characterize.record.samples import Parameter, SamplesHeader, plain
 from gpuprof.characterize.sheet.measured import Conditions, MeasuredDevice
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.device import RecordedDevice
@@ -27,7 +27,7 @@ _LOOKS = 6
 _BETWEEN_S = 0.2
 
 
-class Place(NamedTuple):
+class GpuUnderTest(NamedTuple):
     """The GPU's target, the limits of its kind, and the product that it was recognised as."""
 
     target: str
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     product: str | None
 
 
-def place_of(properties: Properties, library: SpecLibrary) -> Place:
+def place_of(properties: Properties, library: SpecLibrary) -> GpuUnderTest:
     """Find the spec of a GPU. Raises EnvironmentProblem for one that no probe is compiled for."""
     target = target_of(properties.compute_capability)
     if target is None:
@@ -46,7 +46,7 @@ def place_of(properties: Properties, library: SpecLibrary) -> Place:
     device = recorded(properties)
     gpu = library.match(device)
     arch = library.arch_of(properties.compute_capability) or library.generic_arch()
-    return Place(target, Hardware.of(arch, gpu, device), gpu.name if gpu is not None else None)
+    return GpuUnderTest(target, Hardware.of(arch, gpu, device), gpu.name if gpu is not None else None)
 
 
 def recorded(properties: Properties) -> RecordedDevice:
@@ -110,9 +110,9 @@ def file_name(properties: Properties, product: str | None) -> str:
     return product or plain or "gpu"
 
 
-def header(properties: Properties, started: str) -> Header:
+def header(properties: Properties, started: str) -> SamplesHeader:
     """Return the first line of the sample file."""
-    return Header(__version__, properties.name, properties.pci_id, properties.driver, started)
+    return SamplesHeader(__version__, properties.name, properties.pci_id, properties.driver, started)
 
 
 def device(properties: Properties) -> MeasuredDevice:
@@ -159,10 +159,10 @@ def memory_clock(seen: Sequence[Telemetry]) -> float | None:
     return max((one.memory_clock_hz for one in seen if one.memory_clock_hz is not None), default=None)
 
 
-def link_of(seen: Sequence[Telemetry]) -> Link | None:
+def link_of(seen: Sequence[Telemetry]) -> PcieLink | None:
     """Return the PCIe link as it ran at its best: an idle one may show generation 1."""
     links = [
-        Link(one.pcie_generation, one.pcie_width)
+        PcieLink(one.pcie_generation, one.pcie_width)
         for one in seen
         if one.pcie_generation is not None and one.pcie_width is not None
     ]

@@ -47,7 +47,7 @@ class BrokenRun(GpuprofError):
     """A launch that cannot be what was meant: blocks without a record, two clocks that disagree."""
 
 
-class Launcher:
+class KernelLauncher:
     """Loads kernels once, and makes configurations ready. `stop` is asked before every launch.
 
     `launched`: how many launches, or rows of them, have come to their end.
@@ -88,7 +88,12 @@ class Ready:
     """One configuration with its kernel and its memory."""
 
     def __init__(
-        self, launcher: Launcher, kernel: Kernel, function: Function, one: Configuration, buffers: dict[str, Filled]
+        self,
+        launcher: KernelLauncher,
+        kernel: Kernel,
+        function: Function,
+        one: Configuration,
+        buffers: dict[str, Filled],
     ) -> None:
         self._launcher, self.gpu = launcher, launcher.gpu
         self.kernel, self.function, self.configuration, self.buffers = kernel, function, one, buffers

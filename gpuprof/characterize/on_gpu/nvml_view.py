@@ -12,7 +12,7 @@ from gpuprof.collect.nvml import MHZ, MILLI, Nvml
 _SM, _MEMORY = "NVML_CLOCK_SM", "NVML_CLOCK_MEM"
 
 
-class Settings(NamedTuple):
+class NvmlSettings(NamedTuple):
     """What NVML knows of the GPU that does not change while it is measured."""
 
     pci_id: str | None = None
@@ -43,12 +43,12 @@ class NvmlView:
         self._gpu = self._nvml.gpu_at(bus_id)
         self._processes = self._count_processes()
 
-    def settings(self) -> Settings:
+    def settings(self) -> NvmlSettings:
         """Return how the GPU is set."""
         gpu = self._gpu
         pci_id, pci_subsystem = gpu.pci_ids()
         served = gpu.processes("nvmlDeviceGetMPSComputeRunningProcesses")
-        return Settings(
+        return NvmlSettings(
             pci_id=pci_id,
             pci_subsystem=pci_subsystem,
             driver=self._nvml.driver(),

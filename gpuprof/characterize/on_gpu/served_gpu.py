@@ -19,11 +19,11 @@ from gpuprof.characterize.record.gpu import (
     DeviceError,
     Function,
     Hung,
+    LaunchConfiguration,
     Memory,
+    MemoryKind,
     Others,
-    Place,
     Properties,
-    Shape,
     Stopped,
     Telemetry,
     Timed,
@@ -145,7 +145,7 @@ class ServedGpu:
     def time(
         self,
         function: Function,
-        shape: Shape,
+        shape: LaunchConfiguration,
         arguments: Sequence[np.generic],
         clocks: Memory | None,
         *,
@@ -160,13 +160,13 @@ class ServedGpu:
         )  # fmt: skip
 
     def launches(
-        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+        self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         """Return the seconds of `count` launches."""
         words = (function, shape, list(arguments), count, way)
         return self._ask("launches", *words, called=function.entry)  # type: ignore[no-any-return]
 
-    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+    def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         """Return the seconds of `count` copies of `size` bytes."""
         return self._ask("copies", source, target, size, count, moved=size * (count + 2))  # type: ignore[no-any-return]
 

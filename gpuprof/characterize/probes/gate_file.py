@@ -9,15 +9,16 @@ from gpuprof.characterize.probes.probe import (
     Count,
     GateRules,
     GateSpec,
-    Product,
+    IntegerProduct,
     all_targets,
     targets_named,
 )
 from gpuprof.characterize.probes.products import parse_product
 from gpuprof.hardware.yaml_fields import Fields
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 Parameters = Mapping[str, tuple[str, ...]]
+"""The values that each compile-time parameter may have."""
 
 CODE_RULES = {
     "within", "required", "forbidden", "allowed", "no_zero_operands", "chained", "together", "chains", "max_overhead",
@@ -26,7 +27,7 @@ CODE_RULES = {
 WITHIN = ("loop", "function")
 
 
-def parse_gate(node: Node, targets: tuple[str, ...], parameters: Parameters) -> GateSpec:
+def parse_gate(node: YamlNode, targets: tuple[str, ...], parameters: Parameters) -> GateSpec:
     """Read `gate:`. The base must say what is required and how much else is tolerated."""
     entry = Fields(node, "gate", {*CODE_RULES, "overrides"})
     base = GateRules("loop", (), (), (), (), (), (), (), None, (), ()).overlaid(parse_rules(entry, parameters))
@@ -37,7 +38,7 @@ def parse_gate(node: Node, targets: tuple[str, ...], parameters: Parameters) -> 
     return GateSpec(base, tuple(_override(item, targets, parameters) for item in entry.items("overrides")))
 
 
-def _override(node: Node, targets: tuple[str, ...], parameters: Parameters) -> tuple[Condition, GateRules]:
+def _override(node: YamlNode, targets: tuple[str, ...], parameters: Parameters) -> tuple[Condition, GateRules]:
     entry = Fields(node, "an override", {*CODE_RULES, "architectures", "when"})
     condition = parse_condition(entry, targets, parameters)
     if condition == Condition():
@@ -62,7 +63,7 @@ def _applying(entry: Fields, targets: tuple[str, ...]) -> tuple[str, ...]:
     return applying
 
 
-def parse_targets(node: Node) -> tuple[str, ...]:
+def parse_targets(node: YamlNode) -> tuple[str, ...]:
     """Read a target or a range of them: `sm_90a`, `sm_80..sm_89`, `sm_100..`, `..sm_89`."""
     text = node.text("a target")
     targets = targets_named(text)
@@ -71,7 +72,7 @@ def parse_targets(node: Node) -> tuple[str, ...]:
     return targets
 
 
-def _values(name: str, node: Node, parameters: Parameters) -> tuple[str, ...]:
+def _values(name: str, node: YamlNode, parameters: Parameters) -> tuple[str, ...]:
     if name not in parameters:
         raise BrokenSpec(node.place, f"{name} is not one of the parameters")
     items = node.value if isinstance(node.value, tuple) else (node,)
@@ -100,7 +101,7 @@ def parse_rules(entry: Fields, parameters: Parameters) -> GateRules:
     )
 
 
-def _chains(entry: Fields, parameters: Parameters) -> tuple[tuple[str, Product], ...] | None:
+def _chains(entry: Fields, parameters: Parameters) -> tuple[tuple[str, IntegerProduct], ...] | None:
     if "chains" not in entry:
         return None
     return tuple(
@@ -114,7 +115,7 @@ def _counts(entry: Fields, key: str, parameters: Parameters) -> tuple[tuple[str,
     return tuple((opcode, _count(item, parameters)) for opcode, item in entry.mapping(key).items())
 
 
-def _count(node: Node, parameters: Parameters) -> Count:
+def _count(node: YamlNode, parameters: Parameters) -> Count:
     """Read an exact count, or `{least: …, most: …}`."""
     if not isinstance(node.value, Mapping):
         exact = parse_product(node, "a count", parameters)

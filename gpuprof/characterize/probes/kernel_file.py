@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuprof.characterize.probes.gate_file import parse_condition, parse_gate
+from gpuprof.characterize.probes.gate_file import Parameters, parse_condition, parse_gate
 from gpuprof.characterize.probes.probe import (
     FILLS,
     SHARES,
@@ -14,24 +14,22 @@ from gpuprof.characterize.probes.probe import (
     Argument,
     Buffer,
     Condition,
+    IntegerProduct,
+    IterationWork,
     Kernel,
-    Launch,
-    Product,
+    LaunchShapes,
     Size,
     Sweep,
-    Work,
 )
 from gpuprof.characterize.probes.products import parse_product
 from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 KERNEL_KEYS = ("arguments", "parameters", "left_out", "buffers", "launch", "work", "unrolled", "gate")
 SCALARS = ("u32", "u64", "f32", "f64")
 ALL_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """What `blocks_per_sm: all` tries, as far as an SM has room: every count up to four, then two for each doubling."""
 _ROLES = ("clocks", "iterations", "sink")
-
-Parameters = Mapping[str, tuple[str, ...]]
 
 
 def parse_kernel(top: Fields, source: Path, targets: tuple[str, ...], sweeps: Mapping[str, Sweep]) -> Kernel:
@@ -66,7 +64,7 @@ def _parameters(top: Fields) -> dict[str, tuple[str, ...]]:
     return parameters
 
 
-def _left_out(node: Node, targets: tuple[str, ...], parameters: Parameters) -> tuple[Condition, str]:
+def _left_out(node: YamlNode, targets: tuple[str, ...], parameters: Parameters) -> tuple[Condition, str]:
     entry = Fields(node, "left_out", {"architectures", "when", "why"})
     condition = parse_condition(entry, targets, parameters)
     if not condition.values:
@@ -74,7 +72,7 @@ def _left_out(node: Node, targets: tuple[str, ...], parameters: Parameters) -> t
     return condition, entry.text("why")
 
 
-def _argument(node: Node) -> Argument:
+def _argument(node: YamlNode) -> Argument:
     kind, _, name = node.text("an argument").partition(" ")
     if (kind in _ROLES and not name) or (kind in {"buffer", "bytes", *SCALARS} and name):
         return Argument(kind, name.strip() or None)
@@ -85,7 +83,7 @@ def _argument(node: Node) -> Argument:
     )
 
 
-def _buffer(node: Node) -> Buffer:
+def _buffer(node: YamlNode) -> Buffer:
     known = {"least", "times_l2", "sweep", "per", "fill", "type", "stride", "window"}
     entry = Fields(node, "a buffer", known)
     fill = entry.choice("fill", FILLS)
@@ -110,12 +108,12 @@ def _size(entry: Fields) -> Size:
     return Size(least, times_l2)
 
 
-def _stride(node: Node) -> float | str:
+def _stride(node: YamlNode) -> float | str:
     text = node.text("stride")
     return text if text.isidentifier() else amount(node, "stride", "B")
 
 
-def parse_sweeps(node: Node | None) -> dict[str, Sweep]:
+def parse_sweeps(node: YamlNode | None) -> dict[str, Sweep]:
     """Read `sweep:`: run-time variables, each a list or a range of sizes."""
     return {name: _sweep(child, name) for name, child in node.mapping("sweep").items()} if node else {}
 
@@ -125,7 +123,7 @@ def sweep_values(sweeps: Mapping[str, Sweep]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(f"{round(value)}" for value in sweep.values) for name, sweep in sweeps.items()}
 
 
-def _sweep(node: Node, name: str) -> Sweep:
+def _sweep(node: YamlNode, name: str) -> Sweep:
     if isinstance(node.value, tuple):
         return Sweep(tuple(_number_or_size(item, name) for item in node.value))
     entry = Fields(node, f"sweep {name}", {"first", "last", "per_doubling"})
@@ -133,12 +131,12 @@ def _sweep(node: Node, name: str) -> Sweep:
     return Sweep((), first, last, whole(entry.required("per_doubling"), "per_doubling"))
 
 
-def _number_or_size(node: Node, what: str) -> float:
+def _number_or_size(node: YamlNode, what: str) -> float:
     """Read a plain number, or a size such as "4 KiB"."""
     return amount(node, what, "B") if node.text(what).endswith("B") else number(node, what)
 
 
-def _launch(node: Node, parameters: Parameters) -> Launch:
+def _launch(node: YamlNode, parameters: Parameters) -> LaunchShapes:
     known = {"block", "blocks_per_sm", "grid", "shared", "carveout", "cluster", "cooperative"}
     entry = Fields(node, "launch", known)
     if ("grid" in entry) == ("blocks_per_sm" in entry):
@@ -146,7 +144,7 @@ def _launch(node: Node, parameters: Parameters) -> Launch:
     if "block" not in entry:
         raise BrokenSpec(node.place, "launch must give block, the threads per block")
     every = "blocks_per_sm" in entry and entry.required("blocks_per_sm").value == "all"
-    return Launch(
+    return LaunchShapes(
         block=tuple(parse_product(item, "block", parameters) for item in entry.entries("block")),
         blocks_per_sm=ALL_BLOCKS if every else entry.wholes("blocks_per_sm") if "blocks_per_sm" in entry else (),
         all_blocks=every,
@@ -158,13 +156,13 @@ def _launch(node: Node, parameters: Parameters) -> Launch:
     )
 
 
-def _product(entry: Fields, key: str, parameters: Parameters, otherwise: int) -> Product:
+def _product(entry: Fields, key: str, parameters: Parameters, otherwise: int) -> IntegerProduct:
     node = entry.node(key)
-    return parse_product(node, key, parameters) if node else Product((otherwise,))
+    return parse_product(node, key, parameters) if node else IntegerProduct((otherwise,))
 
 
-def _work(node: Node, parameters: Parameters) -> Work:
+def _work(node: YamlNode, parameters: Parameters) -> IterationWork:
     entry = Fields(node, "work", {"per", "iteration"})
     iteration = Fields(entry.required("iteration"), "iteration", set(WORK))
     amounts = tuple((what, parse_product(iteration.required(what), what, parameters)) for what in iteration)
-    return Work(entry.choice("per", SHARES), amounts)
+    return IterationWork(entry.choice("per", SHARES), amounts)

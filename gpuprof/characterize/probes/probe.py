@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.hardware.library import compile_targets
 from gpuprof.hardware.specs import ComputeKey
-from gpuprof.hardware.yaml_tree import Place
+from gpuprof.hardware.yaml_tree import FileLine
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.tiles import Tile
@@ -33,7 +33,7 @@ Assignment = Mapping[str, str]
 """A value for each compile-time parameter: what `-D` gets. Where work names a sweep, its value, too."""
 
 
-class Product(NamedTuple):
+class IntegerProduct(NamedTuple):
     """A product of whole numbers, compile-time parameters and, for work and shared memory, sweeps: `[2, CHAINS]`."""
 
     factors: tuple[int | str, ...]
@@ -46,8 +46,8 @@ class Product(NamedTuple):
 class Count(NamedTuple):
     """How often an opcode must occur. `high` None: no upper bound."""
 
-    low: Product
-    high: Product | None
+    low: IntegerProduct
+    high: IntegerProduct | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class GateRules:
     no_zero_operands: tuple[str, ...] | None = None
     chained: tuple[str, ...] | None = None
     together: tuple[str, ...] | None = None
-    chains: tuple[tuple[str, Product], ...] | None = None
-    max_overhead: Product | None = None
+    chains: tuple[tuple[str, IntegerProduct], ...] | None = None
+    max_overhead: IntegerProduct | None = None
     emulated_by: tuple[tuple[str, Count], ...] | None = None
     around: tuple[tuple[str, Count], ...] | None = None
 
@@ -142,34 +142,34 @@ class Sweep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchShapes:
     """Shapes to try; the first of each is the default. `grid` None: `blocks_per_sm` on every SM.
 
     `all_blocks`: those of `blocks_per_sm` that an SM has room for, and as many as it has room for.
     """
 
-    block: tuple[Product, ...]
+    block: tuple[IntegerProduct, ...]
     blocks_per_sm: tuple[int, ...]
     all_blocks: bool
     grid: tuple[int, ...] | None
-    shared_bytes: Product
+    shared_bytes: IntegerProduct
     carveout: float | None
-    cluster: Product
+    cluster: IntegerProduct
     cooperative: bool
 
 
-class Work(NamedTuple):
+class IterationWork(NamedTuple):
     """What one iteration of the timed loop does, per thread, warp, block or for the whole grid."""
 
     per: str
-    iteration: tuple[tuple[str, Product], ...]
+    iteration: tuple[tuple[str, IntegerProduct], ...]
 
     def amount(self, what: str, assignment: Assignment) -> int | None:
         """Return FLOP, operations, bytes or results; None where the probe does not count them."""
         return next((amount.value(assignment) for name, amount in self.iteration if name == what), None)
 
 
-class Limit(NamedTuple):
+class PhysicalLimit(NamedTuple):
     """The physical limit of the result: a named rate of the architecture or the product, or a rate with its source.
 
     `floor`: the least fraction of it that is believed, with the reason `why`; None: that of all probes.
@@ -207,9 +207,9 @@ class Kernel:
     arguments: tuple[Argument, ...]
     parameters: tuple[tuple[str, tuple[str, ...]], ...]
     buffers: Mapping[str, Buffer]
-    launch: Launch
-    work: Work
-    unrolled: Product
+    launch: LaunchShapes
+    work: IterationWork
+    unrolled: IntegerProduct
     gate: GateSpec
     left_out: tuple[tuple[Condition, str], ...]
 
@@ -231,10 +231,10 @@ class Kernel:
 class TileSpec:
     """The product that `check: tile` compares: the fields of `Tile`, of which each may depend on parameters."""
 
-    m: Product
-    n: Product
-    k: Product
-    times: Product
+    m: IntegerProduct
+    n: IntegerProduct
+    k: IntegerProduct
+    times: IntegerProduct
     a: str
     b: str
     d: str
@@ -288,16 +288,16 @@ class Probe:
     load: str | None
     check: str | None
     tile: TileSpec | None
-    limits: tuple[Limit, ...]
+    limits: tuple[PhysicalLimit, ...]
     expected: tuple[Expected, ...]
-    place: Place
+    place: FileLine
 
     @property
     def id(self) -> str:
         """Return "family/name"."""
         return f"{self.family}/{self.name}"
 
-    def limit(self, target: str, assignment: Assignment) -> Limit | None:
+    def limit(self, target: str, assignment: Assignment) -> PhysicalLimit | None:
         """Return the limit on this target, or None where the probe has none."""
         return next((limit for limit in self.limits if limit.condition.holds(target, assignment)), None)
 

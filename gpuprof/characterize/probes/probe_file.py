@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuprof.characterize.probes.gate_file import parse_condition, parse_targets
+from gpuprof.characterize.probes.gate_file import Parameters, parse_condition, parse_targets
 from gpuprof.characterize.probes.kernel_file import KERNEL_KEYS, SCALARS, parse_kernel, parse_sweeps, sweep_values
 from gpuprof.characterize.probes.probe import (
     CHECKS,
@@ -18,7 +18,7 @@ from gpuprof.characterize.probes.probe import (
     STATISTICS,
     Expected,
     Kernel,
-    Limit,
+    PhysicalLimit,
     Probe,
     Sweep,
     TileSpec,
@@ -30,7 +30,7 @@ from gpuprof.characterize.probes.products import parse_product
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS, parse_compute_key
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 UNITS = {
     "FLOP/clk/SM": "flop", "OP/clk/SM": "op", "result/clk/SM": "result", "B/clk/SM": "byte", "B/clk": "byte",
@@ -48,8 +48,6 @@ _TILE = {"m", "n", "k", "times", "a", "b", "d", "held", "of", "by"}
 _LIMIT_KINDS = ("compute", "bandwidth", "operations", "rate")
 _SPARSE = " sparse"
 _LAUNCH_AXES = ("block", "blocks_per_sm", "grid")
-
-Parameters = Mapping[str, tuple[str, ...]]
 
 
 def read_probe(path: Path) -> Probe:
@@ -108,7 +106,7 @@ def _architectures(top: Fields) -> tuple[tuple[str, ...], dict[str, str]]:
     unsupported = {
         target: node.text("a reason")
         for name, node in entry.mapping("unsupported").items()
-        for target in parse_targets(Node(name, node.place))
+        for target in parse_targets(YamlNode(name, node.place))
     }
     if "lowest" in entry:
         named = set(targets_from(parse_targets(entry.required("lowest"))[0]))
@@ -138,7 +136,7 @@ def _check_names(top: Fields, kernel: Kernel, sweeps: Mapping[str, Sweep]) -> No
         if argument.kind in {"buffer", "bytes"} and argument.name not in kernel.buffers:
             raise BrokenSpec(node.place, f"buffers has no {argument.name!r}")
         if argument.kind in SCALARS and argument.name not in sweeps:
-            number(Node(argument.name, node.place), f"a value, or the name of a sweep ({argument.name})")
+            number(YamlNode(argument.name, node.place), f"a value, or the name of a sweep ({argument.name})")
     for name, buffer in kernel.buffers.items():
         for sweep in (buffer.sweep, buffer.stride):
             if isinstance(sweep, str) and sweep not in sweeps:
@@ -162,7 +160,7 @@ def _belongs(top: Fields, key: str, method: str) -> bool:
     return key in top
 
 
-def _transfer(node: Node) -> Transfer:
+def _transfer(node: YamlNode) -> Transfer:
     entry = Fields(node, "transfer", {"from", "to"})
     return Transfer(entry.choice("from", MEMORIES), entry.choice("to", MEMORIES))
 
@@ -190,7 +188,7 @@ def _tile(top: Fields, parameters: Parameters) -> TileSpec | None:
     )
 
 
-def _limit(node: Node, targets: tuple[str, ...], parameters: Parameters, unit: str) -> Limit:
+def _limit(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, unit: str) -> PhysicalLimit:
     entry = Fields(node, "limit", {*_LIMIT_KINDS, "fraction", "source", "floor", "why", "architectures", "when"})
     if sum(kind in entry for kind in _LIMIT_KINDS) != 1:
         raise BrokenSpec(node.place, f"a limit names one of {', '.join(_LIMIT_KINDS)}")
@@ -198,7 +196,7 @@ def _limit(node: Node, targets: tuple[str, ...], parameters: Parameters, unit: s
     floor = amount(entry.required("floor"), "floor", "%") / 100 if "floor" in entry else None
     if floor is not None and not 0 < floor < 1:
         raise BrokenSpec(entry.place("floor"), "floor must lie between 0 % and 100 %")
-    return Limit(
+    return PhysicalLimit(
         condition=parse_condition(entry, targets, parameters),
         compute=_compute(entry.required("compute")) if "compute" in entry else None,
         sparse="compute" in entry and entry.text("compute").endswith(_SPARSE),
@@ -212,11 +210,11 @@ def _limit(node: Node, targets: tuple[str, ...], parameters: Parameters, unit: s
     )
 
 
-def _compute(node: Node) -> ComputeKey:
+def _compute(node: YamlNode) -> ComputeKey:
     return parse_compute_key(node.text("compute").removesuffix(_SPARSE), node, instruction=True)
 
 
-def _expected(node: Node, targets: tuple[str, ...], parameters: Parameters, unit: str) -> Expected:
+def _expected(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, unit: str) -> Expected:
     entry = Fields(node, "an expected range", {"architectures", "when", "products", "low", "high", "source"})
     of_limit = entry.text("low").endswith("%")
     scale, given = (100.0, "%") if of_limit else (1.0, unit)

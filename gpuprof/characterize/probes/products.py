@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuprof.characterize.probes.probe import Product
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node
+from gpuprof.characterize.probes.probe import IntegerProduct
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 
-def parse_product(node: Node, what: str, parameters: Mapping[str, tuple[str, ...]]) -> Product:
+def parse_product(node: YamlNode, what: str, parameters: Mapping[str, tuple[str, ...]]) -> IntegerProduct:
     """Read `64`, `UNROLL` or `[2, CHAINS, UNROLL]`: whole numbers and parameters that have whole values."""
     items = node.value if isinstance(node.value, tuple) else (node,)
-    return Product(tuple(_factor(item, what, parameters) for item in items))
+    return IntegerProduct(tuple(_factor(item, what, parameters) for item in items))
 
 
-def _factor(node: Node, what: str, parameters: Mapping[str, tuple[str, ...]]) -> int | str:
+def _factor(node: YamlNode, what: str, parameters: Mapping[str, tuple[str, ...]]) -> int | str:
     text = node.text(what)
     if text.isdecimal():
         return int(text)

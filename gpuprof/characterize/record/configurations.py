@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from gpuprof.characterize.probes.probe import Buffer, Kernel, Launch, Probe, Size, Sweep
-from gpuprof.characterize.record.gpu import Properties, Shape
-from gpuprof.characterize.record.samples import Parameter
+from gpuprof.characterize.probes.probe import Buffer, Kernel, LaunchShapes, Probe, Size, Sweep
+from gpuprof.characterize.record.gpu import LaunchConfiguration, Properties
+from gpuprof.characterize.record.samples import FixedValues, Parameter
 
 OF_MEMORY = 0.9
 """Ranges of sizes stop where a buffer would take more of the free memory."""
@@ -48,7 +48,7 @@ class Configuration:
     values: Mapping[str, float]
     block: int
     blocks: int | None
-    shape: Shape
+    shape: LaunchConfiguration
     data: str
     regime: str
     cubin: str = ""
@@ -69,10 +69,10 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ResultPoint:
     """One result: the values that fix it, and the configurations that compete for it."""
 
-    fixed: tuple[tuple[str, Parameter], ...]
+    fixed: FixedValues
     configurations: tuple[Configuration, ...] = field(default=(), compare=False)
 
 
@@ -90,14 +90,14 @@ def points(
     data: str,
     regime: str,
     free_bytes: float,
-) -> tuple[Point, ...]:
+) -> tuple[ResultPoint, ...]:
     """Return what is to be measured of a probe: the parameter values that passed their gate, with everything else."""
     groups: dict[tuple[tuple[str, Parameter], ...], list[Configuration]] = {}
     axes = (*probe.series, *([probe.along] if probe.along else []))
     for one in _configurations(probe, kernel, assignments, properties, data, regime, free_bytes):
         words = one.words()
         groups.setdefault(tuple((axis, words[axis]) for axis in axes), []).append(one)
-    return tuple(Point(fixed, tuple(ones)) for fixed, ones in groups.items())
+    return tuple(ResultPoint(fixed, tuple(ones)) for fixed, ones in groups.items())
 
 
 def _configurations(
@@ -121,7 +121,7 @@ def _configurations(
 
 def _shapes(
     probe: Probe, kernel: Kernel, names: Mapping[str, str], properties: Properties
-) -> Iterator[tuple[int, int | None, Shape]]:
+) -> Iterator[tuple[int, int | None, LaunchConfiguration]]:
     """Yield threads, blocks per SM and the launch for each shape that the probe wants tried."""
     launch = kernel.launch
     cluster, shared_bytes = launch.cluster.value(names), launch.shared_bytes.value(names)
@@ -129,11 +129,13 @@ def _shapes(
         for count in launch.grid or _blocks(probe, launch, threads, shared_bytes, properties):
             grid = count if launch.grid else count * properties.sm_count
             whole = max(cluster, grid - grid % cluster)
-            shape = Shape(whole, threads, shared_bytes, launch.carveout, launch.cooperative)
+            shape = LaunchConfiguration(whole, threads, shared_bytes, launch.carveout, launch.cooperative)
             yield threads, None if launch.grid else count, shape
 
 
-def _blocks(probe: Probe, launch: Launch, threads: int, shared_bytes: int, properties: Properties) -> tuple[int, ...]:
+def _blocks(
+    probe: Probe, launch: LaunchShapes, threads: int, shared_bytes: int, properties: Properties
+) -> tuple[int, ...]:
     """Return the blocks per SM to try, of those that an SM has room for; of all of them the most first.
 
     A probe that finds out how many fit asks for more on purpose.

@@ -24,7 +24,7 @@ RECORD_BYTES = 40
 PATIENCE_S = 5.0
 """A launch has at least so long; one that takes longer hangs, unless it was said to take long."""
 
-Place = Literal["device", "pinned", "pageable", "peer"]
+MemoryKind = Literal["device", "pinned", "pageable", "peer"]
 Way = Literal["synchronous", "queued", "graph"]
 """How launches follow each other: each waited for, all in a row, all in one graph."""
 
@@ -120,7 +120,7 @@ class Function(Protocol):
         ...
 
 
-class Shape(NamedTuple):
+class LaunchConfiguration(NamedTuple):
     """How a kernel is launched. `carveout`: which part of L1 is shared memory; None leaves it to the driver."""
 
     grid: int
@@ -201,7 +201,7 @@ class Gpu(Protocol):
     def time(
         self,
         function: Function,
-        shape: Shape,
+        shape: LaunchConfiguration,
         arguments: Sequence[np.generic],
         clocks: Memory | None,
         *,
@@ -215,12 +215,12 @@ class Gpu(Protocol):
         ...
 
     def launches(
-        self, function: Function, shape: Shape, arguments: Sequence[np.generic], count: int, way: Way
+        self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         """Return the seconds of `count` launches."""
         ...
 
-    def copies(self, source: Place, target: Place, size: int, count: int) -> float:
+    def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         """Return the seconds of `count` copies of `size` bytes. Raises DeviceError where what arrives is not equal."""
         ...
 

@@ -72,7 +72,7 @@ def needs(unit: str) -> str | None:
     return UNITS.get(unit)
 
 
-class Scale(NamedTuple):
+class ResultScale(NamedTuple):
     """What turns cycles or seconds per iteration into a result: `factor` ÷ slope, or slope ÷ `factor`."""
 
     factor: float
@@ -85,21 +85,21 @@ class Scale(NamedTuple):
         return slope / self.factor if self.inverse else self.factor / slope
 
 
-def scale(probe: Probe, unit: str, words: Mapping[str, object]) -> Scale | None:
+def scale(probe: Probe, unit: str, words: Mapping[str, object]) -> ResultScale | None:
     """Return how slopes of a series become results in a unit; None where the probe does not count that work."""
     kernel, what = probe.kernel, needs(unit)
     if kernel is None:
-        return Scale(1.0, unit in LOWER_IS_BETTER)
+        return ResultScale(1.0, unit in LOWER_IS_BETTER)
     names = {name: str(value) for name, value in words.items()}
     grid, block = int(names.get("ran", names["grid"])), int(names["block"])
     if unit in LOWER_IS_BETTER:
         each = kernel.work.amount("result", names)
-        return Scale(float(each), inverse=True) if each is not None else Scale(1.0, inverse=True)
+        return ResultScale(float(each), inverse=True) if each is not None else ResultScale(1.0, inverse=True)
     amount = iteration_work(kernel, what, names, grid, block) if what is not None else None
     if amount is None:
         return None
     per_sm = unit.endswith("/SM")
-    return Scale(amount / int(names.get("sms", "1")) if per_sm else amount, inverse=False)
+    return ResultScale(amount / int(names.get("sms", "1")) if per_sm else amount, inverse=False)
 
 
 def results(probe: Probe, unit: str, series: Series) -> list[float]:

@@ -24,10 +24,12 @@ _MAX_LINE = 16 * 2**20
 _LARGEST = 1e30
 
 Parameter = str | int | float | bool
+FixedValues = tuple[tuple[str, Parameter], ...]
+"""The variables of a result that fix it, in the order of the probe."""
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class SamplesHeader:
     """What the samples are of. Samples of another GPU or driver are another file."""
 
     gpuprof_version: str
@@ -36,7 +38,7 @@ class Header:
     driver: str | None
     started: str
 
-    def same_gpu(self, other: Header) -> bool:
+    def same_gpu(self, other: SamplesHeader) -> bool:
         """Tell whether two runs measured the same product with the same driver."""
         return (self.device, self.pci_id, self.driver) == (other.device, other.pci_id, other.driver)
 
@@ -73,7 +75,7 @@ class Series:
 class Stored:
     """What a file holds. `whole_bytes`: how far its complete lines go. Remarks are sentences about what was dropped."""
 
-    header: Header
+    header: SamplesHeader
     series: tuple[Series, ...]
     whole_bytes: int
     remarks: tuple[str, ...] = ()
@@ -101,7 +103,7 @@ def read_samples(data: bytes, file: str) -> Stored:
 class SampleFile:
     """A sample file that is being written. Each series is on disk before the next one is measured."""
 
-    def __init__(self, path: Path, header: Header, *, resume: bool = False) -> None:
+    def __init__(self, path: Path, header: SamplesHeader, *, resume: bool = False) -> None:
         """Begin a file, or go on with one. Raises InputError if it is there (or, to resume, if it is another GPU's)."""
         self.path = path
         if not resume:
@@ -139,7 +141,7 @@ class SampleFile:
             raise
 
 
-def header_line(header: Header) -> bytes:
+def header_line(header: SamplesHeader) -> bytes:
     """Return the first line of a file."""
     return _line(
         {
@@ -207,7 +209,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _header(content: Mapping[str, Any], file: str) -> Header:
+def _header(content: Mapping[str, Any], file: str) -> SamplesHeader:
     if content.get("kind") != KIND:
         raise InputError(f"{file} holds no gpuprof samples: its first line does not say so")
     if content.get("schema") != SCHEMA or isinstance(content["schema"], bool):
@@ -224,7 +226,7 @@ def _header(content: Mapping[str, Any], file: str) -> Header:
 
     pci_id = text("pci_id") if content.get("pci_id") is not None else None
     driver = text("driver") if content.get("driver") is not None else None
-    return Header(text("gpuprof_version"), text("device"), pci_id, driver, text("started"))
+    return SamplesHeader(text("gpuprof_version"), text("device"), pci_id, driver, text("started"))
 
 
 def _series(content: Mapping[str, Any], file: str, number: int) -> Series:

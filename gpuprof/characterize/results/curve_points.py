@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.characterize.judge.verdict import Check, named
-from gpuprof.characterize.maths.statistics import Estimate, Interval, Statistic
+from gpuprof.characterize.judge.verdict import VerdictCheck, named
+from gpuprof.characterize.maths.statistics import ConfidenceInterval, Estimate, Statistic
 from gpuprof.characterize.record.reduction import estimated, middle, rounds_of
-from gpuprof.characterize.record.samples import Parameter, Series
+from gpuprof.characterize.record.samples import FixedValues, Series
 from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import Judging, believed, checks_of
 from gpuprof.characterize.results.names import value_name
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _MOST_REJECTED = 0.2
 """A curve that lost more of its points is not believed."""
 
-Fixed = tuple[tuple[str, Parameter], ...]
-
 
 class CurvePoint(NamedTuple):
     """One place on a curve: all allocations of its best configuration, the middle of its rounds, its checks."""
@@ -29,7 +27,7 @@ class CurvePoint(NamedTuple):
     x: float
     series: tuple[Series, ...]
     y: float
-    checks: tuple[Check, ...]
+    checks: tuple[VerdictCheck, ...]
 
     @property
     def good(self) -> bool:
@@ -37,9 +35,9 @@ class CurvePoint(NamedTuple):
         return all(check.state != "failed" for check in self.checks)
 
 
-def groups(probe: Probe, series: Sequence[Series]) -> dict[Fixed, list[Series]]:
+def groups(probe: Probe, series: Sequence[Series]) -> dict[FixedValues, list[Series]]:
     """Return the final series by the values of the probe's series: a curve for each."""
-    found: dict[Fixed, list[Series]] = {}
+    found: dict[FixedValues, list[Series]] = {}
     for one in series:
         if one.round == FINAL:
             found.setdefault(tuple((axis, one.configuration[axis]) for axis in probe.series), []).append(one)
@@ -81,7 +79,7 @@ def of_sizes(probe: Probe) -> bool:
     )
 
 
-def joint(points: Sequence[CurvePoint]) -> list[Check]:
+def joint(points: Sequence[CurvePoint]) -> list[VerdictCheck]:
     """Return the checks of a curve: the worst of each among its believed points, and whether there are enough."""
     good = [point for point in points if point.good]
     checks = []
@@ -94,7 +92,7 @@ def joint(points: Sequence[CurvePoint]) -> list[Check]:
         why = next(check.why for check in lost[0].checks if check.state == "failed")
         many = len(lost) > _MOST_REJECTED * len(points)
         text = f"{len(lost)} of {len(points)} points were rejected: {why}"
-        checks.append(Check("points", "failed" if many else "passed", text))
+        checks.append(VerdictCheck("points", "failed" if many else "passed", text))
     return checks
 
 
@@ -103,23 +101,25 @@ def read_off(
     judging: Judging,
     point: CurvePoint,
     value: float,
-    interval: Interval,
-    checks: Sequence[Check],
+    interval: ConfidenceInterval,
+    checks: Sequence[VerdictCheck],
     unit: str,
     method: str,
 ) -> MeasuredValue:
     """Return a value read off a curve: the evidence is that of the point it is from, the checks those of all."""
-    bounds = Interval(max(0.0, min(value, interval.low)), max(value, interval.high))
+    bounds = ConfidenceInterval(max(0.0, min(value, interval.low)), max(value, interval.high))
     samples = sum(len(rounds_of(one.samples)) for one in point.series)
     statistic: Statistic = "mode" if probe.statistic == "mode" else "median"
     found = Estimate(value, bounds, samples, statistic)
     return believed(probe, judging, point.series, found, checks, unit=unit, method=method)
 
 
-def own_value(probe: Probe, judging: Judging, point: CurvePoint, checks: Sequence[Check], method: str) -> MeasuredValue:
+def own_value(
+    probe: Probe, judging: Judging, point: CurvePoint, checks: Sequence[VerdictCheck], method: str
+) -> MeasuredValue:
     """Return the value of a point itself, with its interval."""
     found = estimated(probe, y_unit(probe), point.series)
-    interval = found.interval if found is not None else Interval(point.y, point.y)
+    interval = found.interval if found is not None else ConfidenceInterval(point.y, point.y)
     return read_off(probe, judging, point, point.y, interval, checks, probe.unit, method)
 
 
@@ -129,7 +129,7 @@ def curve_of(probe: Probe, points: Sequence[CurvePoint]) -> Curve:
     return Curve(x_unit, y_unit(probe), tuple((point.x, point.y) for point in points if point.good))
 
 
-def point_name(probe: Probe, fixed: Fixed, series: Series, part: str = "") -> str:
+def point_name(probe: Probe, fixed: FixedValues, series: Series, part: str = "") -> str:
     """Return the name of a result of a curve."""
     words = series.configuration
     return value_name(probe, dict(fixed), str(words["regime"]), str(words["data"]), part)

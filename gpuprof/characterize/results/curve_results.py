@@ -7,17 +7,16 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.verdict import Check
+from gpuprof.characterize.judge.verdict import VerdictCheck
 from gpuprof.characterize.maths.change_points import StableBreak, across_allocations, breaks
 from gpuprof.characterize.maths.fit import conflict_line
-from gpuprof.characterize.maths.statistics import Interval
+from gpuprof.characterize.maths.statistics import ConfidenceInterval
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.events import Result
 from gpuprof.characterize.record.reduction import middle
-from gpuprof.characterize.record.samples import Series
+from gpuprof.characterize.record.samples import FixedValues, Series
 from gpuprof.characterize.results.curve_points import (
     CurvePoint,
-    Fixed,
     curve_of,
     curve_points,
     groups,
@@ -60,7 +59,7 @@ def curve_results(probe: Probe, series: Sequence[Series], judging: Judging) -> I
 
 
 def _capacity(
-    probe: Probe, fixed: Fixed, series: Sequence[Series], points: Sequence[CurvePoint], judging: Judging
+    probe: Probe, fixed: FixedValues, series: Sequence[Series], points: Sequence[CurvePoint], judging: Judging
 ) -> Iterator[Result]:
     """Yield the sizes at which the curve leaves a plateau, the first as the probe's own value."""
     curve, name, checks = curve_of(probe, points), point_name(probe, fixed, series[0]), joint(points)
@@ -73,7 +72,7 @@ def _capacity(
         # What is between the last size before the step and the next one that was measured was not looked at.
         after = min((point.x for point in points if point.good and point.x > step.highest), default=step.highest)
         value = read_off(
-            probe, judging, place, step.last_before, Interval(step.lowest, after), [*checks, _stable(step)],
+            probe, judging, place, step.last_before, ConfidenceInterval(step.lowest, after), [*checks, _stable(step)],
             probe.unit, _step_method(step),
         )  # fmt: skip
         value = replace(value, allocations=step.allocations, of_allocations=measured)
@@ -107,11 +106,11 @@ def _steps(
     return steps, len(by_allocation), "" if steps else "the curve has no step"
 
 
-def _stable(step: StableBreak) -> Check:
+def _stable(step: StableBreak) -> VerdictCheck:
     if step.stable:
-        return Check("stable", "passed")
+        return VerdictCheck("stable", "passed")
     few = "; three are needed to call it stable" if step.allocations < _FEWEST_ALLOCATIONS else ""
-    return Check("stable", "missing", f"{step.seen} of {step.allocations} allocations show this step{few}")
+    return VerdictCheck("stable", "missing", f"{step.seen} of {step.allocations} allocations show this step{few}")
 
 
 def _step_method(step: StableBreak) -> str:
@@ -119,7 +118,7 @@ def _step_method(step: StableBreak) -> str:
     return f"the last size before it rises from {step.before:.4g}{end}"
 
 
-def _plateau(probe: Probe, fixed: Fixed, points: Sequence[CurvePoint], judging: Judging) -> Iterator[Result]:
+def _plateau(probe: Probe, fixed: FixedValues, points: Sequence[CurvePoint], judging: Judging) -> Iterator[Result]:
     """Yield the value at the largest size, and beside it the size from which on it stays there."""
     good = [point for point in points if point.good] or list(points)
     last, checks = good[-1], joint(points)
@@ -129,11 +128,13 @@ def _plateau(probe: Probe, fixed: Fixed, points: Sequence[CurvePoint], judging: 
     reached = next(point for point in good if abs(point.y / last.y - 1) <= _SAME)
     if reached is not good[0] and reached is not last:
         method = f"the smallest {probe.along} within 5 % of the value at {last.x:g}"
-        size = read_off(probe, judging, reached, reached.x, Interval(reached.x, reached.x), checks, "B", method)
+        size = read_off(
+            probe, judging, reached, reached.x, ConfidenceInterval(reached.x, reached.x), checks, "B", method
+        )
         yield Result(point_name(probe, fixed, last.series[0], "granule"), size)
 
 
-def _line(probe: Probe, fixed: Fixed, points: Sequence[CurvePoint], judging: Judging) -> Iterator[Result]:
+def _line(probe: Probe, fixed: FixedValues, points: Sequence[CurvePoint], judging: Judging) -> Iterator[Result]:
     """Yield cycles for each further step along the axis (the slope of a line), and the value at its beginning."""
     good = [point for point in points if point.good] or list(points)
     first, checks, curve = good[0], joint(points), curve_of(probe, points)
@@ -143,9 +144,9 @@ def _line(probe: Probe, fixed: Fixed, points: Sequence[CurvePoint], judging: Jud
         why = f"it does not grow along {probe.along}" if fitted is not None else f"{len(good)} points are no line"
         yield Result(name, MeasuredValue(None, probe.unit, "unsupported", (why,)), None, curve)
     else:
-        line = Check("line", "failed" if fitted.misfit else "passed", fitted.misfit, fitted.r_squared)
+        line = VerdictCheck("line", "failed" if fitted.misfit else "passed", fitted.misfit, fitted.r_squared)
         spread = fitted.residual * fitted.slope
-        interval = Interval(fitted.slope - spread, fitted.slope + spread)
+        interval = ConfidenceInterval(fitted.slope - spread, fitted.slope + spread)
         method = f"slope of cycles against {probe.along}, R² {fitted.r_squared:.5f}"
         value = read_off(probe, judging, first, fitted.slope, interval, [*checks, line], probe.unit, method)
         yield Result(name, value, published(probe, judging, assignment_of(probe, first.series[0])), curve)
@@ -169,7 +170,7 @@ def map_results(probe: Probe, series: Sequence[Series], judging: Judging) -> Ite
     near, far = two_groups(every)
     for part, group in (("", near), ("far", far)):
         if group:
-            bounds, what = Interval(min(group), max(group)), " ".join(probe.series) or "place"
+            bounds, what = ConfidenceInterval(min(group), max(group)), " ".join(probe.series) or "place"
             method = f"middle of {len(group)} of {len(every)} pairs of SM and {what}"
             value = read_off(probe, judging, point, median(group), bounds, checks, probe.unit, method)
             name = point_name(probe, (), series[0], part)

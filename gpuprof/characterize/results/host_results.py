@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.limits import Bound, Link, NoBound, physical_limit
+from gpuprof.characterize.judge.limits import Bound, NoBound, PcieLink, physical_limit
 from gpuprof.characterize.judge.regime import throttling
 from gpuprof.characterize.judge.verdict import (
-    Check,
+    VerdictCheck,
     agreement_check,
     gate_check,
     judge,
@@ -25,7 +25,7 @@ from gpuprof.characterize.record.reduction import estimated, nvml_clock, reasons
 from gpuprof.characterize.record.samples import Parameter, Series
 from gpuprof.characterize.results.judging import Judging, evidence_of, floor_of, published, shown
 from gpuprof.characterize.results.names import value_name
-from gpuprof.characterize.sheet.measured import Curve, Evidence, MeasuredValue
+from gpuprof.characterize.sheet.measured import Curve, MeasuredEvidence, MeasuredValue
 from gpuprof.model.quantities import Clocks
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def copy_results(probe: Probe, series: Sequence[Series], judging: Judging) -> It
         found.value, probe.unit, verdict.word, verdict.reasons, found.interval.low, found.interval.high,
         statistic="median", samples=found.samples, method=f"copies of {size:.0f} bytes",
         configuration={"size": f"{size:.0f}"},
-        evidence=Evidence(
+        evidence=MeasuredEvidence(
             scaling_residual=fitted.residual if fitted is not None else None,
             limit=bound.in_unit(probe.unit) if bound is not None else None,
             limit_name=bound.name if bound is not None else None,
@@ -92,19 +92,19 @@ def copy_results(probe: Probe, series: Sequence[Series], judging: Judging) -> It
         yield Result(_name(probe, largest.configuration, "latency"), late)
 
 
-def _scaling(fitted: CopyTime | None) -> Check:
+def _scaling(fitted: CopyTime | None) -> VerdictCheck:
     """Say whether the time grows with the size. Small copies may lie off the line: protocols change with the size."""
     if fitted is None:
-        return Check("scaling", "missing", "fewer than three sizes were copied")
+        return VerdictCheck("scaling", "missing", "fewer than three sizes were copied")
     if fitted.misfit is None:
-        return Check("scaling", "passed", None, fitted.residual)
-    return Check("scaling", "missing", fitted.misfit, fitted.residual)
+        return VerdictCheck("scaling", "passed", None, fitted.residual)
+    return VerdictCheck("scaling", "missing", fitted.misfit, fitted.residual)
 
 
-def _copy_limit(probe: Probe, judging: Judging, series: Series, value: float) -> Check:
+def _copy_limit(probe: Probe, judging: Judging, series: Series, value: float) -> VerdictCheck:
     limit, bound = probe.limit(judging.target, {}), _copy_bound(probe, judging, series)
     if limit is None or bound is None:
-        return Check("limit", "missing", "the limit of this link is not known")
+        return VerdictCheck("limit", "missing", "the limit of this link is not known")
     return limit_check(value, probe.unit, bound, floor_of(limit))
 
 
@@ -116,7 +116,7 @@ def _copy_bound(probe: Probe, judging: Judging, series: Series) -> Bound | None:
     words = series.configuration
     link = judging.link
     if "pcie_generation" in words and "pcie_width" in words:
-        link = Link(int(words["pcie_generation"]), int(words["pcie_width"]))
+        link = PcieLink(int(words["pcie_generation"]), int(words["pcie_width"]))
     clocks = Clocks(dram_hz=judging.memory_clock_hz)
     bound = physical_limit(limit.bandwidth, judging.hardware, clocks, link)
     if isinstance(bound, NoBound) or limit.fraction == 1:
@@ -140,21 +140,23 @@ def power_results(probe: Probe, series: Sequence[Series], judging: Judging) -> I
             yield Result(_name(probe, words, "energy"), _reading(probe, one, energy[0], energy[1]))
 
 
-def _power_limit(judging: Judging, watts: float) -> Check:
+def _power_limit(judging: Judging, watts: float) -> VerdictCheck:
     limit = judging.power_limit_w
     if limit is None:
-        return Check("limit", "missing", "the driver does not tell the power limit")
+        return VerdictCheck("limit", "missing", "the driver does not tell the power limit")
     if watts <= limit * _OVER_LIMIT:
-        return Check("limit", "passed", None, watts / limit)
-    return Check("limit", "failed", f"{watts:.0f} W is more than the power limit of {limit:.0f} W", watts / limit)
+        return VerdictCheck("limit", "passed", None, watts / limit)
+    return VerdictCheck(
+        "limit", "failed", f"{watts:.0f} W is more than the power limit of {limit:.0f} W", watts / limit
+    )
 
 
-def _reading(probe: Probe, series: Series, value: float, unit: str, limit: Check | None = None) -> MeasuredValue:
+def _reading(probe: Probe, series: Series, value: float, unit: str, limit: VerdictCheck | None = None) -> MeasuredValue:
     """Return what the driver said: power against its limit, the rest at its word. A moving clock is a doubt."""
-    limit = limit or Check("limit", "missing", "it is the driver's word")
+    limit = limit or VerdictCheck("limit", "missing", "it is the driver's word")
     checks = [_NO_CODE, not_applicable("scaling", "nothing is timed"), _NO_CLOCK, limit]
     if not series.configuration.get("settled", True):
-        checks.append(Check("settled", "missing", "the clock had not settled"))
+        checks.append(VerdictCheck("settled", "missing", "the clock had not settled"))
     verdict, held = judge(checks), throttling(reasons_of([series]))
     return MeasuredValue(
         value, unit, verdict.word, verdict.reasons, statistic="median", samples=len(series.samples),

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.characterize.judge.limits import Bound, Link, NoBound, executed_name, physical_limit, probe_limit
+from gpuprof.characterize.judge.limits import Bound, NoBound, PcieLink, executed_name, physical_limit, probe_limit
 from gpuprof.characterize.judge.regime import NoClock, throttling
 from gpuprof.characterize.judge.verdict import (
     CEILING_FLOOR,
     REPEAT_TOLERANCE,
-    Check,
+    VerdictCheck,
     clock_check,
     counter_check,
     gate_check,
@@ -26,7 +26,7 @@ from gpuprof.characterize.maths.statistics import Estimate
 from gpuprof.characterize.on_gpu.result_checks import CORRECT
 from gpuprof.characterize.record.reduction import kernel_clock, nvml_clock, reasons_of, results, scaled
 from gpuprof.characterize.record.samples import Series
-from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Evidence, MeasuredValue
+from gpuprof.characterize.sheet.measured import CEILING_LEVELS, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware
@@ -35,13 +35,13 @@ from gpuprof.units import format_percent
 
 if TYPE_CHECKING:
     from gpuprof.characterize.gates.check import Checked
-    from gpuprof.characterize.probes.probe import Limit, Probe
+    from gpuprof.characterize.probes.probe import PhysicalLimit, Probe
 
 _RARE = 10
 SHOWN = ("block", "grid", "blocks_per_sm", "ran")
 
 
-class Counted(NamedTuple):
+class CountedAndClaimed(NamedTuple):
     """What ncu counted and what the probe claims, by quantity, for the same launches.
 
     `each` has what every way of the fallback chain counted, by quantity and the names of its counters.
@@ -60,10 +60,10 @@ class Judging:
     target: str
     checked: Mapping[str, tuple[Checked, ...]] = field(default_factory=dict)
     memory_clock_hz: float | None = None
-    link: Link | None = None
+    link: PcieLink | None = None
     product: str | None = None
     power_limit_w: float | None = None
-    counters: Mapping[str, Counted] = field(default_factory=dict)
+    counters: Mapping[str, CountedAndClaimed] = field(default_factory=dict)
 
     def variant(self, series: Series) -> Checked | None:
         """Return the compiled kernel that a series is of."""
@@ -93,7 +93,7 @@ def checks_of(
     unit: str | None = None,
     floor: float | None = None,
     sweep: Sequence[Series] = (),
-) -> tuple[Check, ...]:
+) -> tuple[VerdictCheck, ...]:
     """Return every check of the result of a kernel's series, and against its sweep where it won one.
 
     `floor`: the least fraction of the limit, 0 for none; None: the probe's.
@@ -129,16 +129,16 @@ def _clock_range(series: Sequence[Series]) -> tuple[float, float] | None:
 
 def _limit(
     probe: Probe, judging: Judging, series: Sequence[Series], value: float, unit: str, floor: float | None
-) -> Check:
+) -> VerdictCheck:
     if unit in {"cycle", "s", "B", "block"}:
         return not_applicable("limit", "a time or a size has no limit of its own")
     limit = probe.limit(judging.target, assignment_of(probe, series[0]))
     if limit is None:
-        return Check("limit", "missing", "the probe names no physical limit")
+        return VerdictCheck("limit", "missing", "the probe names no physical limit")
     return limit_check(value, unit, bound_of(probe, judging, series, unit), floor_of(limit) if floor is None else floor)
 
 
-def floor_of(limit: Limit) -> float:
+def floor_of(limit: PhysicalLimit) -> float:
     """Return the least fraction of a limit that is believed of a ceiling."""
     return limit.floor if limit.floor is not None else CEILING_FLOOR
 
@@ -161,27 +161,27 @@ def bound_of(probe: Probe, judging: Judging, series: Sequence[Series], unit: str
     return probe_limit(limit, judging.hardware, clocks, unit)
 
 
-def _result(probe: Probe, series: Sequence[Series]) -> list[Check]:
+def _result(probe: Probe, series: Sequence[Series]) -> list[VerdictCheck]:
     """Say whether the kernel did what it was meant to do, where the probe has the host look."""
     if probe.check is None:
         return []
     found = [one.configuration.get("result") for one in series]
     wrong = next((str(outcome) for outcome in found if outcome not in {None, CORRECT}), None)
     if wrong is not None:
-        return [Check("result", "failed", f"the kernel's result is wrong: {wrong}")]
+        return [VerdictCheck("result", "failed", f"the kernel's result is wrong: {wrong}")]
     if None in found:
-        return [Check("result", "missing", "the host did not check the kernel's result")]
-    return [Check("result", "passed")]
+        return [VerdictCheck("result", "missing", "the host did not check the kernel's result")]
+    return [VerdictCheck("result", "passed")]
 
 
-def _settled(series: Sequence[Series]) -> list[Check]:
+def _settled(series: Sequence[Series]) -> list[VerdictCheck]:
     """Say whether the clock had settled where sustained load is what was wanted."""
     if any(one.configuration.get("settled") is False for one in series):
-        return [Check("settled", "missing", "the clock had not settled when it was measured")]
+        return [VerdictCheck("settled", "missing", "the clock had not settled when it was measured")]
     return []
 
 
-def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> list[Check]:
+def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> list[VerdictCheck]:
     """Compare the winner of a sweep with itself, measured again. A difference leaves a doubt, no more.
 
     Under sustained load there is nothing to compare: the sweep was short, and only the winner's clock has settled.
@@ -194,9 +194,9 @@ def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> 
         return []
     change = median(again) / median(before) - 1
     if abs(change) <= REPEAT_TOLERANCE:
-        return [Check("repeat", "passed", None, change)]
+        return [VerdictCheck("repeat", "passed", None, change)]
     how = format_percent(abs(change))
-    return [Check("repeat", "missing", f"measured again it differed from the sweep by {how}", change)]
+    return [VerdictCheck("repeat", "missing", f"measured again it differed from the sweep by {how}", change)]
 
 
 def believed(
@@ -204,7 +204,7 @@ def believed(
     judging: Judging,
     series: Sequence[Series],
     found: Estimate,
-    checks: Sequence[Check],
+    checks: Sequence[VerdictCheck],
     *,
     unit: str | None = None,
     method: str | None = None,
@@ -267,8 +267,8 @@ def ceiling_of(probe: Probe, judging: Judging, series: Sequence[Series]) -> str 
 
 
 def evidence_of(
-    probe: Probe, judging: Judging, series: Sequence[Series], checks: Sequence[Check], unit: str
-) -> Evidence:
+    probe: Probe, judging: Judging, series: Sequence[Series], checks: Sequence[VerdictCheck], unit: str
+) -> MeasuredEvidence:
     """Return why a value may be believed."""
     checked = judging.variant(series[0])
     clock, scaling = kernel_clock(series), named(checks, "scaling")
@@ -280,7 +280,7 @@ def evidence_of(
         for name, value in (counted.claimed.items() if counted is not None else ())
         if value and counted is not None and counted.counted is not None and name in counted.counted
     }
-    return Evidence(
+    return MeasuredEvidence(
         gate=checked.judgement.gate if checked is not None else None,
         opcodes=dict(checked.judgement.opcodes) if checked is not None else {},
         cubin_sha256=checked.compiled.sha256 if checked is not None and checked.compiled is not None else None,
@@ -295,7 +295,7 @@ def evidence_of(
     )
 
 
-def _limited(checks: Sequence[Check]) -> bool:
+def _limited(checks: Sequence[VerdictCheck]) -> bool:
     """Tell whether the value was held against its limit, with whatever outcome."""
     found = named(checks, "limit")
     return found is not None and found.number is not None

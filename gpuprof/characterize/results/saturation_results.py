@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.verdict import Check
+from gpuprof.characterize.judge.verdict import VerdictCheck
 from gpuprof.characterize.maths.fit import near_peak, saturation
-from gpuprof.characterize.maths.statistics import Interval
+from gpuprof.characterize.maths.statistics import ConfidenceInterval
 from gpuprof.characterize.measure.events import Result
 from gpuprof.characterize.record.configurations import iteration_work, sharers
 from gpuprof.characterize.record.reduction import better
-from gpuprof.characterize.record.samples import Series
+from gpuprof.characterize.record.samples import FixedValues, Series
 from gpuprof.characterize.results.curve_points import (
     CurvePoint,
-    Fixed,
     curve_points,
     groups,
     joint,
@@ -57,7 +56,7 @@ def _in_flight_results(probe: Probe, points: Sequence[CurvePoint], judging: Judg
         yield _knee(probe, _best(probe, points), pairs, unit, judging)
 
 
-def _highest(probe: Probe, fixed: Fixed, points: Sequence[CurvePoint], curve: Curve, judging: Judging) -> Result:
+def _highest(probe: Probe, fixed: FixedValues, points: Sequence[CurvePoint], curve: Curve, judging: Judging) -> Result:
     """Return the best point. Only it must come near the limit: the others are meant to be slow."""
     best = _best(probe, points)
     checks = list(checks_of(probe, judging, best.series, best.y))
@@ -83,7 +82,7 @@ def _near_peak(
     if found.x is None or found.low is None or found.high is None:
         return Result(name, MeasuredValue(None, unit, "unsupported", (found.misfit or "it has no plateau",)))
     method = "where the curve, made monotone, reaches 95 % of its highest point, between the points around it"
-    interval = Interval(found.low, found.high)
+    interval = ConfidenceInterval(found.low, found.high)
     return Result(name, read_off(probe, judging, best, found.x, interval, best.checks, unit, method))
 
 
@@ -92,8 +91,8 @@ def _knee(probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], 
     fitted, name = saturation(pairs), point_name(probe, (), best.series[0], KNEE)
     if fitted.knee is None:
         return Result(name, MeasuredValue(None, unit, "unsupported", (fitted.misfit or "it has no knee",)))
-    check = Check("saturation", "missing" if fitted.misfit else "passed", fitted.misfit, fitted.residual)
-    interval = Interval(fitted.knee * (1 - fitted.residual), fitted.knee * (1 + fitted.residual))
+    check = VerdictCheck("saturation", "missing" if fitted.misfit else "passed", fitted.misfit, fitted.residual)
+    interval = ConfidenceInterval(fitted.knee * (1 - fitted.residual), fitted.knee * (1 + fitted.residual))
     method = "y = min(peak, x ÷ latency): what one SM has in flight where both meet"
     return Result(name, read_off(probe, judging, best, fitted.knee, interval, [*best.checks, check], unit, method))
 

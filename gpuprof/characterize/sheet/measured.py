@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.characterize.judge.regime import REGIMES
-from gpuprof.characterize.judge.verdict import LIMIT_MARGIN, WORDS, Word
+from gpuprof.characterize.judge.verdict import LIMIT_MARGIN, WORDS, VerdictWord
 from gpuprof.hardware.parse import parse_compute_key
 from gpuprof.hardware.yaml_fields import Fields, amount, number
-from gpuprof.hardware.yaml_tree import BrokenSpec, Node, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 from gpuprof.units import Quantity, parse_quantity
 
 SCHEMA = "1"
@@ -23,7 +23,7 @@ CEILING_LEVELS = ("dram", "l2", "l1", "shared")
 OWN_UNITS = ("cycle", "result/s", "lane/s", "op/s", "J/FLOP", "J/OP", "J/B", "°C")
 LOWER_IS_BETTER = ("cycle", "s", "W", "J/FLOP", "J/OP", "J/B", "°C")
 """Units of results that take no prefix and occur in no spec."""
-_WITH_VALUE: tuple[Word, ...] = ("verified", "plausible", "rejected")
+_WITH_VALUE: tuple[VerdictWord, ...] = ("verified", "plausible", "rejected")
 _MOST_DIGITS = 15
 _ROUNDED = 1e-4
 """The numbers of a file are written with six digits."""
@@ -67,7 +67,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class MeasuredEvidence:
     """Why a value may be believed. `limit` is in the value's unit; `counters` are counted ÷ claimed.
 
     `limit_confirmed` False: the limit rests on an assumption or a doubted fact, so that a value above it is no error.
@@ -97,7 +97,7 @@ class MeasuredValue:
 
     value: float | None
     unit: str
-    verdict: Word
+    verdict: VerdictWord
     reasons: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
@@ -110,7 +110,7 @@ class MeasuredValue:
     of_allocations: int | None = None
     method: str | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: MeasuredEvidence = field(default_factory=MeasuredEvidence)
 
     @property
     def of_limit(self) -> float | None:
@@ -166,7 +166,7 @@ def load_measured(path: Path) -> Measured:
     return parse_measured(load_tree(path))
 
 
-def parse_measured(tree: Node) -> Measured:
+def parse_measured(tree: YamlNode) -> Measured:
     """Turn a YAML tree into a Measured. Raises BrokenSpec at the first broken rule."""
     known = {"schema", "kind", "name", "spec", "device", "conditions", "values", "curves"}
     top = Fields(tree, "a measured file", known)
@@ -185,7 +185,7 @@ def parse_measured(tree: Node) -> Measured:
     )
 
 
-def _device(node: Node) -> MeasuredDevice:
+def _device(node: YamlNode) -> MeasuredDevice:
     known = {
         "name", "compute_capability", "sm_count", "pci_id", "pci_subsystem", "memory_size", "memory_bus", "l2_size",
     }  # fmt: skip
@@ -209,7 +209,7 @@ _CONDITIONS = {
 }  # fmt: skip
 
 
-def _conditions(node: Node) -> Conditions:
+def _conditions(node: YamlNode) -> Conditions:
     entry = Fields(node, "conditions", _CONDITIONS)
     return Conditions(
         date=entry.text("date"),
@@ -238,7 +238,7 @@ _VALUE = {
 }  # fmt: skip
 
 
-def _value(node: Node, name: str) -> MeasuredValue:
+def _value(node: YamlNode, name: str) -> MeasuredValue:
     entry = Fields(node, f"value {name}", _VALUE)
     verdict = next(word for word in WORDS if word == entry.choice("verdict", WORDS))
     if (verdict in _WITH_VALUE) != ("value" in entry):
@@ -268,7 +268,7 @@ def _value(node: Node, name: str) -> MeasuredValue:
     return found
 
 
-def _check(value: MeasuredValue, name: str, node: Node) -> None:
+def _check(value: MeasuredValue, name: str, node: YamlNode) -> None:
     """Refuse what no measurement writes: an interval beside the value, a believed value above its limit."""
     if value.value is not None and value.low is not None and value.high is not None:
         slack = _ROUNDED * abs(value.value)
@@ -286,16 +286,16 @@ def _ceiling(entry: Fields) -> str | None:
     return text if text in CEILING_LEVELS else str(parse_compute_key(text, node, instruction=True))
 
 
-def _evidence(parent: Fields, unit: str) -> Evidence:
+def _evidence(parent: Fields, unit: str) -> MeasuredEvidence:
     node = parent.node("evidence")
     if node is None:
-        return Evidence()
+        return MeasuredEvidence()
     known = {
         "gate", "opcodes", "cubin_sha256", "scaling_residual", "clock", "nvml_clock", "limit", "limit_name",
         "limit_source", "limit_confirmed", "counters",
     }  # fmt: skip
     entry = Fields(node, "evidence", known)
-    return Evidence(
+    return MeasuredEvidence(
         gate=_optional_text(entry, "gate"),
         opcodes={opcode: _whole(item, opcode) for opcode, item in entry.mapping("opcodes").items()},
         cubin_sha256=_optional_text(entry, "cubin_sha256"),
@@ -310,26 +310,26 @@ def _evidence(parent: Fields, unit: str) -> Evidence:
     )
 
 
-def _curve(node: Node, name: str) -> Curve:
+def _curve(node: YamlNode, name: str) -> Curve:
     entry = Fields(node, f"curve {name}", {"x_unit", "y_unit", "points"})
     return Curve(entry.text("x_unit"), entry.text("y_unit"), tuple(_point(item) for item in entry.items("points")))
 
 
-def _point(node: Node) -> tuple[float, float]:
+def _point(node: YamlNode) -> tuple[float, float]:
     """Read "4096 33.1"."""
     parts = node.text("a point").split()
     if len(parts) != 2:
         raise BrokenSpec(node.place, "a point is two numbers, x and y")
-    x, y = (number(Node(part, node.place), "a point") for part in parts)
+    x, y = (number(YamlNode(part, node.place), "a point") for part in parts)
     return x, y
 
 
-def read_quantity(node: Node, what: str) -> Quantity:
+def read_quantity(node: YamlNode, what: str) -> Quantity:
     """Read an amount that is not negative, in any unit: "4.51 TB/s", "33.1 cycle"."""
     text = node.text(what)
     own = next((unit for unit in OWN_UNITS if text.endswith(f" {unit}")), None)
     if own is not None:
-        found = Quantity(number(Node(text.removesuffix(own).strip(), node.place), what), own)
+        found = Quantity(number(YamlNode(text.removesuffix(own).strip(), node.place), what), own)
     else:
         try:
             found = parse_quantity(text)
@@ -366,7 +366,7 @@ def _optional_whole(entry: Fields, key: str) -> int | None:
     return _whole(entry.required(key), key) if key in entry else None
 
 
-def _whole(node: Node, what: str) -> int:
+def _whole(node: YamlNode, what: str) -> int:
     """Read a whole number, zero included."""
     text = node.text(what)
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):

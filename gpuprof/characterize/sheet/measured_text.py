@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import yaml
 
-from gpuprof.characterize.sheet.measured import SCHEMA, Conditions, Curve, Evidence, Measured, MeasuredValue
+from gpuprof.characterize.sheet.measured import SCHEMA, Conditions, Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.units import format_binary, format_si, parse_quantity
 
 _DIGITS = 6
@@ -124,7 +124,7 @@ def _value(value: MeasuredValue) -> dict[str, object]:
     }
 
 
-def _evidence(evidence: Evidence, unit: str) -> dict[str, object]:
+def _evidence(evidence: MeasuredEvidence, unit: str) -> dict[str, object]:
     return {
         "gate": evidence.gate,
         "opcodes": _InLine(evidence.opcodes),

@@ -10,7 +10,7 @@ from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Measured, Measu
 from gpuprof.hardware.specs import ComputeKey, Fact, GpuSpec
 from gpuprof.units import format_percent, format_si
 
-Word = Literal["normal", "low", "high", "no range", "not measured"]
+NormalWord = Literal["normal", "low", "high", "no range", "not measured"]
 
 _SLACK = 0.03
 """Published ranges come from single cards and rounded numbers."""
@@ -39,7 +39,7 @@ class Assessment(NamedTuple):
     name: str
     value: float | None
     unit: str
-    word: Word
+    word: NormalWord
     of_rated: float | None
     of_limit: float | None
     expected: Published | None
@@ -54,7 +54,7 @@ class _Case(NamedTuple):
     measured: Measured
     gpu: GpuSpec | None
     rated: Fact | None
-    word: Word
+    word: NormalWord
 
 
 def assess(
@@ -123,7 +123,7 @@ def _in_unit(published: Published | None, value: MeasuredValue) -> Published | N
     return published._replace(low=published.low * limit, high=published.high * limit, of_limit=False)
 
 
-def _word(value: MeasuredValue, expected: Published | None) -> Word:
+def _word(value: MeasuredValue, expected: Published | None) -> NormalWord:
     if not value.usable or value.value is None:
         return "not measured"
     if expected is None:

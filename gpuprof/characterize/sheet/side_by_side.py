@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple
 
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, Measured, MeasuredValue, plain_name
 
-Word = Literal["same", "better", "worse", "unclear", "only base", "only new", "not comparable"]
+ChangeWord = Literal["same", "better", "worse", "unclear", "only base", "only new", "not comparable"]
 
 SAME = 0.02
 """Two runs on one GPU agree within 2 %."""
 _RATES = ("B/s", "FLOP/s", "OP/s", "op/s", "result/s", "lane/s")
 
 
-class Row(NamedTuple):
+class ComparedValue(NamedTuple):
     """One quantity of both. `ratio` is new ÷ base; `per_clock` the same per SM clock, which leaves the clocks out."""
 
     name: str
@@ -23,7 +23,7 @@ class Row(NamedTuple):
     new: MeasuredValue | None
     ratio: float | None
     per_clock: float | None
-    word: Word
+    word: ChangeWord
 
 
 class Difference(NamedTuple):
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
     new: str
 
 
-def side_by_side(base: Measured, new: Measured) -> tuple[Row, ...]:
+def side_by_side(base: Measured, new: Measured) -> tuple[ComparedValue, ...]:
     """Compare every quantity of two files, in the order of the first, then what only the second has.
 
     A ceiling that one file has in one way and the other in several is compared with the best of these.
@@ -68,13 +68,13 @@ def differences(base: Measured, new: Measured) -> tuple[Difference, ...]:
     return tuple(_differences(base, new))
 
 
-def _row(name: str, base: MeasuredValue | None, new: MeasuredValue | None) -> Row:
+def _row(name: str, base: MeasuredValue | None, new: MeasuredValue | None) -> ComparedValue:
     if base is None or new is None:
-        return Row(name, base, new, None, None, "only new" if base is None else "only base")
+        return ComparedValue(name, base, new, None, None, "only new" if base is None else "only base")
     if not base.value or new.value is None or not (base.usable and new.usable) or base.unit != new.unit:
-        return Row(name, base, new, None, None, "not comparable")
+        return ComparedValue(name, base, new, None, None, "not comparable")
     ratio = new.value / base.value
-    return Row(name, base, new, ratio, _per_clock(base, new, ratio), _word(base, new, ratio))
+    return ComparedValue(name, base, new, ratio, _per_clock(base, new, ratio), _word(base, new, ratio))
 
 
 def _per_clock(base: MeasuredValue, new: MeasuredValue, ratio: float) -> float | None:
@@ -87,7 +87,7 @@ def _per_clock(base: MeasuredValue, new: MeasuredValue, ratio: float) -> float |
     return ratio * clocks[1] / clocks[0] if base.unit == "s" else None
 
 
-def _word(base: MeasuredValue, new: MeasuredValue, ratio: float) -> Word:
+def _word(base: MeasuredValue, new: MeasuredValue, ratio: float) -> ChangeWord:
     """Beyond 2 % and with separate intervals it is a change; overlapping intervals leave a larger one unclear."""
     if abs(ratio - 1) <= SAME:
         return "same"

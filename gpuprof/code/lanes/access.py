@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from gpuprof.code.lanes.graph import graph_of
 from gpuprof.code.lanes.operands import Block, Reader
-from gpuprof.code.lanes.requests import Kind, Request, Space, requests
+from gpuprof.code.lanes.requests import AccessKind, LaneRequest, Space, requests
 from gpuprof.code.lanes.values import LANES, WORD
 from gpuprof.code.lanes.walk import Walk
 from gpuprof.code.sass import Instruction
@@ -39,7 +39,7 @@ class Access(NamedTuple):
     address: int
     opcode: str
     space: Space
-    kind: Kind
+    kind: AccessKind
     width_bytes: int
     offsets: tuple[int, ...] | None = None
     start: int = 0
@@ -86,12 +86,12 @@ def _note(holds: Holds, found: dict[tuple[int, Space], Access], item: Instructio
                 found[item.address, request.space] = access
 
 
-def _unknown(item: Instruction, request: Request, active: int) -> Access:
+def _unknown(item: Instruction, request: LaneRequest, active: int) -> Access:
     lanes = tuple(bool(active >> lane & 1) for lane in range(LANES))
     return Access(item.address, item.opcode, request.space, request.kind, request.width_bytes, active=lanes)
 
 
-def _access(item: Instruction, request: Request, reader: Reader, holds: Holds) -> Access:
+def _access(item: Instruction, request: LaneRequest, reader: Reader, holds: Holds) -> Access:
     unknown = _unknown(item, request, reader.running() & (request.lanes or _ALL))
     where = reader.address(request.operand, wide=request.wide) if request.lanes else None
     if where is None:

@@ -11,7 +11,7 @@ from gpuprof.code.lanes.values import (
     UNIFORM,
     WORD,
     WORD_BITS,
-    Value,
+    LaneValue,
     exactly,
     same,
     signed,
@@ -31,7 +31,7 @@ class Wide(NamedTuple):
     align: int
 
 
-def add(*terms: Value | None) -> Value | None:
+def add(*terms: LaneValue | None) -> LaneValue | None:
     """Return the sum."""
     known = [term for term in terms if term is not None]
     if len(known) < len(terms):
@@ -40,7 +40,7 @@ def add(*terms: Value | None) -> Value | None:
     return value(map(sum, zip(*(term.lanes for term in known), strict=True)), align, high=any(t.high for t in known))
 
 
-def carry(*terms: tuple[Value | None, bool]) -> Value | None:
+def carry(*terms: tuple[LaneValue | None, bool]) -> LaneValue | None:
     """Return what a sum carries over to the next word; each term may be marked as subtracted."""
     known = [(term, negative) for term, negative in terms if term is not None]
     if len(known) < len(terms) or any(term.high for term, _ in known):
@@ -52,20 +52,20 @@ def carry(*terms: tuple[Value | None, bool]) -> Value | None:
         return value(total // WORD for total in sums)
     if all(term.uniform for term, _ in known):
         return UNIFORM
-    return Value(tuple((total - signed(total % WORD)) // WORD for total in sums), 0, high=True)
+    return LaneValue(tuple((total - signed(total % WORD)) // WORD for total in sums), 0, high=True)
 
 
-def negative(term: Value | None) -> Value | None:
+def negative(term: LaneValue | None) -> LaneValue | None:
     """Return -x."""
     return term and value((-word for word in term.lanes), term.align, high=term.high)
 
 
-def inverse(term: Value | None) -> Value | None:
+def inverse(term: LaneValue | None) -> LaneValue | None:
     """Return ~x."""
     return term and value((~word for word in term.lanes), term.align, high=term.high)
 
 
-def multiply(one: Value | None, other: Value | None) -> Value | None:
+def multiply(one: LaneValue | None, other: LaneValue | None) -> LaneValue | None:
     """Return the lower word of the product."""
     if one is None or other is None:
         return None
@@ -73,7 +73,7 @@ def multiply(one: Value | None, other: Value | None) -> Value | None:
     return found and value(found.lanes, found.align, high=one.high or other.high)
 
 
-def multiply_wide(one: Value | None, other: Value | None, *, sign: bool) -> Wide | None:
+def multiply_wide(one: LaneValue | None, other: LaneValue | None, *, sign: bool) -> Wide | None:
     """Return both words of the product."""
     if one is None or other is None or one.high or other.high:
         return None
@@ -97,7 +97,7 @@ def _product(one: Sequence[int], align: int, other: Sequence[int], other_align: 
 # Two words
 
 
-def pair(low: Value | None, high: Value | None) -> Wide | None:
+def pair(low: LaneValue | None, high: LaneValue | None) -> Wide | None:
     """Put two words together."""
     if low is None or high is None or low.high or (low.exact and high.high):
         return None
@@ -105,7 +105,7 @@ def pair(low: Value | None, high: Value | None) -> Wide | None:
     return Wide(tuple(_near((h << WORD_BITS) + w) for w, h in zip(low.lanes, high.lanes, strict=True)), align)
 
 
-def halves(whole: Wide | None) -> tuple[Value | None, Value | None]:
+def halves(whole: Wide | None) -> tuple[LaneValue | None, LaneValue | None]:
     """Take two words apart."""
     if whole is None:
         return None, None
@@ -114,11 +114,11 @@ def halves(whole: Wide | None) -> tuple[Value | None, Value | None]:
     lanes = [lane - base for lane in lanes]
     lows, highs = tuple(lane % WORD for lane in lanes), tuple(lane // WORD % WORD for lane in lanes)
     if whole.align >= WORD_BITS:
-        return Value(lows), value(highs, whole.align - WORD_BITS)
-    return Value(lows, whole.align), Value(highs, 0, high=not same(lanes))
+        return LaneValue(lows), value(highs, whole.align - WORD_BITS)
+    return LaneValue(lows, whole.align), LaneValue(highs, 0, high=not same(lanes))
 
 
-def upper(whole: Wide | None) -> Value | None:
+def upper(whole: Wide | None) -> LaneValue | None:
     """Return the upper word alone: the lower one is computed by another instruction."""
     if whole is None:
         return None
@@ -136,7 +136,7 @@ def add_wide(*terms: Wide | None) -> Wide | None:
     return Wide(tuple(lanes), min(term.align for term in known))
 
 
-def carry_wide(*terms: Wide | None) -> Value | None:
+def carry_wide(*terms: Wide | None) -> LaneValue | None:
     """Return what a sum of unsigned numbers carries over to the next word, if they are known."""
     known = [term for term in terms if term is not None and term.align == WIDE_BITS]
     if len(known) < len(terms):
@@ -150,7 +150,7 @@ def negative_wide(term: Wide | None) -> Wide | None:
     return term and Wide(tuple(-lane for lane in term.lanes), term.align)
 
 
-def extended(word: Value | None, *, sign: bool) -> Wide | None:
+def extended(word: LaneValue | None, *, sign: bool) -> Wide | None:
     """Make two words of one, by its sign or by zeros."""
     if word is None or word.high:
         return None
@@ -170,7 +170,7 @@ def shift_left(whole: Wide | None, by: int) -> Wide | None:
     return whole and Wide(tuple(lane << by for lane in whole.lanes), min(WIDE_BITS, whole.align + by))
 
 
-def shift_right(word: Value | None, by: int, *, sign: bool) -> Value | None:
+def shift_right(word: LaneValue | None, by: int, *, sign: bool) -> LaneValue | None:
     """Shift a word to the right: known where what is shifted out is, so that the lanes shift as the whole does."""
     if word is None or word.high:
         return None
@@ -181,7 +181,7 @@ def shift_right(word: Value | None, by: int, *, sign: bool) -> Value | None:
     return UNIFORM if word.uniform or max(word.lanes) < 1 << word.align else None
 
 
-def shift_right_wide(whole: Wide | None, by: int) -> Value | None:
+def shift_right_wide(whole: Wide | None, by: int) -> LaneValue | None:
     """Return the lower word of two words that are shifted to the right."""
     if whole is None:
         return None
@@ -190,7 +190,7 @@ def shift_right_wide(whole: Wide | None, by: int) -> Value | None:
     return UNIFORM if same(whole.lanes) else None
 
 
-def logic(table: int, sources: Sequence[Value | None]) -> Value | None:
+def logic(table: int, sources: Sequence[LaneValue | None]) -> LaneValue | None:
     """Apply LOP3's table of truth to three words. Bits below what is unknown are known, and so are masked bits."""
     known = [source for source in sources if source is not None and not source.high]
     if len(known) < len(sources):
@@ -206,7 +206,7 @@ def logic(table: int, sources: Sequence[Value | None]) -> Value | None:
     return None
 
 
-def _tried(table: int, sources: Sequence[Value], unknown: Sequence[int]) -> list[int]:
+def _tried(table: int, sources: Sequence[LaneValue], unknown: Sequence[int]) -> list[int]:
     """Apply a table of truth with given bits for those that are unknown."""
     columns = []
     for source, guess in zip(sources, unknown, strict=True):
@@ -227,7 +227,7 @@ def _truth(table: int, words: Sequence[int]) -> int:
     return found % WORD
 
 
-def _same_above(source: Value, align: int) -> bool:
+def _same_above(source: LaneValue, align: int) -> bool:
     """Tell whether the bits from `align` up are surely the same in all lanes."""
     within = source.exact or max(source.lanes) < 1 << source.align
     return within and same([word >> align for word in source.lanes])

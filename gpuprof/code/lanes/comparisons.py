@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuprof.code.lanes.arithmetic import add
-from gpuprof.code.lanes.integers import Results, Rule, number_of, split_operands
+from gpuprof.code.lanes.integers import LaneRule, Results, number_of, split_operands
 from gpuprof.code.lanes.operands import Reader
-from gpuprof.code.lanes.values import UNIFORM, Value, choose, exactly, signed
+from gpuprof.code.lanes.values import UNIFORM, LaneValue, choose, exactly, signed
 from gpuprof.code.sass import Instruction
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
@@ -62,7 +62,9 @@ def _compare(item: Instruction, reader: Reader) -> Results | None:
     return [(name, exactly(combine, held, flag)) for name, held in ((first, found), (second, opposite))]
 
 
-def _compare_low(compare: Callable[[int, int], bool], one: Value | None, other: Value | None) -> Value | None:
+def _compare_low(
+    compare: Callable[[int, int], bool], one: LaneValue | None, other: LaneValue | None
+) -> LaneValue | None:
     """Compare a partly known word with a number: the same for all lanes, where that of the known bits is."""
     number = number_of(other)
     if one is None or number is None or one.high or max(one.lanes) >= 1 << one.align:
@@ -82,7 +84,7 @@ def _flag_logic(item: Instruction, reader: Reader) -> Results | None:
     ]
 
 
-COMPARISON_RULES: dict[str, Rule] = {
+COMPARISON_RULES: dict[str, LaneRule] = {
     "IMNMX": _least,
     "ISETP": _compare,
     "PLOP3": _flag_logic,

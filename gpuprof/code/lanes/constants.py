@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Argument(NamedTuple):
+class ArgumentBytes(NamedTuple):
     """An argument of a kernel: a number of 1, 2, 4 or 8 bytes; without a value it is not known.
 
     A pointer is a multiple of `aligned`, as cudaMalloc returns it (CUDA C++ Programming Guide, Device Memory Accesses).
@@ -17,7 +17,7 @@ class Argument(NamedTuple):
     aligned: int = 1
 
 
-POINTER = Argument(8, aligned=256)
+POINTER = ArgumentBytes(8, aligned=256)
 
 
 class _Layout(NamedTuple):
@@ -38,7 +38,7 @@ def constants_for(
     target: str,
     block: tuple[int, int, int],
     grid: tuple[int, int, int] | None,
-    arguments: Sequence[Argument] = (),
+    arguments: Sequence[ArgumentBytes] = (),
 ) -> dict[int, int]:
     """Return the known bytes of constant bank 0 by their offset, for one launch; `grid` None: not known.
 

@@ -16,7 +16,7 @@ _ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
 _LEAVES = JUMPS | ENDS | {"BSYNC", "CALL"}
 
 
-class Graph(NamedTuple):
+class ControlFlowGraph(NamedTuple):
     """The basic blocks of a kernel, by number; the first begins it.
 
     `following`: the blocks that can come next. `entries`: those that begin the kernel and functions that it calls.
@@ -62,7 +62,7 @@ class Meeting(NamedTuple):
     written: frozenset[str] | None
 
 
-def graph_of(code: Sequence[Instruction]) -> Graph | None:
+def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
     """Return the graph of a kernel; None where jumps have targets that are not in the code."""
     if not code or any(item.name in _ANYWHERE for item in code):
         return None
@@ -74,7 +74,7 @@ def graph_of(code: Sequence[Instruction]) -> Graph | None:
     _come_together(blocks, following, numbers)
     called = _called(blocks, numbers, jumps)
     graph = tuple(tuple(sorted(others)) for others in following)
-    return Graph(
+    return ControlFlowGraph(
         blocks=blocks,
         following=graph,
         entries=tuple(dict.fromkeys((0, *(target for target in called.values() if target is not None)))),
@@ -167,7 +167,7 @@ def _names(items: Iterable[Instruction]) -> Iterator[str]:
     return (name for item in items for name in may_write(item))
 
 
-def meeting(graph: Graph, number: int) -> Meeting:
+def meeting(graph: ControlFlowGraph, number: int) -> Meeting:
     """Return where lanes that part at the end of a block come together again.
 
     That is in the block that all ways from there lead to, if there is one; in blocks before it that both ways lead to;
@@ -189,7 +189,7 @@ def meeting(graph: Graph, number: int) -> Meeting:
     return Meeting(frozenset(blocks), _all_written(graph, frozenset.union(*sides) - {end}))
 
 
-def _all_written(graph: Graph, blocks: Iterable[int]) -> frozenset[str] | None:
+def _all_written(graph: ControlFlowGraph, blocks: Iterable[int]) -> frozenset[str] | None:
     names: set[str] = set()
     for block in blocks:
         called = graph.called.get(block, frozenset())
@@ -199,7 +199,7 @@ def _all_written(graph: Graph, blocks: Iterable[int]) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _reached(graph: Graph, first: int, end: int | None) -> frozenset[int]:
+def _reached(graph: ControlFlowGraph, first: int, end: int | None) -> frozenset[int]:
     """Return the blocks that are reached from one, that itself and the end included."""
     seen: set[int] = set()
     waiting = [first]
@@ -211,7 +211,7 @@ def _reached(graph: Graph, first: int, end: int | None) -> frozenset[int]:
     return frozenset(seen)
 
 
-def _common_end(graph: Graph, number: int) -> int | None:
+def _common_end(graph: ControlFlowGraph, number: int) -> int | None:
     """Return the first block that lies on every way from a block to the end of the kernel."""
     reached = sorted(_reached(graph, number, None))
     everything = sum(1 << block for block in reached)

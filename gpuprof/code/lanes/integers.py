@@ -23,12 +23,12 @@ from gpuprof.code.lanes.arithmetic import (
     upper,
 )
 from gpuprof.code.lanes.operands import Reader
-from gpuprof.code.lanes.values import LANES, WORD_BITS, Value, constant, exactly
+from gpuprof.code.lanes.values import LANES, WORD_BITS, LaneValue, constant, exactly
 from gpuprof.code.sass import Instruction
 
-Results = Sequence["tuple[str, Value | None]"]
+Results = Sequence["tuple[str, LaneValue | None]"]
 """What is written where."""
-Rule = Callable[[Instruction, Reader], "Results | None"]
+LaneRule = Callable[[Instruction, Reader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
 
 NAME = re.compile(r"(U?[RP])(\d+)")
@@ -74,7 +74,7 @@ def _sum(item: Instruction, reader: Reader) -> Results | None:
     return [(target, total), *_carried(flags, over)]
 
 
-def _carried(flags: Sequence[str], over: Value | None) -> Results:
+def _carried(flags: Sequence[str], over: LaneValue | None) -> Results:
     """Spread what is carried over, 0 to 2, over the predicates that are written."""
     flags = [flag for flag in flags if flag[-1] != "T"]
     if len(flags) < 2 or over is None:
@@ -127,7 +127,7 @@ def _shift_add(item: Instruction, reader: Reader) -> Results | None:
     return [(target, add(first, second, *map(reader.flag, carried_in))), *_carried(flags, over)]
 
 
-def number_of(held: Value | None) -> int | None:
+def number_of(held: LaneValue | None) -> int | None:
     """Return a known number that is the same for all lanes."""
     return held.lanes[0] if held is not None and held.exact and held.uniform else None
 
@@ -189,7 +189,7 @@ def _reverse_bits(item: Instruction, reader: Reader) -> Results | None:
     return None if others else [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.word(source)))]
 
 
-INTEGER_RULES: dict[str, Rule] = {
+INTEGER_RULES: dict[str, LaneRule] = {
     "BREV": _reverse_bits,
     "IADD": _sum,
     "IADD3": _sum,

@@ -16,7 +16,7 @@ from gpuprof.code.lanes.arithmetic import (
     negative_wide,
     pair,
 )
-from gpuprof.code.lanes.values import LANES, ONE, UNIFORM, ZERO, Value, bits, constant, value
+from gpuprof.code.lanes.values import LANES, ONE, UNIFORM, ZERO, LaneValue, bits, constant, value
 from gpuprof.code.sass import Instruction
 
 _OPERAND = re.compile(
@@ -58,10 +58,10 @@ class Block(NamedTuple):
         return sum(1 << lane for lane in range(LANES) if self.warp * LANES + lane < self.threads)
 
 
-Guarded = tuple[str, Value]
+Guarded = tuple[str, LaneValue]
 
 
-class State:
+class WarpRegisters:
     """What registers and predicates hold, those that are known, and which lanes may be running, a bit for each.
 
     A uniform register holds the same for all lanes, even where no more is known of it. `guarded` are registers that
@@ -71,19 +71,19 @@ class State:
     __slots__ = ("active", "guarded", "values")
 
     def __init__(
-        self, active: int, values: Mapping[str, Value] | None = None, guarded: Mapping[str, Guarded] | None = None
+        self, active: int, values: Mapping[str, LaneValue] | None = None, guarded: Mapping[str, Guarded] | None = None
     ) -> None:
         self.active = active
         self.values = dict(values or {})
         self.guarded = dict(guarded or {})
 
-    def get(self, name: str, predicate: str | None = None) -> Value | None:
+    def get(self, name: str, predicate: str | None = None) -> LaneValue | None:
         """Return what a register or a predicate holds where an instruction's predicate is true."""
         if predicate and name in self.guarded and self.guarded[name][0] == predicate:
             return self.guarded[name][1]
         return self.values.get(name, UNIFORM if name[0] == "U" else None)
 
-    def put(self, name: str, held: Value | None) -> None:
+    def put(self, name: str, held: LaneValue | None) -> None:
         """Change what a register or a predicate holds."""
         if held is None:
             self.values.pop(name, None)
@@ -100,7 +100,7 @@ class State:
         for name in gone:
             self.put(name, None)
 
-    def guard(self, name: str, predicate: str, held: Value | None) -> None:
+    def guard(self, name: str, predicate: str, held: LaneValue | None) -> None:
         """Note what a register holds in the lanes in which a predicate is true."""
         if held is not None:
             self.guarded[name] = (predicate, held)
@@ -109,14 +109,14 @@ class State:
 class Reader:
     """Reads operands with what is known when an instruction begins. `constants`: bytes of bank 0 by their offset."""
 
-    def __init__(self, item: Instruction, state: State, block: Block, constants: Mapping[int, int]) -> None:
+    def __init__(self, item: Instruction, state: WarpRegisters, block: Block, constants: Mapping[int, int]) -> None:
         self.item, self.state, self.block, self.constants = item, state, block, constants
 
-    def register(self, name: str) -> Value | None:
+    def register(self, name: str) -> LaneValue | None:
         """Return what a register or a predicate holds in the lanes in which the instruction runs."""
         return self.state.get(name, self.item.predicate)
 
-    def word(self, operand: str) -> Value | None:
+    def word(self, operand: str) -> LaneValue | None:
         """Return an operand of one word; None also for forms that are not known."""
         match = _OPERAND.fullmatch(operand)
         if match is None:
@@ -142,12 +142,12 @@ class Reader:
             found = Wide((int(match["immediate"] or "0", 0),) * LANES, 64)
         return negative_wide(found) if match["sign"] else found
 
-    def _registers(self, kind: str, number: str) -> tuple[Value | None, Value | None]:
+    def _registers(self, kind: str, number: str) -> tuple[LaneValue | None, LaneValue | None]:
         if number == "Z":
             return ZERO, ZERO
         return self.register(f"{kind}{number}"), self.register(f"{kind}{int(number) + 1}")
 
-    def flag(self, operand: str) -> Value | None:
+    def flag(self, operand: str) -> LaneValue | None:
         """Return a predicate, true only where it is known to be: 1 for PT."""
         match = _FLAG.fullmatch(operand)
         if match is None:
@@ -157,7 +157,7 @@ class Reader:
             return found
         return value(1 - word for word in found.lanes) if found.exact else UNIFORM if found.uniform else None
 
-    def bank(self, operand: str, *, skip: int = 0, size: int = 4, sign: bool = False) -> Value | None:
+    def bank(self, operand: str, *, skip: int = 0, size: int = 4, sign: bool = False) -> LaneValue | None:
         """Return a constant; what is not given is the same for all lanes, as it is loaded from one place."""
         match = _BANK_0.fullmatch(operand)
         if match is None:
@@ -172,7 +172,7 @@ class Reader:
         top = 1 << 8 * size - 1
         return constant(number - 2 * top if sign and number & top else number)
 
-    def same_from(self, operand: str) -> Value | None:
+    def same_from(self, operand: str) -> LaneValue | None:
         """Return what is read from an address: the same, if the address is the same."""
         registers = [self.register(name) for name in _REGISTER.findall(operand)]
         return UNIFORM if all(register is not None and register.uniform for register in registers) else None

@@ -9,9 +9,9 @@ from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass import Instruction
 
 Space = Literal["global", "shared", "local", "generic"]
-Kind = Literal["load", "store", "atomic", "copy"]
+AccessKind = Literal["load", "store", "atomic", "copy"]
 
-_REQUESTS: dict[str, tuple[Kind, tuple[Space, ...]]] = {
+_REQUESTS: dict[str, tuple[AccessKind, tuple[Space, ...]]] = {
     "LDG": ("load", ("global",)),
     "STG": ("store", ("global",)),
     "ATOMG": ("atomic", ("global",)),
@@ -36,11 +36,11 @@ _MATRIX_NAMES = {"LDSM", "STSM"}
 _ROW_BYTES = 16
 
 
-class Request(NamedTuple):
+class LaneRequest(NamedTuple):
     """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
 
     space: Space
-    kind: Kind
+    kind: AccessKind
     width_bytes: int
     operand: str
     lanes: int
@@ -51,7 +51,7 @@ class Request(NamedTuple):
         return self.space in {"global", "generic"}
 
 
-def requests(item: Instruction) -> tuple[Request, ...]:
+def requests(item: Instruction) -> tuple[LaneRequest, ...]:
     """Return what a memory instruction asks for; nothing for others, and for those that never run."""
     kind, spaces = _REQUESTS.get(item.name, ("load", ()))
     if item.idle or not spaces:
@@ -59,7 +59,7 @@ def requests(item: Instruction) -> tuple[Request, ...]:
     operands = [operand for operand in item.operands if "[" in operand and not operand.startswith("c[")]
     width = width_bytes(item)
     return tuple(
-        Request(space, kind, width, operand, _lanes(item)) for space, operand in zip(spaces, operands, strict=False)
+        LaneRequest(space, kind, width, operand, _lanes(item)) for space, operand in zip(spaces, operands, strict=False)
     )
 
 

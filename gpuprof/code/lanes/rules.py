@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuprof.code.lanes.arithmetic import halves
 from gpuprof.code.lanes.comparisons import COMPARISON_RULES
-from gpuprof.code.lanes.integers import INTEGER_RULES, NAME, Results, Rule, next_register, two
+from gpuprof.code.lanes.integers import INTEGER_RULES, NAME, LaneRule, Results, next_register, two
 from gpuprof.code.lanes.operands import Reader
 from gpuprof.code.lanes.requests import requests
 from gpuprof.code.lanes.values import (
@@ -154,7 +154,7 @@ def _shuffle(item: Instruction, reader: Reader) -> Results | None:
     return [(flag, None), (target, held)]
 
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, LaneRule] = {
     **INTEGER_RULES,
     **COMPARISON_RULES,
     "CS2R": _special,

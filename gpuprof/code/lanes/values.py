@@ -16,7 +16,7 @@ WORD_BITS = 32
 WORD = 1 << WORD_BITS
 
 
-class Value(NamedTuple):
+class LaneValue(NamedTuple):
     """A word of each lane. A predicate is a Value, too: 0 or 1.
 
     `high`: the upper word of an address whose lower word is only partly known, so that what it takes over from the
@@ -38,22 +38,22 @@ class Value(NamedTuple):
         return not self.high and same(self.lanes)
 
 
-def value(lanes: Iterable[int], align: int = WORD_BITS, *, high: bool = False) -> Value:
+def value(lanes: Iterable[int], align: int = WORD_BITS, *, high: bool = False) -> LaneValue:
     """Return a value in its normal form: what a shared unknown can take over is taken out of the lanes."""
     words = tuple(word % WORD for word in lanes)
     if align >= WORD_BITS:
-        return Value(words)
+        return LaneValue(words)
     near = [signed(word) for word in words]
     base = min(near) >> align << align
-    return Value(tuple((word - base) % WORD for word in near), align, high)
+    return LaneValue(tuple((word - base) % WORD for word in near), align, high)
 
 
-def constant(number: int) -> Value:
+def constant(number: int) -> LaneValue:
     """Return a number that all lanes hold."""
-    return Value((number % WORD,) * LANES)
+    return LaneValue((number % WORD,) * LANES)
 
 
-UNIFORM = Value((0,) * LANES, 0)
+UNIFORM = LaneValue((0,) * LANES, 0)
 """The same in all lanes, and no more is known."""
 ZERO = constant(0)
 ONE = constant(1)
@@ -64,12 +64,12 @@ def signed(word: int) -> int:
     return word - WORD if word >= WORD // 2 else word
 
 
-def uniform_of(sources: Iterable[Value | None]) -> Value | None:
+def uniform_of(sources: Iterable[LaneValue | None]) -> LaneValue | None:
     """Return what any function of these gives, if nothing is known of the function: the same from the same."""
     return UNIFORM if all(source is not None and source.uniform for source in sources) else None
 
 
-def exactly(function: Callable[..., int], *sources: Value | None) -> Value | None:
+def exactly(function: Callable[..., int], *sources: LaneValue | None) -> LaneValue | None:
     """Apply a function of words lane by lane where they are known; else the same gives the same."""
     known = [source for source in sources if source is not None and source.exact]
     if len(known) < len(sources):
@@ -79,7 +79,7 @@ def exactly(function: Callable[..., int], *sources: Value | None) -> Value | Non
     return value(map(function, *(source.lanes for source in known)))
 
 
-def join(one: Value | None, other: Value | None) -> Value | None:
+def join(one: LaneValue | None, other: LaneValue | None) -> LaneValue | None:
     """Return what holds for both of two values that all lanes together may have."""
     if one is None or other is None:
         return None
@@ -98,7 +98,7 @@ def _difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     return difference if all((a - b) % WORD == difference for a, b in zip(one, other, strict=True)) else None
 
 
-def choose(flag: Value | None, yes: Value | None, no: Value | None, active: int) -> Value | None:
+def choose(flag: LaneValue | None, yes: LaneValue | None, no: LaneValue | None, active: int) -> LaneValue | None:
     """Return `yes` in the lanes where a predicate holds, `no` in the others; `active` has a bit for each lane."""
     if flag is not None and flag.exact:
         return mix([(yes, active & bits(flag)), (no, active & ~bits(flag))])
@@ -107,7 +107,7 @@ def choose(flag: Value | None, yes: Value | None, no: Value | None, active: int)
     return mix([(yes, active), (no, active)])
 
 
-def mix(parts: Sequence[tuple[Value | None, int]]) -> Value | None:
+def mix(parts: Sequence[tuple[LaneValue | None, int]]) -> LaneValue | None:
     """Return a value that comes from different places in different lanes; each place has a bit for each lane."""
     taken = [(part, where) for part, where in parts if where] or list(parts[:1])
     first, lanes = taken[0]
@@ -125,7 +125,7 @@ def mix(parts: Sequence[tuple[Value | None, int]]) -> Value | None:
     return value(words)
 
 
-def bits(flag: Value) -> int:
+def bits(flag: LaneValue) -> int:
     """Return a predicate as an integer with a bit for each lane."""
     return sum(1 << lane for lane, word in enumerate(flag.lanes) if word)
 

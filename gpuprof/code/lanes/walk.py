@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
-from gpuprof.code.lanes.graph import ENDS, Graph, meeting
-from gpuprof.code.lanes.operands import Block, Reader, State
+from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, meeting
+from gpuprof.code.lanes.operands import Block, Reader, WarpRegisters
 from gpuprof.code.lanes.rules import results
-from gpuprof.code.lanes.values import ONE, Value, bits, choose, exactly, join, mix
+from gpuprof.code.lanes.values import ONE, LaneValue, bits, choose, exactly, join, mix
 from gpuprof.code.sass import JUMPS, Instruction
 
 _NUMBERED = re.compile(r"U?[RP]\d+")
@@ -25,11 +25,11 @@ class Walk:
     is what holds on all ways that lead there, and only ever becomes less.
     """
 
-    def __init__(self, graph: Graph, block: Block, constants: Mapping[int, int]) -> None:
+    def __init__(self, graph: ControlFlowGraph, block: Block, constants: Mapping[int, int]) -> None:
         self._graph, self._block, self._constants = graph, block, constants
         self._order, self._before = graph.order(), graph.before()
-        self._begins: dict[int, State] = {}
-        self._ways: dict[tuple[int, int], State] = {}
+        self._begins: dict[int, WarpRegisters] = {}
+        self._ways: dict[tuple[int, int], WarpRegisters] = {}
         self._parted: set[int] = set()
         self._mixed: dict[int, frozenset[str] | None] = {}
         while self._learn():
@@ -43,7 +43,7 @@ class Walk:
     def first_turn(self, visit: Visit) -> None:
         """Visit the instructions with what holds in the first turn of each loop that they are in."""
         place = {number: index for index, number in enumerate(self._order)}
-        ways: dict[tuple[int, int], State] = {}
+        ways: dict[tuple[int, int], WarpRegisters] = {}
         for number in self._order:
             before = [other for other in self._before[number] if other not in self._graph.loops.get(number, ())]
             known = {
@@ -87,11 +87,11 @@ class Walk:
             mixed = self._mixed.get(block, frozenset())
             self._mixed[block] = None if mixed is None or met.written is None else mixed | met.written
 
-    def _meet(self, number: int, come: Iterable[State | None]) -> State | None:
+    def _meet(self, number: int, come: Iterable[WarpRegisters | None]) -> WarpRegisters | None:
         """Return what is known at the beginning of a block; None: this warp does not come there."""
         states = [state for state in come if state is not None]
         if number in self._graph.entries:
-            states.append(State(self._block.lanes))
+            states.append(WarpRegisters(self._block.lanes))
         if not states:
             return None
         joined = _joined(states)
@@ -103,9 +103,9 @@ class Walk:
                 joined.put(name, mix(parts))
         return joined
 
-    def _run(self, number: int, begin: State, visit: Visit) -> tuple[dict[int, State], bool]:
+    def _run(self, number: int, begin: WarpRegisters, visit: Visit) -> tuple[dict[int, WarpRegisters], bool]:
         """Run a block; return what is known on the ways that lead from it, and whether lanes may part at its end."""
-        state = State(begin.active, begin.values, begin.guarded)
+        state = WarpRegisters(begin.active, begin.values, begin.guarded)
         block = self._graph.blocks[number]
         for item in block:
             reader = Reader(item, state, self._block, self._constants)
@@ -116,7 +116,9 @@ class Walk:
         state.forget(self._graph.called.get(number, frozenset()))
         return self._leave(number, state, flag)
 
-    def _leave(self, number: int, state: State, flag: Value | None) -> tuple[dict[int, State], bool]:
+    def _leave(
+        self, number: int, state: WarpRegisters, flag: LaneValue | None
+    ) -> tuple[dict[int, WarpRegisters], bool]:
         """Return what is known on each way, with the lanes that may take it, and whether they may take several."""
         last, following = self._graph.blocks[number][-1], self._graph.following[number]
         leaving = bits(flag) if flag is not None and flag.exact else None
@@ -126,17 +128,17 @@ class Walk:
             if leaving is not None and (len(following) > 1 or last.name not in JUMPS):
                 lanes &= leaving if last.target == self._graph.blocks[other][0].address else ~leaving
             if lanes:
-                ways[other] = State(lanes, state.values, state.guarded)
+                ways[other] = WarpRegisters(lanes, state.values, state.guarded)
         same = flag is not None and flag.uniform and leaving is None
         return ways, len(ways) > 1 and not same
 
 
-def _joined(states: Sequence[State]) -> State:
+def _joined(states: Sequence[WarpRegisters]) -> WarpRegisters:
     """Return what holds in all of these states."""
     first, *others = states
     values = {}
     for name, held in first.values.items():
-        common: Value | None = held
+        common: LaneValue | None = held
         for other in others:
             common = join(common, other.get(name))
         if common is not None:
@@ -149,7 +151,7 @@ def _joined(states: Sequence[State]) -> State:
             common = join(common, other_held) if other_predicate == predicate else None
         if common is not None:
             guarded[name] = (predicate, common)
-    return State(reduce(or_, (state.active for state in states)), values, guarded)
+    return WarpRegisters(reduce(or_, (state.active for state in states)), values, guarded)
 
 
 def _execute(reader: Reader) -> None:
@@ -170,7 +172,7 @@ def _opposite(predicate: str) -> str:
     return predicate.replace("!", "") if "!" in predicate else predicate.replace("@", "@!")
 
 
-def _condition(reader: Reader) -> Value | None:
+def _condition(reader: Reader) -> LaneValue | None:
     """Return in which lanes the last instruction of a block leads away: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
     last = reader.item
     if last.name not in {*JUMPS, *ENDS}:

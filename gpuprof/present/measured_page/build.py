@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.present.measured_page.curves import Figure, figures
-from gpuprof.present.measured_page.evidence import EvidenceRow, evidence_rows
-from gpuprof.present.measured_page.rates import Kind, tensor_rates
-from gpuprof.present.measured_page.rows import Outlier, Row, outliers, value_rows
+from gpuprof.present.measured_page.evidence import MeasuredEvidenceRow, evidence_rows
+from gpuprof.present.measured_page.rates import RatesOfType, tensor_rates
+from gpuprof.present.measured_page.rows import Outlier, ValueRow, outliers, value_rows
 from gpuprof.present.measured_view import (
     Entry,
-    Unmeasured,
+    UnmeasuredGroup,
     View,
     absent_families,
     cause_sentence,
@@ -25,7 +25,7 @@ from gpuprof.present.measured_view import (
     unmeasured,
 )
 from gpuprof.present.measured_words import VERDICTS, condition_facts, device_text, share
-from gpuprof.present.page.parts import Bar, Fact, bar, identifier
+from gpuprof.present.page.parts import Bar, LabelledText, bar, identifier
 from gpuprof.present.words import count
 
 _OUTLIERS_SHOWN = 20
@@ -33,7 +33,7 @@ _OPTIONAL = ("half_width", "of_limit", "of_rated", "published", "normal")
 _HEADER = ("GPU", "Measured", "Driver")
 
 
-class Ceiling(NamedTuple):
+class HeadlineCeiling(NamedTuple):
     """What a profile of this GPU takes as a measured ceiling: the highest value of a level or path."""
 
     name: str
@@ -54,38 +54,38 @@ class Family(NamedTuple):
     id: str
     title: str
     figures: tuple[Figure, ...]
-    rates: tuple[Kind, ...]
-    rows: tuple[Row, ...]
+    rates: tuple[RatesOfType, ...]
+    rows: tuple[ValueRow, ...]
     has: frozenset[str]
-    unmeasured: tuple[Unmeasured, ...]
-    evidence: tuple[EvidenceRow, ...]
+    unmeasured: tuple[UnmeasuredGroup, ...]
+    evidence: tuple[MeasuredEvidenceRow, ...]
 
 
-class Page(NamedTuple):
+class MeasuredPage(NamedTuple):
     """Everything that the template writes down."""
 
     title: str
     sentence: str
     cause: str
     counts: str
-    header: tuple[Fact, ...]
-    conditions: tuple[Fact, ...]
+    header: tuple[LabelledText, ...]
+    conditions: tuple[LabelledText, ...]
     outliers: tuple[Outlier, ...]
     outliers_left_out: int
-    ceilings: tuple[Ceiling, ...]
+    ceilings: tuple[HeadlineCeiling, ...]
     families: tuple[Family, ...]
-    verdicts: tuple[Fact, ...]
+    verdicts: tuple[LabelledText, ...]
     doubts: tuple[str, ...]
     absent: tuple[str, ...]
     version: str
 
 
-def build_page(view: View) -> Page:
+def build_page(view: View) -> MeasuredPage:
     """Return the sheet of a measured file."""
     ids = {entry.name: identifier(index, entry.name[:60]) for index, entry in enumerate(view.entries)}
     outside = view.outliers()
     conditions = _conditions(view)
-    return Page(
+    return MeasuredPage(
         title=f"{view.measured.device.name}, measured",
         sentence=normal_sentence(view),
         cause=cause_sentence(view),
@@ -103,14 +103,14 @@ def build_page(view: View) -> Page:
     )
 
 
-def _conditions(view: View) -> tuple[Fact, ...]:
+def _conditions(view: View) -> tuple[LabelledText, ...]:
     facts = [("GPU", device_text(view.measured.device, view.measured.spec)), *condition_facts(view.measured.conditions)]
-    return tuple(Fact(name[:1].upper() + name[1:], text) for name, text in facts)
+    return tuple(LabelledText(name[:1].upper() + name[1:], text) for name, text in facts)
 
 
-def _verdicts(view: View) -> tuple[Fact, ...]:
+def _verdicts(view: View) -> tuple[LabelledText, ...]:
     present = {entry.value.verdict for entry in view.entries}
-    return tuple(Fact(word.replace("_", " "), VERDICTS[word]) for word in VERDICTS if word in present)
+    return tuple(LabelledText(word.replace("_", " "), VERDICTS[word]) for word in VERDICTS if word in present)
 
 
 def _families(view: View, ids: dict[str, str]) -> tuple[Family, ...]:
@@ -135,9 +135,9 @@ def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view
     )
 
 
-def _ceiling(rate: str, name: str, entry: Entry, row_id: str) -> Ceiling:
+def _ceiling(rate: str, name: str, entry: Entry, row_id: str) -> HeadlineCeiling:
     said = entry.assessment
-    return Ceiling(
+    return HeadlineCeiling(
         name=name,
         rate=rate,
         of_limit=bar(said.of_limit) if said.of_limit is not None else None,

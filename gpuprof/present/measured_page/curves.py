@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuprof.characterize.maths.fit import Line, conflict_line
+from gpuprof.characterize.maths.fit import LineFit, conflict_line
 from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Curve, Measured
-from gpuprof.present.measured_page.plots import Found, Plot, Series, plot
+from gpuprof.present.measured_page.plots import Found, Plot, PlottedSeries, plot
 from gpuprof.present.measured_view import family_of, family_title, probe_of, variant_of
 from gpuprof.present.measured_words import amount
 from gpuprof.units import significant
@@ -144,7 +144,7 @@ def _near_notes(near: Sequence[Found]) -> Iterator[str]:
         yield f"{share} of the peak takes {where}: the number to plan with, as the curve is round at the knee."
 
 
-def _fitted(curve: Curve) -> Line | None:
+def _fitted(curve: Curve) -> LineFit | None:
     """Return the line through cycles against the degree of a conflict; None where the points determine none."""
     try:
         return conflict_line(curve.points)
@@ -152,17 +152,17 @@ def _fitted(curve: Curve) -> Line | None:
         return None
 
 
-def _series(name: str, curve: Curve, group: _Group, fitted: Line | None) -> Series:
+def _series(name: str, curve: Curve, group: _Group, fitted: LineFit | None) -> PlottedSeries:
     """Return a curve; that of a bank conflict with its line."""
     label = _label(name, group)
     if family_of(group.stem) != CONFLICTS:
-        return Series(label, curve.points, joined=_in_a_row(curve))
+        return PlottedSeries(label, curve.points, joined=_in_a_row(curve))
     text = _fit_text(fitted, group.units)
     if fitted is None:
-        return Series(label, curve.points, law_text=text)
+        return PlottedSeries(label, curve.points, law_text=text)
     ends = (curve.points[0][0], curve.points[-1][0])
     law = tuple((x, fitted.intercept + fitted.slope * x) for x in ends)
-    return Series(label, curve.points, law, text, joined=False)
+    return PlottedSeries(label, curve.points, law, text, joined=False)
 
 
 def _in_a_row(curve: Curve) -> bool:
@@ -185,8 +185,8 @@ def _little(group: _Group, columns: Sequence[Found], levels: Sequence[Found]) ->
 
 
 def _notes(
-    series: Sequence[Series],
-    fits: Mapping[str, Line | None],
+    series: Sequence[PlottedSeries],
+    fits: Mapping[str, LineFit | None],
     columns: Sequence[Found],
     levels: Sequence[Found],
     *,
@@ -203,7 +203,7 @@ def _notes(
         yield f"Dotted: Little’s law, min({levels[0].text}, x ÷ latency), with its knee at {columns[0].text}."
 
 
-def _fit_text(fitted: Line | None, units: tuple[str, str]) -> str:
+def _fit_text(fitted: LineFit | None, units: tuple[str, str]) -> str:
     """Write the line of a bank conflict: "1.00 cycles per way + 0.500"; or why there is none."""
     if fitted is None:
         return "too few points for a line"
@@ -213,7 +213,7 @@ def _fit_text(fitted: Line | None, units: tuple[str, str]) -> str:
     return f"{slope} {'+' if fitted.intercept >= 0 else '-'} {significant(abs(fitted.intercept))}"
 
 
-def _rows(series: Sequence[Series], units: tuple[str, str]) -> tuple[tuple[str, str, str], ...]:
+def _rows(series: Sequence[PlottedSeries], units: tuple[str, str]) -> tuple[tuple[str, str, str], ...]:
     """Return the points as text; none where they are too many to read."""
     rows = tuple((one.label, amount(x, units[0]), amount(y, units[1])) for one in series for x, y in one.points)
     return rows if len(rows) <= _LISTED else ()

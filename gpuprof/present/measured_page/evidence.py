@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpuprof.characterize.sheet.measured import Evidence, MeasuredValue
+from gpuprof.characterize.sheet.measured import MeasuredEvidence, MeasuredValue
 from gpuprof.present.measured_view import Entry
 from gpuprof.present.measured_words import allocations_text, amount, regime_text, verdict_word
 from gpuprof.units import format_percent, significant
@@ -13,7 +13,7 @@ from gpuprof.units import format_percent, significant
 _SHA_LENGTH = 12
 
 
-class EvidenceRow(NamedTuple):
+class MeasuredEvidenceRow(NamedTuple):
     """The cells of one value, each of several lines."""
 
     id: str
@@ -21,13 +21,13 @@ class EvidenceRow(NamedTuple):
     cells: tuple[tuple[str, ...], ...]
 
 
-def evidence_rows(entries: Iterable[Entry], ids: dict[str, str]) -> Iterator[EvidenceRow]:
+def evidence_rows(entries: Iterable[Entry], ids: dict[str, str]) -> Iterator[MeasuredEvidenceRow]:
     """Yield a row for each value that was measured."""
     for entry in entries:
         if entry.value.value is not None:
             value = entry.value
             cells = (_taken(value), _code(value.evidence), _timing(value.evidence), _limit(value), _verdict(value))
-            yield EvidenceRow(ids[entry.name], entry.short, tuple(tuple(cell) for cell in cells))
+            yield MeasuredEvidenceRow(ids[entry.name], entry.short, tuple(tuple(cell) for cell in cells))
 
 
 def _taken(value: MeasuredValue) -> Iterator[str]:
@@ -43,7 +43,7 @@ def _taken(value: MeasuredValue) -> Iterator[str]:
         yield regime
 
 
-def _code(evidence: Evidence) -> Iterator[str]:
+def _code(evidence: MeasuredEvidence) -> Iterator[str]:
     yield evidence.gate or "not looked at"
     if evidence.opcodes:
         yield ", ".join(f"{number} {opcode}" for opcode, number in evidence.opcodes.items())
@@ -51,7 +51,7 @@ def _code(evidence: Evidence) -> Iterator[str]:
         yield f"cubin {evidence.cubin_sha256[:_SHA_LENGTH]}"
 
 
-def _timing(evidence: Evidence) -> Iterator[str]:
+def _timing(evidence: MeasuredEvidence) -> Iterator[str]:
     if evidence.scaling_residual is not None:
         yield f"off a line by {format_percent(evidence.scaling_residual)}"
     if evidence.clock_hz is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.present.measured_page.scales import Scale, Tick, axis_unit, height_scale, ticks, width_scale
+from gpuprof.present.measured_page.scales import AxisScale, Tick, axis_unit, height_scale, ticks, width_scale
 from gpuprof.present.measured_words import amount
 
 _WIDTH, _HEIGHT = 600.0, 290.0
@@ -22,18 +22,18 @@ _MOST_SERIES = 7
 """More series than these cannot be told apart by colour and shape; they are drawn as a cloud."""
 _REACH = 3.2
 
-Point = tuple[float, float]
+Coordinates = tuple[float, float]
 
 
-class Series(NamedTuple):
+class PlottedSeries(NamedTuple):
     """One line of points, and the law that it should follow, if any: as points too, and in words.
 
     Points that were fitted stand alone, `joined` False, so that the law is seen between them.
     """
 
     label: str
-    points: tuple[Point, ...]
-    law: tuple[Point, ...] = ()
+    points: tuple[Coordinates, ...]
+    law: tuple[Coordinates, ...] = ()
     law_text: str = ""
     joined: bool = True
 
@@ -52,7 +52,7 @@ class Marker(NamedTuple):
     title: str
 
 
-class Line(NamedTuple):
+class DrawnSeries(NamedTuple):
     """A series as drawn. `style` is its number, which gives its colour."""
 
     style: int
@@ -64,7 +64,7 @@ class Line(NamedTuple):
     markers: tuple[Marker, ...]
 
 
-class Label(NamedTuple):
+class PlacedLabel(NamedTuple):
     """A text at a place, and where the line that it belongs to is."""
 
     at: str
@@ -86,29 +86,29 @@ class Plot(NamedTuple):
     y_ticks: tuple[tuple[str, str], ...]
     x_unit: str
     y_unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[DrawnSeries, ...]
     cloud: str
-    columns: tuple[Label, ...]
-    levels: tuple[Label, ...]
+    columns: tuple[PlacedLabel, ...]
+    levels: tuple[PlacedLabel, ...]
     description: str
 
 
 class _Frame(NamedTuple):
     """The inside of a figure: its axes and its upper edge."""
 
-    x: Scale
-    y: Scale
+    x: AxisScale
+    y: AxisScale
     top: float
     height: float
 
-    def place(self, point: Point) -> Point:
+    def place(self, point: Coordinates) -> Coordinates:
         """Return where a point lies, in the units of the drawing."""
         across = _LEFT + self.x.part(point[0]) * (_WIDTH - _LEFT - _RIGHT)
         return across, self.top + (1 - self.y.part(point[1])) * self.height
 
 
 def plot(
-    series: Sequence[Series], units: tuple[str, str], columns: Sequence[Found] = (), levels: Sequence[Found] = ()
+    series: Sequence[PlottedSeries], units: tuple[str, str], columns: Sequence[Found] = (), levels: Sequence[Found] = ()
 ) -> Plot:
     """Draw series that share their units (of x and y). `columns` are found along x, `levels` along y.
 
@@ -152,7 +152,7 @@ def _ticks_up(frame: _Frame, found: Sequence[Tick]) -> Iterator[tuple[str, str]]
         yield _number(frame.place((frame.x.low, tick.value))[1]), tick.text
 
 
-def _columns(found: Sequence[Found], x: Scale) -> tuple[list[Label], int]:
+def _columns(found: Sequence[Found], x: AxisScale) -> tuple[list[PlacedLabel], int]:
     """Return what was found along x, each label in the first row above the frame where it fits, and the rows."""
     ends: list[float] = []
     labels = []
@@ -162,17 +162,17 @@ def _columns(found: Sequence[Found], x: Scale) -> tuple[list[Label], int]:
         start = min(max(_LEFT, at - wide / 2), _WIDTH - wide)
         row = next((index for index, end in enumerate(ends) if end < start), len(ends))
         ends[row : row + 1] = [start + wide + _CHARACTER]
-        labels.append(Label(_number(at), _number(start), _number(_LABELS + row * _MARK_ROW), one.text))
+        labels.append(PlacedLabel(_number(at), _number(start), _number(_LABELS + row * _MARK_ROW), one.text))
     return labels, len(ends)
 
 
-def _levels(found: Sequence[Found], frame: _Frame) -> Iterator[Label]:
+def _levels(found: Sequence[Found], frame: _Frame) -> Iterator[PlacedLabel]:
     for one in found:
         at = frame.place((frame.x.high, one.value))[1]
-        yield Label(_number(at), _number(_LEFT + 6), _number(at - 5), one.text)
+        yield PlacedLabel(_number(at), _number(_LEFT + 6), _number(at - 5), one.text)
 
 
-def _line(number: int, series: Series, frame: _Frame, units: tuple[str, str], *, titled: bool) -> Line:
+def _line(number: int, series: PlottedSeries, frame: _Frame, units: tuple[str, str], *, titled: bool) -> DrawnSeries:
     places = [frame.place(point) for point in series.points]
     markers = [
         Marker(_shape(number, place), _point_title(series.label, point, units) if titled else "")
@@ -180,7 +180,7 @@ def _line(number: int, series: Series, frame: _Frame, units: tuple[str, str], *,
     ]
     whole = tuple(markers) if titled else (Marker("".join(marker.path for marker in markers), series.label),)
     law = _path([frame.place(point) for point in series.law])
-    return Line(
+    return DrawnSeries(
         number,
         series.label,
         series.law_text,
@@ -191,15 +191,15 @@ def _line(number: int, series: Series, frame: _Frame, units: tuple[str, str], *,
     )
 
 
-def _point_title(label: str, point: Point, units: tuple[str, str]) -> str:
+def _point_title(label: str, point: Coordinates, units: tuple[str, str]) -> str:
     return f"{label + ': ' if label else ''}{amount(point[1], units[1])} at {amount(point[0], units[0])}"
 
 
-def _path(places: Sequence[Point]) -> str:
+def _path(places: Sequence[Coordinates]) -> str:
     return "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in places) if places else ""
 
 
-def _shape(number: int, place: Point) -> str:
+def _shape(number: int, place: Coordinates) -> str:
     """Return a circle, square, triangle or diamond around a place, so that colour is not all that tells lines apart."""
     x, y, r = *place, _REACH
     shapes = (
@@ -212,7 +212,7 @@ def _shape(number: int, place: Point) -> str:
     return shapes[number % len(shapes)]
 
 
-def _dot(place: Point) -> str:
+def _dot(place: Coordinates) -> str:
     return _circle(*place, 1.4)
 
 
@@ -220,7 +220,7 @@ def _circle(x: float, y: float, r: float) -> str:
     return f"M{_number(x - r)} {_number(y)}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z"
 
 
-def _description(series: Sequence[Series], units: tuple[str, str], found: Sequence[Found]) -> str:
+def _description(series: Sequence[PlottedSeries], units: tuple[str, str], found: Sequence[Found]) -> str:
     """Say what the figure shows, for those who cannot see it."""
     told = [_ends(one, units) for one in series[:_MOST_SERIES] if one.points]
     if len(series) > _MOST_SERIES:
@@ -230,7 +230,7 @@ def _description(series: Sequence[Series], units: tuple[str, str], found: Sequen
     return "; ".join(told)
 
 
-def _ends(series: Series, units: tuple[str, str]) -> str:
+def _ends(series: PlottedSeries, units: tuple[str, str]) -> str:
     first, last = series.points[0], series.points[-1]
     label = f"{series.label}: " if series.label else ""
     return f"{label}{_point_title('', first, units)}, {_point_title('', last, units)}"

@@ -30,7 +30,7 @@ class Rate(NamedTuple):
     note: str
 
 
-class Kind(NamedTuple):
+class RatesOfType(NamedTuple):
     """A data type with its accumulator, and its bars."""
 
     name: str
@@ -44,7 +44,7 @@ class _Case(NamedTuple):
     how: str
 
 
-def tensor_rates(entries: Iterable[Entry], sm_count: int) -> tuple[Kind, ...]:
+def tensor_rates(entries: Iterable[Entry], sm_count: int) -> tuple[RatesOfType, ...]:
     """Return the highest rate of each data type, accumulator, instruction family, data and regime."""
     cases = list(_best(_cases(entries, sm_count)))
     longest = max((max(_marks(case)) for case in cases), default=0.0)
@@ -52,7 +52,7 @@ def tensor_rates(entries: Iterable[Entry], sm_count: int) -> tuple[Kind, ...]:
         return ()
     kinds = dict.fromkeys(case.key[:2] for case in sorted(cases, key=_order))
     return tuple(
-        Kind(_kind_name(kind), tuple(_rate(case, longest) for case in _of_kind(cases, kind))) for kind in kinds
+        RatesOfType(_kind_name(kind), tuple(_rate(case, longest) for case in _of_kind(cases, kind))) for kind in kinds
     )
 
 

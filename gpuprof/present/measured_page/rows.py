@@ -35,7 +35,7 @@ class Strip(NamedTuple):
     outside: bool
 
 
-class Row(NamedTuple):
+class ValueRow(NamedTuple):
     """One value as texts. `standing` is "worse", "better" or empty; `remarks` are what is wrong, `notes` are not.
 
     `probe` and `title` are given where the values of a probe begin: the probe only if there are several of them.
@@ -75,7 +75,7 @@ class Outlier(NamedTuple):
     standing: str
 
 
-def value_rows(entries: Iterable[Entry], ids: dict[str, str], shared: Sequence[Doubt] = ()) -> Iterator[Row]:
+def value_rows(entries: Iterable[Entry], ids: dict[str, str], shared: Sequence[Doubt] = ()) -> Iterator[ValueRow]:
     """Yield a row for each value that was measured; `ids` are those of the rows by the value's name.
 
     `shared` are doubts that are told elsewhere, once for many values.
@@ -109,10 +109,10 @@ def outliers(entries: Sequence[Entry], ids: dict[str, str]) -> Iterator[Outlier]
         )
 
 
-def _row(entry: Entry, row_id: str, shared: Sequence[Doubt]) -> Row:
+def _row(entry: Entry, row_id: str, shared: Sequence[Doubt]) -> ValueRow:
     value, said = entry.value, entry.assessment
     both = value.low is not None and value.high is not None
-    return Row(
+    return ValueRow(
         id=row_id,
         name=entry.short,
         probe="",

@@ -21,7 +21,7 @@ _SCALED = ("B", "s", "Hz", "W", "B/s", "FLOP/s", "OP/s", "op/s", "result/s", "la
 """Units that stand beside the number of a tick because their prefix changes; others are named once at the axis."""
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """The range of an axis."""
 
     low: float
@@ -41,7 +41,7 @@ class Tick(NamedTuple):
     text: str
 
 
-def width_scale(values: Sequence[float], unit: str) -> Scale:
+def width_scale(values: Sequence[float], unit: str) -> AxisScale:
     """Return the horizontal axis: sizes and what spans decades by factors, counts by their number."""
     positive = min(values) > 0
     if positive and (unit == "B" or max(values) > _WIDE * min(values)):
@@ -49,23 +49,23 @@ def width_scale(values: Sequence[float], unit: str) -> Scale:
     return _linear(values)
 
 
-def height_scale(values: Sequence[float], width: Scale) -> Scale:
+def height_scale(values: Sequence[float], width: AxisScale) -> AxisScale:
     """Return the vertical axis: from 0, or by factors over a width that goes by factors too."""
     if width.logarithmic and min(values) > 0 and max(values) > _TALL * min(values):
         return _logarithmic(values)
     return _linear(values)
 
 
-def _logarithmic(values: Sequence[float]) -> Scale:
-    return Scale(min(values) / _LOG_MARGIN, max(values) * _LOG_MARGIN, logarithmic=True)
+def _logarithmic(values: Sequence[float]) -> AxisScale:
+    return AxisScale(min(values) / _LOG_MARGIN, max(values) * _LOG_MARGIN, logarithmic=True)
 
 
-def _linear(values: Sequence[float]) -> Scale:
+def _linear(values: Sequence[float]) -> AxisScale:
     low, high = min(0.0, *values), max(0.0, *values)
-    return Scale(low, low + (high - low) * _LINEAR_MARGIN if high > low else low + 1.0, logarithmic=False)
+    return AxisScale(low, low + (high - low) * _LINEAR_MARGIN if high > low else low + 1.0, logarithmic=False)
 
 
-def ticks(scale: Scale, unit: str) -> tuple[Tick, ...]:
+def ticks(scale: AxisScale, unit: str) -> tuple[Tick, ...]:
     """Return the ticks of an axis."""
     by_factors = _doublings if unit == "B" else _decades
     values = by_factors(scale) if scale.logarithmic else _linear_ticks(scale)
@@ -83,13 +83,13 @@ def _text(value: float, unit: str) -> str:
     return f"{plain} {scaled}".rstrip()
 
 
-def _doublings(scale: Scale) -> list[float]:
+def _doublings(scale: AxisScale) -> list[float]:
     first, last = math.ceil(math.log2(scale.low)), math.floor(math.log2(scale.high))
     step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
     return [2.0**exponent for exponent in range(first, last + 1) if exponent % step == 0]
 
 
-def _decades(scale: Scale) -> list[float]:
+def _decades(scale: AxisScale) -> list[float]:
     """Return 1, 2, 5, 10, …; only the powers of ten, or some of them, where these are too many."""
     steps = (1 << number for number in count())
     choices = chain([((1, 2, 5), 1)], (((1,), step) for step in steps))
@@ -97,7 +97,7 @@ def _decades(scale: Scale) -> list[float]:
     return next(found for found in every if len(found) <= _MOST_TICKS)
 
 
-def _between(scale: Scale, mantissas: Sequence[int], step: int) -> Iterator[float]:
+def _between(scale: AxisScale, mantissas: Sequence[int], step: int) -> Iterator[float]:
     for exponent in range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1):
         for mantissa in mantissas:
             value = mantissa * 10.0**exponent
@@ -105,7 +105,7 @@ def _between(scale: Scale, mantissas: Sequence[int], step: int) -> Iterator[floa
                 yield value
 
 
-def _linear_ticks(scale: Scale) -> list[float]:
+def _linear_ticks(scale: AxisScale) -> list[float]:
     rough = (scale.high - scale.low) / _LINEAR_STEPS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)

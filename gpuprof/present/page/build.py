@@ -6,16 +6,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gpuprof.diagnose.priorities import fix_first
-from gpuprof.model.run import narrowed
+from gpuprof.model.headline import by_time
+from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import by_time
 from gpuprof.present import words
 from gpuprof.present.finding_words import diagnosis_sentence
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import PriorityLine, priority_kernels, priority_lines
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.kernels import KernelRow, kernel_row
-from gpuprof.present.page.parts import Chart, Fact, Table, label
+from gpuprof.present.page.parts import Chart, LabelledText, Table, label
 from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.source_names import source_name
@@ -38,13 +38,13 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SessionPage:
     """What the template shows: texts, and nothing to decide."""
 
     title: str
     verdict: str
     diagnosis: str
-    header: tuple[Fact, ...]
+    header: tuple[LabelledText, ...]
     priorities: tuple[PriorityLine, ...]
     charts: tuple[Chart, ...]
     diagnosed: bool
@@ -52,15 +52,15 @@ class Page:
     rows_left_out: str | None
     sections: tuple[Section, ...]
     sections_left_out: str | None
-    sources: tuple[tuple[Fact, ...], ...]
-    run: tuple[Fact, ...]
-    timeline: tuple[Fact, ...]
+    sources: tuple[tuple[LabelledText, ...], ...]
+    run: tuple[LabelledText, ...]
+    timeline: tuple[LabelledText, ...]
     ceilings: Table
     terms: tuple[Term, ...]
     version: str
 
 
-def build_page(whole: Session, choice: Choice) -> Page:
+def build_page(whole: Session, choice: Choice) -> SessionPage:
     """Return the page of a session; `choice.kernels` restricts all but the first sentence of the verdict."""
     session = chosen(whole, choice.kernels)
     kernels = by_time(session.kernels)
@@ -73,7 +73,7 @@ def build_page(whole: Session, choice: Choice) -> Page:
     links = {kernel.id: f"#row-{kernel.id}" for kernel in kernels if kernel.id in in_table}
     names = [printable(source.file) for source in session.sources]
     plural = "".join(words.row_noun(kernels))
-    page = Page(
+    page = SessionPage(
         title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
         verdict=printable(words.verdict(whole)),
         diagnosis=_diagnosis(session),
@@ -88,7 +88,7 @@ def build_page(whole: Session, choice: Choice) -> Page:
         sections_left_out=_left_out(kernels, with_section, f"Sections are given for the {plural} with most time"),
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
-        timeline=tuple(Fact(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
+        timeline=tuple(LabelledText(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
         ceilings=ceiling_table(session),
         terms=(),
         version=session.gpuprof_version,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.summary import by_time
 from gpuprof.present import words
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.page.parts import Chart

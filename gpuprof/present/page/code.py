@@ -26,7 +26,7 @@ class LineStall:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CodeRow:
     """A line of code. `heat` is 0 to 1, relative to the hottest line of the kernel's excerpts.
 
     `number` names the file too where the text is missing.
@@ -48,13 +48,13 @@ class CodeTable:
     weight: str
     number_title: str
     has_text: bool
-    lines: tuple[Line, ...]
+    lines: tuple[CodeRow, ...]
 
 
 def code_tables(kernel: KernelProfile) -> Iterator[CodeTable]:
     """Yield a kernel's excerpts; lines without text share a table, hottest first."""
     hottest = max((line.share for excerpt in kernel.excerpts for line in excerpt.lines), default=0.0)
-    alone: list[tuple[float, Line]] = []
+    alone: list[tuple[float, CodeRow]] = []
     for index, excerpt in enumerate(kernel.excerpts):
         if not excerpt.has_text:
             file = f"{_file(excerpt)}:" if excerpt.file else ""
@@ -102,9 +102,9 @@ def _title(excerpt: Excerpt) -> str:
     return f"SASS, from {file}" if file else "SASS"
 
 
-def _line(place: str, line: CodeLine, text: str, hottest: float, before: str = "") -> Line:
+def _line(place: str, line: CodeLine, text: str, hottest: float, before: str = "") -> CodeRow:
     number = f"{line.pc:#x}" if line.pc is not None else str(line.number) if line.number is not None else ""
-    return Line(
+    return CodeRow(
         id=place,
         number=before + number,
         text=text,

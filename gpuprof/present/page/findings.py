@@ -16,7 +16,7 @@ from gpuprof.present.finding_words import (
     location_text,
     value_text,
 )
-from gpuprof.present.page.parts import Bar, Label, identifier, label, percent_number
+from gpuprof.present.page.parts import Bar, KernelLabel, identifier, label, percent_number
 from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 
@@ -28,7 +28,7 @@ class PriorityLine:
     href: str
     headline: str
     rule: str
-    kernel: Label
+    kernel: KernelLabel
     kernel_id: int
     file: str
     shapes: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gpuprof.model.headline import main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile
-from gpuprof.model.summary import main_point, main_stall, nearest_limit
 from gpuprof.present import words
 from gpuprof.present.finding_words import run_gain_text
 from gpuprof.present.page.findings import card_id, rule_name
-from gpuprof.present.page.parts import Bar, Label, bar, label
+from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -39,7 +39,7 @@ class KernelRow:
     """One line of the kernel table."""
 
     id: int
-    label: Label
+    label: KernelLabel
     file: str
     has_section: bool
     launches: Amount

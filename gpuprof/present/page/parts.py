@@ -15,7 +15,7 @@ _NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class LabelledText:
     """A name and its value, both as text."""
 
     name: str
@@ -49,7 +49,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class KernelLabel:
     """A kernel's name as it is shown, and more of it where that was cut."""
 
     text: str
@@ -68,12 +68,12 @@ def percent_number(fraction: float) -> str:
     return f"{100 * min(1.0, max(0.0, fraction)):.4g}"
 
 
-def label(name: str) -> Label:
+def label(name: str) -> KernelLabel:
     """Cut the middle out of a name that is too long for a heading or a table."""
     text = printable(name)
     if len(text) <= _LABEL_LENGTH:
-        return Label(text, None)
-    return Label(_cut(text, _LABEL_LENGTH, _LABEL_TAIL), _cut(text, _WHOLE_LENGTH, _WHOLE_TAIL))
+        return KernelLabel(text, None)
+    return KernelLabel(_cut(text, _LABEL_LENGTH, _LABEL_TAIL), _cut(text, _WHOLE_LENGTH, _WHOLE_TAIL))
 
 
 def _cut(text: str, length: int, tail: int) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 from gpuprof.model.session import Ceiling, KernelProfile, Session, Source
 from gpuprof.present import words
-from gpuprof.present.page.parts import Fact, Table
+from gpuprof.present.page.parts import LabelledText, Table
 from gpuprof.present.text import printable
 from gpuprof.units import format_si
 
@@ -15,46 +15,46 @@ _VECTOR_PATHS = ("fp64", "fp32", "fp16")
 """Work counts as collected with one of these: that no tensor instruction ran tells nothing of the others."""
 
 
-def header_facts(session: Session) -> Iterator[Fact]:
+def header_facts(session: Session) -> Iterator[LabelledText]:
     """Yield what a reader must know before any number: the GPU, what was recorded and how."""
     for device in session.devices:
-        yield Fact("GPU", printable(words.device_text(device)))
+        yield LabelledText("GPU", printable(words.device_text(device)))
     for text in dict.fromkeys(words.source_text(source) for source in session.sources):
-        yield Fact("Recorded with", printable(text))
+        yield LabelledText("Recorded with", printable(text))
     if not session.kernels or session.only_times:
         return
-    yield Fact("SM clock", _clock_text(session.kernels))
+    yield LabelledText("SM clock", _clock_text(session.kernels))
     collected, lacking = _collected(session.kernels)
-    yield Fact("Collected", ", ".join(collected) or "nothing")
+    yield LabelledText("Collected", ", ".join(collected) or "nothing")
     if lacking:
-        yield Fact("Not collected", ", ".join(lacking))
+        yield LabelledText("Not collected", ", ".join(lacking))
 
 
-def source_facts(source: Source) -> Iterator[Fact]:
+def source_facts(source: Source) -> Iterator[LabelledText]:
     """Yield what is known of a file."""
-    yield Fact("File", printable(source.file))
-    yield Fact("SHA-256", printable(source.sha256))
-    yield Fact("Kind", printable(source.kind))
-    yield Fact("Recorded with", printable(words.source_text(source)))
-    yield Fact("Driver", printable(source.driver) if source.driver else "not recorded")
+    yield LabelledText("File", printable(source.file))
+    yield LabelledText("SHA-256", printable(source.sha256))
+    yield LabelledText("Kind", printable(source.kind))
+    yield LabelledText("Recorded with", printable(words.source_text(source)))
+    yield LabelledText("Driver", printable(source.driver) if source.driver else "not recorded")
     if source.created_s is not None:
         when = datetime.fromtimestamp(source.created_s, tz=timezone.utc)
-        yield Fact("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
-    yield Fact("Command", printable(source.command) if source.command else "not recorded")
+        yield LabelledText("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
+    yield LabelledText("Command", printable(source.command) if source.command else "not recorded")
     for sampled in source.samples:
-        yield Fact(f"GPU {sampled.gpu} meanwhile", printable(words.samples_text(sampled)))
+        yield LabelledText(f"GPU {sampled.gpu} meanwhile", printable(words.samples_text(sampled)))
     for warning in source.warnings:
-        yield Fact("Warning", printable(warning))
+        yield LabelledText("Warning", printable(warning))
 
 
-def run_facts(session: Session) -> Iterator[Fact]:
+def run_facts(session: Session) -> Iterator[LabelledText]:
     """Yield what holds for all files: GPUs, clocks, throttling, and the gpuprof that wrote the page."""
     for device in session.devices:
-        yield Fact("GPU", printable(words.device_text(device)))
+        yield LabelledText("GPU", printable(words.device_text(device)))
     if session.kernels and not session.only_times:
-        yield Fact("SM clock", _clock_text(session.kernels))
-        yield Fact("Throttled", _throttling(session.kernels))
-    yield Fact("gpuprof", printable(session.gpuprof_version))
+        yield LabelledText("SM clock", _clock_text(session.kernels))
+        yield LabelledText("Throttled", _throttling(session.kernels))
+    yield LabelledText("gpuprof", printable(session.gpuprof_version))
 
 
 def ceiling_table(session: Session) -> Table:

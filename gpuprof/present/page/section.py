@@ -11,7 +11,7 @@ from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
-from gpuprof.present.page.parts import Bar, Chart, Fact, Label, bar, label
+from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
 from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
 from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
@@ -39,9 +39,9 @@ class Section:
     """Everything about one kernel."""
 
     id: int
-    label: Label
+    label: KernelLabel
     full_name: str | None
-    facts: tuple[Fact, ...]
+    facts: tuple[LabelledText, ...]
     chart: Chart
     points: tuple[tuple[str, ...], ...]
     memory: MemoryPath | None
@@ -83,33 +83,33 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
     )
 
 
-def _file_facts(session: Session, kernel: KernelProfile) -> Iterator[Fact]:
+def _file_facts(session: Session, kernel: KernelProfile) -> Iterator[LabelledText]:
     """Name the kernel's file where there are several, with its number among them."""
     if len(session.sources) > 1:
         file = file_name(session.sources[kernel.source].file)
-        yield Fact("File", f"{printable(file)} ({kernel.source + 1} of {len(session.sources)})")
+        yield LabelledText("File", f"{printable(file)} ({kernel.source + 1} of {len(session.sources)})")
 
 
-def _facts(kernel: KernelProfile) -> Iterator[Fact]:
+def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     if kernel.launches == 1:
-        yield Fact("Duration", words.duration(kernel.duration_s) + share)
+        yield LabelledText("Duration", words.duration(kernel.duration_s) + share)
     else:
-        yield Fact("Launches", words.count(kernel.launches, "launch", "es"))
-        yield Fact("Time in all", words.duration(kernel.time_total_s) + share)
-        yield Fact("Duration", _typical_duration(kernel))
+        yield LabelledText("Launches", words.count(kernel.launches, "launch", "es"))
+        yield LabelledText("Time in all", words.duration(kernel.time_total_s) + share)
+        yield LabelledText("Duration", _typical_duration(kernel))
     if kernel.ranges:
-        yield Fact("Ranges", printable(" / ".join(kernel.ranges)))
+        yield LabelledText("Ranges", printable(" / ".join(kernel.ranges)))
     waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
-    yield Fact("Grid", words.dims(kernel.grid) + waves)
-    yield Fact("Block", words.dims(kernel.block))
+    yield LabelledText("Grid", words.dims(kernel.grid) + waves)
+    yield LabelledText("Block", words.dims(kernel.block))
     registers = kernel.registers_per_thread
-    yield Fact("Registers per thread", str(registers) if registers is not None else words.NOT_COLLECTED)
+    yield LabelledText("Registers per thread", str(registers) if registers is not None else words.NOT_COLLECTED)
     shared = kernel.shared_memory_per_block
-    yield Fact("Shared memory per block", format_binary(shared) if shared is not None else words.NOT_COLLECTED)
+    yield LabelledText("Shared memory per block", format_binary(shared) if shared is not None else words.NOT_COLLECTED)
     clock = format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else words.NOT_COLLECTED
-    yield Fact("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
-    yield Fact("Occupancy", words.occupancy_text(kernel.occupancy))
+    yield LabelledText("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
+    yield LabelledText("Occupancy", words.occupancy_text(kernel.occupancy))
 
 
 def _typical_duration(kernel: KernelProfile) -> str:

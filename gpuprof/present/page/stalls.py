@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED
-from gpuprof.model.summary import stalls_of
 from gpuprof.present import words
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.plot import contrast_ratio

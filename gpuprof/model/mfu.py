@@ -17,7 +17,7 @@ from gpuprof.model.ceilings import rated_compute
 from gpuprof.model.groups import middle
 from gpuprof.model.intervals import length, merged
 from gpuprof.model.labels import short_name
-from gpuprof.model.report import Missing
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     Ceiling,
     KernelProfile,
@@ -30,7 +30,7 @@ from gpuprof.model.session import (
 )
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.torch_flop import ProductFlop, product_flop
-from gpuprof.model.trace import KERNEL, Activity, Step, Trace
+from gpuprof.model.trace import KERNEL, Activity, ProgramStep, Trace
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
@@ -46,11 +46,11 @@ _OUTSIDE = "PyTorch counts no FLOP of what launched the kernels"
 _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call step() of the profiler once in each pass of the loop"
 
-Counted = Sequence[ProductFlop | Missing]
+CountedProducts = Sequence[ProductFlop | Missing]
 
 
 def model_flop(
-    source: int, trace: Trace, loop: Sequence[Step], ceilings: Sequence[Sequence[Ceiling]]
+    source: int, trace: Trace, loop: Sequence[ProgramStep], ceilings: Sequence[Sequence[Ceiling]]
 ) -> ModelFlop | None:
     """Return the model FLOP of a PyTorch trace and of a step of its loop; None where nothing multiplies matrices.
 
@@ -133,7 +133,7 @@ def measured_flop(kernels: Sequence[KernelProfile]) -> tuple[MeasuredFlop, ...]:
     )
 
 
-def _uncounted(trace: Trace, counted: Counted) -> tuple[Uncounted, ...]:
+def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
     """Return what is not counted, by name and reason, those that take most time first."""
     names = Counter((one.what, one.why) for one in counted if isinstance(one, Missing))
     times: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
@@ -163,7 +163,9 @@ def _share(uncounted: Iterable[Uncounted], trace: Trace) -> float | None:
     return sum(one.time_s for one in uncounted) / total_s if total_s else None
 
 
-def _with_flop(loop: Sequence[Step], trace: Trace, counted: Counted) -> list[tuple[Step, list[ProductFlop]]]:
+def _with_flop(
+    loop: Sequence[ProgramStep], trace: Trace, counted: CountedProducts
+) -> list[tuple[ProgramStep, list[ProductFlop]]]:
     """Return those steps of a loop in which counted operators began, with what they ask for."""
     ordered = sorted(loop, key=lambda step: step.start_s)
     flop: list[list[ProductFlop]] = [[] for _ in ordered]
@@ -174,13 +176,13 @@ def _with_flop(loop: Sequence[Step], trace: Trace, counted: Counted) -> list[tup
     return [(step, ones) for step, ones in zip(ordered, flop, strict=True) if ones]
 
 
-def _step_at(ordered: Sequence[Step], moment_s: float) -> int | None:
+def _step_at(ordered: Sequence[ProgramStep], moment_s: float) -> int | None:
     """Return the place of the step that a moment is in; a step ends before the moment at which the next one begins."""
     at = bisect_right(ordered, moment_s, key=lambda step: step.start_s) - 1
     return at if at >= 0 and moment_s < ordered[at].start_s + ordered[at].duration_s else None
 
 
-def _gap(counted: Counted, loop: Sequence[Step], steps: Sequence[object]) -> Missing | None:
+def _gap(counted: CountedProducts, loop: Sequence[ProgramStep], steps: Sequence[object]) -> Missing | None:
     """Return why the FLOP of a step are not known, if they are not."""
     reasons = Counter((one.why, one.how) for one in counted if isinstance(one, Missing))
     if len(counted) == reasons.total():
@@ -196,7 +198,7 @@ def _gap(counted: Counted, loop: Sequence[Step], steps: Sequence[object]) -> Mis
 
 
 def _step_flop(
-    steps: Sequence[tuple[Step, list[ProductFlop]]], trace: Trace, ceilings: Sequence[Sequence[Ceiling]]
+    steps: Sequence[tuple[ProgramStep, list[ProductFlop]]], trace: Trace, ceilings: Sequence[Sequence[Ceiling]]
 ) -> StepFlop:
     """Let the step of median time speak for all."""
     busy_s = _busy([step for step, _ in steps], trace.activities)
@@ -216,7 +218,7 @@ def _step_flop(
     )
 
 
-def _busy(steps: Sequence[Step], activities: Iterable[Activity]) -> list[float]:
+def _busy(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> list[float]:
     """Return how long the busiest GPU took for what each step launched.
 
     Launching can run ahead of the GPU: then the program's step is shorter than the GPU's.

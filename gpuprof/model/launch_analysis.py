@@ -22,7 +22,7 @@ from gpuprof.model.ceilings import (
 )
 from gpuprof.model.occupancy import launch_resources, reported_limiters, theoretical_occupancy
 from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
-from gpuprof.model.report import Launch, Missing
+from gpuprof.model.recorded import Launch, Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.session import (
     KernelProfile,

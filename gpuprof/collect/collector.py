@@ -11,14 +11,14 @@ from gpuprof.collect.command import shell_line
 from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
 from gpuprof.collect.execution import Execution
 from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
-from gpuprof.collect.plan import Plan, Planned, make_plan, not_seen_again
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, Request, survey_files
+from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, ProfileRequest, survey_files
 from gpuprof.collect.survey import Survey, launches_in, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, CUPTI, INJECTED, NCU, NSYS, TORCH, results, tools_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.report import GpuSamples, Report
+from gpuprof.model.recorded import GpuSamples, Report
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.model.trace import KERNEL, Trace
 from gpuprof.units import format_si
@@ -39,7 +39,7 @@ class Collector:
 
     def __init__(
         self,
-        request: Request,
+        request: ProfileRequest,
         ncu: Path,
         environ: Mapping[str, str],
         read: ReadReport,
@@ -167,7 +167,7 @@ class Collector:
                 found.append(trace)
         return found
 
-    def plan(self, survey: Survey) -> Plan:
+    def plan(self, survey: Survey) -> ProfilePlan:
         """Choose what to profile."""
         wanted = self.request
         pattern = re.compile(wanted.kernel) if wanted.kernel is not None else None
@@ -180,7 +180,7 @@ class Collector:
             raise UsageError(f"no kernel of the survey matches --kernel {wanted.kernel!r}", "gpuprof show lists them")
         return plan
 
-    def profile(self, arch: ArchSpec, plan: Plan | None) -> tuple[Report, ...]:
+    def profile(self, arch: ArchSpec, plan: ProfilePlan | None) -> tuple[Report, ...]:
         """Run the program again and collect the counters of the chosen launches: a report for each profiled rank.
 
         Kernels that did not come at their numbers are looked for once more, at their first launches: where an autotuner
@@ -204,7 +204,7 @@ class Collector:
             reports = tuple(replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in reports)
         return reports
 
-    def _profile_again(self, arch: ArchSpec, plan: Plan) -> tuple[Report, ...]:
+    def _profile_again(self, arch: ArchSpec, plan: ProfilePlan) -> tuple[Report, ...]:
         """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
         count = len(plan.kernels)
         self._remark(
@@ -253,7 +253,7 @@ class Collector:
 _TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", CUPTI: "CUPTI", NCU: "ncu"}
 
 
-def _lost(plan: Plan, reports: tuple[Report, ...]) -> tuple[Planned, ...]:
+def _lost(plan: ProfilePlan, reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:
     """Return what was planned and is in none of the reports."""
     return not_seen_again(plan, [launch for report in reports for launch in launches_in(report)])
 

@@ -118,7 +118,7 @@ class RuleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class ProfiledInstruction:
     """One SASS instruction: its address, text, source position and recorded counts (samples, executions).
 
     `sass` is empty where the report lacks the code.
@@ -142,7 +142,7 @@ class LaunchDetails(Protocol):
         """Return embedded source text by file name; empty text where only the name was recorded."""
         ...
 
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
         """Return the SASS in address order, with source positions and the named counts (None: all) of each one."""
         ...
 
@@ -164,7 +164,7 @@ class NoDetails:
         """Return nothing."""
         return {}
 
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:  # noqa: ARG002
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:  # noqa: ARG002
         """Return nothing."""
         return ()
 
@@ -187,7 +187,7 @@ class FixedDetails:
         """Return nothing: a text export has no source."""
         return {}
 
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[Instruction, ...]:  # noqa: ARG002
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:  # noqa: ARG002
         """Return nothing: a text export has no SASS."""
         return ()
 

@@ -79,7 +79,7 @@ class Places:
 
 
 @dataclass
-class Bench:
+class StepContext:
     """One step while it runs. `until` is when its time is up, by time.monotonic(); `stopped` has signals to stop."""
 
     places: Places

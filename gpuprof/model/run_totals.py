@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuprof.model.groups import kind_of
-from gpuprof.model.session import KernelProfile, Run, Session
+from gpuprof.model.session import KernelProfile, RunTotals, Session
 
 _MOST_OF_THE_TIME = 0.9
 
 
-def run_of(session: Session) -> Run:
+def run_of(session: Session) -> RunTotals:
     """Return what the run of a session took: what the session says, else the sums over its kernels."""
     if session.run is not None:
         return session.run
@@ -24,7 +24,7 @@ def run_of(session: Session) -> Run:
     ranked, covered_s, needed = sorted(times.values(), reverse=True), 0.0, 0
     while covered_s < _MOST_OF_THE_TIME * total_s:
         covered_s, needed = covered_s + ranked[needed], needed + 1
-    return Run(
+    return RunTotals(
         kernels=len(ranked),
         launches=sum(kernel.launches for kernel in session.kernels),
         timed_launches=sum(map(_timed_launches, timed)),

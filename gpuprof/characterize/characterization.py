@@ -14,13 +14,13 @@ from gpuprof.characterize.certify import certificate_of, on_file
 from gpuprof.characterize.counters import Verified, verify_counters
 from gpuprof.characterize.gates.check import Checked, check, variants
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
-from gpuprof.characterize.measure.events import Compiling, Finished, Planned, Remark, Tell, silence
-from gpuprof.characterize.measure.schedule import Plan, Where, duration_s, plan
-from gpuprof.characterize.measure.step import Bench, Step
+from gpuprof.characterize.measure.events import Compiling, Finished, Remark, RunPlanned, Tell, silence
+from gpuprof.characterize.measure.schedule import Schedule, Where, duration_s, plan
+from gpuprof.characterize.measure.step import MeasurementContext, Step
 from gpuprof.characterize.methods import results_of
 from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.on_gpu.environment import (
-    Place,
+    GpuUnderTest,
     conditions,
     device,
     file_name,
@@ -34,10 +34,10 @@ from gpuprof.characterize.on_gpu.environment import (
 )
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.gpu import Gpu, Others, Stopped
-from gpuprof.characterize.record.samples import Header, SampleFile
+from gpuprof.characterize.record.samples import SampleFile, SamplesHeader
 from gpuprof.characterize.record.store import Store
-from gpuprof.characterize.results.judging import Counted, Judging
-from gpuprof.characterize.runner import INTERRUPTED, Outcome, run
+from gpuprof.characterize.results.judging import CountedAndClaimed, Judging
+from gpuprof.characterize.runner import INTERRUPTED, RunOutcome, run
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
@@ -76,13 +76,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Characterization:
     """What a run has left: the measured values and where they are, the outcome with what each value should be."""
 
     measured: Measured
     path: Path
     samples: Path
-    outcome: Outcome
+    outcome: RunOutcome
     product: GpuSpec | None
 
     def published(self) -> dict[str, Published]:
@@ -98,7 +98,7 @@ def characterize(
     tell: Tell = silence,
     stop: Callable[[], bool] = lambda: False,
     compile_all: Compile | None = None,
-) -> Run:
+) -> Characterization:
     """Measure a GPU and write what was found, also when the run is cut short.
 
     `compile_all` None: the probes are compiled with the NVRTC that fits the driver. Raises EnvironmentProblem for a GPU
@@ -118,24 +118,24 @@ def characterize(
     store = _store(samples_path(path), wanted, header(gpu.properties, date))
     for remark in (*notes(gpu.properties, found), *store.remarks, *_left_out(steps)):
         tell(Remark(None, remark))
-    bench = Bench(gpu, place.target, checked, store, effort, tell, stop)
+    context = MeasurementContext(gpu, place.target, checked, store, effort, tell, stop)
     left_s = _time_left(effort, gpu.now() - began)
-    _tell_plan(bench, steps, left_s)
+    _tell_plan(context, steps, left_s)
 
-    def written(outcome: Outcome) -> Measured:
-        measured = _measured(bench, place, found, outcome, date, path)
+    def written(outcome: RunOutcome) -> Measured:
+        measured = _measured(context, place, found, outcome, date, path)
         write_whole(path, measured_text(measured))
         return measured
 
-    outcome, verified = run(bench, steps.steps, lambda: _judging(place, bench, {}), left_s), Verified({}, None)
+    outcome, verified = run(context, steps.steps, lambda: _judging(place, context, {}), left_s), Verified({}, None)
     measured = written(outcome)
     if wanted.counters and outcome.cut_short is None:
-        outcome, verified = _verified(bench, steps.steps, place, wanted, outcome)
+        outcome, verified = _verified(context, steps.steps, place, wanted, outcome)
         measured = written(outcome)
     if verified.ncu is not None:
         tell(Remark(None, _certified(place, wanted, verified, measured)))
     tell(Finished(gpu.now() - began, outcome.cut_short is not None))
-    return Run(measured, path, samples_path(path), outcome, place.hardware.gpu)
+    return Characterization(measured, path, samples_path(path), outcome, place.hardware.gpu)
 
 
 def default_path(name: str) -> Path:
@@ -199,7 +199,7 @@ def _refuse_overwrite(path: Path, wanted: Wanted) -> None:
             raise UsageError(f"{file} is there already", "pass --force to measure anew, --resume to go on, or -o FILE")
 
 
-def _store(samples: Path, wanted: Wanted, first: Header) -> Store:
+def _store(samples: Path, wanted: Wanted, first: SamplesHeader) -> Store:
     """Begin the sample file, or go on with it; make its folder."""
     try:
         samples.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def _store(samples: Path, wanted: Wanted, first: Header) -> Store:
         ) from error
 
 
-def _left_out(found: Plan) -> list[str]:
+def _left_out(found: Schedule) -> list[str]:
     if not found.left_out:
         return []
     names = ", ".join(probe.id for probe, _ in found.left_out)
@@ -220,7 +220,7 @@ def _left_out(found: Plan) -> list[str]:
 
 
 def _compiled(
-    steps: Plan, wanted: Wanted, target: str, tell: Tell, stop: Callable[[], bool], compile_all: Compile
+    steps: Schedule, wanted: Wanted, target: str, tell: Tell, stop: Callable[[], bool], compile_all: Compile
 ) -> dict[str, tuple[Checked, ...]]:
     """Compile what is measured. Raises Stopped between two kernels."""
 
@@ -245,60 +245,66 @@ def _time_left(effort: Effort, passed_s: float) -> float:
     return max(effort.total_s - passed_s, (1 - _COMPILE_SHARE) * effort.total_s)
 
 
-def _tell_plan(bench: Bench, found: Plan, left_s: float) -> None:
+def _tell_plan(context: MeasurementContext, found: Schedule, left_s: float) -> None:
     needed_s = duration_s(found.steps, left_s)
-    bench.tell(Planned(tuple(step.probe.id for step in found.steps), needed_s))
+    context.tell(RunPlanned(tuple(step.probe.id for step in found.steps), needed_s))
     if needed_s > left_s:
         needed = format_si(needed_s, "s", 3)
-        bench.tell(Remark(None, f"each point once takes about {needed}: longer than this mode should take"))
+        context.tell(Remark(None, f"each point once takes about {needed}: longer than this mode should take"))
 
 
-def _judging(place: Place, bench: Bench, counters: dict[str, Counted]) -> Judging:
+def _judging(place: GpuUnderTest, context: MeasurementContext, counters: dict[str, CountedAndClaimed]) -> Judging:
     return Judging(
         place.hardware,
         place.target,
-        bench.checked,
-        memory_clock(bench.telemetry),
-        link_of(bench.telemetry),
+        context.checked,
+        memory_clock(context.telemetry),
+        link_of(context.telemetry),
         place.product,
-        bench.gpu.properties.power_limit_w,
+        context.gpu.properties.power_limit_w,
         counters,
     )
 
 
 def _verified(
-    bench: Bench, steps: Sequence[Step], place: Place, wanted: Wanted, outcome: Outcome
-) -> tuple[Outcome, Verified]:
+    context: MeasurementContext, steps: Sequence[Step], place: GpuUnderTest, wanted: Wanted, outcome: RunOutcome
+) -> tuple[RunOutcome, Verified]:
     """Count the work of the kernels with ncu, and judge the results by it."""
-    verified = verify_counters(bench, steps, place.hardware.arch, wanted.device)
-    again = _recounted(bench, steps, place, outcome, verified.counted)
+    verified = verify_counters(context, steps, place.hardware.arch, wanted.device)
+    again = _recounted(context, steps, place, outcome, verified.counted)
     return again._replace(cut_short=INTERRUPTED if verified.interrupted else None), verified
 
 
 def _recounted(
-    bench: Bench, steps: Sequence[Step], place: Place, outcome: Outcome, counted: dict[str, Counted]
-) -> Outcome:
+    context: MeasurementContext,
+    steps: Sequence[Step],
+    place: GpuUnderTest,
+    outcome: RunOutcome,
+    counted: dict[str, CountedAndClaimed],
+) -> RunOutcome:
     """Judge all results again, by what ncu counted of the probes' kernels."""
-    judging = _judging(place, bench, counted)
-    again = {one.name: one for step in steps for one in results_of(step, bench.samples(), (), judging)}
+    judging = _judging(place, context, counted)
+    again = {one.name: one for step in steps for one in results_of(step, context.samples(), (), judging)}
     for one in again.values():
-        bench.tell(one)
-    return Outcome(tuple(again.get(one.name, one) for one in outcome.results), None)
+        context.tell(one)
+    return RunOutcome(tuple(again.get(one.name, one) for one in outcome.results), None)
 
 
-def _measured(bench: Bench, place: Place, found: Others, outcome: Outcome, date: str, path: Path) -> Measured:
-    properties = bench.gpu.properties
+def _measured(
+    context: MeasurementContext, place: GpuUnderTest, found: Others, outcome: RunOutcome, date: str, path: Path
+) -> Measured:
+    properties = context.gpu.properties
     return Measured(
         name=path.name.removesuffix(MEASURED_SUFFIX),
         device=device(properties),
-        conditions=conditions(properties, bench.telemetry, found, date),
+        conditions=conditions(properties, context.telemetry, found, date),
         values={one.name: one.value for one in outcome.results},
         curves={one.name: one.curve for one in outcome.results if one.curve is not None},
         spec=place.product,
     )
 
 
-def _certified(place: Place, wanted: Wanted, verified: Verified, measured: Measured) -> str:
+def _certified(place: GpuUnderTest, wanted: Wanted, verified: Verified, measured: Measured) -> str:
     """Write what the counts certify, if anything: where profiles look for it, or beside the user's measured file.
 
     What an earlier run has certified of other counters stays. Returns what was done.
