@@ -28,6 +28,12 @@ from gpuprof.characterize.measure.events import (
     RunPlanned,
     Started,
 )
+from gpuprof.characterize.present.compare import change_text, comparison_markdown, print_comparison
+from gpuprof.characterize.present.console import print_measured
+from gpuprof.characterize.present.json_out import comparison_json, json_lines, measured_json
+from gpuprof.characterize.present.live import LiveLines
+from gpuprof.characterize.present.view import View, cause_sentence, normal_sentence, view_of
+from gpuprof.characterize.present.words import amount, half_width, half_width_text, span
 from gpuprof.characterize.sheet.measured import (
     Conditions,
     Curve,
@@ -42,12 +48,6 @@ from gpuprof.characterize.sheet.normal import UNEXPLAINED, Published, assess
 from gpuprof.characterize.sheet.side_by_side import differences, side_by_side
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.yaml_tree import parse_tree
-from gpuprof.present.measured_compare import change_text, comparison_markdown, print_comparison
-from gpuprof.present.measured_console import print_measured
-from gpuprof.present.measured_json import comparison_json, json_lines, measured_json
-from gpuprof.present.measured_live import LiveLines
-from gpuprof.present.measured_view import View, cause_sentence, normal_sentence, view_of
-from gpuprof.present.measured_words import amount, half_width, half_width_text, span
 from gpuprof.present.text import tolerate
 from gpuprof.resources import data_dir
 from gpuprof.units import parse_quantity

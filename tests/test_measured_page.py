@@ -19,14 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuprof.characterize.present.page.build import Family, build_page
+from gpuprof.characterize.present.page.curves import Figure, figures
+from gpuprof.characterize.present.page.plots import Plot, PlottedSeries, ReferenceLine, plot
+from gpuprof.characterize.present.page.rates import RatesOfType
+from gpuprof.characterize.present.page.render import render_measured_html
+from gpuprof.characterize.present.page.scales import AxisScale, height_scale, ticks, width_scale
 from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
-from gpuprof.present.measured_page.build import Family, build_page
-from gpuprof.present.measured_page.curves import Figure, figures
-from gpuprof.present.measured_page.plots import Found, Plot, PlottedSeries, plot
-from gpuprof.present.measured_page.rates import RatesOfType
-from gpuprof.present.measured_page.render import render_measured_html
-from gpuprof.present.measured_page.scales import AxisScale, height_scale, ticks, width_scale
 from tests.chromium import CHROMIUM, Browser
 from tests.test_browser import CONTRASTS
 from tests.test_html import Outline
@@ -489,7 +489,9 @@ def places(drawn: Plot) -> Iterator[tuple[float, float]]:
 @settings(max_examples=100, deadline=None)
 def test_labels_of_what_was_found_do_not_cover_each_other(found: list[float]) -> None:
     drawn = plot(
-        [PlottedSeries("", ((1e3, 1.0), (1e9, 2.0)))], ("B", "cycle"), [Found(one, "100.5 MiB") for one in found]
+        [PlottedSeries("", ((1e3, 1.0), (1e9, 2.0)))],
+        ("B", "cycle"),
+        [ReferenceLine(one, "100.5 MiB") for one in found],
     )
     boxes = [(float(label.y), float(label.x), float(label.x) + 7.0 * len(label.text)) for label in drawn.columns]
     for index, (row, start, end) in enumerate(boxes):

@@ -24,7 +24,7 @@ PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 BASE = ("_version", "errors", "units", "resources", "ranges")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "collect", "characterize", "present",
+    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "collect", "present", "characterize",
     "notebook", "api", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
@@ -34,11 +34,11 @@ NOTHING_OF = {
     "read": {"recordings"},
     "diagnose": {"recordings", "code", "store", "read"},
     "collect": {"recordings", "code", "store", "read"},
-    "characterize": {"recordings", "store", "diagnose"},
     "present": {"read"},
+    "characterize": {"recordings", "store", "diagnose"},
 }
 """Rooms that come before, and that a room all the same does without."""
-STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results")
+STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "present")
 """The order within `characterize`."""
 ONLY_IN = {
     "subprocess": {"characterize", "code", "collect"},
@@ -46,7 +46,7 @@ ONLY_IN = {
     "ncu_report": {"read"},
     "zstandard": {"read"},
     "pynvml": {"collect"},
-    "rich": {"present"},
+    "rich": {"present", "characterize"},
     "click": {"cli"},
     "matplotlib": {"present", "notebook"},
     "pandas": {"notebook"},
@@ -155,6 +155,16 @@ def test_the_folders_of_characterize_have_an_order_too() -> None:
     assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS)
     named = re.findall(r"`(\w+)`", gpuprof.characterize.__doc__ or "")
     assert [name for name in named if name in STEPS] == list(STEPS)
+
+
+def test_of_characterize_only_its_presenters_draw() -> None:
+    drawing = {
+        step(module)
+        for module, names in imports().items()
+        if room(module) == "characterize"
+        and any(name.split(".")[0] == "rich" or name.startswith("gpuprof.present.") for name in names)
+    }
+    assert drawing == {"present"}
 
 
 def test_every_method_that_a_probe_can_name_can_be_run() -> None:

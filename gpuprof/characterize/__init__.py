@@ -2,6 +2,7 @@
 
 Data goes one way, and a folder imports only from those before it: `probes` (what a probe is), `gates` (compiled, and
 gated), `maths`, `judge` (verdicts and limits), `sheet` (the measured file), `record` (configurations and samples),
-`on_gpu` (the border), `measure` (steps of a run), `results`; then `methods`, the
-table of ways to run a probe, and `run` and `runner`, which drive them.
+`on_gpu` (the border), `measure` (steps of a run), `results`, `present` (what people read of all that; the one that
+draws with `gpuprof.present`). Beside them are `methods`, the table of ways to run a probe, and `characterization` and
+`runner`, which drive a run.
 """

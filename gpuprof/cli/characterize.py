@@ -72,14 +72,17 @@ def command(
         return _check(probes, archs, form)
     if archs:
         raise UsageError("--arch needs --compile-only", "a GPU is measured for the architecture that it has")
-    from gpuprof.cli.measuring import Options, measure
+    from gpuprof.cli.measuring import MeasuringOptions, measure
 
-    options = Options(mode or "default", device, output, html, form, resume, force, counters)
+    options = MeasuringOptions(
+        mode=mode or "default", device=device, output=output, html=html, form=form, resume=resume, force=force,
+        counters=counters,
+    )  # fmt: skip
     return measure(probes, every, options)
 
 
 def _list(probes: Sequence[Probe], form: str) -> int:
-    from gpuprof.present.gate_text import probe_json, probe_lines
+    from gpuprof.characterize.present.gate_text import probe_json, probe_lines
 
     if form == "json":
         click.echo(json.dumps(probe_json(probes), indent=2))
@@ -90,7 +93,7 @@ def _list(probes: Sequence[Probe], form: str) -> int:
 
 def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
     from gpuprof.characterize.gates.table import gate_table
-    from gpuprof.present.gate_text import gate_json, gate_lines
+    from gpuprof.characterize.present.gate_text import gate_json, gate_lines
 
     rows = gate_table(probes, _targets(archs), tell=_progress())
     if form == "json":

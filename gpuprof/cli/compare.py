@@ -17,25 +17,25 @@ _SUFFIX = ".measured.yaml"
 _FILE = click.Path(path_type=Path)
 
 
-def _print(one: Measured, other: Measured) -> None:
+def _print(base: Measured, new: Measured) -> None:
+    from gpuprof.characterize.present.compare import print_comparison
     from gpuprof.present.console import make_console
-    from gpuprof.present.measured_compare import print_comparison
 
-    print_comparison(make_console(), one, other)
+    print_comparison(make_console(), base, new)
 
 
-def _write_json(one: Measured, other: Measured) -> None:
+def _write_json(base: Measured, new: Measured) -> None:
+    from gpuprof.characterize.present.json_out import comparison_json, json_lines
     from gpuprof.characterize.sheet.side_by_side import differences, side_by_side
-    from gpuprof.present.measured_json import comparison_json, json_lines
 
-    rows, conditions = side_by_side(one, other), differences(one, other)
-    write_lines(json_lines(comparison_json(one, other, rows, conditions)))
+    rows, conditions = side_by_side(base, new), differences(base, new)
+    write_lines(json_lines(comparison_json(base, new, rows, conditions)))
 
 
-def _write_markdown(one: Measured, other: Measured) -> None:
-    from gpuprof.present.measured_compare import comparison_markdown
+def _write_markdown(base: Measured, new: Measured) -> None:
+    from gpuprof.characterize.present.compare import comparison_markdown
 
-    write_lines(comparison_markdown(one, other))
+    write_lines(comparison_markdown(base, new))
 
 
 _FORMATS = {"table": _print, "json": _write_json, "md": _write_markdown}

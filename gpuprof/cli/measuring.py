@@ -6,8 +6,9 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 
 
-class Options(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MeasuringOptions:
     """The options of `gpuprof characterize` that are about measuring."""
 
     mode: str
@@ -37,12 +39,12 @@ class Options(NamedTuple):
     counters: bool
 
 
-def measure(probes: Sequence[Probe], every: Sequence[Probe], options: Options) -> int:
+def measure(probes: Sequence[Probe], every: Sequence[Probe], options: MeasuringOptions) -> int:
     """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
     from gpuprof.characterize.characterization import Wanted, characterize
+    from gpuprof.characterize.present.live import LiveLines
     from gpuprof.characterize.record.gpu import Stopped
     from gpuprof.present.console import make_talk_console
-    from gpuprof.present.measured_live import LiveLines
 
     if options.html is not None:
         refuse_overwrite([options.html], force=options.force or options.resume)
@@ -113,15 +115,15 @@ def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:
         ) from problem
 
 
-def _show(run: Characterization, options: Options) -> None:
+def _show(run: Characterization, options: MeasuringOptions) -> None:
     """Print the sheet or its JSON to stdout, write the page, and say where the files are."""
+    from gpuprof.characterize.present.console import print_measured
+    from gpuprof.characterize.present.json_out import json_lines, measured_json
+    from gpuprof.characterize.present.page.render import render_measured_html
+    from gpuprof.characterize.present.view import view_of
     from gpuprof.characterize.probes.library import load_probes, probe_folder
     from gpuprof.characterize.sheet.normal import assess
     from gpuprof.present.console import make_console
-    from gpuprof.present.measured_console import print_measured
-    from gpuprof.present.measured_json import json_lines, measured_json
-    from gpuprof.present.measured_page.render import render_measured_html
-    from gpuprof.present.measured_view import view_of
 
     titles = {probe.id: probe.title for probe in load_probes(probe_folder())}
     view = view_of(run.measured, assess(run.measured, run.published(), run.product), titles)

@@ -57,12 +57,12 @@ def render_html(
 
 
 @cache
-def page_environment() -> Environment:
-    """Return the templates of pages: every value is escaped, and none may be missing."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def page_environment(*packages: str) -> Environment:
+    """Return the templates of pages, those of `packages` too: every value is escaped, and none may be missing."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=PackageLoader("gpuprof.present", "templates"),
+        loader=ChoiceLoader([PackageLoader(package) for package in ("gpuprof.present", *packages)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from typing import NamedTuple
 
-from gpuprof.present.measured_words import amount, plural
+from gpuprof.characterize.present.words import amount, plural
 
 _MOST_TICKS = 8
 _LINEAR_STEPS = 5
@@ -94,7 +94,7 @@ def _decades(scale: AxisScale) -> list[float]:
     steps = (1 << number for number in count())
     choices = chain([((1, 2, 5), 1)], (((1,), step) for step in steps))
     every = (list(_between(scale, mantissas, step)) for mantissas, step in choices)
-    return next(found for found in every if len(found) <= _MOST_TICKS)
+    return next(values for values in every if len(values) <= _MOST_TICKS)
 
 
 def _between(scale: AxisScale, mantissas: Sequence[int], step: int) -> Iterator[float]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuprof.present.measured_page.scales import AxisScale, Tick, axis_unit, height_scale, ticks, width_scale
-from gpuprof.present.measured_words import amount
+from gpuprof.characterize.present.page.scales import AxisScale, axis_unit, height_scale, ticks, width_scale
+from gpuprof.characterize.present.words import amount
 
-_WIDTH, _HEIGHT = 600.0, 290.0
+_WIDTH, _INSIDE = 600.0, 236.0
+"""How wide a figure is, and how high its inside."""
 _LEFT, _RIGHT, _BOTTOM, _TOP = 70.0, 18.0, 30.0, 24.0
 _LABELS = 13.0
 """Where the first row of labels above the frame stands."""
@@ -25,7 +27,8 @@ _REACH = 3.2
 Coordinates = tuple[float, float]
 
 
-class PlottedSeries(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlottedSeries:
     """One line of points, and the law that it should follow, if any: as points too, and in words.
 
     Points that were fitted stand alone, `joined` False, so that the law is seen between them.
@@ -38,8 +41,8 @@ class PlottedSeries(NamedTuple):
     joined: bool = True
 
 
-class Found(NamedTuple):
-    """A value that was found on the curve, in the unit of an axis: a capacity, a knee, a peak."""
+class ReferenceLine(NamedTuple):
+    """A line across the figure at a value of an axis that was found on the curve: a capacity, a knee, a peak."""
 
     value: float
     text: str
@@ -52,7 +55,8 @@ class Marker(NamedTuple):
     title: str
 
 
-class DrawnSeries(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DrawnSeries:
     """A series as drawn. `style` is its number, which gives its colour."""
 
     style: int
@@ -64,8 +68,9 @@ class DrawnSeries(NamedTuple):
     markers: tuple[Marker, ...]
 
 
-class PlacedLabel(NamedTuple):
-    """A text at a place, and where the line that it belongs to is."""
+@dataclass(frozen=True, slots=True)
+class DrawnReferenceLine:
+    """Where a reference line is, along its axis, and where its text stands."""
 
     at: str
     x: str
@@ -73,8 +78,9 @@ class PlacedLabel(NamedTuple):
     text: str
 
 
-class Plot(NamedTuple):
-    """A figure: its frame, ticks (place and text), lines, what was found, and the same in words."""
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure: its frame, ticks (place and text), series, reference lines, and the same in words."""
 
     width: str
     height: str
@@ -88,8 +94,8 @@ class Plot(NamedTuple):
     y_unit: str
     lines: tuple[DrawnSeries, ...]
     cloud: str
-    columns: tuple[PlacedLabel, ...]
-    levels: tuple[PlacedLabel, ...]
+    columns: tuple[DrawnReferenceLine, ...]
+    levels: tuple[DrawnReferenceLine, ...]
     description: str
 
 
@@ -99,77 +105,80 @@ class _Frame(NamedTuple):
     x: AxisScale
     y: AxisScale
     top: float
-    height: float
 
     def place(self, point: Coordinates) -> Coordinates:
         """Return where a point lies, in the units of the drawing."""
-        across = _LEFT + self.x.part(point[0]) * (_WIDTH - _LEFT - _RIGHT)
-        return across, self.top + (1 - self.y.part(point[1])) * self.height
+        return _across(self.x, point[0]), self.up(point[1])
+
+    def up(self, value: float) -> float:
+        """Return how far below the drawing's upper edge a value of the vertical axis lies."""
+        return self.top + (1 - self.y.part(value)) * _INSIDE
+
+
+def _across(x: AxisScale, value: float) -> float:
+    return _LEFT + x.part(value) * (_WIDTH - _LEFT - _RIGHT)
 
 
 def plot(
-    series: Sequence[PlottedSeries], units: tuple[str, str], columns: Sequence[Found] = (), levels: Sequence[Found] = ()
+    series: Sequence[PlottedSeries],
+    units: tuple[str, str],
+    columns: Sequence[ReferenceLine] = (),
+    levels: Sequence[ReferenceLine] = (),
 ) -> Plot:
-    """Draw series that share their units (of x and y). `columns` are found along x, `levels` along y.
+    """Draw series that share their units (of x and y). `columns` stand at values of x, `levels` lie at values of y.
 
     Raises ValueError without any point.
     """
-    points = [point for one in series for point in (*one.points, *one.law)]
+    points = [point for line in series for point in (*line.points, *line.law)]
     if not points:
         raise ValueError("a figure needs points")
-    x = width_scale([point[0] for point in points] + [one.value for one in columns if one.value > 0], units[0])
-    y = height_scale([point[1] for point in points] + [one.value for one in levels if one.value > 0], x)
-    labels, rows = _columns(columns, x)
-    frame = _Frame(x, y, _TOP + max(0, rows - 1) * _MARK_ROW, _HEIGHT - _TOP - _BOTTOM)
+    x = width_scale([point[0] for point in points] + [line.value for line in columns if line.value > 0], units[0])
+    y = height_scale([point[1] for point in points] + [line.value for line in levels if line.value > 0], x)
+    drawn_columns, rows = _columns(columns, x)
+    frame = _Frame(x, y, _TOP + max(0, rows - 1) * _MARK_ROW)
     crowded = len(series) > _MOST_SERIES
-    titled = sum(len(one.points) for one in series) <= _TITLED_POINTS
+    titled = sum(len(line.points) for line in series) <= _TITLED_POINTS
     return Plot(
         width=_number(_WIDTH),
-        height=_number(frame.top + frame.height + _BOTTOM + (_X_UNIT if axis_unit(units[0]) else 0)),
+        height=_number(frame.top + _INSIDE + _BOTTOM + (_X_UNIT if axis_unit(units[0]) else 0)),
         left=_number(_LEFT),
         right=_number(_WIDTH - _RIGHT),
         top=_number(frame.top),
-        bottom=_number(frame.top + frame.height),
-        x_ticks=tuple(_ticks_across(frame, ticks(x, units[0]))),
-        y_ticks=tuple(_ticks_up(frame, ticks(y, units[1]))),
+        bottom=_number(frame.top + _INSIDE),
+        x_ticks=tuple((_number(_across(x, tick.value)), tick.text) for tick in ticks(x, units[0])),
+        y_ticks=tuple((_number(frame.up(tick.value)), tick.text) for tick in ticks(y, units[1])),
         x_unit=axis_unit(units[0]),
         y_unit=axis_unit(units[1]),
-        lines=() if crowded else tuple(_line(i, one, frame, units, titled=titled) for i, one in enumerate(series)),
-        cloud="".join(_dot(frame.place(point)) for one in series for point in one.points) if crowded else "",
-        columns=tuple(labels),
+        lines=() if crowded else tuple(_line(i, line, frame, units, titled=titled) for i, line in enumerate(series)),
+        cloud="".join(_dot(frame.place(point)) for line in series for point in line.points) if crowded else "",
+        columns=tuple(drawn_columns),
         levels=tuple(_levels(levels, frame)),
         description=_description(series, units, [*columns, *levels]),
     )
 
 
-def _ticks_across(frame: _Frame, found: Sequence[Tick]) -> Iterator[tuple[str, str]]:
-    for tick in found:
-        yield _number(frame.place((tick.value, frame.y.low))[0]), tick.text
-
-
-def _ticks_up(frame: _Frame, found: Sequence[Tick]) -> Iterator[tuple[str, str]]:
-    for tick in found:
-        yield _number(frame.place((frame.x.low, tick.value))[1]), tick.text
-
-
-def _columns(found: Sequence[Found], x: AxisScale) -> tuple[list[PlacedLabel], int]:
-    """Return what was found along x, each label in the first row above the frame where it fits, and the rows."""
+def _columns(lines: Sequence[ReferenceLine], x: AxisScale) -> tuple[list[DrawnReferenceLine], int]:
+    """Return lines that stand, the text of each in the first row above the frame where it fits, and how many rows."""
     ends: list[float] = []
-    labels = []
-    for one in sorted(found):
-        at = _LEFT + x.part(one.value) * (_WIDTH - _LEFT - _RIGHT)
-        wide = len(one.text) * _CHARACTER
+    drawn = []
+    for value, text in sorted(lines):
+        at = _across(x, value)
+        wide = len(text) * _CHARACTER
         start = min(max(_LEFT, at - wide / 2), _WIDTH - wide)
         row = next((index for index, end in enumerate(ends) if end < start), len(ends))
         ends[row : row + 1] = [start + wide + _CHARACTER]
-        labels.append(PlacedLabel(_number(at), _number(start), _number(_LABELS + row * _MARK_ROW), one.text))
-    return labels, len(ends)
+        drawn.append(_reference(at, (start, _LABELS + row * _MARK_ROW), text))
+    return drawn, len(ends)
 
 
-def _levels(found: Sequence[Found], frame: _Frame) -> Iterator[PlacedLabel]:
-    for one in found:
-        at = frame.place((frame.x.high, one.value))[1]
-        yield PlacedLabel(_number(at), _number(_LEFT + 6), _number(at - 5), one.text)
+def _levels(lines: Sequence[ReferenceLine], frame: _Frame) -> Iterator[DrawnReferenceLine]:
+    for value, text in lines:
+        at = frame.up(value)
+        yield _reference(at, (_LEFT + 6, at - 5), text)
+
+
+def _reference(at: float, place: Coordinates, text: str) -> DrawnReferenceLine:
+    return DrawnReferenceLine(at=_number(at), x=_number(place[0]), y=_number(place[1]), text=text)
 
 
 def _line(number: int, series: PlottedSeries, frame: _Frame, units: tuple[str, str], *, titled: bool) -> DrawnSeries:
@@ -179,15 +188,14 @@ def _line(number: int, series: PlottedSeries, frame: _Frame, units: tuple[str, s
         for place, point in zip(places, series.points, strict=True)
     ]
     whole = tuple(markers) if titled else (Marker("".join(marker.path for marker in markers), series.label),)
-    law = _path([frame.place(point) for point in series.law])
     return DrawnSeries(
-        number,
-        series.label,
-        series.law_text,
-        _path(places) if series.joined else "",
-        law,
-        _shape(number, (7.0, 7.0)),
-        whole,
+        style=number,
+        label=series.label,
+        law_text=series.law_text,
+        path=_path(places) if series.joined else "",
+        law=_path([frame.place(point) for point in series.law]),
+        sample=_shape(number, (7.0, 7.0)),
+        markers=whole,
     )
 
 
@@ -220,14 +228,14 @@ def _circle(x: float, y: float, r: float) -> str:
     return f"M{_number(x - r)} {_number(y)}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z"
 
 
-def _description(series: Sequence[PlottedSeries], units: tuple[str, str], found: Sequence[Found]) -> str:
+def _description(series: Sequence[PlottedSeries], units: tuple[str, str], lines: Sequence[ReferenceLine]) -> str:
     """Say what the figure shows, for those who cannot see it."""
-    told = [_ends(one, units) for one in series[:_MOST_SERIES] if one.points]
+    clauses = [_ends(line, units) for line in series[:_MOST_SERIES] if line.points]
     if len(series) > _MOST_SERIES:
-        told.append(f"and {len(series) - _MOST_SERIES} more lines")
-    if found:
-        told.append(f"found: {', '.join(one.text for one in found)}")
-    return "; ".join(told)
+        clauses.append(f"and {len(series) - _MOST_SERIES} more lines")
+    if lines:
+        clauses.append(f"found: {', '.join(line.text for line in lines)}")
+    return "; ".join(clauses)
 
 
 def _ends(series: PlottedSeries, units: tuple[str, str]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, MeasuredDevice, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.present.words import count
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
-"""What an assessment says in place of a cause."""
 NOT_KNOWN = "not known"
 VERDICTS = {
     "verified": "its code, its scaling, its clock and its limit were checked",
@@ -82,8 +81,8 @@ def share(fraction: float | None) -> str:
 
 def published_text(assessment: Assessment, joint: str = "–") -> str:
     """Write the published range; nothing where there is none."""
-    found = assessment.expected
-    return span(found.low, found.high, assessment.unit, joint) if found is not None else ""
+    published = assessment.expected
+    return span(published.low, published.high, assessment.unit, joint) if published is not None else ""
 
 
 def normal_word(assessment: Assessment) -> str:
@@ -103,18 +102,22 @@ def is_worse(assessment: Assessment) -> bool:
 
 def outside_text(assessment: Assessment) -> str:
     """Write how far outside a value lies: "12 % below 4.42 to 4.71 TB/s"; nothing inside."""
-    found, value = assessment.expected, assessment.value
-    if found is None or value is None or not is_outlier(assessment):
+    published, value = assessment.expected, assessment.value
+    if published is None or value is None or not is_outlier(assessment):
         return ""
-    end = found.low if assessment.word == "low" else found.high
+    end = published.low if assessment.word == "low" else published.high
     far = f"{format_percent(abs(value / end - 1))} " if end else ""
     return f"{far}{'below' if assessment.word == 'low' else 'above'} {published_text(assessment, ' to ')}"
 
 
 def cause_text(assessment: Assessment) -> str:
     """Write the likely cause of an outlier as a sentence, or that nothing recorded explains it."""
-    found = [cause for cause in assessment.causes if cause != UNEXPLAINED]
-    return f"Likely because {'; '.join(found)}." if found else f"{UNEXPLAINED[:1].upper()}{UNEXPLAINED[1:]}."
+    return because([cause for cause in assessment.causes if cause != UNEXPLAINED])
+
+
+def because(causes: Sequence[str]) -> str:
+    """Write causes as a sentence, or that nothing recorded explains it."""
+    return f"Likely because {'; '.join(causes)}." if causes else f"{UNEXPLAINED[:1].upper()}{UNEXPLAINED[1:]}."
 
 
 def allocations_text(value: MeasuredValue) -> str:

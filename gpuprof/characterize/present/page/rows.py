@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuprof.present.measured_view import Doubt, Entry, advice, own_doubts, probe_groups, variant_of
-from gpuprof.present.measured_words import (
+from gpuprof.characterize.present.view import Doubt, Entry, advice, own_doubts, probe_groups, variant_of
+from gpuprof.characterize.present.words import (
     cause_text,
     half_width_text,
     is_outlier,
@@ -20,6 +21,7 @@ from gpuprof.present.measured_words import (
     value_text,
     verdict_word,
 )
+from gpuprof.characterize.sheet.normal import Assessment
 from gpuprof.present.page.parts import Bar, bar
 
 _BAND = (1 / 3, 2 / 3)
@@ -35,7 +37,8 @@ class Strip(NamedTuple):
     outside: bool
 
 
-class ValueRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ValueRow:
     """One value as texts. `standing` is "worse", "better" or empty; `remarks` are what is wrong, `notes` are not.
 
     `probe` and `title` are given where the values of a probe begin: the probe only if there are several of them.
@@ -62,7 +65,8 @@ class ValueRow(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Outlier(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outlier:
     """A value outside of its published range, for the list at the top."""
 
     id: str
@@ -83,73 +87,78 @@ def value_rows(entries: Iterable[Entry], ids: dict[str, str], shared: Sequence[D
     for probe, members in probe_groups(entry for entry in entries if entry.value.value is not None):
         several = len(members) > 1
         for index, entry in enumerate(members):
-            row = _row(entry, ids[entry.name], shared)
-            if several:
-                row = row._replace(name=variant_of(entry.name) or "default", variant=True)
+            row = _row(entry, ids[entry.name], shared, variant=several)
             if not index:
                 own = probe.removeprefix(f"{entry.family}/") if several else ""
-                row = row._replace(probe=own, title=entry.title or "")
+                row = replace(row, probe=own, title=entry.title or "")
             yield row
 
 
 def outliers(entries: Sequence[Entry], ids: dict[str, str]) -> Iterator[Outlier]:
     """Yield what is to be listed of values outside of their range."""
     for entry in entries:
-        worse = is_worse(entry.assessment)
-        found = entry.assessment.expected
         yield Outlier(
             id=ids[entry.name],
             name=entry.name,
             value=value_text(entry.value),
             where=outside_text(entry.assessment),
-            cause=cause_text(entry.assessment) if worse else "",
-            source=found.source if found is not None else "",
+            cause=cause_text(entry.assessment) if is_worse(entry.assessment) else "",
+            source=_source(entry.assessment),
             strip=_strip(entry),
-            standing="worse" if worse else "better",
+            standing=_standing(entry.assessment),
         )
 
 
-def _row(entry: Entry, row_id: str, shared: Sequence[Doubt]) -> ValueRow:
-    value, said = entry.value, entry.assessment
-    both = value.low is not None and value.high is not None
+def _row(entry: Entry, row_id: str, shared: Sequence[Doubt], *, variant: bool) -> ValueRow:
+    """Return the row of a value; `variant`: of a probe that has several, whose name stands above them."""
+    value, assessment = entry.value, entry.assessment
+    bounded = value.low is not None and value.high is not None
     return ValueRow(
         id=row_id,
-        name=entry.short,
+        name=(variant_of(entry.name) or "default") if variant else entry.short,
         probe="",
         title="",
-        variant=False,
+        variant=variant,
         value=value_text(value),
         half_width=half_width_text(value),
-        interval=span(value.low or 0.0, value.high or 0.0, value.unit, " to ") if both else "",
+        interval=span(value.low or 0.0, value.high or 0.0, value.unit, " to ") if bounded else "",
         verdict=verdict_word(value),
         rejected=value.verdict == "rejected",
         of_limit=_of_limit(entry),
-        of_rated=share(said.of_rated),
-        published=published_text(said),
-        source=said.expected.source if said.expected is not None else "",
+        of_rated=share(assessment.of_rated),
+        published=published_text(assessment),
+        source=_source(assessment),
         strip=_strip(entry) if value.usable else None,
-        normal=normal_word(said),
-        standing=("worse" if is_worse(said) else "better") if is_outlier(said) else "",
+        normal=normal_word(assessment),
+        standing=_standing(assessment),
         remarks=(*(text for _, text in remarks(value)), *own_doubts(entry, shared)),
         notes=tuple(advice(entry)),
     )
 
 
+def _source(assessment: Assessment) -> str:
+    return assessment.expected.source if assessment.expected is not None else ""
+
+
+def _standing(assessment: Assessment) -> str:
+    return ("worse" if is_worse(assessment) else "better") if is_outlier(assessment) else ""
+
+
 def _of_limit(entry: Entry) -> Bar | None:
     """Return the share of the limit; without the bar's length for what is no result."""
-    found = entry.assessment.of_limit
-    if found is None:
+    fraction = entry.assessment.of_limit
+    if fraction is None:
         return None
-    return bar(found) if entry.value.usable else Bar(share(found), None)
+    return bar(fraction) if entry.value.usable else Bar(share(fraction), None)
 
 
 def _strip(entry: Entry) -> Strip | None:
     """Place a value on a strip that is three times as wide as its range."""
-    found, value = entry.assessment.expected, entry.value.value
-    if found is None or value is None:
+    published, value = entry.assessment.expected, entry.value.value
+    if published is None or value is None:
         return None
-    wide = max(found.high - found.low, _LEAST_BAND * abs(found.high)) or 1.0
-    middle = (found.low + found.high) / 2
+    wide = max(published.high - published.low, _LEAST_BAND * abs(published.high)) or 1.0
+    middle = (published.low + published.high) / 2
     part = 0.5 + (value - middle) / wide * (_BAND[1] - _BAND[0])
     beyond = "below" if part < 0 else "above" if part > 1 else ""
     return Strip(f"{100 * min(1.0, max(0.0, part)):.1f}", beyond, is_outlier(entry.assessment))

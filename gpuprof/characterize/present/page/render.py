@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gpuprof.characterize.present.page.build import build_page
+from gpuprof.characterize.present.view import View
 from gpuprof.present.html import colour_variables, page_environment, page_policy, page_source
-from gpuprof.present.measured_page.build import build_page
-from gpuprof.present.measured_view import View
 
+_PACKAGE = "gpuprof.characterize.present"
+"""It has templates of its own, which import some of those of `gpuprof.present`."""
 _SCRIPT, _STYLES = "report.js", ("report.css", "measured.css")
 
 
@@ -13,7 +15,7 @@ def render_measured_html(view: View) -> str:
     """Return the page of a measured file."""
     from markupsafe import Markup
 
-    templates = page_environment()
+    templates = page_environment(_PACKAGE)
     script = page_source(templates, _SCRIPT)
     style = colour_variables() + "".join(page_source(templates, name) for name in _STYLES)
     return templates.get_template("measured.html").render(

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
+from gpuprof.characterize.present.row import Columns, fitted_columns, head_line
+from gpuprof.characterize.present.view import by_family, family_title
+from gpuprof.characterize.present.words import NOT_KNOWN, amount, value_text
 from gpuprof.characterize.sheet.measured import Measured, MeasuredValue
 from gpuprof.characterize.sheet.side_by_side import (
     SAME,
@@ -18,9 +21,6 @@ from gpuprof.characterize.sheet.side_by_side import (
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.markdown import escape
-from gpuprof.present.measured_row import Columns, fitted_columns, head_line
-from gpuprof.present.measured_view import by_family, family_title
-from gpuprof.present.measured_words import NOT_KNOWN, amount, value_text
 from gpuprof.present.words import count
 from gpuprof.units import format_percent
 
@@ -69,8 +69,8 @@ def comparison_markdown(base: Measured, new: Measured) -> Iterator[str]:
     rows = side_by_side(base, new)
     yield f"**{escape(comparison_sentence(base, new, rows))}**"
     yield ""
-    for one in differences(base, new):
-        name, before, after = difference_texts(one)
+    for difference in differences(base, new):
+        name, before, after = difference_texts(difference)
         yield f"- {escape(name)}: {escape(before)} → {escape(after)}"
     yield ""
     yield "| quantity | base | new | change | per clock | verdict |"
@@ -81,15 +81,15 @@ def comparison_markdown(base: Measured, new: Measured) -> Iterator[str]:
 
 def comparison_sentence(base: Measured, new: Measured, rows: Sequence[ComparedValue]) -> str:
     """Count the verdicts: "b against a, 36 values: 30 the same within 2 %, 6 worse."."""
-    words = Counter(row.word for row in rows)
-    told = [f"{words[word]} {_PHRASES[word]}" for word in get_args(ChangeWord) if words[word]]
-    both = f"{_label(new, base)} against {_label(base, new)}"
-    return f"{both}, {count(len(rows), 'value')}{': ' if told else ''}{', '.join(told)}."
+    numbers = Counter(row.word for row in rows)
+    counts = [f"{numbers[word]} {_PHRASES[word]}" for word in get_args(ChangeWord) if numbers[word]]
+    sides = f"{_label(new, base)} against {_label(base, new)}"
+    return f"{sides}, {count(len(rows), 'value')}{': ' if counts else ''}{', '.join(counts)}."
 
 
-def _label(one: Measured, other: Measured) -> str:
+def _label(measured: Measured, beside: Measured) -> str:
     """Return the name of a file; with its date where both have the same."""
-    return one.name if one.name != other.name else f"{one.name} of {one.conditions.date}"
+    return measured.name if measured.name != beside.name else f"{measured.name} of {measured.conditions.date}"
 
 
 def row_texts(row: ComparedValue) -> tuple[str, ...]:
@@ -111,10 +111,10 @@ def _large(change: float) -> str:
     return f"{'+' if change > 0 else '-'}{format_percent(abs(change))}"
 
 
-def difference_texts(one: Difference) -> tuple[str, str, str]:
+def difference_texts(difference: Difference) -> tuple[str, str, str]:
     """Return what differs, and how it is in both, in plain words and with units."""
-    name, unit = _CONDITIONS.get(one.name, (one.name.replace("_", " "), ""))
-    return name, _with_unit(one.base, unit), _with_unit(one.new, unit)
+    name, unit = _CONDITIONS.get(difference.name, (difference.name.replace("_", " "), ""))
+    return name, _with_unit(difference.base, unit), _with_unit(difference.new, unit)
 
 
 def _with_unit(text: str, unit: str) -> str:
@@ -134,8 +134,8 @@ def _blocks(base: Measured, new: Measured, sheet: Sheet) -> Iterator[RenderableT
 
     rows = side_by_side(base, new)
     yield sheet.paragraph(comparison_sentence(base, new, rows), "bold")
-    for one in differences(base, new):
-        name, before, after = difference_texts(one)
+    for difference in differences(base, new):
+        name, before, after = difference_texts(difference)
         yield sheet.paragraph(f"{name}: {before} → {after}", indent=2)
     cells = [_cells(row, sheet) for row in rows if row.ratio is not None]
     columns = fitted_columns(_HEADS, [_HEADS, *cells], _LEFT, sheet)

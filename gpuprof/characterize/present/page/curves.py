@@ -1,18 +1,19 @@
-"""The curves of a measured file as figures: which belong together, what was found on them, which law they follow."""
+"""The curves of a measured file as figures: which belong together, their reference lines, the law they follow."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from gpuprof.characterize.maths.fit import LineFit, conflict_line
+from gpuprof.characterize.present.page.plots import Plot, PlottedSeries, ReferenceLine, plot
+from gpuprof.characterize.present.view import family_of, family_title, probe_of, variant_of
+from gpuprof.characterize.present.words import amount
 from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Curve, Measured
-from gpuprof.present.measured_page.plots import Found, Plot, PlottedSeries, plot
-from gpuprof.present.measured_view import family_of, family_title, probe_of, variant_of
-from gpuprof.present.measured_words import amount
 from gpuprof.units import significant
 
 CONFLICTS = "bank-conflict"
@@ -20,7 +21,7 @@ _SIZE = re.compile(r"-\d+$")
 _BYTES = ("size", "span", "stride")
 """Axes that a probe names after what it varies; all of them are bytes."""
 _OF_BYTES = re.compile(r" of \d+ bytes\b")
-_MOST_FOUND = 6
+_MOST_LINES = 6
 _BEYOND = 1.05
 """A value that lies further outside of the points is no place on their axis: a slope has the unit of its height."""
 _LISTED = 120
@@ -28,14 +29,14 @@ _STEPS = 48
 _SMALLEST, _LARGEST = 1e-30, 1e30
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Figure:
     """One figure: its title, the drawing, what is to be said of its laws, and its points as rows of text."""
 
     title: str
     name: str
     plot: Plot
     notes: tuple[str, ...]
-    heads: tuple[str, str, str]
     rows: tuple[tuple[str, str, str], ...]
 
 
@@ -49,10 +50,10 @@ class _Group(NamedTuple):
 
 def figures(measured: Measured, titles: Mapping[str, str]) -> dict[str, tuple[Figure, ...]]:
     """Return the figures of each family."""
-    found: dict[str, list[Figure]] = {}
+    families: dict[str, list[Figure]] = {}
     for group in _groups(measured.curves):
-        found.setdefault(family_of(group.stem), []).append(_figure(group, measured, titles))
-    return {family: tuple(drawn) for family, drawn in found.items()}
+        families.setdefault(family_of(group.stem), []).append(_figure(group, measured, titles))
+    return {family: tuple(drawn) for family, drawn in families.items()}
 
 
 def _groups(curves: Mapping[str, Curve]) -> Iterator[_Group]:
@@ -74,19 +75,18 @@ def _drawable(point: tuple[float, float]) -> bool:
 
 def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> Figure:
     conflict = family_of(group.stem) == CONFLICTS
-    columns = () if conflict else _found(group, measured, 0)
+    columns = () if conflict else _reference_lines(group, measured, 0)
     near = () if conflict else _near_peak(group, measured)
-    levels = () if conflict else _found(group, measured, 1)
+    levels = () if conflict else _reference_lines(group, measured, 1)
     fits = {name: _fitted(curve) for name, curve in group.curves.items()} if conflict else {}
     series = [_series(name, curve, group, fits.get(name)) for name, curve in group.curves.items()]
     law = _little(group, columns, levels)
-    series[0] = series[0]._replace(law=law or series[0].law)
+    series[0] = replace(series[0], law=law or series[0].law)
     return Figure(
         title=_title(group, titles),
         name=group.stem,
         plot=plot(series, group.units, (*columns, *near), levels),
         notes=(*_notes(series, fits, columns, levels, little=bool(law)), *_near_notes(near)),
-        heads=("curve", "x", "y"),
         rows=_rows(series, group.units),
     )
 
@@ -110,7 +110,7 @@ def _label(name: str, group: _Group) -> str:
     return f"{own} {variant_of(name)}".strip() if several else variant_of(name) or own
 
 
-def _found(group: _Group, measured: Measured, axis: int) -> tuple[Found, ...]:
+def _reference_lines(group: _Group, measured: Measured, axis: int) -> tuple[ReferenceLine, ...]:
     """Return the values of these probes that lie on an axis: a capacity, a knee, a peak. Equal ones once.
 
     What 95 % of the peak takes is none of them: it is drawn apart from the knee.
@@ -125,22 +125,22 @@ def _found(group: _Group, measured: Measured, axis: int) -> tuple[Found, ...]:
             continue
         if min(covered) <= value.value * _BEYOND and value.value <= max(covered) * _BEYOND:
             texts.setdefault(amount(value.value, unit), value.value)
-    return tuple(Found(value, text) for text, value in texts.items()) if len(texts) <= _MOST_FOUND else ()
+    return tuple(ReferenceLine(value, text) for text, value in texts.items()) if len(texts) <= _MOST_LINES else ()
 
 
-def _near_peak(group: _Group, measured: Measured) -> tuple[Found, ...]:
+def _near_peak(group: _Group, measured: Measured) -> tuple[ReferenceLine, ...]:
     """Return what 95 % of the peak takes, as it is marked on the figure of these probes."""
     probes, unit = {probe_of(name) for name in group.curves}, group.units[0]
     return tuple(
-        Found(value.value, f"95 %: {amount(value.value, unit)}")
+        ReferenceLine(value.value, f"95 %: {amount(value.value, unit)}")
         for name, value in measured.values.items()
         if name.endswith(NEAR_PEAK) and probe_of(name) in probes and value.unit == unit and value.usable and value.value
     )
 
 
-def _near_notes(near: Sequence[Found]) -> Iterator[str]:
-    for one in near:
-        share, _, where = one.text.partition(": ")
+def _near_notes(near: Sequence[ReferenceLine]) -> Iterator[str]:
+    for line in near:
+        share, _, where = line.text.partition(": ")
         yield f"{share} of the peak takes {where}: the number to plan with, as the curve is round at the knee."
 
 
@@ -162,7 +162,7 @@ def _series(name: str, curve: Curve, group: _Group, fitted: LineFit | None) -> P
         return PlottedSeries(label, curve.points, law_text=text)
     ends = (curve.points[0][0], curve.points[-1][0])
     law = tuple((x, fitted.intercept + fitted.slope * x) for x in ends)
-    return PlottedSeries(label, curve.points, law, text, joined=False)
+    return PlottedSeries(label, curve.points, law=law, law_text=text, joined=False)
 
 
 def _in_a_row(curve: Curve) -> bool:
@@ -170,7 +170,9 @@ def _in_a_row(curve: Curve) -> bool:
     return curve.x_unit != "SM" and all(before < after for (before, _), (after, _) in pairwise(curve.points))
 
 
-def _little(group: _Group, columns: Sequence[Found], levels: Sequence[Found]) -> tuple[tuple[float, float], ...]:
+def _little(
+    group: _Group, columns: Sequence[ReferenceLine], levels: Sequence[ReferenceLine]
+) -> tuple[tuple[float, float], ...]:
     """Return min(peak, x ÷ latency) over a whole figure, by its knee and its peak; empty where it has not one of each.
 
     Latencies and times do not rise to a peak.
@@ -187,8 +189,8 @@ def _little(group: _Group, columns: Sequence[Found], levels: Sequence[Found]) ->
 def _notes(
     series: Sequence[PlottedSeries],
     fits: Mapping[str, LineFit | None],
-    columns: Sequence[Found],
-    levels: Sequence[Found],
+    columns: Sequence[ReferenceLine],
+    levels: Sequence[ReferenceLine],
     *,
     little: bool,
 ) -> Iterator[str]:
@@ -215,5 +217,5 @@ def _fit_text(fitted: LineFit | None, units: tuple[str, str]) -> str:
 
 def _rows(series: Sequence[PlottedSeries], units: tuple[str, str]) -> tuple[tuple[str, str, str], ...]:
     """Return the points as text; none where they are too many to read."""
-    rows = tuple((one.label, amount(x, units[0]), amount(y, units[1])) for one in series for x, y in one.points)
+    rows = tuple((line.label, amount(x, units[0]), amount(y, units[1])) for line in series for x, y in line.points)
     return rows if len(rows) <= _LISTED else ()

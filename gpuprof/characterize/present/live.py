@@ -19,12 +19,12 @@ from gpuprof.characterize.measure.events import (
     RunPlanned,
     Started,
 )
+from gpuprof.characterize.present.row import head_line, live_columns, remark_lines, row_lines
+from gpuprof.characterize.present.view import entry_of
+from gpuprof.characterize.present.words import amount, is_outlier, is_worse, outside_text, verdict_word
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, plain_name
 from gpuprof.characterize.sheet.normal import Assessment, assess
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.measured_row import head_line, live_columns, remark_lines, row_lines
-from gpuprof.present.measured_view import entry_of
-from gpuprof.present.measured_words import amount, is_outlier, is_worse, outside_text, verdict_word
 from gpuprof.units import format_si
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def event_lines(event: Result | Remark, sheet: Sheet) -> Iterator[Text]:
 def _assessed(event: Result) -> Assessment:
     published = {event.name: event.expected} if event.expected is not None else {}
     alone = replace(_NOWHERE, values={event.name: event.value})
-    said = assess(alone, published)[0]
+    assessment = assess(alone, published)[0]
     # Another way to measure the same ceiling may come that is faster: only the sheet knows them all.
     several = event.value.ceiling is not None and plain_name(event.name) != event.name
-    return assess(alone, {})[0] if several and said.word == "low" else said
+    return assess(alone, {})[0] if several and assessment.word == "low" else assessment

@@ -10,12 +10,12 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from gpuprof.characterize.judge.verdict import WORDS
+from gpuprof.characterize.present.words import because, is_outlier, is_worse
 from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import ComparedValue
-from gpuprof.present.measured_words import is_outlier, is_worse
 from gpuprof.present.words import LEVEL_NAMES, count, path_name, work_unit
 from gpuprof.units import format_percent, format_si
 
@@ -27,7 +27,8 @@ ALIKE = 0.005
 _SHARED_SHOWN = 5
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """One measured quantity. `short` is its name within the family; `title` says what its probe measures."""
 
     name: str
@@ -55,28 +56,34 @@ class View:
 
     def outliers(self) -> tuple[Entry, ...]:
         """Return the values outside of their published range, the worse ones first."""
-        found = (entry for entry in self.entries if is_outlier(entry.assessment))
-        return tuple(sorted(found, key=lambda entry: not is_worse(entry.assessment)))
+        outside = (entry for entry in self.entries if is_outlier(entry.assessment))
+        return tuple(sorted(outside, key=lambda entry: not is_worse(entry.assessment)))
 
 
 def view_of(measured: Measured, assessments: Iterable[Assessment], titles: Mapping[str, str] | None = None) -> View:
     """Join a measured file with what `assess` says of it. `titles` are those of the probes, by id."""
-    titles, said = titles or {}, {one.name: one for one in assessments}
-    entries = (entry_of(name, value, said[name], titles) for name, value in measured.values.items())
+    titles, by_name = titles or {}, {assessment.name: assessment for assessment in assessments}
+    entries = (entry_of(name, value, by_name[name], titles) for name, value in measured.values.items())
     return View(measured, tuple(entries), titles)
 
 
 def entry_of(name: str, value: MeasuredValue, assessment: Assessment, titles: Mapping[str, str]) -> Entry:
     """Return one value in context."""
     family = family_of(name)
-    short = name.removeprefix(f"{family}/")
-    return Entry(name, family, short, titles.get(probe_of(name)), value, assessment)
+    return Entry(
+        name=name,
+        family=family,
+        short=name.removeprefix(f"{family}/"),
+        title=titles.get(probe_of(name)),
+        value=value,
+        assessment=assessment,
+    )
 
 
 def probe_of(name: str) -> str:
     """Return the probe that a quantity or curve is of: "latency/l2-capacity stride=128 B" → "latency/l2-capacity"."""
-    found = _PROBE.match(name)
-    return found[0] if found is not None else name
+    match = _PROBE.match(name)
+    return match[0] if match is not None else name
 
 
 def advice(entry: Entry) -> Iterator[str]:
@@ -86,11 +93,11 @@ def advice(entry: Entry) -> Iterator[str]:
     """
     if entry.name.endswith(f" {NEAR_PEAK}") and entry.value.usable:
         yield "what an SM should have in flight: curves are round, and still below their peak at the knee"
-    said = entry.assessment
-    if said.chosen_over:
-        yield f"the best of {len(said.chosen_over) + 1} ways"
-    if said.passed_over_for is not None and said.of_best is not None:
-        yield _beside_best(variant_of(said.passed_over_for), said.of_best - 1)
+    assessment = entry.assessment
+    if assessment.chosen_over:
+        yield f"the best of {len(assessment.chosen_over) + 1} ways"
+    if assessment.passed_over_for is not None and assessment.of_best is not None:
+        yield _beside_best(variant_of(assessment.passed_over_for), assessment.of_best - 1)
 
 
 def _beside_best(best: str, change: float) -> str:
@@ -105,8 +112,8 @@ def _beside_best(best: str, change: float) -> str:
 def by_family(quantities: Iterable[EntryOrRow]) -> Iterator[tuple[str, tuple[EntryOrRow, ...]]]:
     """Yield families in the order in which they come, each with all of its quantities."""
     families: dict[str, list[EntryOrRow]] = {}
-    for one in quantities:
-        families.setdefault(family_of(one.name), []).append(one)
+    for quantity in quantities:
+        families.setdefault(family_of(quantity.name), []).append(quantity)
     for family, members in families.items():
         yield family, tuple(members)
 
@@ -124,8 +131,8 @@ def variant_of(name: str) -> str:
 
 def probe_groups(entries: Iterable[Entry]) -> Iterator[tuple[str, tuple[Entry, ...]]]:
     """Yield the values of each probe together, as they follow each other."""
-    for probe, found in groupby(entries, key=lambda entry: probe_of(entry.name)):
-        yield probe, tuple(found)
+    for probe, members in groupby(entries, key=lambda entry: probe_of(entry.name)):
+        yield probe, tuple(members)
 
 
 def family_title(family: str) -> str:
@@ -168,11 +175,10 @@ def _them(number: int) -> str:
 def cause_sentence(view: View) -> str:
     """Name what explains most outliers on the bad side; empty where there are none or nothing explains them."""
     worse = [entry.assessment for entry in view.entries if is_worse(entry.assessment)]
-    causes = Counter(cause for one in worse for cause in one.causes if cause != UNEXPLAINED)
-    if not causes:
-        return f"{UNEXPLAINED[:1].upper()}{UNEXPLAINED[1:]}." if worse else ""
-    told = [f"{cause} ({number} of {len(worse)})" for cause, number in causes.most_common(_CAUSES_SHOWN)]
-    return f"Likely because {'; '.join(told)}."
+    causes = Counter(cause for assessment in worse for cause in assessment.causes if cause != UNEXPLAINED)
+    if not worse:
+        return ""
+    return because([f"{cause} ({number} of {len(worse)})" for cause, number in causes.most_common(_CAUSES_SHOWN)])
 
 
 def count_sentence(view: View) -> str:
@@ -250,7 +256,7 @@ def unmeasured(entries: Iterable[Entry]) -> tuple[UnmeasuredGroup, ...]:
         if entry.value.value is None:
             key = entry.value.verdict.replace("_", " "), "; ".join(entry.value.reasons) or "no reason was recorded"
             groups.setdefault(key, []).append(entry)
-    return tuple(UnmeasuredGroup(verdict, why, tuple(found)) for (verdict, why), found in groups.items())
+    return tuple(UnmeasuredGroup(verdict, why, tuple(members)) for (verdict, why), members in groups.items())
 
 
 class Doubt(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpuprof.characterize.present.view import Entry
+from gpuprof.characterize.present.words import amount, share, verdict_word
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.hardware.specs import INSTRUCTIONS, TENSOR_PATHS, ComputeKey
-from gpuprof.present.measured_view import Entry
-from gpuprof.present.measured_words import amount, share, verdict_word
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.words import work_unit
 
@@ -16,7 +17,8 @@ _DATA = ("zeros", "random")
 _EMULATED = "emulated"
 
 
-class Rate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TensorRate:
     """One bar. Lengths are percent of the longest; None: not known. `how` is the data and the regime."""
 
     instruction: str
@@ -34,10 +36,11 @@ class RatesOfType(NamedTuple):
     """A data type with its accumulator, and its bars."""
 
     name: str
-    rates: tuple[Rate, ...]
+    rates: tuple[TensorRate, ...]
 
 
-class _Case(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Case:
     entry: Entry
     key: ComputeKey
     rate: float
@@ -60,7 +63,7 @@ def _cases(entries: Iterable[Entry], sm_count: int) -> Iterator[_Case]:
     for entry in entries:
         key, rate = _key(entry), per_second(entry.value, sm_count)
         if key is not None and rate is not None and entry.value.usable:
-            yield _Case(entry, key, rate, _how(entry))
+            yield _Case(entry=entry, key=key, rate=rate, how=_how(entry))
 
 
 def _key(entry: Entry) -> ComputeKey | None:
@@ -72,8 +75,8 @@ def _key(entry: Entry) -> ComputeKey | None:
 
 def _how(entry: Entry) -> str:
     """Write which data was multiplied and in which regime, as far as that is known."""
-    told = {*entry.name.replace(",", " ").split(), *entry.value.configuration.values()}
-    parts = [data for data in _DATA if data in told or f"data={data}" in told]
+    settings = {*entry.name.replace(",", " ").split(), *entry.value.configuration.values()}
+    parts = [data for data in _DATA if data in settings or f"data={data}" in settings]
     parts += ["sparse"] if "sparse" in entry.name else []
     parts += [entry.value.regime.replace("_", " ")] if entry.value.regime else []
     return ", ".join(parts)
@@ -81,12 +84,12 @@ def _how(entry: Entry) -> str:
 
 def _best(cases: Iterable[_Case]) -> Iterator[_Case]:
     """Yield the fastest of those that differ in shape or launch only."""
-    found: dict[tuple[ComputeKey, str], _Case] = {}
+    fastest: dict[tuple[ComputeKey, str], _Case] = {}
     for case in cases:
-        place = (case.key, case.how)
-        if place not in found or case.rate > found[place].rate:
-            found[place] = case
-    yield from found.values()
+        kind = (case.key, case.how)
+        if kind not in fastest or case.rate > fastest[kind].rate:
+            fastest[kind] = case
+    yield from fastest.values()
 
 
 def _order(case: _Case) -> tuple[int, str]:
@@ -94,8 +97,9 @@ def _order(case: _Case) -> tuple[int, str]:
 
 
 def _of_kind(cases: Sequence[_Case], kind: tuple[str | None, ...]) -> list[_Case]:
-    found = [case for case in cases if case.key[:2] == kind]
-    return sorted(found, key=lambda case: _family_order(case.key.instruction))
+    return sorted(
+        (case for case in cases if case.key[:2] == kind), key=lambda case: _family_order(case.key.instruction)
+    )
 
 
 def _family_order(instruction: str | None) -> int:
@@ -109,22 +113,22 @@ def _kind_name(kind: tuple[str | None, ...]) -> str:
 
 def _marks(case: _Case) -> tuple[float, ...]:
     """Return the rate, its limit and its rating, as far as they are known."""
-    said = case.entry.assessment
-    return (case.rate, *(case.rate / ratio for ratio in (said.of_limit, said.of_rated) if ratio))
+    assessment = case.entry.assessment
+    return (case.rate, *(case.rate / ratio for ratio in (assessment.of_limit, assessment.of_rated) if ratio))
 
 
-def _rate(case: _Case, longest: float) -> Rate:
-    said, value = case.entry.assessment, case.entry.value
+def _rate(case: _Case, longest: float) -> TensorRate:
+    assessment, value = case.entry.assessment, case.entry.value
     notes = [_EMULATED] if (value.evidence.gate or "").startswith(_EMULATED) else []
     notes += [verdict_word(value)] if value.verdict != "verified" else []
-    return Rate(
+    return TensorRate(
         instruction=case.key.instruction or "",
         how=case.how,
         text=amount(case.rate, work_unit(case.key.path)),
         bar=percent_number(case.rate / longest),
-        limit=percent_number(case.rate / said.of_limit / longest) if said.of_limit else None,
-        rated=percent_number(case.rate / said.of_rated / longest) if said.of_rated else None,
-        of_limit=share(said.of_limit),
-        of_rated=share(said.of_rated),
+        limit=percent_number(case.rate / assessment.of_limit / longest) if assessment.of_limit else None,
+        rated=percent_number(case.rate / assessment.of_rated / longest) if assessment.of_rated else None,
+        of_limit=share(assessment.of_limit),
+        of_rated=share(assessment.of_rated),
         note=", ".join(notes),
     )

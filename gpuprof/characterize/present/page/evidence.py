@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from gpuprof.characterize.present.view import Entry
+from gpuprof.characterize.present.words import allocations_text, amount, regime_text, verdict_word
 from gpuprof.characterize.sheet.measured import MeasuredEvidence, MeasuredValue
-from gpuprof.present.measured_view import Entry
-from gpuprof.present.measured_words import allocations_text, amount, regime_text, verdict_word
 from gpuprof.units import format_percent, significant
 
 _SHA_LENGTH = 12

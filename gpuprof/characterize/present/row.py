@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.present.console_parts import Sheet
-from gpuprof.present.measured_view import Entry
-from gpuprof.present.measured_words import (
+from gpuprof.characterize.present.view import Entry
+from gpuprof.characterize.present.words import (
     half_width_text,
     is_outlier,
     is_worse,
@@ -23,6 +22,7 @@ from gpuprof.present.measured_words import (
     value_text,
     verdict_word,
 )
+from gpuprof.present.console_parts import Sheet
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -38,7 +38,6 @@ OUTLIER_STYLES = {True: "bold red", False: "cyan"}
 _REMARK_STYLES = {"rejected": "red", "throttled": "yellow"}
 _MARKS = {"verified": ("✓", "+"), "plausible": ("~", "~"), "rejected": ("✗", "x")}
 _NO_MARK = ("–", "-")
-_HEADS = ("", "", "", "limit", "rated", "published", "normal?", "verdict")
 _LEFT = (1, 7)
 """The columns that are set to the left: units and verdicts."""
 _LEAST_NAME = 14
@@ -49,14 +48,14 @@ _INDENT = 2
 class Cells(NamedTuple):
     """The texts of one value; empty where there is nothing to say."""
 
-    number: str
-    unit: str
-    half_width: str
-    limit: str
-    rated: str
-    published: str
-    normal: str
-    verdict: str
+    number: str = ""
+    unit: str = ""
+    half_width: str = ""
+    limit: str = ""
+    rated: str = ""
+    published: str = ""
+    normal: str = ""
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +99,15 @@ def columns_for(entries: Iterable[Entry], sheet: Sheet) -> Columns:
 
 def live_columns(sheet: Sheet) -> Columns:
     """Return columns for values that are not known yet."""
-    return _sheet_columns([Cells("99.9", "result/clk/SM", "99.9 %", "", "", "99.9–99.9", "normal", "")], _LIVE, sheet)
+    widest = Cells(number="99.9", unit="result/clk/SM", half_width="99.9 %", published="99.9–99.9", normal="normal")
+    return _sheet_columns([widest], _LIVE, sheet)
 
 
 def _sheet_columns(rows: Sequence[Cells], shown: Sequence[str], sheet: Sheet) -> Columns:
-    heads = Cells(*_HEADS)._replace(half_width=plus_minus(sheet))
+    heads = Cells(
+        half_width=plus_minus(sheet), limit="limit", rated="rated", published="published", normal="normal?",
+        verdict="verdict",
+    )  # fmt: skip
     kept = [tuple(text if field in shown else "" for field, text in row._asdict().items()) for row in rows]
     return fitted_columns(heads, kept, _LEFT, sheet)
 
@@ -114,7 +117,7 @@ def fitted_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], left: tu
     widest = [max((len(row[index]) for row in rows), default=0) for index in range(len(heads))]
     widths = tuple(max(width, len(head)) if width else 0 for width, head in zip(widest, heads, strict=True))
     name = sheet.width - _INDENT - sum(width + _GAP for width in widths if width)
-    return Columns(tuple(heads), left, name if name >= _LEAST_NAME else 0, widths)
+    return Columns(heads=tuple(heads), left=left, name=name if name >= _LEAST_NAME else 0, widths=widths)
 
 
 def head_line(title: str, columns: Columns, sheet: Sheet) -> Text:

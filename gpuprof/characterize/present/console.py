@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet, aligned
-from gpuprof.present.measured_row import (
+from gpuprof.characterize.present.row import (
     OUTLIER_STYLES,
     VERDICT_STYLES,
     WIDE,
@@ -19,7 +17,7 @@ from gpuprof.present.measured_row import (
     remark_lines,
     row_lines,
 )
-from gpuprof.present.measured_view import (
+from gpuprof.characterize.present.view import (
     Doubt,
     Entry,
     TopRate,
@@ -38,7 +36,7 @@ from gpuprof.present.measured_view import (
     unmeasured,
     variant_of,
 )
-from gpuprof.present.measured_words import (
+from gpuprof.characterize.present.words import (
     VERDICTS,
     cause_text,
     condition_facts,
@@ -48,6 +46,8 @@ from gpuprof.present.measured_words import (
     share,
     value_text,
 )
+from gpuprof.present.console import print_blocks
+from gpuprof.present.console_parts import Sheet, aligned
 from gpuprof.present.words import count
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ def _ceilings(tops: Sequence[TopRate], sheet: Sheet) -> Iterator[Text]:
 
     yield Text("Ceilings: the best of each, with its share of the limit", style="bold cyan")
     rows = [
-        (f"{mark(one.entry.value.verdict, sheet)} {one.name}", one.rate, share(one.entry.assessment.of_limit))
-        for one in tops
+        (f"{mark(top.entry.value.verdict, sheet)} {top.name}", top.rate, share(top.entry.assessment.of_limit))
+        for top in tops
     ]
-    for line, one in zip(aligned(rows, right=(1, 2)), tops, strict=True):
-        name = sheet.legible(f"  {one.entry.name}")
+    for line, top in zip(aligned(rows, right=(1, 2)), tops, strict=True):
+        name = sheet.legible(f"  {top.entry.name}")
         legible = sheet.legible(line)
         yield Text(legible) if len(legible) + len(name) > sheet.width else Text(legible).append(name, "dim")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpuprof._version import __version__
-from gpuprof.present.measured_page.curves import Figure, figures
-from gpuprof.present.measured_page.evidence import MeasuredEvidenceRow, evidence_rows
-from gpuprof.present.measured_page.rates import RatesOfType, tensor_rates
-from gpuprof.present.measured_page.rows import Outlier, ValueRow, outliers, value_rows
-from gpuprof.present.measured_view import (
+from gpuprof.characterize.present.page.curves import Figure, figures
+from gpuprof.characterize.present.page.evidence import MeasuredEvidenceRow, evidence_rows
+from gpuprof.characterize.present.page.rates import RatesOfType, tensor_rates
+from gpuprof.characterize.present.page.rows import Outlier, ValueRow, outliers, value_rows
+from gpuprof.characterize.present.view import (
     Entry,
+    TopRate,
     UnmeasuredGroup,
     View,
     absent_families,
@@ -24,7 +25,7 @@ from gpuprof.present.measured_view import (
     shared_doubts,
     unmeasured,
 )
-from gpuprof.present.measured_words import VERDICTS, condition_facts, device_text, share
+from gpuprof.characterize.present.words import VERDICTS, condition_facts, device_text, share
 from gpuprof.present.page.parts import Bar, LabelledText, bar, identifier
 from gpuprof.present.words import count
 
@@ -33,7 +34,8 @@ _OPTIONAL = ("half_width", "of_limit", "of_rated", "published", "normal")
 _HEADER = ("GPU", "Measured", "Driver")
 
 
-class HeadlineCeiling(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CeilingRow:
     """What a profile of this GPU takes as a measured ceiling: the highest value of a level or path."""
 
     name: str
@@ -45,7 +47,8 @@ class HeadlineCeiling(NamedTuple):
     verdict: str
 
 
-class Family(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Family:
     """A family of probes: its figures, its tensor rates if it has any, its values, and what could not be measured.
 
     `has` names the columns in which any of its values has something.
@@ -61,7 +64,8 @@ class Family(NamedTuple):
     evidence: tuple[MeasuredEvidenceRow, ...]
 
 
-class MeasuredPage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MeasuredPage:
     """Everything that the template writes down."""
 
     title: str
@@ -72,7 +76,7 @@ class MeasuredPage(NamedTuple):
     conditions: tuple[LabelledText, ...]
     outliers: tuple[Outlier, ...]
     outliers_left_out: int
-    ceilings: tuple[HeadlineCeiling, ...]
+    ceilings: tuple[CeilingRow, ...]
     families: tuple[Family, ...]
     verdicts: tuple[LabelledText, ...]
     doubts: tuple[str, ...]
@@ -94,7 +98,7 @@ def build_page(view: View) -> MeasuredPage:
         conditions=conditions,
         outliers=tuple(outliers(outside[:_OUTLIERS_SHOWN], ids)),
         outliers_left_out=max(0, len(outside) - _OUTLIERS_SHOWN),
-        ceilings=tuple(_ceiling(one.rate, one.name, one.entry, ids[one.entry.name]) for one in ceilings(view)),
+        ceilings=tuple(_ceiling(top, ids[top.entry.name]) for top in ceilings(view)),
         families=_families(view, ids),
         verdicts=_verdicts(view),
         doubts=tuple(f"{count(doubt.number, 'value')}: {doubt.why}" for doubt in doubts(view.entries)),
@@ -135,14 +139,14 @@ def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view
     )
 
 
-def _ceiling(rate: str, name: str, entry: Entry, row_id: str) -> HeadlineCeiling:
-    said = entry.assessment
-    return HeadlineCeiling(
-        name=name,
-        rate=rate,
-        of_limit=bar(said.of_limit) if said.of_limit is not None else None,
-        of_rated=share(said.of_rated),
+def _ceiling(top: TopRate, row_id: str) -> CeilingRow:
+    assessment = top.entry.assessment
+    return CeilingRow(
+        name=top.name,
+        rate=top.rate,
+        of_limit=bar(assessment.of_limit) if assessment.of_limit is not None else None,
+        of_rated=share(assessment.of_rated),
         id=row_id,
-        quantity=entry.name,
-        verdict=entry.value.verdict,
+        quantity=top.entry.name,
+        verdict=top.entry.value.verdict,
     )

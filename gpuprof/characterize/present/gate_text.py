@@ -29,11 +29,11 @@ def gate_lines(rows: Sequence[GateRow]) -> Iterator[str]:
 
 def _remarks(rows: Sequence[GateRow], *, every: bool) -> Iterator[str]:
     """Yield what is to be said of cells, equal words once; then the targets whose code nothing here can read."""
-    said: dict[tuple[str, str, str], list[str]] = {}
+    archs_of: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
         if row.judgement.gate in {"fail", "emulated"} or (every and row.judgement.gate is not None):
-            said.setdefault((row.probe, _gate(row), row.judgement.why), []).append(row.arch)
-    for (probe, gate, why), archs in said.items():
+            archs_of.setdefault((row.probe, _gate(row), row.judgement.why), []).append(row.arch)
+    for (probe, gate, why), archs in archs_of.items():
         yield f"{probe} {' '.join(archs)}: {gate}: {why}"
     unread = Counter((row.arch, row.judgement.why) for row in rows if row.judgement.gate is None)
     for (arch, why), number in unread.items():

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 
+from gpuprof.characterize.present.view import Entry, View, family_of, normal_sentence, probe_of
 from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Assessment, Published
 from gpuprof.characterize.sheet.side_by_side import ComparedValue, Difference
-from gpuprof.present.measured_view import Entry, View, family_of, normal_sentence, probe_of
 
 SCHEMA_VERSION = 1
 _ONE_LINE_EACH = ("values", "curves", "rows", "differences")
@@ -34,7 +34,7 @@ def measured_json(view: View) -> Document:
 
 
 def comparison_json(
-    base: Measured, new: Measured, rows: tuple[ComparedValue, ...], found: tuple[Difference, ...]
+    base: Measured, new: Measured, rows: tuple[ComparedValue, ...], conditions: tuple[Difference, ...]
 ) -> Document:
     """Return two measured files side by side, as `side_by_side` and `differences` give them."""
     return {
@@ -42,7 +42,7 @@ def comparison_json(
         "kind": "measured-comparison",
         "base": _of(base),
         "new": _of(new),
-        "differences": [one._asdict() for one in found],
+        "differences": [condition._asdict() for condition in conditions],
         "rows": [_row(row) for row in rows],
     }
 
@@ -119,9 +119,11 @@ def _assessment(assessment: Assessment) -> Document:
     }
 
 
-def _published(found: Published | None) -> Document | None:
+def _published(expected: Published | None) -> Document | None:
     """Return the range, which an assessment holds in the unit of its value."""
-    return {"low": found.low, "high": found.high, "source": found.source} if found is not None else None
+    if expected is None:
+        return None
+    return {"low": expected.low, "high": expected.high, "source": expected.source}
 
 
 def _curve(name: str, curve: Curve) -> Document:

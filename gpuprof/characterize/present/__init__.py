@@ -1,0 +1,1 @@
+"""A measured GPU and the gates of its probes as people read them: terminal, page, JSON, Markdown."""
