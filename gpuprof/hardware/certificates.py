@@ -78,10 +78,12 @@ class Certificate:
         return (self.level == CHECKED or release in self.ncu) and self._fails(quantity, counters)
 
     def _about(self, quantity: str, counters: frozenset[str]) -> list[Agreement]:
-        return [one for one in self.agreements if (one.quantity, one.counters) == (quantity, counters)]
+        about = (quantity, counters)
+        return [agreement for agreement in self.agreements if (agreement.quantity, agreement.counters) == about]
 
     def _fails(self, quantity: str, counters: frozenset[str]) -> bool:
-        return any(one.deviation > tolerance(quantity, self.level) for one in self._about(quantity, counters))
+        allowed = tolerance(quantity, self.level)
+        return any(agreement.deviation > allowed for agreement in self._about(quantity, counters))
 
 
 def tolerance(quantity: str, level: str = CERTIFIED) -> float:
@@ -104,8 +106,8 @@ def base_names(metrics: Iterable[str]) -> frozenset[str]:
 
 def release_of(tool_version: str | None) -> str | None:
     """Return the release of ncu that a version belongs to: "2025.3.1.0" → "2025.3"."""
-    found = _RELEASE.match(tool_version or "")
-    return found[0] if found else None
+    release = _RELEASE.match(tool_version or "")
+    return release[0] if release else None
 
 
 def trust(certificates: Sequence[Certificate], quantity: str, metrics: Iterable[str], release: str | None) -> str:
@@ -116,8 +118,8 @@ def trust(certificates: Sequence[Certificate], quantity: str, metrics: Iterable[
     counters = base_names(metrics)
     if any(certificate.disproves(quantity, counters, release) for certificate in certificates):
         return NONE
-    found = {certificate.level_of(quantity, counters, release) for certificate in certificates}
-    return next((level for level in LEVELS if level in found), NONE)
+    levels = {certificate.level_of(quantity, counters, release) for certificate in certificates}
+    return next((level for level in LEVELS if level in levels), NONE)
 
 
 def load_certificates(folders: Iterable[Path], arch: str) -> tuple[Certificate, ...]:
@@ -200,13 +202,13 @@ def certificate_text(certificate: Certificate) -> str:
         if value:
             lines.append(f"{key}: {json.dumps(value)}")
     lines.append("counters:" if certificate.agreements else "counters: []")
-    for one in sorted(certificate.agreements, key=lambda one: (one.quantity, sorted(one.counters), one.known)):
-        lines.append(f"  - quantity: {one.quantity}")
-        lines.append(f"    counters: [{', '.join(sorted(one.counters))}]")
-        lines.append(f"    known: {json.dumps(one.known)}")
-        lines.append(f"    lowest: {one.lowest:.6g}")
-        lines.append(f"    highest: {one.highest:.6g}")
-        lines.append(f"    cases: {one.cases}")
-        if one.source is not None:
-            lines.append(f"    source: {json.dumps(one.source)}")
+    for row in sorted(certificate.agreements, key=lambda row: (row.quantity, sorted(row.counters), row.known)):
+        lines.append(f"  - quantity: {row.quantity}")
+        lines.append(f"    counters: [{', '.join(sorted(row.counters))}]")
+        lines.append(f"    known: {json.dumps(row.known)}")
+        lines.append(f"    lowest: {row.lowest:.6g}")
+        lines.append(f"    highest: {row.highest:.6g}")
+        lines.append(f"    cases: {row.cases}")
+        if row.source is not None:
+            lines.append(f"    source: {json.dumps(row.source)}")
     return "\n".join(lines) + "\n"

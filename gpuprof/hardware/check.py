@@ -94,17 +94,22 @@ def check_files(paths: Iterable[Path], library: SpecLibrary) -> SpecCheckResult:
     paths = tuple(paths)
     for path in paths:
         try:
-            spec, found = _check_file(path, replace(library, folders=(path.parent.parent, *library.folders)))
+            spec, issues = _check_file(path, replace(library, folders=(path.parent.parent, *library.folders)))
         except SpecError as error:
             findings.append(_broken(error, path))
         else:
             specs.append(spec)
-            findings.extend(found)
+            findings.extend(issues)
     findings.extend(_doubles([spec for spec in specs if isinstance(spec, GpuSpec)]))
     facts = [fact for spec in specs for fact in own_facts(spec)]
     order = {str(path): index for index, path in enumerate(paths)}
     findings.sort(key=lambda finding: (order.get(finding.place.file, len(order)), finding.place.line))
-    return SpecCheckResult(tuple(findings), len(paths), len(facts), sum(not fact.confirmed for fact in facts))
+    return SpecCheckResult(
+        findings=tuple(findings),
+        files=len(paths),
+        facts=len(facts),
+        unconfirmed=sum(not fact.confirmed for fact in facts),
+    )
 
 
 def own_facts(spec: ArchSpec | GpuSpec | Certificate) -> tuple[Fact, ...]:
@@ -120,23 +125,32 @@ def own_facts(spec: ArchSpec | GpuSpec | Certificate) -> tuple[Fact, ...]:
     return tuple(fact for fact in every if fact is not None and fact.place.file == spec.file)
 
 
+def _error(place: FileLine, rule: str, message: str) -> SpecIssue:
+    return SpecIssue(place=place, severity="error", rule=rule, message=message)
+
+
+def _warning(place: FileLine, rule: str, message: str) -> SpecIssue:
+    return SpecIssue(place=place, severity="warning", rule=rule, message=message)
+
+
 def _broken(error: SpecError, path: Path) -> SpecIssue:
     if isinstance(error, BrokenSpec):
-        return SpecIssue(error.place, "error", "parse", error.problem)
-    return SpecIssue(FileLine(str(path), 1), "error", "parse", error.message)
+        return _error(error.place, "parse", error.problem)
+    return _error(FileLine(str(path), 1), "parse", error.message)
 
 
 def _certificate_findings(certificate: Certificate, tree: YamlNode, path: Path) -> Iterator[SpecIssue]:
     """Find a name of another `arch`, quantities that no counters are for, and counters that are too far off."""
     place, complaint = tree.place, misnamed(certificate, path)
     if complaint:
-        yield SpecIssue(tree.mapping("a spec file")["arch"].place, "error", "file-name", complaint)
-    for one in certificate.agreements:
-        if one.quantity.removesuffix(" sparse") not in QUANTITIES:
-            yield SpecIssue(place, "error", "certificate", f"{one.quantity} is no quantity that counters are for")
-        elif one.deviation > tolerance(one.quantity, certificate.level):
-            off = f"{one.quantity} by {', '.join(sorted(one.counters))} is {one.deviation:.1%} off ({one.known})"
-            yield SpecIssue(place, "info", "certificate", f"{off}: it is not vouched for")
+        yield _error(tree.mapping("a spec file")["arch"].place, "file-name", complaint)
+    for agreement in certificate.agreements:
+        if agreement.quantity.removesuffix(" sparse") not in QUANTITIES:
+            yield _error(place, "certificate", f"{agreement.quantity} is no quantity that counters are for")
+        elif agreement.deviation > tolerance(agreement.quantity, certificate.level):
+            counters = f"{agreement.quantity} by {', '.join(sorted(agreement.counters))}"
+            message = f"{counters} is {agreement.deviation:.1%} off ({agreement.known}): it is not vouched for"
+            yield SpecIssue(place=place, severity="info", rule="certificate", message=message)
 
 
 def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | Certificate, list[SpecIssue]]:
@@ -162,7 +176,7 @@ def _check_file(path: Path, library: SpecLibrary) -> tuple[ArchSpec | GpuSpec | 
 
 def _misnamed(name: str, top: Mapping[str, YamlNode], path: Path) -> Iterator[SpecIssue]:
     if name != path.stem:
-        yield SpecIssue(top["name"].place, "error", "file-name", f"name {name!r} in a file called {path.name}")
+        yield _error(top["name"].place, "file-name", f"name {name!r} in a file called {path.name}")
 
 
 # Architectures
@@ -173,17 +187,17 @@ def _check_arch(arch: ArchSpec, tree: YamlNode) -> Iterator[SpecIssue]:
     if not generic and arch.name != "sm_" + arch.compute_capability.replace(".", ""):
         place = tree.mapping("a spec file")["name"].place
         message = f"{arch.name} has compute capability {arch.compute_capability}"
-        yield SpecIssue(place, "error", "compute-capability", message)
+        yield _error(place, "compute-capability", message)
     yield from _contradicting_limits(arch.limits)
     yield from _rising_ports(arch.bandwidth)
     yield from _strange_counters(arch)
     if not arch.stalls:
-        yield SpecIssue(tree.place, "error", "stalls", "the list of stall reasons is empty")
+        yield _error(tree.place, "stalls", "the list of stall reasons is empty")
 
 
 def _contradicting_limits(limits: Mapping[str, Fact]) -> Iterator[SpecIssue]:
     def error(name: str, message: str) -> SpecIssue:
-        return SpecIssue(limits[name].place, "error", "limits", message)
+        return _error(limits[name].place, "limits", message)
 
     value = {name: round(fact.value) for name, fact in limits.items()}
     if {"warps_per_sm", "threads_per_sm", "threads_per_warp"} <= value.keys():
@@ -212,14 +226,14 @@ def _contradicting_limits(limits: Mapping[str, Fact]) -> Iterator[SpecIssue]:
 def _rising_ports(bandwidth: Mapping[str, Fact]) -> Iterator[SpecIssue]:
     if "l1" in bandwidth and "l2" in bandwidth and bandwidth["l1"].value < bandwidth["l2"].value:
         message = f"L2 gives an SM {bandwidth['l2'].value:g} B/clk, more than L1 with {bandwidth['l1'].value:g}"
-        yield SpecIssue(bandwidth["l2"].place, "error", "bandwidth", message)
+        yield _error(bandwidth["l2"].place, "bandwidth", message)
 
 
 def _strange_counters(arch: ArchSpec) -> Iterator[SpecIssue]:
     for quantity, links in arch.counters.items():
         here = [link for link in links if link.place.file == arch.file]
         if quantity not in QUANTITIES and here:
-            yield SpecIssue(here[0].place, "error", "quantity", f"{quantity!r} is no quantity that gpuprof computes")
+            yield _error(here[0].place, "quantity", f"{quantity!r} is no quantity that gpuprof computes")
         yield from chain.from_iterable(_strange_terms(link) for link in here)
 
 
@@ -227,7 +241,7 @@ def _strange_terms(link: CounterLink) -> Iterator[SpecIssue]:
     pattern, what = (_OPCODE, "an opcode") if link.how == "thread-opcodes" else (_METRIC, "a metric name")
     for name, _ in link.terms:
         if not pattern.fullmatch(name):
-            yield SpecIssue(link.place, "error", "metric-name", f"{name!r} does not look like {what}")
+            yield _error(link.place, "metric-name", f"{name!r} does not look like {what}")
 
 
 def _removes_nothing(path: Path, tree: YamlNode, library: SpecLibrary) -> Iterator[SpecIssue]:
@@ -242,9 +256,7 @@ def _removes_nothing(path: Path, tree: YamlNode, library: SpecLibrary) -> Iterat
         inherited = base[section].value if section in base else None
         for key, child in node.value.items():
             if child.value is None and not (isinstance(inherited, Mapping) and key in inherited):
-                yield SpecIssue(
-                    child.place, "warning", "removes-nothing", f"the base has no {section} {key!r} to remove"
-                )
+                yield _warning(child.place, "removes-nothing", f"the base has no {section} {key!r} to remove")
 
 
 # Products
@@ -252,19 +264,19 @@ def _removes_nothing(path: Path, tree: YamlNode, library: SpecLibrary) -> Iterat
 
 def _check_gpu(gpu: GpuSpec, top: Mapping[str, YamlNode], library: SpecLibrary) -> Iterator[SpecIssue]:
     if not gpu.match.names and not gpu.match.pci_ids:
-        yield SpecIssue(gpu.place, "warning", "match", "no name and no PCI id: no device will match this product")
+        yield _warning(gpu.place, "match", "no name and no PCI id: no device will match this product")
     yield from _dram_off(gpu)
     yield from _above_boost(gpu)
     arch = library.arch(gpu.arch)
     if arch is None:
-        yield SpecIssue(top["arch"].place, "error", "arch", f"arch {gpu.arch} is not found")
+        yield _error(top["arch"].place, "arch", f"arch {gpu.arch} is not found")
         return
     yield from _peaks_off(gpu, arch)
     yield from _rising_bandwidth(gpu, arch)
     for key, fact in gpu.compute.items():
         if fact is None and key not in arch.compute:
             place = top["compute"].mapping("compute")[str(key)].place if "compute" in top else gpu.place
-            yield SpecIssue(place, "warning", "removes-nothing", f"{gpu.arch} has no rate {str(key)!r} to remove")
+            yield _warning(place, "removes-nothing", f"{gpu.arch} has no rate {str(key)!r} to remove")
 
 
 def implied_peak(
@@ -290,7 +302,7 @@ def _peaks_off(gpu: GpuSpec, arch: ArchSpec) -> Iterator[SpecIssue]:
         implied = implied_peak(key, rated, gpu, rates)
         if implied is None:
             message = f"rated {key} has no rate per SM and clock: neither {gpu.arch} nor this file gives it"
-            yield SpecIssue(rated.place, "error", "rate-missing", message)
+            yield _error(rated.place, "rate-missing", message)
             continue
         rate, peak = implied
         if abs(rated.value / peak - 1) > _RATED_TOLERANCE:
@@ -305,7 +317,7 @@ def _peak_finding(key: ComputeKey, rated: Fact, peak: float, product: str) -> Sp
         f"{format_si(peak, rated.unit, 4)} ({factor - 1:+.1%})"
     )
     if key.path.startswith("tensor.") and _SPARSE[0] <= factor <= _SPARSE[1]:
-        return SpecIssue(rated.place, "error", "sparse", f"{message}; looks like the sparse figure, rates are dense")
+        return _error(rated.place, "sparse", f"{message}; looks like the sparse figure, rates are dense")
     return _unless_noted(rated, "rated-peak", message)
 
 
@@ -337,8 +349,8 @@ def _dram_off(gpu: GpuSpec) -> Iterator[SpecIssue]:
 def _unless_noted(fact: Fact, rule: str, message: str) -> SpecIssue:
     """A contradiction that the file explains is information: datasheets do contradict themselves."""
     if fact.note is None:
-        return SpecIssue(fact.place, "error", rule, message)
-    return SpecIssue(fact.place, "info", rule, f"{message}; noted: {fact.note}")
+        return _error(fact.place, rule, message)
+    return SpecIssue(place=fact.place, severity="info", rule=rule, message=f"{message}; noted: {fact.note}")
 
 
 def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[SpecIssue]:
@@ -351,10 +363,10 @@ def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[SpecIssue]:
     l1, l2 = ports.get("l1"), slices.value * boost if slices is not None else ports.get("l2")
     if slices is not None and l1 is not None and l2 is not None and l2 > l1:
         message = f"L2 gives {format_si(l2, 'B/s')} at boost clock, more than L1 with {format_si(l1, 'B/s')}"
-        yield SpecIssue(slices.place, "error", "bandwidth", message)
+        yield _error(slices.place, "bandwidth", message)
     if l2 is not None and dram is not None and dram.value >= l2:
         message = f"DRAM is rated {format_si(dram.value, 'B/s')}, not less than L2 with {format_si(l2, 'B/s')}"
-        yield SpecIssue(dram.place, "error", "bandwidth", message)
+        yield _error(dram.place, "bandwidth", message)
 
 
 # Several products
@@ -363,14 +375,14 @@ def _rising_bandwidth(gpu: GpuSpec, arch: ArchSpec) -> Iterator[SpecIssue]:
 def _doubles(specs: Sequence[GpuSpec]) -> Iterator[SpecIssue]:
     """Two products of one folder that a device could both be. In different folders the nearer one wins."""
     checked = {spec.file for spec in specs}
-    for one, other in combinations((*_neighbours(specs), *specs), 2):
-        if other.file not in checked or Path(one.file).parent != Path(other.file).parent:
+    for spec, twin in combinations((*_neighbours(specs), *specs), 2):
+        if twin.file not in checked or Path(spec.file).parent != Path(twin.file).parent:
             continue
-        shared = {*one.match.names, *one.match.pci_ids} & {*other.match.names, *other.match.pci_ids}
-        if shared and not _kept_apart(one.match, other.match):
+        shared = {*spec.match.names, *spec.match.pci_ids} & {*twin.match.names, *twin.match.pci_ids}
+        if shared and not _kept_apart(spec.match, twin.match):
             first = min(shared)
-            message = f"{first!r} matches {one.name} too ({one.place}); tell them apart by sm_count or memory_size"
-            yield SpecIssue(_match_place(other, first), "error", "ambiguous", message)
+            message = f"{first!r} matches {spec.name} too ({spec.place}); tell them apart by sm_count or memory_size"
+            yield _error(_match_place(twin, first), "ambiguous", message)
 
 
 def _neighbours(specs: Sequence[GpuSpec]) -> Iterator[GpuSpec]:
@@ -383,12 +395,12 @@ def _neighbours(specs: Sequence[GpuSpec]) -> Iterator[GpuSpec]:
                     yield load_gpu(path)
 
 
-def _kept_apart(one: Match, other: Match) -> bool:
-    if one.sm_count is not None and other.sm_count is not None and one.sm_count != other.sm_count:
+def _kept_apart(match: Match, twin: Match) -> bool:
+    if match.sm_count is not None and twin.sm_count is not None and match.sm_count != twin.sm_count:
         return True
-    if one.memory_bytes is None or other.memory_bytes is None:
+    if match.memory_bytes is None or twin.memory_bytes is None:
         return False
-    return not same_memory(one.memory_bytes, other.memory_bytes)
+    return not same_memory(match.memory_bytes, twin.memory_bytes)
 
 
 def _match_place(spec: GpuSpec, text: str) -> FileLine:
@@ -440,6 +452,6 @@ def compare_device(spec: GpuSpec, device: RecordedDevice) -> tuple[SpecMismatch,
 
 def _difference(what: str, unit: str, recorded: float | None, specified: float | None) -> SpecMismatch:
     if recorded is None or not specified:
-        return SpecMismatch(what, unit, recorded, specified, differs=False)
+        return SpecMismatch(what, unit, recorded, specified=specified, differs=False)
     same = same_memory(recorded, specified) if what == "memory size" else abs(recorded / specified - 1) < _SAME
-    return SpecMismatch(what, unit, recorded, specified, differs=not same)
+    return SpecMismatch(what, unit, recorded, specified=specified, differs=not same)

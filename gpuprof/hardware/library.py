@@ -93,9 +93,9 @@ class SpecLibrary:
         if self.explicit:
             return load_gpu(self.explicit[0])
         for tier in self._tiers("gpu"):
-            found = _match_among(tier, device)
-            if found is not None:
-                return found
+            spec = _match_among(tier, device)
+            if spec is not None:
+                return spec
         return None
 
     def _titled(self, wanted: str) -> GpuSpec | None:
@@ -142,15 +142,15 @@ def compile_targets() -> Mapping[str, str]:
     Only packaged specs count: a user's own must not change what a probe is compiled for.
     """
     files = SpecLibrary(folders=(data_dir("specs"),)).arch_files()
-    found = {path.stem: compile_target(load_tree(path)) for path in files}
-    return {arch: target for arch, target in found.items() if target is not None}
+    targets = {path.stem: compile_target(load_tree(path)) for path in files}
+    return {arch: target for arch, target in targets.items() if target is not None}
 
 
 def _match_among(paths: Iterable[Path], device: RecordedDevice) -> GpuSpec | None:
     paths = tuple(paths)
     for key in (device.pci_id, device.name):
-        found = [load_gpu(path) for path in paths if key and _mentions(_file_text(path), key)]
-        fitting = [spec for spec in found if fits(spec, device)]
+        specs = [load_gpu(path) for path in paths if key and _mentions(_file_text(path), key)]
+        fitting = [spec for spec in specs if fits(spec, device)]
         if len(fitting) > 1:
             fitting = [spec for spec in fitting if device.name in spec.match.names] or fitting
         if len(fitting) == 1:

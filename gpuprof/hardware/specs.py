@@ -45,7 +45,8 @@ class Fact(NamedTuple):
     values: tuple[float, ...] = ()
 
 
-class CounterLink(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CounterLink:
     """One way to obtain a quantity from metrics: Σ factor × metric, turned into a total as `how` says."""
 
     how: str
@@ -102,7 +103,8 @@ def _needed(link: CounterLink) -> tuple[str, ...]:
     return opcodes.get(link.how) or tuple(name for name, _ in link.terms)
 
 
-class Match(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Match:
     """How a recorded device is recognised as this product."""
 
     names: tuple[str, ...]
