@@ -7,12 +7,15 @@ matplotlib.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +23,7 @@ import click
 from bottlenecks_page import bottlenecks_page
 from probes_page import probes_page
 
+from gpuprof import errors
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
@@ -97,7 +101,7 @@ def readme() -> str:
 
 def cli_page() -> str:
     """Every command with its options, from click itself."""
-    parts = [NOTE, "# Command line\n", "Results go to stdout, talk and errors to stderr.\n", EXIT_CODES]
+    parts = [NOTE, "# Command line\n", "Results go to stdout, talk and errors to stderr.\n", *_exit_codes()]
     settings = {**cli.context_settings, "max_content_width": WIDTH, "terminal_width": WIDTH}
     context = click.Context(cli, info_name="gpuprof", **settings)
     parts.append(_help_block("gpuprof", cli.get_help(context)))
@@ -108,17 +112,21 @@ def cli_page() -> str:
     return "\n".join(parts)
 
 
-EXIT_CODES = """| exit code | meaning |
-|---|---|
-| 0 | done |
-| 2 | the command line is wrong, or an output cannot be written |
-| 3 | the environment lacks something: ncu, NVIDIA's report reader, a GPU, permission |
-| 4 | the profiled program failed |
-| 5 | a file cannot be read, or is damaged |
-| 6 | a regression was found (reserved) |
-| 130 | interrupted |
-| 141 | the reader of a pipe has gone |
-"""
+def _exit_codes() -> Iterator[str]:
+    """A table of the exit codes, from the tree of exceptions; a subclass with its parent's code says what it adds."""
+    yield "| exit code | exception | meaning |"
+    yield "|--:|---|---|"
+    yield "| 0 | | The command did what it was asked to do. |"
+    for code, same_code in groupby(sorted(_exceptions(), key=attrgetter("exit_code")), attrgetter("exit_code")):
+        kinds = list(same_code)
+        meanings = ((inspect.getdoc(kind) or "").partition("\n")[0] for kind in kinds)
+        yield f"| {code} | {', '.join(f'`{kind.__name__}`' for kind in kinds)} | {' '.join(meanings)} |"
+    yield f"| {errors.PIPE_CLOSED} | | The reader of a pipe has gone. |\n"
+
+
+def _exceptions() -> list[type[errors.GpuprofError]]:
+    kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
+    return [kind for kind in kinds if issubclass(kind, errors.GpuprofError)]
 
 
 def _command_blocks(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Every error that a user can meet: one tree, with an exit code and a hint.
 
-GpuprofError            1  something went wrong that has no better class
+GpuprofError            1  something went wrong that has no class of its own
 ├── UsageError          2  the command line is wrong
 ├── EnvironmentProblem  3  no ncu, no GPU, no permission
 ├── ProgramFailed       4  the user's program failed
@@ -12,9 +12,15 @@ GpuprofError            1  something went wrong that has no better class
 
 from __future__ import annotations
 
+PIPE_CLOSED = 141
+"""The exit code where the reader of a pipe has gone, as the shell tells SIGPIPE."""
+
 
 class GpuprofError(Exception):
-    """What happened, in one sentence with the value that caused it, and `hint`: what to type or do."""
+    """Something went wrong that has no class of its own; a defect of gpuprof ends so, too.
+
+    `message` says in one sentence what happened, with the value that caused it; `hint`, what to type or do.
+    """
 
     exit_code = 1
 
@@ -25,13 +31,13 @@ class GpuprofError(Exception):
 
 
 class UsageError(GpuprofError):
-    """The command line is wrong."""
+    """The command line is wrong, or an output cannot be written."""
 
     exit_code = 2
 
 
 class EnvironmentProblem(GpuprofError):
-    """The machine lacks something: ncu, a GPU, a permission."""
+    """The machine lacks something: ncu, NVIDIA's report reader, a GPU, a permission."""
 
     exit_code = 3
 

@@ -10,7 +10,7 @@ from types import ModuleType
 def annotate(name: str) -> Range:
     """Return an NVTX range for `with` or as a decorator.
 
-    It does nothing where the package `nvtx` is not installed, and next to nothing where no profiler runs.
+    It does nothing where the package `nvtx` is not installed, as on macOS, and next to nothing where no profiler runs.
     """
     return Range(name)
 

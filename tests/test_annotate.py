@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -567,6 +568,12 @@ def test_user_ranges_are_pushed_and_popped_through_nvtx(tmp_path: Path) -> None:
     assert done.stdout == "done step its own words\n['load', 'step', 'step', '-', '-', '-', 'bad', '-']\n"
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="nvtx has no wheel for macOS")
+def test_user_ranges_open_through_the_real_nvtx_without_a_gpu(tmp_path: Path) -> None:
+    done = run(["-c", f"{USES}\nimport sys\nprint(sys.modules['nvtx'].__spec__.name)"], tmp_path, PLAIN)
+    assert (done.stdout, done.stderr) == ("done step its own words\nnvtx\n", "")
+
+
 def test_user_ranges_do_nothing_where_nvtx_is_not_installed(tmp_path: Path) -> None:
     (tmp_path / "nvtx.py").write_text("raise ImportError('not here')\n")
     assert run(["-c", USES], tmp_path, PLAIN).stdout == "done step its own words\n"
@@ -576,7 +583,7 @@ def test_annotate_is_imported_on_use_and_brings_nothing_heavy(tmp_path: Path) ->
     assert "annotate" in gpuprof.__all__
     code = "import sys, gpuprof; before = 'gpuprof.ranges' in sys.modules; gpuprof.annotate('x')\n"
     printed = run(
-        ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy') if m in sys.modules])"], tmp_path, PLAIN
+        ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy', 'nvtx') if m in sys.modules])"], tmp_path, PLAIN
     )
     assert printed.stdout == "False []\n"
 

@@ -15,10 +15,8 @@ Results = dict[str, Array]
 """Buffers by name."""
 ROOM = Room(2, 2)
 """The GPU that launch shapes are made for: small, as the sizes are."""
-CTYPES = {
-    "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "i32": ctypes.c_int32,
-    "f32": ctypes.c_float, "f64": ctypes.c_double,
-}  # fmt: skip
+_INTEGERS = {"u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "i32": ctypes.c_int32}
+_FLOATS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
 
 
 def disagreements(case: Case) -> tuple[str, ...]:
@@ -56,13 +54,19 @@ def _order_matters(case: Case, results: Mapping[str, Results], backwards: Mappin
 def _arguments(case: Case, held: Results, number: int) -> Iterator[object]:
     for kind, name in case.arguments:
         assert name is not None
-        yield held[name] if kind == "buffer" else CTYPES[kind](scalar(case.small, kind, name, number))
+        yield held[name] if kind == "buffer" else argument(case.small, kind, name, number)
+
+
+def argument(sizes: Sizes, kind: str, name: str, number: int) -> object:
+    """Return what a kernel is given for a scalar, as its type in C."""
+    value = scalar(sizes, kind, name, number)
+    return _FLOATS[kind](value) if kind in _FLOATS else _INTEGERS[kind](int(value))
 
 
 def scalar(sizes: Sizes, kind: str, name: str, number: int) -> int | float:
     """Return the value of an argument: a size, the number of the launch, or what stands there."""
     value = number if name == LAUNCH_GATE else sizes.get(name, name)
-    return float(value) if kind.startswith("f") else int(value)
+    return float(value) if kind in _FLOATS else int(value)
 
 
 def _differences(case: Case, results: Mapping[str, Results]) -> Iterator[str]:

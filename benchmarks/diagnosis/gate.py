@@ -173,4 +173,6 @@ def _blocks_per_sm(case: Case, entry: str, kernel: CompiledKernel, arch: ArchSpe
 @lru_cache(maxsize=8)
 def _typical(target: str) -> tuple[int, ArchSpec]:
     gpu = TYPICAL[target]
-    return int(gpu.number("sm_count") or 1), SpecLibrary().arch(gpu.arch)
+    arch = SpecLibrary().arch(gpu.arch)
+    assert arch is not None
+    return int(gpu.number("sm_count") or 1), arch

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.diagnosis.agree import CTYPES, scalar
+from benchmarks.diagnosis.agree import argument
 from benchmarks.diagnosis.case import FIXED, SLOW, Case, Room, Shape, Sizes
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
@@ -180,9 +180,7 @@ def _run(gpu: Gpu, case: Case, entry: str, loaded: Loaded, *, seen: bool) -> dic
 def _cells(case: Case, sizes: Sizes, places: dict[str, int], number: int) -> list[Any]:
     """Return the arguments, each in memory of its own."""
     return [
-        ctypes.c_uint64(places[name or ""])
-        if kind == "buffer"
-        else CTYPES[kind](scalar(sizes, kind, name or "", number))
+        ctypes.c_uint64(places[name or ""]) if kind == "buffer" else argument(sizes, kind, name or "", number)
         for kind, name in case.arguments
     ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from gpuprof.read.wire import varint
 
@@ -41,17 +42,32 @@ def cubin(kernel: str, size: int, lines: Mapping[int, Position], sm: int) -> byt
     relocation = struct.pack(_RELOCATION, address, KERNEL_SYMBOL << 32 | _R_CUDA_64)
     names = _Strings()
     sections = [
-        (names.add(".strtab"), _STRTAB, 0, strings.data, 0, 0, 1, 0),
-        (names.add(".symtab"), _SYMTAB, 0, symbols, 1, 2, 8, struct.calcsize(_SYMBOL)),
-        (names.add(".debug_line"), _PROGBITS, 0, table, 0, 0, 1, 0),
-        (names.add(text), _NOBITS, _ALLOCATED_CODE, size, 2, 2, 128, 0),
-        (names.add(".rel.debug_line"), _REL, 0x40, relocation, 2, 3, 8, struct.calcsize(_RELOCATION)),
-    ]
+        _Section(names.add(".strtab"), _STRTAB, strings.data),
+        _Section(
+            names.add(".symtab"), _SYMTAB, symbols, link=1, info=2, align=8, entry_bytes=struct.calcsize(_SYMBOL)
+        ),
+        _Section(names.add(".debug_line"), _PROGBITS, table),
+        _Section(names.add(text), _NOBITS, size, flags=_ALLOCATED_CODE, link=2, info=2, align=128),
+        _Section(
+            names.add(".rel.debug_line"), _REL, relocation,
+            flags=0x40, link=2, info=3, align=8, entry_bytes=struct.calcsize(_RELOCATION),
+        ),
+    ]  # fmt: skip
     own = names.add(".shstrtab")
-    return _elf([*sections, (own, _STRTAB, 0, names.data, 0, 0, 1, 0)], sm)
+    return _elf([*sections, _Section(own, _STRTAB, names.data)], sm)
 
 
-_Section = tuple[int, int, int, "bytes | int", int, int, int, int]
+class _Section(NamedTuple):
+    """A section of an ELF file: its content, or its size where it has no bytes in the file."""
+
+    name: int
+    kind: int
+    content: bytes | int
+    flags: int = 0
+    link: int = 0
+    info: int = 0
+    align: int = 1
+    entry_bytes: int = 0
 
 
 class _Strings:
@@ -68,12 +84,12 @@ class _Strings:
 
 
 def _elf(sections: Sequence[_Section], sm: int) -> bytes:
-    """Put the sections behind a header. A section given by its size alone has no bytes in the file."""
+    """Put the sections behind a header."""
     at = struct.calcsize(_HEADER)
     body, table = b"", bytes(struct.calcsize(_SECTION))
-    for name, kind, flags, content, link, info, align, entry in sections:
+    for name, kind, content, flags, link, info, align, entry_bytes in sections:
         size = content if isinstance(content, int) else len(content)
-        table += struct.pack(_SECTION, name, kind, flags, 0, at + len(body), size, link, info, align, entry)
+        table += struct.pack(_SECTION, name, kind, flags, 0, at + len(body), size, link, info, align, entry_bytes)
         body += content if isinstance(content, bytes) else b""
     magic = b"\x7fELF\x02\x01\x01" + bytes([_OSABI, _ABI_VERSION]) + bytes(7)
     flags = 0x500 | sm | sm << 16

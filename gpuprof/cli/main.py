@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from gpuprof._version import __version__
-from gpuprof.errors import GpuprofError
+from gpuprof.errors import PIPE_CLOSED, GpuprofError, Interrupted
 from gpuprof.present.text import printable, tolerate
 
 COMMANDS = {
@@ -56,7 +56,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 ok, 2 usage, 3 environment, 4 program failed, 5 input, 6 regression."""
+    """Run the command line, and end with the exit code of `gpuprof.errors` that fits."""
     # A command lives for a fraction of a second and makes no cycles worth collecting.
     gc.disable()
     _open_closed_streams()
@@ -67,7 +67,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        code = code or 141
+        code = code or PIPE_CLOSED
     # Leaving without taking the interpreter apart saves 15 ms; nothing of ours waits for its end.
     os._exit(code)
 
@@ -102,11 +102,11 @@ def _explain(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):
         # The reader (head, less) has gone: point stdout elsewhere so that the last flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    code = 130 if isinstance(error, click.Abort) else 1
-    if code == 130:
+        return PIPE_CLOSED
+    if isinstance(error, click.Abort):
         _print_error("interrupted", None)
-    elif isinstance(error, MemoryError):
+        return Interrupted.exit_code
+    if isinstance(error, MemoryError):
         _print_error("there is not enough memory", None)
     elif isinstance(error, OSError):
         _print_error(_os_error(error), None)
@@ -115,7 +115,7 @@ def _explain(error: Exception) -> int:
     else:
         hint = "this is a defect of gpuprof; GPUPROF_DEBUG=1 shows where it happened"
         _print_error(f"internal error: {type(error).__name__}: {error}", hint)
-    return code
+    return GpuprofError.exit_code
 
 
 def _print_error(message: str, hint: str | None) -> None:
