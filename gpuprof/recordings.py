@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.hardware.yaml_fields import Fields, whole
+from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 from gpuprof.resources import data_dir
 
@@ -83,12 +83,11 @@ def _recording(name: str, node: YamlNode, folder: Path) -> Recording:
 
 
 def _origin(fields: Fields) -> Origin:
-    launches = fields.node("launches")
     return Origin(
         repository=fields.text("repository"),
         path=fields.text("path"),
         blob=fields.text("blob"),
-        commit=fields.text("commit") if "commit" in fields else None,
+        commit=fields.optional_text("commit"),
         licence=fields.text("licence"),
-        launches=whole(launches, "launches") if launches is not None else None,
+        launches=fields.whole("launches") if "launches" in fields else None,
     )

@@ -16,9 +16,11 @@ SUBMULTIPLES = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
 
 # Unit symbols of spec files that take a prefix, and what they become.
 _SCALABLE = ("FLOP/s", "OP/s", "bit/s", "B/s", "FLOP", "bit", "Hz", "B", "W", "s")
+RESULT_UNITS = ("cycle", "result/s", "lane/s", "op/s", "J/FLOP", "J/OP", "J/B", "°C")
+"""Units of what is measured that take no prefix and occur in no spec."""
 _PLAIN = (
     "FLOP/clk/SM", "OP/clk/SM", "result/clk/SM", "B/clk/SM", "B/clk", "warp", "thread", "block", "register",
-    "SM", "scheduler", "%", "lane/clk/SM", "",
+    "SM", "scheduler", "%", "lane/clk/SM", "", *RESULT_UNITS,
 )  # fmt: skip
 _QUANTITY = re.compile(r"^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
 

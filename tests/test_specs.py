@@ -24,7 +24,8 @@ from gpuprof.hardware.check import (
 )
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary, compile_targets, load_gpu, user_spec_dir
-from gpuprof.hardware.parse import parse_arch, parse_compute_key, parse_gpu
+from gpuprof.hardware.parse import parse_arch, parse_gpu
+from gpuprof.hardware.parse_facts import parse_compute_key
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, GpuSpec, compute_rates
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, merge, parse_tree
 from gpuprof.model.recorded import Report

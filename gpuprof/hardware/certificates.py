@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
-from gpuprof.hardware.yaml_fields import Fields, number, whole
+from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 CERTIFICATES = "certificates"
@@ -155,8 +155,8 @@ def read_certificate(path: Path) -> Certificate:
         arch=top.text("arch"),
         level=top.choice("level", LEVELS),
         ncu=tuple(node.text("ncu") for node in top.required("ncu").sequence("ncu")),
-        gpu=top.text("gpu") if "gpu" in top else None,
-        driver=top.text("driver") if "driver" in top else None,
+        gpu=top.optional_text("gpu"),
+        driver=top.optional_text("driver"),
         date=top.text("date"),
         agreements=tuple(_agreement(node) for node in top.required("counters").sequence("counters")),
         file=str(path),
@@ -174,13 +174,13 @@ def _agreement(node: YamlNode) -> Agreement:
         known=entry.text("known"),
         lowest=lowest,
         highest=highest,
-        cases=whole(entry.required("cases"), "cases"),
-        source=entry.text("source") if "source" in entry else None,
+        cases=entry.whole("cases"),
+        source=entry.optional_text("source"),
     )
 
 
 def _ratio(entry: Fields, key: str) -> float:
-    value = number(entry.required(key), key)
+    value = entry.number(key)
     if not 0 <= value <= LARGEST_RATIO:
         raise BrokenSpec(entry.place(key), f"{key}: {value:g} is no ratio")
     return value

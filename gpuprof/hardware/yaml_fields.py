@@ -1,4 +1,4 @@
-"""Reads fields of a YAML mapping: known keys, texts from a list, numbers, quantities in a given unit."""
+"""Reads fields of a YAML mapping: known keys, texts from a list, numbers, quantities. Every error has file and line."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode
-from gpuprof.units import parse_quantity
+from gpuprof.units import Quantity, parse_quantity
 
 _PLACEHOLDERS = {"TODO", "TBD", "FIXME", "?", "XXX"}
-_OWN_UNITS = ("cycle",)
-"""Units of results that take no prefix and occur in no spec."""
+_MOST_DIGITS = 15
 
 
 class Fields:
-    """A mapping of known keys. Iterating gives the keys that are there."""
+    """A mapping of known keys. Iterating gives the keys that are there.
 
-    def __init__(self, tree: YamlNode, what: str, known: Collection[str]) -> None:
+    `within`: what the message about an unknown key says of the mapping; by default " in " and what it is.
+    """
+
+    def __init__(self, tree: YamlNode, what: str, known: Collection[str], *, within: str | None = None) -> None:
         self.tree = tree
         self._entries = tree.mapping(what)
+        within = f" in {what}" if within is None else within
         for key, node in self._entries.items():
             if key not in known:
-                raise BrokenSpec(node.place, f"unknown key {key!r} in {what}; known: {', '.join(sorted(known))}")
+                raise BrokenSpec(node.place, f"unknown key {key!r}{within}; known: {', '.join(sorted(known))}")
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -52,8 +55,15 @@ class Fields:
             raise BrokenSpec(node.place, f"{key} is a placeholder: {text!r}")
         return text
 
-    def choice(self, key: str, options: tuple[str, ...]) -> str:
-        """Return one of `options`."""
+    def optional_text(self, key: str) -> str | None:
+        """Return a text as it stands; None where it is missing or null."""
+        node = self._entries.get(key)
+        return node.text(key) if node is not None and node.value is not None else None
+
+    def choice(self, key: str, options: tuple[str, ...], default: str | None = None) -> str:
+        """Return one of `options`; `default`, if there is one, where the key is missing."""
+        if default is not None and key not in self:
+            return default
         return _one_of(self.required(key), key, options)
 
     def choices(self, key: str, options: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,9 +82,7 @@ class Fields:
     def entries(self, key: str) -> tuple[YamlNode, ...]:
         """Return a list's items, or a single value as a list of one; none where the key is missing."""
         node = self._entries.get(key)
-        if node is None:
-            return ()
-        return node.value if isinstance(node.value, tuple) else (node,)
+        return node.entries() if node else ()
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Return a list of texts; None where the key is missing."""
@@ -87,13 +95,29 @@ class Fields:
 
     def wholes(self, key: str) -> tuple[int, ...]:
         """Return one or more whole numbers above zero."""
-        node = self.required(key)
-        items = node.value if isinstance(node.value, tuple) else (node,)
-        return tuple(whole(item, key) for item in items)
+        return tuple(whole(item, key) for item in self.required(key).entries())
 
-    def flag(self, key: str) -> bool:
-        """Return true or false; false where the key is missing."""
-        return key in self._entries and _one_of(self._entries[key], key, ("true", "false")) == "true"
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return true or false; `default` where the key is missing."""
+        return _one_of(self._entries[key], key, ("true", "false")) == "true" if key in self else default
+
+    def amount(self, key: str, unit: str, default: float | None = None) -> float:
+        """Return a quantity that must be in `unit`; `default`, if there is one, where the key is missing."""
+        if default is not None and key not in self:
+            return default
+        return amount(self.required(key), key, unit)
+
+    def optional_amount(self, key: str, unit: str) -> float | None:
+        """Return a quantity that must be in `unit`; None where the key is missing."""
+        return self.amount(key, unit) if key in self else None
+
+    def number(self, key: str) -> float:
+        """Return a plain finite number."""
+        return number(self.required(key), key)
+
+    def whole(self, key: str) -> int:
+        """Return a whole number of at least 1."""
+        return whole(self.required(key), key)
 
 
 def _one_of(node: YamlNode, what: str, options: tuple[str, ...]) -> str:
@@ -118,20 +142,31 @@ def number(node: YamlNode, what: str) -> float:
 def whole(node: YamlNode, what: str, least: int = 1) -> int:
     """Read a whole number of at least 1, or `least`."""
     text = node.text(what)
-    if not text.isdecimal() or int(text) < least:
-        raise BrokenSpec(node.place, f"{what}: {text!r} is not a whole number from {least} on")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS) or int(text) < least:
+        raise BrokenSpec(node.place, f"{what}: {text[:40]!r} is not a whole number from {least} on")
     return int(text)
+
+
+def quantity(node: YamlNode, what: str) -> Quantity:
+    """Read a quantity that is not negative, in any unit, into base units: "4.51 TB/s", "33.1 cycle"."""
+    try:
+        value = parse_quantity(node.text(what))
+    except ValueError as error:
+        raise BrokenSpec(node.place, f"{what}: {error}") from error
+    if value.value < 0:
+        raise BrokenSpec(node.place, f"{what} is negative")
+    return value
 
 
 def amount(node: YamlNode, what: str, unit: str) -> float:
     """Read a quantity that must be in `unit`, into base units: ("4 GiB", "B") → 4294967296.0."""
-    text = node.text(what)
-    if unit in _OWN_UNITS and text.endswith(f" {unit}"):
-        return number(YamlNode(text.removesuffix(unit).strip(), node.place), what)
-    try:
-        quantity = parse_quantity(text)
-    except ValueError as error:
-        raise BrokenSpec(node.place, f"{what}: {error}") from error
-    if quantity.unit != unit or quantity.value < 0:
-        raise BrokenSpec(node.place, f"{what}: {text!r} is not an amount in {unit}")
-    return quantity.value
+    value = quantity(node, what)
+    if value.unit != unit:
+        raise BrokenSpec(node.place, f"{what}: {node.value!r} is not an amount in {unit}")
+    return value.value
+
+
+def require_unit(unit: str, expected: str, what: str, node: YamlNode) -> None:
+    """Refuse an amount in another unit."""
+    if unit != expected:
+        raise BrokenSpec(node.place, f"{what} is in {unit or 'no unit'}; expected {expected or 'none'}")

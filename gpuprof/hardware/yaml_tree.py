@@ -55,6 +55,10 @@ class YamlNode:
             return self.value
         raise BrokenSpec(self.place, f"{what} must be a list")
 
+    def entries(self) -> tuple[YamlNode, ...]:
+        """Return a list's items, or anything else as a list of one."""
+        return self.value if isinstance(self.value, tuple) else (self,)
+
     def text(self, what: str) -> str:
         """Return the value as text, or say at which line `what` should have been text."""
         if isinstance(self.value, str):

@@ -75,8 +75,7 @@ def parse_targets(node: YamlNode) -> tuple[str, ...]:
 def _values(name: str, node: YamlNode, parameters: Parameters) -> tuple[str, ...]:
     if name not in parameters:
         raise BrokenSpec(node.place, f"{name} is not one of the parameters")
-    items = node.value if isinstance(node.value, tuple) else (node,)
-    values = tuple(item.text(f"a value of {name}") for item in items)
+    values = tuple(item.text(f"a value of {name}") for item in node.entries())
     for value in values:
         if value not in parameters[name]:
             raise BrokenSpec(node.place, f"{value} is not one of the values of {name}")

@@ -22,7 +22,7 @@ from gpuprof.characterize.probes.probe import (
     Sweep,
 )
 from gpuprof.characterize.probes.products import parse_product
-from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
+from gpuprof.hardware.yaml_fields import Fields, amount, number
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 KERNEL_KEYS = ("arguments", "parameters", "left_out", "buffers", "launch", "work", "unrolled", "gate")
@@ -57,7 +57,7 @@ def _parameters(top: Fields) -> dict[str, tuple[str, ...]]:
     for name, node in top.mapping("parameters").items():
         if not name.isidentifier() or not name.isupper():
             raise BrokenSpec(node.place, f"{name!r} must be a macro name in capitals")
-        values = node.value if isinstance(node.value, tuple) else (node,)
+        values = node.entries()
         parameters[name] = tuple(value.text(f"a value of {name}") for value in values)
         if not values:
             raise BrokenSpec(node.place, f"{name} has no value")
@@ -92,17 +92,17 @@ def _buffer(node: YamlNode) -> Buffer:
     return Buffer(
         size=None if "sweep" in entry else _size(entry),
         sweep=entry.text("sweep") if "sweep" in entry else None,
-        per=entry.choice("per", SHARES) if "per" in entry else "grid",
+        per=entry.choice("per", SHARES, "grid"),
         fill=fill,
-        type=entry.choice("type", TYPES) if "type" in entry else "bits",
+        type=entry.choice("type", TYPES, "bits"),
         stride=_stride(entry.required("stride")) if "stride" in entry else None,
-        window_bytes=amount(entry.required("window"), "window", "B") if "window" in entry else None,
+        window_bytes=entry.optional_amount("window", "B"),
     )
 
 
 def _size(entry: Fields) -> Size:
-    least = amount(entry.required("least"), "least", "B") if "least" in entry else 0.0
-    times_l2 = number(entry.required("times_l2"), "times_l2") if "times_l2" in entry else 0.0
+    least = entry.amount("least", "B", 0.0)
+    times_l2 = entry.number("times_l2") if "times_l2" in entry else 0.0
     if least <= 0 and times_l2 <= 0:
         raise BrokenSpec(entry.tree.place, "a size needs least, times_l2 or both, above zero")
     return Size(least, times_l2)
@@ -128,7 +128,7 @@ def _sweep(node: YamlNode, name: str) -> Sweep:
         return Sweep(tuple(_number_or_size(item, name) for item in node.value))
     entry = Fields(node, f"sweep {name}", {"first", "last", "per_doubling"})
     first, last = (_size(Fields(entry.required(key), key, {"least", "times_l2"})) for key in ("first", "last"))
-    return Sweep((), first, last, whole(entry.required("per_doubling"), "per_doubling"))
+    return Sweep((), first, last, entry.whole("per_doubling"))
 
 
 def _number_or_size(node: YamlNode, what: str) -> float:
@@ -143,14 +143,16 @@ def _launch(node: YamlNode, parameters: Parameters) -> LaunchShapes:
         raise BrokenSpec(node.place, "launch must give either blocks_per_sm or grid")
     if "block" not in entry:
         raise BrokenSpec(node.place, "launch must give block, the threads per block")
-    every = "blocks_per_sm" in entry and entry.required("blocks_per_sm").value == "all"
+    blocks = entry.node("blocks_per_sm")
+    every = blocks is not None and blocks.value == "all"
+    carveout = entry.optional_amount("carveout", "%")
     return LaunchShapes(
         block=tuple(parse_product(item, "block", parameters) for item in entry.entries("block")),
-        blocks_per_sm=ALL_BLOCKS if every else entry.wholes("blocks_per_sm") if "blocks_per_sm" in entry else (),
+        blocks_per_sm=ALL_BLOCKS if every else entry.wholes("blocks_per_sm") if blocks is not None else (),
         all_blocks=every,
         grid=entry.wholes("grid") if "grid" in entry else None,
         shared_bytes=_product(entry, "shared", parameters, 0),
-        carveout=amount(entry.required("carveout"), "carveout", "%") / 100 if "carveout" in entry else None,
+        carveout=carveout / 100 if carveout is not None else None,
         cluster=_product(entry, "cluster", parameters, 1),
         cooperative=entry.flag("cooperative"),
     )

@@ -27,9 +27,10 @@ from gpuprof.characterize.probes.probe import (
     targets_from,
 )
 from gpuprof.characterize.probes.products import parse_product
-from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS, parse_compute_key
+from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS
+from gpuprof.hardware.parse_facts import parse_compute_key
 from gpuprof.hardware.specs import ComputeKey
-from gpuprof.hardware.yaml_fields import Fields, amount, number, whole
+from gpuprof.hardware.yaml_fields import Fields, number, whole
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 UNITS = {
@@ -81,7 +82,7 @@ def read_probe(path: Path) -> Probe:
         series=top.choices("series", axes) if "series" in top else (),
         launched=top.choice("launched", LAUNCHED) if _belongs(top, "launched", "launch") else None,
         transfer=_transfer(top.required("transfer")) if _belongs(top, "transfer", "copy") else None,
-        load=top.text("load") if "load" in top else None,
+        load=top.optional_text("load"),
         check=top.choice("check", CHECKS) if "check" in top else None,
         tile=_tile(top, parameters),
         limits=tuple(_limit(node, targets, variables, unit) for node in top.entries("limit")),
@@ -183,7 +184,7 @@ def _tile(top: Fields, parameters: Parameters) -> TileSpec | None:
         b=entry.text("b"),
         d=entry.text("d"),
         held=held,
-        of=whole(entry.required("of"), "of") if held else 1,
+        of=entry.whole("of") if held else 1,
         by=entry.text("by") if "by" in entry else "and",
     )
 
@@ -193,7 +194,7 @@ def _limit(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, uni
     if sum(kind in entry for kind in _LIMIT_KINDS) != 1:
         raise BrokenSpec(node.place, f"a limit names one of {', '.join(_LIMIT_KINDS)}")
     sourced = "rate" in entry or "fraction" in entry
-    floor = amount(entry.required("floor"), "floor", "%") / 100 if "floor" in entry else None
+    floor = entry.amount("floor", "%") / 100 if "floor" in entry else None
     if floor is not None and not 0 < floor < 1:
         raise BrokenSpec(entry.place("floor"), "floor must lie between 0 % and 100 %")
     return PhysicalLimit(
@@ -202,8 +203,8 @@ def _limit(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, uni
         sparse="compute" in entry and entry.text("compute").endswith(_SPARSE),
         bandwidth=entry.choice("bandwidth", (*BANDWIDTHS, "dram", "pcie")) if "bandwidth" in entry else None,
         operation=entry.choice("operations", (*OPERATIONS, "issue")) if "operations" in entry else None,
-        rate=amount(entry.required("rate"), "rate", unit) if "rate" in entry else None,
-        fraction=amount(entry.required("fraction"), "fraction", "%") / 100 if "fraction" in entry else 1.0,
+        rate=entry.optional_amount("rate", unit),
+        fraction=entry.amount("fraction", "%", 100.0) / 100,
         source=entry.text("source") if sourced or "source" in entry else None,
         floor=floor,
         why=entry.text("why") if floor is not None or "why" in entry else None,
@@ -218,7 +219,7 @@ def _expected(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, 
     entry = Fields(node, "an expected range", {"architectures", "when", "products", "low", "high", "source"})
     of_limit = entry.text("low").endswith("%")
     scale, given = (100.0, "%") if of_limit else (1.0, unit)
-    low, high = (amount(entry.required(key), key, given) / scale for key in ("low", "high"))
+    low, high = (entry.amount(key, given) / scale for key in ("low", "high"))
     if low > high:
         raise BrokenSpec(node.place, "low is above high")
     products = entry.texts("products") or ()

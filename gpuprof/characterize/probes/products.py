@@ -10,8 +10,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 def parse_product(node: YamlNode, what: str, parameters: Mapping[str, tuple[str, ...]]) -> IntegerProduct:
     """Read `64`, `UNROLL` or `[2, CHAINS, UNROLL]`: whole numbers and parameters that have whole values."""
-    items = node.value if isinstance(node.value, tuple) else (node,)
-    return IntegerProduct(tuple(_factor(item, what, parameters) for item in items))
+    return IntegerProduct(tuple(_factor(item, what, parameters) for item in node.entries()))
 
 
 def _factor(node: YamlNode, what: str, parameters: Mapping[str, tuple[str, ...]]) -> int | str:

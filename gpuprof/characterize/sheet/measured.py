@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuprof.characterize.judge.regime import REGIMES
 from gpuprof.characterize.judge.verdict import LIMIT_MARGIN, WORDS, VerdictWord
-from gpuprof.hardware.parse import parse_compute_key
+from gpuprof.hardware.parse_facts import parse_compute_key
 from gpuprof.hardware.yaml_fields import Fields, amount, number
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 from gpuprof.units import Quantity, parse_quantity
