@@ -107,5 +107,5 @@ class HardwareFinder:
             return None
         from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, find_measured
 
-        found = find_measured(self._library.folders, device)
-        return MeasuredCeilings(found) if found is not None else None
+        measured = find_measured(self._library.folders, device)
+        return MeasuredCeilings(measured) if measured is not None else None

@@ -50,11 +50,11 @@ class LoadedSession(Session):
 
     def kernel(self, number: int) -> KernelProfile:
         """Return the kernel of that number. Raises InputError, which names the numbers that there are."""
-        found = next((kernel for kernel in self.kernels if kernel.id == number), None)
-        if found is None:
+        kernel = next((kernel for kernel in self.kernels if kernel.id == number), None)
+        if kernel is None:
             numbers = ", ".join(str(kernel.id) for kernel in self.kernels[:20])
             raise InputError(f"there is no kernel {number}", f"there are: {numbers or 'none'}")
-        return found
+        return kernel
 
     def plot_roofline(
         self,

@@ -63,10 +63,10 @@ def recordings(folder: Path | None = None) -> tuple[Recording, ...]:
     """Return the recordings that ship, our own first, then as listed. Raises SpecError for a broken list."""
     folder = folder or data_dir("recordings")
     tree = load_tree(folder / "recordings.yaml")
-    found = [_recording(name, node, folder) for name, node in tree.mapping("recordings").items()]
-    if not found:
+    recordings = [_recording(name, node, folder) for name, node in tree.mapping("recordings").items()]
+    if not recordings:
         raise BrokenSpec(tree.place, "it lists no recordings")
-    return tuple(sorted(found, key=lambda one: one.origin is not None))
+    return tuple(sorted(recordings, key=lambda recording: recording.origin is not None))
 
 
 def _recording(name: str, node: YamlNode, folder: Path) -> Recording:

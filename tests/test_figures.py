@@ -21,8 +21,9 @@ from gpuprof.model.session import (
     Traffic,
     Work,
 )
-from gpuprof.present.figures import RooflineFigure, hierarchical, overview
+from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.plot import render_svg
+from gpuprof.present.roofline_figure import RooflineFigure
 from gpuprof.store.write import plain
 
 PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import groupby
 
 import pytest
@@ -55,12 +56,12 @@ def test_launches_are_taken_from_the_settled_half_at_a_common_number() -> None:
 
 def test_launches_are_counted_apart_where_ncu_counts_them_apart() -> None:
     # Eight processes with ten launches each: number 10 comes eight times, and number 80 never.
-    launches = [seen("k")._replace(counted_by=process) for process in range(8) for _ in range(10)]
+    launches = [replace(seen("k"), counted_by=process) for process in range(8) for _ in range(10)]
     plan = make_plan(launches)
     assert taken(plan) == {"k": (10,)}
     assert (plan.kernels[0].launches, plan.profiled) == (80, 8)
     # The series with most time speaks: four long launches, not ten short ones.
-    launches = [seen("k", 1e-3)._replace(counted_by="small")] * 10 + [seen("k", 9e-3)._replace(counted_by="large")] * 4
+    launches = [replace(seen("k", 1e-3), counted_by="small")] * 10 + [replace(seen("k", 9e-3), counted_by="large")] * 4
     assert taken(make_plan(launches)) == {"k": (4,)}
 
 

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from gpuprof.model.session import Session
-from gpuprof.present.figures import RooflineFigure, hierarchical, overview
+from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_png, render_svg
+from gpuprof.present.roofline_figure import RooflineFigure
 from tests.test_figures import HOSTILE, TWO, kernel, session
 
 SVG = "{http://www.w3.org/2000/svg}"

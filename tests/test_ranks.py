@@ -45,7 +45,7 @@ for rank in 0 1; do OMPI_COMM_WORLD_RANK=$rank "$@" || exit $?; done
 def test_the_own_command_of_mpi_ranks_is_found(line: str, own: str) -> None:
     launcher = launcher_of(shlex.split(line))
     assert launcher is not None and launcher.at is not None
-    assert shlex.join(launcher.words[launcher.at :]) == own
+    assert shlex.join(launcher.argv[launcher.at :]) == own
     words, variables = launcher.start(Path("/tmp/rank.sh"))
     assert shlex.join(words) == line.removesuffix(own) + f"/tmp/rank.sh {own}" and variables == {}
 
@@ -62,7 +62,7 @@ def test_torchrun_is_told_by_a_variable_what_to_start() -> None:
     launcher = launcher_of(["python3", "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"])
     assert launcher is not None and launcher.python == "python3"
     words, variables = launcher.start(Path("/tmp/rank.sh"))
-    assert words == list(launcher.words) and variables == {"PYTHON_EXEC": "/tmp/rank.sh"}
+    assert words == list(launcher.argv) and variables == {"PYTHON_EXEC": "/tmp/rank.sh"}
 
 
 def run_as(rank: str, script: Path, *words: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -87,7 +88,7 @@ def test_every_group_of_a_set_adds_metrics(group: Group, monkeypatch: pytest.Mon
     arch = SpecLibrary().arch("sm_90")
     assert arch is not None
     for name, groups in (("bare", ()), ("more", (group,))):
-        monkeypatch.setitem(SETS, name, SETS["roofline"]._replace(groups=groups))
+        monkeypatch.setitem(SETS, name, replace(SETS["roofline"], groups=groups))
     assert set(metrics_of(arch, "bare")) < set(metrics_of(arch, "more"))
 
 

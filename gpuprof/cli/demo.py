@@ -80,7 +80,7 @@ def _refuse_contradictions(
         raise UsageError("--spec is about a report, or --run", "name a report, or add --run")
 
 
-class _Shown(NamedTuple):
+class _Demo(NamedTuple):
     """A recording that was read, its report's bytes, and where what it leaves goes."""
 
     recording: Recording
@@ -94,17 +94,19 @@ def _show_recordings(folder: Path, *, force: bool) -> None:
     """Read the recordings that ship, leave their files, all of them or none, and print each."""
     from gpuprof.recordings import recordings
 
-    found = recordings()
-    places = [folder if index == 0 else folder / recording.name for index, recording in enumerate(found)]
+    shipped = recordings()
+    places = [folder if index == 0 else folder / recording.name for index, recording in enumerate(shipped)]
     names = (_PAGE, SESSION_FILE, *_PICTURES)
-    targets = [place / name for place, one in zip(places, found, strict=True) for name in (one.file_name, *names)]
+    targets = [
+        place / name for place, recording in zip(places, shipped, strict=True) for name in (recording.file_name, *names)
+    ]
     refuse_overwrite(targets, force=force)
-    click.echo(f"reading {len(found)} recordings", err=True)
+    click.echo(f"reading {len(shipped)} recordings", err=True)
     with _scratch() as scratch:
-        shown = [_read(recording, scratch, place) for recording, place in zip(found, places, strict=True)]
-    write_files({path: content for one in shown for path, content in _files(one).items()})
-    _print(shown)
-    _say_what_is_next(shown)
+        demos = [_read(recording, scratch, place) for recording, place in zip(shipped, places, strict=True)]
+    write_files({path: content for demo in demos for path, content in _files(demo).items()})
+    _print(demos)
+    _say_what_is_next(demos)
 
 
 @contextlib.contextmanager
@@ -118,7 +120,7 @@ def _scratch() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(recording: Recording, scratch: Path, place: Path) -> _Shown:
+def _read(recording: Recording, scratch: Path, place: Path) -> _Demo:
     """Read a recording as any report, equal launches as one kernel; its file is named where it will lie."""
     from gpuprof.api import load
     from gpuprof.cli.select import sort_kernels
@@ -132,43 +134,49 @@ def _read(recording: Recording, scratch: Path, place: Path) -> _Shown:
         raise DamagedInput(f"{recording.place}: {error.message}", REINSTALL) from error
     sources = tuple(replace(source, file=str(place / recording.file_name)) for source in session.sources)
     session = replace(session, sources=sources)
-    return _Shown(recording, data, session, sort_kernels(list(session.kernels), "time"), place)
+    return _Demo(
+        recording=recording,
+        report=data,
+        session=session,
+        kernels=sort_kernels(list(session.kernels), "time"),
+        place=place,
+    )
 
 
-def _files(shown: _Shown) -> Mapping[Path, bytes]:
+def _files(demo: _Demo) -> Mapping[Path, bytes]:
     """Return the report, the page, the session and, where there are rooflines, their pictures."""
     from gpuprof.present.figures import overview
     from gpuprof.present.html import render_html
     from gpuprof.store.write import session_bytes
 
-    origin = shown.recording.origin
-    title = shown.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
-    page = render_html(shown.session, title=title).encode("utf-8", "backslashreplace")
-    session = session_bytes(shown.session)
-    contents = {shown.recording.file_name: shown.report, _PAGE: page, SESSION_FILE: session}
-    figure = overview(shown.session)
+    origin = demo.recording.origin
+    title = demo.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
+    page = render_html(demo.session, title=title).encode("utf-8", "backslashreplace")
+    session = session_bytes(demo.session)
+    contents = {demo.recording.file_name: demo.report, _PAGE: page, SESSION_FILE: session}
+    figure = overview(demo.session)
     if figure.points:
         contents |= {name: picture(figure, Path(name), "light") for name in _PICTURES}
-    return {shown.place / name: content for name, content in contents.items()}
+    return {demo.place / name: content for name, content in contents.items()}
 
 
-def _print(shown: Sequence[_Shown]) -> None:
+def _print(demos: Sequence[_Demo]) -> None:
     from gpuprof.diagnose.repairs import repairs
     from gpuprof.present.console import make_console
     from gpuprof.present.console_recording import print_recording
 
     console = make_console()
-    for number, one in enumerate(shown, start=1):
-        steps = repairs(one.session.kernels) if one.recording.steps else ()
-        place = f"Recording {number} of {len(shown)}"
-        print_recording(console, place, one.recording, one.session, one.kernels, steps, fix_first=number == 1)
+    for number, demo in enumerate(demos, start=1):
+        steps = repairs(demo.session.kernels) if demo.recording.steps else ()
+        place = f"Recording {number} of {len(demos)}"
+        print_recording(console, place, demo.recording, demo.session, demo.kernels, steps, fix_first=number == 1)
 
 
-def _say_what_is_next(shown: Sequence[_Shown]) -> None:
+def _say_what_is_next(demos: Sequence[_Demo]) -> None:
     from gpuprof.present.text import printable
 
-    first = shown[0]
-    *others, last = (str(one.place / _PAGE) for one in shown)
+    first = demos[0]
+    *others, last = (str(demo.place / _PAGE) for demo in demos)
     pages = f"{', '.join(others)} and {last}; open them in a browser" if others else f"{last}; open it in a browser"
     file = first.place / first.recording.file_name
     click.echo(printable(f"wrote {pages}"), err=True)
@@ -200,9 +208,9 @@ def _profile_here(ctx: click.Context, folder: Path, ncu: str | None, spec: str |
     write_files({program: content})
     program.chmod(0o755)
     # A name without a folder would be looked for on PATH, and a Path drops the dot.
-    words = (os.path.join(os.curdir, program),)  # noqa: PTH118
+    argv = (os.path.join(os.curdir, program),)  # noqa: PTH118
     try:
-        code = ctx.invoke(run, program=words, folder=folder, coverage=100.0, ncu=ncu, spec=spec, force=force)
+        code = ctx.invoke(run, program=argv, folder=folder, coverage=100.0, ncu=ncu, spec=spec, force=force)
     except BaseException:
         if made:
             _take_back(program, folder=made_folder)

@@ -17,13 +17,15 @@ def command(form: str) -> int:
 
     Ends with 3 where something stands in the way of profiling. Reading reports needs none of it.
     """
+    from dataclasses import asdict
+
     from gpuprof.collect.doctor import PROBLEM, examine
     from gpuprof.present.text import printable
 
     checks = examine(os.environ)
     problems = [check for check in checks if check.state == PROBLEM]
     if form == "json":
-        click.echo(json.dumps({"checks": [check._asdict() for check in checks]}, allow_nan=False))
+        click.echo(json.dumps({"checks": [asdict(check) for check in checks]}, allow_nan=False))
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:

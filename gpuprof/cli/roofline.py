@@ -17,7 +17,7 @@ from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
-    from gpuprof.present.figures import FigurePoint, RooflineFigure
+    from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
 
 
 _KINDS = (".svg", ".png", ".html")

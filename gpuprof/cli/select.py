@@ -38,8 +38,8 @@ def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]
     if pattern is None:
         return list(session.kernels)
     if re.fullmatch(r"#[0-9]{1,18}", pattern):
-        found = [kernel for kernel in session.kernels if kernel.id == int(pattern[1:])]
-        return found or _none_matches(session, pattern)
+        kernels = [kernel for kernel in session.kernels if kernel.id == int(pattern[1:])]
+        return kernels or _none_matches(session, pattern)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -48,8 +48,8 @@ def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]
         raise UsageError(
             f"--kernel {pattern!r:.80} is not a regular expression: {error}", "escape ( ) [ ] * + ? with \\"
         ) from error
-    found = [kernel for kernel in session.kernels if regex.search(kernel.label) or regex.search(kernel.demangled)]
-    return found or _none_matches(session, pattern)
+    kernels = [kernel for kernel in session.kernels if regex.search(kernel.label) or regex.search(kernel.demangled)]
+    return kernels or _none_matches(session, pattern)
 
 
 def _none_matches(session: Session, pattern: str) -> NoReturn:

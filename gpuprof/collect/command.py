@@ -72,7 +72,7 @@ class NcuCommand:
     known: KnownOptions = UNKNOWN
 
     def argv(self) -> list[str]:
-        """Return the words to execute."""
+        """Return the arguments to execute, ncu first."""
         return [str(self.ncu), *self.known.without_unknown(self._options()), *self.program]
 
     def _options(self) -> list[tuple[str, ...]]:
@@ -114,19 +114,19 @@ class NcuCommand:
         return shell_line(self.argv())
 
 
-def shell_line(words: Sequence[str]) -> str:
-    """Quote words for a POSIX shell; line breaks within a word stay on the line as `$'…'`."""
-    return " ".join(_quoted(word) for word in words)
+def shell_line(arguments: Sequence[str]) -> str:
+    """Quote arguments for a POSIX shell; line breaks within one stay on the line as `$'…'`."""
+    return " ".join(_quoted(argument) for argument in arguments)
 
 
-def _quoted(word: str) -> str:
-    if word.isprintable():
-        return shlex.quote(word)
+def _quoted(argument: str) -> str:
+    if argument.isprintable():
+        return shlex.quote(argument)
     escaped = "".join(
         char
         if char.isprintable() and char not in "'\\"
         else "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
-        for char in word
+        for char in argument
     )
     return f"$'{escaped}'"
 

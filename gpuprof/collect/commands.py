@@ -48,7 +48,13 @@ def profile_command(wanted: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pro
     if plan is not None:
         filters = replace(plan.filters(), ranges=wanted.ranges)
     else:
-        filters = Filters(wanted.kernel, None, wanted.launch_skip, wanted.launch_count, wanted.ranges)
+        filters = Filters(
+            kernel=wanted.kernel,
+            kernel_id=None,
+            launch_skip=wanted.launch_skip,
+            launch_count=wanted.launch_count,
+            ranges=wanted.ranges,
+        )
     chosen = SETS[wanted.counters]
     return _command(
         wanted,

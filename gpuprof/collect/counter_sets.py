@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 Group = Literal["occupancy", "stalls", "rules", "samples"]
 EVIDENCE: tuple[Group, ...] = ("occupancy", "stalls", "rules", "samples")
@@ -13,7 +14,8 @@ _STOCK_PASSES = (34, 74)
 """Passes of ncu's full set in 16 public reports: A40 34, H800 42, A100 47 to 49, V100 74."""
 
 
-class CounterSet(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CounterSet:
     """What `ncu` is told to collect: metrics, one of its own sets beside them, and whether code comes along.
 
     `quantities` are the beginnings of the names of the model's quantities. `passes` are the least and most that a

@@ -8,8 +8,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.collect.failure_table import PERMISSION_FIX
 from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_from, find_ncu
@@ -36,7 +36,8 @@ _OF_CUDA_13 = {"cupy-cuda13x": "cupy-cuda12x", "nvidia-cuda-nvrtc": "nvidia-cuda
 """Packages with which a GPU is measured, and what does the same with a driver of CUDA 12."""
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Check:
     """One thing that was looked at. `state` is ok, note, problem or unknown; `fix` says what to type, if anything."""
 
     name: str
@@ -45,7 +46,8 @@ class Check(NamedTuple):
     fix: str = ""
 
 
-class Here(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Here:
     """What the checks look at."""
 
     machine: Machine
@@ -57,7 +59,7 @@ class Here(NamedTuple):
 def examine(environ: Mapping[str, str], machine: Machine | None = None) -> list[Check]:
     """Run every check, in the order in which they explain one another."""
     machine = machine or Machine()
-    here = Here(machine, environ, gpus_here(environ), find_ncu(environ, machine))
+    here = Here(machine, environ, gpus_here(environ), ncus=find_ncu(environ, machine))
     return [check for look in _CHECKS for check in look(here)]
 
 
@@ -69,23 +71,28 @@ def _driver(here: Here) -> Iterator[Check]:
         yield Check("driver", OK, f"NVIDIA {here.gpus[0].driver}, by nvidia-smi")
     else:
         fix = "use a machine with an NVIDIA GPU and its driver; in a container: docker run --gpus all"
-        yield Check("driver", PROBLEM, "no NVIDIA driver is loaded; reports can be read without one", fix)
+        yield Check("driver", PROBLEM, "no NVIDIA driver is loaded; reports can be read without one", fix=fix)
 
 
 def _gpus(here: Here) -> Iterator[Check]:
     for gpu in here.gpus:
         yield Check("GPU", OK, f"{gpu.name}, compute capability {gpu.compute_capability}")
         if gpu.mig:
-            found = "MIG is on: units that instances share have no counters, and clocks cannot be locked"
-            yield Check("MIG", NOTE, found, "expect missing L2 and DRAM counters; or nvidia-smi -mig 0 as root")
+            result = "MIG is on: units that instances share have no counters, and clocks cannot be locked"
+            yield Check("MIG", NOTE, result, fix="expect missing L2 and DRAM counters; or nvidia-smi -mig 0 as root")
         if gpu.persistence is False:
-            found = "persistence mode is off: the driver is loaded for each run, which takes seconds"
-            yield Check("persistence", NOTE, found, "sudo nvidia-smi -pm 1")
+            result = "persistence mode is off: the driver is loaded for each run, which takes seconds"
+            yield Check("persistence", NOTE, result, fix="sudo nvidia-smi -pm 1")
         if re.search(r"\bGRID\b|\bvGPU\b|-\d+[ABCQ]$", gpu.name):
-            yield Check("vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", "the host must allow profiling of this vGPU")
+            yield Check(
+                "vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", fix="the host must allow profiling of this vGPU"
+            )
     if not here.gpus:
         yield Check(
-            "GPU", UNKNOWN, "nvidia-smi names none", "" if here.machine.driver_version() is None else "nvidia-smi -L"
+            "GPU",
+            UNKNOWN,
+            "nvidia-smi names none",
+            fix="" if here.machine.driver_version() is None else "nvidia-smi -L",
         )
 
 
@@ -93,7 +100,7 @@ def _ncu(here: Here) -> Iterator[Check]:
     try:
         chosen = choose_from(here.ncus, here.machine.driver_version())
     except EnvironmentProblem as error:
-        yield Check("ncu", PROBLEM, error.message, error.hint or INSTALL_HINT)
+        yield Check("ncu", PROBLEM, error.message, fix=error.hint or INSTALL_HINT)
         return
     yield Check("ncu", OK, str(chosen))
     driver = here.machine.driver_version()
@@ -103,7 +110,7 @@ def _ncu(here: Here) -> Iterator[Check]:
         elif not ncu.suits(driver):
             fix = "" if chosen.suits(driver) else f"install driver {ncu.oldest_driver} or newer, or an older ncu"
             state = UNKNOWN if chosen.suits(driver) else PROBLEM
-            yield Check("ncu", state, f"{ncu}: needs driver {ncu.oldest_driver} or newer", fix)
+            yield Check("ncu", state, f"{ncu}: needs driver {ncu.oldest_driver} or newer", fix=fix)
         elif ncu != chosen:
             yield Check("ncu", OK, f"{ncu}: also here")
 
@@ -117,12 +124,12 @@ def _permission(here: Here) -> Iterator[Check]:
     elif _is_admin(here.machine):
         yield Check("counters", OK, "only the administrator may read the GPU's counters, which this user is")
     else:
-        yield Check("counters", PROBLEM, "only the administrator may read the GPU's counters", PERMISSION_FIX)
+        yield Check("counters", PROBLEM, "only the administrator may read the GPU's counters", fix=PERMISSION_FIX)
 
 
 def _is_admin(machine: Machine) -> bool:
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)", machine.text("/proc/self/status") or "", re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> _ADMIN_CAPABILITY & 1)
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)", machine.text("/proc/self/status") or "", re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) >> _ADMIN_CAPABILITY & 1)
 
 
 def _other_tools(here: Here) -> Iterator[Check]:
@@ -132,15 +139,17 @@ def _other_tools(here: Here) -> Iterator[Check]:
             "other profilers",
             PROBLEM,
             "DCGM runs here: it may hold the GPU's counters",
-            "dcgmi profile --pause before, dcgmi profile --resume after",
+            fix="dcgmi profile --pause before, dcgmi profile --resume after",
         )
     if running & {"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"} or "CUDA_MPS_PIPE_DIRECTORY" in here.environ:
         fix = "stop it: echo quit | nvidia-cuda-mps-control"
-        yield Check("MPS", PROBLEM, "the multi-process service runs: what ncu measures under it is not defined", fix)
+        yield Check(
+            "MPS", PROBLEM, "the multi-process service runs: what ncu measures under it is not defined", fix=fix
+        )
     for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
         if here.environ.get(name):
-            found = f"{name} is set to {here.environ[name]}; gpuprof run leaves it out"
-            yield Check("injection", OK, found)
+            result = f"{name} is set to {here.environ[name]}; gpuprof run leaves it out"
+            yield Check("injection", OK, result)
 
 
 def _processes(machine: Machine) -> Iterator[str]:
@@ -156,13 +165,13 @@ def _surroundings(here: Here) -> Iterator[Check]:
     inside = here.machine.path("/.dockerenv").exists() or here.machine.path("/run/.containerenv").exists()
     if inside and not _is_admin(here.machine):
         fix = "docker run --cap-add=SYS_ADMIN, if the driver keeps counters to the administrator"
-        yield Check("container", UNKNOWN, "a container without CAP_SYS_ADMIN", fix)
+        yield Check("container", UNKNOWN, "a container without CAP_SYS_ADMIN", fix=fix)
     for name, place in (("temporary folder", Path(tempfile.gettempdir())), ("home folder", _home(here.environ))):
         yield _writable(name, place)
     lock = Path(tempfile.gettempdir()) / "nsight-compute-lock"
     if lock.exists() and not os.access(lock, os.W_OK):
         fix = f"remove it if no ncu runs, or set TMPDIR to a folder of your own: {lock}"
-        yield Check("lock file", PROBLEM, "ncu's lock file belongs to another user", fix)
+        yield Check("lock file", PROBLEM, "ncu's lock file belongs to another user", fix=fix)
 
 
 def _home(environ: Mapping[str, str]) -> Path:
@@ -175,7 +184,9 @@ def _writable(name: str, place: Path) -> Check:
             return Check(name, OK, f"{place} can be written")
     except OSError as error:
         variable = "HOME" if name.startswith("home") else "TMPDIR"
-        return Check(name, PROBLEM, f"{place} cannot be written: {error.strerror}", f"set {variable} to another folder")
+        return Check(
+            name, PROBLEM, f"{place} cannot be written: {error.strerror}", fix=f"set {variable} to another folder"
+        )
 
 
 def _packages(_: Here) -> Iterator[Check]:
@@ -185,7 +196,7 @@ def _packages(_: Here) -> Iterator[Check]:
             yield Check("package", OK, f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             if needed:
-                yield Check("package", PROBLEM, f"{name} is not installed", needed)
+                yield Check("package", PROBLEM, f"{name} is not installed", fix=needed)
 
 
 def _too_new(here: Here) -> Iterator[Check]:
@@ -193,11 +204,11 @@ def _too_new(here: Here) -> Iterator[Check]:
     version = here.machine.driver_version()
     if version is None or version[0] >= DRIVER_BY_CUDA[13]:
         return
-    installed = {found.metadata["Name"].lower() for found in importlib.metadata.distributions()}
+    installed = {package.metadata["Name"].lower() for package in importlib.metadata.distributions()}
     for new, old in _OF_CUDA_13.items():
         if new in installed and old not in installed:
-            found = f"{new} is of CUDA 13, which driver {version[0]} does not run; gpuprof characterize needs {old}"
-            yield Check("CUDA", NOTE, found, f"python -m pip install {old}")
+            result = f"{new} is of CUDA 13, which driver {version[0]} does not run; gpuprof characterize needs {old}"
+            yield Check("CUDA", NOTE, result, fix=f"python -m pip install {old}")
 
 
 _CHECKS: tuple[Callable[[Here], Iterator[Check]], ...] = (

@@ -6,9 +6,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from gpuprof.collect.annotate import annotated
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call, shell_line
@@ -25,13 +25,14 @@ _STDERR = 2
 _INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
 
 
-class _Started(NamedTuple):
-    """A command as it is executed: words, the same as a line, variables, and a script to be written before.
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A command as it is executed: its arguments, the same as a line, variables, and a script to be written before.
 
     Variables for the chosen ranks alone are in the script.
     """
 
-    words: list[str]
+    argv: list[str]
     shell: str
     variables: Mapping[str, str]
     script: tuple[Path, str] | None
@@ -97,11 +98,11 @@ class Execution:
 
     def files(self, path: Path) -> dict[int | None, Path]:
         """Return what is there of a file that a run writes, or of those that its ranks write instead, by rank."""
-        found: dict[int | None, Path] = {}
+        files: dict[int | None, Path] = {}
         for written in as_ncu_may_call(path):
             there = rank_files(written) if self._launcher is not None else {None: written} if written.exists() else {}
-            found.update((rank, file) for rank, file in there.items() if rank not in found)
-        return found
+            files.update((rank, file) for rank, file in there.items() if rank not in files)
+        return files
 
     def _first(self, path: Path) -> Path:
         if self._launcher is None:
@@ -127,7 +128,7 @@ class Execution:
                 out = stack.enter_context(kept.open("ab"))
             stack.enter_context(self._monitor.watching())
             ended = run(
-                started.words,
+                started.argv,
                 environ={**environ, **started.variables},
                 stdout=out,
                 timeout_s=self._request.timeout_s,
@@ -150,12 +151,12 @@ class Execution:
         """Return how a command is started; ranks start by a script of ours."""
         if self._launcher is None or (isinstance(command, SurveyCommand) and command.tool not in INJECTED):
             own = command.variables if isinstance(command, SurveyCommand) else {}
-            return _Started(command.argv(), command.shell(), own, None)
+            return _Started(argv=command.argv(), shell=command.shell(), variables=own, script=None)
         place = (self._request.folder / SCRIPT).absolute()
-        words, variables = self._launcher.start(place)
+        argv, variables = self._launcher.start(place)
         settings = [f"{name}={value}" for name, value in variables.items()]
-        shell = shell_line([*(["env", *settings] if settings else []), *words])
-        return _Started(words, shell, variables, (place, self._rank_script(command)))
+        shell = shell_line([*(["env", *settings] if settings else []), *argv])
+        return _Started(argv=argv, shell=shell, variables=variables, script=(place, self._rank_script(command)))
 
     def _rank_script(self, command: NcuCommand | SurveyCommand) -> str:
         """Return the script that runs a rank under ncu, or so that PyTorch records it."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 _ADMIN = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 PERMISSION_FIX = (
@@ -20,7 +21,8 @@ _MAKE_ROOM = "use --replay application, a smaller batch, or cap the framework's 
 METRIC_LIST = r"\s*((?:[^\s,]+,\s+)*[^\s,]+)"
 
 
-class FailureCause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FailureCause:
     """A cause: its id, what ncu says, what happened, what to type, and a remedy that can be tried at once.
 
     `what` may be a function of what the pattern found. A `note` is said beside good reports too. What is `injected` is
@@ -46,26 +48,34 @@ def _row(
     note: bool = False,
     injected: bool = False,
 ) -> FailureCause:
-    return FailureCause(cause, re.compile(pattern, re.IGNORECASE | re.MULTILINE), what, hint, remedy, note, injected)
+    return FailureCause(
+        cause=cause,
+        pattern=re.compile(pattern, re.IGNORECASE | re.MULTILINE),
+        what=what,
+        hint=hint,
+        remedy=remedy,
+        note=note,
+        injected=injected,
+    )
 
 
 def _quoted(sentence: str) -> Callable[[re.Match[str]], str]:
     """Return what puts ncu's own words behind a sentence."""
-    return lambda found: f"{sentence}: {found[0].strip().rstrip('.')}"
+    return lambda match: f"{sentence}: {match[0].strip().rstrip('.')}"
 
 
-def _program_missing(found: re.Match[str]) -> str:
-    return f"{found[1] or 'the program'} does not exist or cannot be run"
+def _program_missing(match: re.Match[str]) -> str:
+    return f"{match[1] or 'the program'} does not exist or cannot be run"
 
 
-def _lock(found: re.Match[str]) -> str:
+def _lock(match: re.Match[str]) -> str:
     return (
-        f"ncu cannot lock {found[1]}: another user's file lies there" if found[1] else "ncu cannot lock its lock file"
+        f"ncu cannot lock {match[1]}: another user's file lies there" if match[1] else "ncu cannot lock its lock file"
     )
 
 
-def _metrics(found: re.Match[str]) -> str:
-    return refused(metric_names(found[1]))
+def _metrics(match: re.Match[str]) -> str:
+    return refused(metric_names(match[1]))
 
 
 def refused(metrics: Sequence[str]) -> str:
@@ -150,7 +160,7 @@ ROWS = (
     ),
     _row(
         "injection", r"CUDA_INJECTION64_PATH is set to (\S+?)\.?(?:\s|$)",
-        lambda found: f"another tool is loaded into the program: CUDA_INJECTION64_PATH is {found[1]}",
+        lambda match: f"another tool is loaded into the program: CUDA_INJECTION64_PATH is {match[1]}",
         "unset CUDA_INJECTION64_PATH, or stop the other profiler", injected=True,
     ),
     _row(

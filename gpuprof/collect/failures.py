@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from gpuprof.collect.failure_table import (
     BACKED_UP,
@@ -25,7 +25,8 @@ from gpuprof.collect.failure_table import (
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed, UsageError
 
 
-class NcuFailure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NcuFailure:
     """One recognised cause: an id, what happened, what to type, and a remedy that can be tried at once.
 
     `metrics` are those that were refused, `code` is that of a program that failed. A `note` is no failure: ncu says it
@@ -84,8 +85,8 @@ def failures_of(log: str, output: str) -> tuple[NcuFailure, ...]:
     ours = _without_kernel_names(log)
     theirs = _short("\n".join(said(output)))
     rows = [row for row in ROWS if row.injected] if _LINE.search(log) else ROWS
-    found = [*_of_rows(rows, theirs), *_of_rows(_OPTIONS, "\n".join(_EXCEPTION.findall(output)))]
-    from_output = {failure.cause: failure._replace(remedy=None) for failure in found}
+    failures = [*_of_rows(rows, theirs), *_of_rows(_OPTIONS, "\n".join(_EXCEPTION.findall(output)))]
+    from_output = {failure.cause: replace(failure, remedy=None) for failure in failures}
     from_log = {failure.cause: failure for failure in _of_rows(ROWS, ours)}
     order = [row.cause for row in ROWS]
     causes = sorted({**from_output, **from_log}.values(), key=lambda failure: order.index(failure.cause))
@@ -123,7 +124,7 @@ def _of_rows(rows: Sequence[FailureCause], text: str) -> list[NcuFailure]:
 def _failure(row: FailureCause, match: re.Match[str]) -> NcuFailure:
     what = row.what if isinstance(row.what, str) else row.what(match)
     metrics = tuple(metric_names(match[1])) if row.remedy == "without-metrics" else ()
-    return NcuFailure(row.cause, what, row.hint, row.remedy, metrics, note=row.note)
+    return NcuFailure(cause=row.cause, what=what, hint=row.hint, remedy=row.remedy, metrics=metrics, note=row.note)
 
 
 def _once(failures: Iterable[NcuFailure]) -> list[NcuFailure]:
@@ -133,7 +134,7 @@ def _once(failures: Iterable[NcuFailure]) -> list[NcuFailure]:
         known = first.setdefault(failure.cause, failure)
         metrics = tuple(dict.fromkeys((*known.metrics, *failure.metrics)))
         if metrics != known.metrics:
-            first[failure.cause] = known._replace(metrics=metrics, what=refused(metrics))
+            first[failure.cause] = replace(known, metrics=metrics, what=refused(metrics))
     return list(first.values())
 
 
@@ -151,15 +152,15 @@ def _waiting(text: str) -> list[NcuFailure]:
 
 def _memory(text: str, causes: Sequence[NcuFailure]) -> list[NcuFailure]:
     """Return that a kernel failed for what had to be saved between its passes, if ncu said that this is much."""
-    return [one._replace(note=False) for one in _of_rows((BACKED_UP,), text)] if causes else []
+    return [replace(failure, note=False) for failure in _of_rows((BACKED_UP,), text)] if causes else []
 
 
 def _program(text: str, output: str, *, is_explained: bool) -> list[NcuFailure]:
     """Return how the program ended, if ncu says so and has not ended it itself."""
-    found = _APPLICATION.search(text)
-    if found is None:
+    match = _APPLICATION.search(text)
+    if match is None:
         return []
-    code = int(found[1])
+    code = int(match[1])
     if code in _ENDED_BY_NCU and (is_explained or _SHUT_DOWN.search(text) is not None):
         return [] if is_explained else [_STOPPED]
     says = next((meaning for pattern, meaning in PROGRAM_SAYS if pattern.search(output)), None)
@@ -176,13 +177,13 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[NcuFailure]:
 
 def said(text: str) -> Iterator[str]:
     """Yield ncu's own error and warning lines, without their marks."""
-    for found in _LINE.finditer(text):
-        yield found[2].strip()
+    for match in _LINE.finditer(text):
+        yield match[2].strip()
 
 
 def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
     """Return the failure of a run in which nothing names a known cause: with ncu's last words, else the output's."""
-    words = list(said(log) if _LINE.search(log) else said(output))[-3:]
-    words = words or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
-    quoted = f": {' / '.join(word.strip() for word in words)}" if words else ""
+    last_lines = list(said(log) if _LINE.search(log) else said(output))[-3:]
+    last_lines = last_lines or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
+    quoted = f": {' / '.join(line.strip() for line in last_lines)}" if last_lines else ""
     return NcuFailure("unknown", f"ncu ended with code {code}{quoted}", "gpuprof doctor checks what collecting needs")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.collect.python_imports import imported
 from gpuprof.collect.ranks import launcher_of
 
 
-class Default(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Default:
     """A framework by the packages that bring it, and the variable by which it takes memory only as it needs it.
 
     Without that it takes nearly all of the GPU's memory at its start, and ncu, which saves what a kernel can reach
@@ -25,8 +26,18 @@ class Default(NamedTuple):
 
 
 DEFAULTS = (
-    Default("JAX", frozenset({"jax", "jaxlib", "flax", "equinox"}), "XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
-    Default("TensorFlow", frozenset({"tensorflow", "keras"}), "TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+    Default(
+        name="JAX",
+        packages=frozenset({"jax", "jaxlib", "flax", "equinox"}),
+        variable="XLA_PYTHON_CLIENT_PREALLOCATE",
+        value="false",
+    ),
+    Default(
+        name="TensorFlow",
+        packages=frozenset({"tensorflow", "keras"}),
+        variable="TF_FORCE_GPU_ALLOW_GROWTH",
+        value="true",
+    ),
 )
 
 
@@ -35,21 +46,21 @@ def variables_for(program: Sequence[str], environ: Mapping[str, str]) -> dict[st
     own = _own(program)
     names = imported(own)
     return {
-        one.variable: one.value
-        for one in DEFAULTS
-        if one.variable not in environ and (one.packages & names if names is not None else not _is_binary(own))
+        default.variable: default.value
+        for default in DEFAULTS
+        if default.variable not in environ and (default.packages & names if names is not None else not _is_binary(own))
     }
 
 
 def remark_on(program: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Return what to tell the user of variables that were set, if the program is known to heed them."""
     names = imported(_own(program)) or frozenset()
-    told = [one for one in DEFAULTS if one.packages & names and one.variable in variables]
-    if not told:
+    heeded = [default for default in DEFAULTS if default.packages & names and default.variable in variables]
+    if not heeded:
         return None
-    set_to = " and ".join(f"{one.variable}={one.value}" for one in told)
-    names_of_told = " and ".join(one.name for one in told)
-    return f"under ncu {set_to} is set: {names_of_told} would take nearly all of the GPU's memory otherwise"
+    set_to = " and ".join(f"{default.variable}={default.value}" for default in heeded)
+    frameworks = " and ".join(default.name for default in heeded)
+    return f"under ncu {set_to} is set: {frameworks} would take nearly all of the GPU's memory otherwise"
 
 
 def _own(program: Sequence[str]) -> Sequence[str]:

@@ -61,14 +61,14 @@ class Ncu(NamedTuple):
 
 def find_ncu(environ: Mapping[str, str], machine: Machine | None = None) -> tuple[Ncu, ...]:
     """Return every `ncu` on PATH, in CUDA_HOME and in the folders of installers, newest first, each once."""
-    found: dict[str, Ncu] = {}
+    installed: dict[str, Ncu] = {}
     for path, origin in _candidates(environ, machine or Machine()):
         real = os.path.realpath(path)
-        if real not in found and os.access(path, os.X_OK) and path.is_file():
+        if real not in installed and os.access(path, os.X_OK) and path.is_file():
             version = ncu_version(path)
             if version is not None:
-                found[real] = Ncu(path, version, origin)
-    return tuple(sorted(found.values(), key=lambda ncu: ncu.version, reverse=True))
+                installed[real] = Ncu(path, version, origin)
+    return tuple(sorted(installed.values(), key=lambda ncu: ncu.version, reverse=True))
 
 
 def choose_ncu(environ: Mapping[str, str], named: str | None = None, machine: Machine | None = None) -> Ncu:
@@ -82,14 +82,14 @@ def choose_ncu(environ: Mapping[str, str], named: str | None = None, machine: Ma
     return choose_from(find_ncu(environ, machine), machine.driver_version())
 
 
-def choose_from(found: Sequence[Ncu], driver: tuple[int, ...] | None) -> Ncu:
+def choose_from(installed: Sequence[Ncu], driver: tuple[int, ...] | None) -> Ncu:
     """Return the newest that the driver supports of those found, newest first; else the oldest that will do.
 
     Raises EnvironmentProblem if there is none, or if all are older than OLDEST.
     """
-    if not found:
+    if not installed:
         raise EnvironmentProblem("Nsight Compute's ncu was not found on this machine", INSTALL_HINT)
-    supported = [ncu for ncu in found if ncu.supported] or [_checked(found[0])]
+    supported = [ncu for ncu in installed if ncu.supported] or [_checked(installed[0])]
     return next((ncu for ncu in supported if ncu.suits(driver)), supported[-1])
 
 
@@ -134,7 +134,7 @@ def ncu_version(path: Path) -> tuple[int, ...] | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     text = done.stdout.decode(errors="replace")
-    found = _VERSION.search(text)
-    if done.returncode != 0 or found is None or "Nsight Compute" not in text:
+    match = _VERSION.search(text)
+    if done.returncode != 0 or match is None or "Nsight Compute" not in text:
         return None
-    return tuple(map(int, found[1].split(".")))
+    return tuple(map(int, match[1].split(".")))

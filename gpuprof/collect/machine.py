@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 DRIVER_BY_CUDA = {13: 580, 12: 525, 11: 450}
 """Oldest driver branch of a CUDA version (CUDA toolkit release notes, minor version compatibility)."""
@@ -34,8 +33,8 @@ class Machine:
 
     def driver(self) -> str | None:
         """Return the version of the loaded driver, such as "580.65.06"; None where none is loaded."""
-        found = _DRIVER.search(self.text("/proc/driver/nvidia/version") or "")
-        return found[1] if found is not None else None
+        match = _DRIVER.search(self.text("/proc/driver/nvidia/version") or "")
+        return match[1] if match is not None else None
 
     def driver_version(self) -> tuple[int, ...] | None:
         """Return the same as numbers: (580, 65, 6)."""
@@ -44,8 +43,8 @@ class Machine:
 
     def counters_need_admin(self) -> bool | None:
         """Tell whether the driver keeps the GPU's counters to the administrator; None where it does not say."""
-        found = re.search(r"RmProfilingAdminOnly:\s*(\d)", self.text("/proc/driver/nvidia/params") or "")
-        return found[1] == "1" if found is not None else None
+        match = re.search(r"RmProfilingAdminOnly:\s*(\d)", self.text("/proc/driver/nvidia/params") or "")
+        return match[1] == "1" if match is not None else None
 
 
 def version_text(version: tuple[int, ...]) -> str:
@@ -53,7 +52,8 @@ def version_text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-class InstalledGpu(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class InstalledGpu:
     """A GPU as nvidia-smi names it. `mig` and `persistence` are None where it does not say."""
 
     name: str
@@ -86,7 +86,9 @@ def gpus_here(environ: Mapping[str, str]) -> tuple[InstalledGpu, ...]:
         return ()
     rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.decode(errors="replace").splitlines()]
     return tuple(
-        InstalledGpu(row[0], row[1], row[2], _switch(row[3]), _switch(row[4]))
+        InstalledGpu(
+            name=row[0], compute_capability=row[1], driver=row[2], mig=_switch(row[3]), persistence=_switch(row[4])
+        )
         for row in rows
         if len(row) == 5 and re.fullmatch(r"\d+\.\d+", row[1])
     )

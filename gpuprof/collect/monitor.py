@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
 
 from gpuprof.collect.nvml import IDLE, MHZ, MILLI, REASONS, Nvml
 from gpuprof.model.recorded import GpuSamples, Throttling
@@ -14,7 +14,8 @@ from gpuprof.model.recorded import GpuSamples, Throttling
 _EVERY_S = 0.1
 
 
-class DriverSample(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DriverSample:
     """One answer of the driver about one GPU; None where it does not say."""
 
     gpu: int
@@ -60,26 +61,28 @@ class Monitor:
 
 def summaries(samples: Sequence[DriverSample]) -> tuple[GpuSamples, ...]:
     """Sum up samples by GPU. Only those in which it was not idle count; a GPU that was always idle is left out."""
-    found: dict[int, list[DriverSample]] = {}
+    by_gpu: dict[int, list[DriverSample]] = {}
     for sample in samples:
         if sample.reasons is None or not sample.reasons & IDLE:
-            found.setdefault(sample.gpu, []).append(sample)
-    return tuple(_summary(number, ones) for number, ones in sorted(found.items()))
+            by_gpu.setdefault(sample.gpu, []).append(sample)
+    return tuple(_summary(number, active) for number, active in sorted(by_gpu.items()))
 
 
-def _summary(number: int, ones: Sequence[DriverSample]) -> GpuSamples:
-    clocks = [one.sm_clock_hz for one in ones if one.sm_clock_hz is not None]
-    masks = [one.reasons for one in ones if one.reasons is not None]
+def _summary(number: int, samples: Sequence[DriverSample]) -> GpuSamples:
+    clocks = [sample.sm_clock_hz for sample in samples if sample.sm_clock_hz is not None]
+    masks = [sample.reasons for sample in samples if sample.reasons is not None]
     shares = {reason: sum(bool(mask & bit) for mask in masks) / len(masks) for bit, reason in REASONS.items() if masks}
     return GpuSamples(
         gpu=number,
-        name=ones[0].name,
-        samples=len(ones),
+        name=samples[0].name,
+        samples=len(samples),
         sm_clock_min_hz=min(clocks, default=None),
         sm_clock_median_hz=median(clocks) if clocks else None,
         sm_clock_max_hz=max(clocks, default=None),
-        power_max_w=max((one.power_w for one in ones if one.power_w is not None), default=None),
-        temperature_max_c=max((one.temperature_c for one in ones if one.temperature_c is not None), default=None),
+        power_max_w=max((sample.power_w for sample in samples if sample.power_w is not None), default=None),
+        temperature_max_c=max(
+            (sample.temperature_c for sample in samples if sample.temperature_c is not None), default=None
+        ),
         throttling=tuple(Throttling(reason, share) for reason, share in shares.items() if share) if masks else None,
     )
 

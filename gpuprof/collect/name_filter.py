@@ -112,13 +112,13 @@ def _branches(names: Sequence[_Name], place: int, depth: int = 0) -> str:
     """Write what follows on pieces that names share, from a place on; they are in order."""
     written = []
     for _, group in groupby(names, key=lambda name: name[place : place + 1]):
-        ones = list(group)
+        alike = list(group)
         if depth > _DEEPEST:
-            written += ["".join(one[place:]) for one in ones]
+            written += ["".join(name[place:]) for name in alike]
             continue
-        until = _common(ones[0], ones[-1])  # of names in order these differ first
-        rest = _branches(ones, until, depth + 1) if len(ones) > 1 else ""
-        written.append("".join(ones[0][place:until]) + rest)
+        until = _common(alike[0], alike[-1])  # of names in order these differ first
+        rest = _branches(alike, until, depth + 1) if len(alike) > 1 else ""
+        written.append("".join(alike[0][place:until]) + rest)
     every = f"({'|'.join(filter(None, written))})"
     return every if all(written) else f"{every}?"
 
@@ -129,6 +129,6 @@ def _shared(name: _Name, others: Sequence[_Name]) -> int:
     return max((_common(name, other) for other in others[max(0, place - 1) : place + 1]), default=0)
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
+    pairs = zip(first, second, strict=False)
+    return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))

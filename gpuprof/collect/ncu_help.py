@@ -33,11 +33,11 @@ class KnownOptions(NamedTuple):
         """Return how an option is switched on, and off; None where it is not known."""
         if option not in self.texts:
             return None
-        return next((words for words in _SWITCHES if self.names_value(option, words[1])), _SWITCHES[0])
+        return next((values for values in _SWITCHES if self.names_value(option, values[1])), _SWITCHES[0])
 
     def without_unknown(self, options: Sequence[tuple[str, ...]]) -> list[str]:
         """Return the words of options, each a name and its values, without those that are not known."""
-        return [word for words in options if self.has(words[0].removeprefix("--")) for word in words]
+        return [argument for option in options if self.has(option[0].removeprefix("--")) for argument in option]
 
 
 UNKNOWN = KnownOptions({})
@@ -45,7 +45,7 @@ UNKNOWN = KnownOptions({})
 
 def options_in(help_text: str) -> KnownOptions:
     """Read a text of --help."""
-    return KnownOptions({found["name"]: found["text"] for found in _OPTION.finditer(help_text)})
+    return KnownOptions({match["name"]: match["text"] for match in _OPTION.finditer(help_text)})
 
 
 @lru_cache
@@ -57,5 +57,5 @@ def options_of(ncu: Path) -> KnownOptions:
         )
     except (OSError, subprocess.TimeoutExpired):
         return UNKNOWN
-    found = options_in(done.stdout.decode(errors="replace"))
-    return found if found.has("metrics") and found.has("export") else UNKNOWN
+    options = options_in(done.stdout.decode(errors="replace"))
+    return options if options.has("metrics") and options.has("export") else UNKNOWN

@@ -59,7 +59,7 @@ class NcuRuns:
             reports = self._recorded(command.output)
             if reports:
                 return NcuRun(reports, ended, failures)
-            if may_be_empty and ended.stopped_by is None and [one.cause for one in failures[:1]] == ["no-kernels"]:
+            if may_be_empty and ended.stopped_by is None and [first.cause for first in failures[:1]] == ["no-kernels"]:
                 return NcuRun({}, ended, failures)
             remedy, changed = _remedy(failures, command, tried) if ended.stopped_by is None else (None, command)
             if remedy is None:
@@ -72,7 +72,7 @@ class NcuRuns:
 
     def _recorded(self, output: Path) -> dict[int | None, Report]:
         """Return the reports that ncu wrote, by rank, if they hold a launch; what cannot be read is set aside."""
-        found = {}
+        reports = {}
         for rank, file in self._execution.files(output).items():
             try:
                 report = self._read(file)
@@ -81,8 +81,8 @@ class NcuRuns:
                 self._damage = error
                 continue
             if any(True for _ in report):
-                found[rank] = replace(report, rank=rank)
-        return found
+                reports[rank] = replace(report, rank=rank)
+        return reports
 
     def _error(self, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError:
         if ended.stopped_by is not None:
@@ -109,8 +109,8 @@ class NcuRuns:
         finally:
             for left in (*as_ncu_may_call(output), log):
                 left.unlink(missing_ok=True)
-        found = failures_in((done.stdout + done.stderr).decode(errors="replace"))
-        return tuple(failure for failure in found if failure.cause == "options")
+        failures = failures_in((done.stdout + done.stderr).decode(errors="replace"))
+        return tuple(failure for failure in failures if failure.cause == "options")
 
 
 def stopped_error(by: str) -> GpuprofError:
@@ -140,7 +140,7 @@ def _remedy(
 
     A note is put right only if nothing else is said before it.
     """
-    for failure in (*failures[:1], *(one for one in failures[1:] if not one.note)):
+    for failure in (*failures[:1], *(later for later in failures[1:] if not later.note)):
         if failure.remedy is not None and (changed := with_remedy(command, failure)) not in tried:
             return failure, changed
     return None, command

@@ -17,13 +17,13 @@ _LAST_LINES = 5
 
 def find_nvcc(environ: Mapping[str, str], machine: Machine | None = None) -> Path:
     """Return nvcc from PATH, CUDA_HOME, CUDA_PATH or the newest toolkit in /usr/local. Raises EnvironmentProblem."""
-    found = next((path for path in _candidates(environ, machine or Machine()) if path.is_file()), None)
-    if found is None:
+    nvcc = next((path for path in _candidates(environ, machine or Machine()) if path.is_file()), None)
+    if nvcc is None:
         raise EnvironmentProblem(
             "nvcc, the CUDA compiler, was not found on this machine",
             "install the CUDA toolkit, or set CUDA_HOME to its folder",
         )
-    return found
+    return nvcc
 
 
 def _candidates(environ: Mapping[str, str], machine: Machine) -> Iterator[Path]:
@@ -43,9 +43,9 @@ def compile_program(nvcc: Path, source: Path, program: Path, archs: Sequence[str
     Raises EnvironmentProblem if nvcc cannot, Interrupted if the user ended it.
     """
     code = [f"-gencode=arch={arch.replace('sm_', 'compute_')},code={arch}" for arch in archs]
-    words = [str(nvcc), "-O3", "-lineinfo", *code, "-o", str(program), str(source)]
+    argv = [str(nvcc), "-O3", "-lineinfo", *code, "-o", str(program), str(source)]
     try:
-        ended = run(words, stdout=subprocess.DEVNULL, timeout_s=_PATIENCE_S, quiet=True)
+        ended = run(argv, stdout=subprocess.DEVNULL, timeout_s=_PATIENCE_S, quiet=True)
     except OSError as error:
         raise EnvironmentProblem(f"{nvcc} cannot be run: {error.strerror}", "install the CUDA toolkit again") from error
     if ended.stopped_by == "interrupt":

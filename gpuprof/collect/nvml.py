@@ -54,11 +54,11 @@ class Nvml:
         """Return what a question is asked with, such as the number of a clock."""
         return getattr(self._library, name, None)
 
-    def ask(self, question: str, *words: Any) -> Any | None:
+    def ask(self, question: str, *arguments: Any) -> Any | None:
         """Return the driver's answer; None if it has none: not supported, not permitted, GPU lost."""
         function: Callable[..., Any] | None = getattr(self._library, question, None)
         try:
-            return function(*words) if function is not None else None
+            return function(*arguments) if function is not None else None
         except Exception:
             return None
 
@@ -100,9 +100,9 @@ class NvmlGpu:
 
     def processors(self, count: int) -> frozenset[int]:
         """Return the host's processors on its side, of so many; none where the driver does not tell."""
-        words = self._ask("nvmlDeviceGetCpuAffinity", -(-count // _WORD_BITS)) or ()
+        mask = self._ask("nvmlDeviceGetCpuAffinity", -(-count // _WORD_BITS)) or ()
         return frozenset(
-            place * _WORD_BITS + bit for place, word in enumerate(words) for bit in range(_WORD_BITS) if word >> bit & 1
+            place * _WORD_BITS + bit for place, word in enumerate(mask) for bit in range(_WORD_BITS) if word >> bit & 1
         )
 
     def busy(self) -> float | None:
@@ -115,8 +115,8 @@ class NvmlGpu:
         answer = self._ask("nvmlDeviceGetPciInfo")
         return (_pci_id(answer.pciDeviceId), _pci_id(answer.pciSubSystemId)) if answer is not None else (None, None)
 
-    def _ask(self, question: str, *words: Any) -> Any | None:
-        return self._nvml.ask(question, self._handle, *words) if self._handle is not None else None
+    def _ask(self, question: str, *arguments: Any) -> Any | None:
+        return self._nvml.ask(question, self._handle, *arguments) if self._handle is not None else None
 
 
 def _load() -> Any | None:

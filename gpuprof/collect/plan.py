@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuprof.collect.command import Filters
@@ -25,7 +26,8 @@ _FIRST = (1, 2)
 """The second is warm, and what is launched once has the first."""
 
 
-class Seen(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Seen:
     """A launch of the survey, in the order in which it was seen. `symbol` is its mangled name, where that is known.
 
     `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU, shared memory, and stream,
@@ -48,7 +50,8 @@ class LaunchShape(NamedTuple):
     block: Dim3
 
 
-class PlannedKernel(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlannedKernel:
     """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled.
 
     `counts` are the launches of each of its series, which ncu counts apart, the longest series first.
@@ -72,7 +75,8 @@ class PlannedKernel(NamedTuple):
         return sum(duration for duration in self.durations if duration is not None)
 
 
-class ProfilePlan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProfilePlan:
     """The kernels to profile, longest first, and those left out because they wait for a peer.
 
     `others` are those of the survey that are in neither; `time_s` is the time of all its launches, `profiled` how many
@@ -97,9 +101,9 @@ class ProfilePlan(NamedTuple):
 
     def for_first_launches(self, lost: Sequence[PlannedKernel]) -> ProfilePlan:
         """Return the plan for kernels of this one at their first launches, which come however often they come."""
-        kernels = tuple(kernel._replace(invocations=_FIRST) for kernel in lost)
+        kernels = tuple(replace(kernel, invocations=_FIRST) for kernel in lost)
         others = (*self.others, *(kernel for kernel in self.kernels if kernel not in lost))
-        return self._replace(kernels=kernels, others=others, profiled=_profiled(kernels, others, self.peers))
+        return replace(self, kernels=kernels, others=others, profiled=_profiled(kernels, others, self.peers))
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""
@@ -127,34 +131,48 @@ def make_plan(
     waiting = [] if peers else [kernel for kernel in wanted if is_communication(kernel.demangled)]
     chosen = _covering([kernel for kernel in wanted if kernel not in waiting], coverage)
     numbers = _common_numbers([kernel.counts[0] for kernel in chosen], samples)
-    kernels = tuple(kernel._replace(invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
+    kernels = tuple(replace(kernel, invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
     others = tuple(kernel for kernel in shapes if kernel.shape not in planned)
-    return ProfilePlan(kernels, tuple(waiting), others, time_s, len(launches), _profiled(kernels, others, waiting))
+    return ProfilePlan(
+        kernels=kernels,
+        peers=tuple(waiting),
+        others=others,
+        time_s=time_s,
+        seen=len(launches),
+        profiled=_profiled(kernels, others, waiting),
+    )
 
 
 def _shapes(launches: Iterable[Seen]) -> list[PlannedKernel]:
     """Return the kernels by shape, those with most time first; without times in the order of their first launch."""
-    found: dict[LaunchShape, list[Seen]] = {}
+    by_shape: dict[LaunchShape, list[Seen]] = {}
     for launch in launches:
-        found.setdefault(LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block), []).append(launch)
+        by_shape.setdefault(LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block), []).append(
+            launch
+        )
     kernels = [
         PlannedKernel(
-            shape, ones[0].symbol, ones[0].demangled, tuple(one.duration_s for one in ones), _series(ones), ()
+            shape=shape,
+            symbol=group[0].symbol,
+            demangled=group[0].demangled,
+            durations=tuple(launch.duration_s for launch in group),
+            counts=_series(group),
+            invocations=(),
         )
-        for shape, ones in found.items()
+        for shape, group in by_shape.items()
     ]
     return sorted(kernels, key=lambda kernel: -kernel.time_s)
 
 
-def _series(ones: Sequence[Seen]) -> tuple[int, ...]:
+def _series(launches: Sequence[Seen]) -> tuple[int, ...]:
     """Count the launches of each series, that with most time first."""
     counts: dict[Hashable, int] = {}
     times: dict[Hashable, float] = {}
-    for one in ones:
-        counts[one.counted_by] = counts.get(one.counted_by, 0) + 1
-        times[one.counted_by] = times.get(one.counted_by, 0.0) + (one.duration_s or 0.0)
+    for launch in launches:
+        counts[launch.counted_by] = counts.get(launch.counted_by, 0) + 1
+        times[launch.counted_by] = times.get(launch.counted_by, 0.0) + (launch.duration_s or 0.0)
     return tuple(counts[which] for which in sorted(counts, key=lambda which: (-times[which], -counts[which])))
 
 
@@ -203,8 +221,8 @@ def _names_of(
     """Return the filter for kernels by their symbols, or by their demangled names if one has no symbol."""
     symbols = {kernel.symbol for kernel in kernels}
     if None not in symbols:
-        return by_symbol(*(_symbols(ones) for ones in (kernels, others, peers)))
-    return by_name(*({kernel.demangled for kernel in ones} for ones in (kernels, others, peers)))
+        return by_symbol(*(_symbols(group) for group in (kernels, others, peers)))
+    return by_name(*({kernel.demangled for kernel in group} for group in (kernels, others, peers)))
 
 
 def _symbols(kernels: Iterable[PlannedKernel]) -> set[str]:

@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 _TAIL_BYTES = 64 * 1024
 _GRACE_S = {signal.SIGINT: 20.0, signal.SIGTERM: 5.0, signal.SIGKILL: 5.0}
@@ -22,7 +23,8 @@ _SUBREAPER = 36
 """prctl's PR_SET_CHILD_SUBREAPER: what a program detaches stays our child, and can be ended."""
 
 
-class Ended(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ended:
     """How a run ended: its exit code, the last part of stderr, wall time, and who ended it.
 
     `code` is negative for a signal. `stopped_by` is None, "timeout" or "interrupt".
@@ -35,7 +37,7 @@ class Ended(NamedTuple):
 
 
 def run(
-    words: Sequence[str],
+    argv: Sequence[str],
     *,
     environ: Mapping[str, str] | None = None,
     stdout: IO[bytes] | int | None = None,
@@ -52,7 +54,7 @@ def run(
     before = set(_children(os.getpid()))
     with _subreaper(), _stoppable() as stopped:
         child = subprocess.Popen(
-            words,
+            argv,
             env=dict(environ) if environ is not None else None,
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -77,7 +79,7 @@ def run(
             child.kill()
             child.wait()
             _end_family(before)
-        return Ended(code, tail.text(), time.monotonic() - started, reason)
+        return Ended(code=code, tail=tail.text(), seconds=time.monotonic() - started, stopped_by=reason)
 
 
 class _Tail:

@@ -50,7 +50,7 @@ class Progress:
             return
         self._read += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self.passes += [int(found[1]) for line in lines if (found := _PROFILED.match(line)) is not None]
+        self.passes += [int(match[1]) for line in lines if (match := _PROFILED.match(line)) is not None]
 
     def text(self, *, ended: bool = False) -> str:
         """Write stage, launches done of planned, time gone and, unless it has ended, time left."""

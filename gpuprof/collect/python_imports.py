@@ -43,10 +43,10 @@ def _imported(program: tuple[str, ...], _: Path) -> frozenset[str] | None:
     while waiting:
         text = waiting.pop()
         left -= len(text)
-        found = _imports(text) if left >= 0 else None
-        if found is None:
+        imports = _imports(text) if left >= 0 else None
+        if imports is None:
             return None
-        for name in found:
+        for name in imports:
             local = _local(name, folder)
             if local is None:
                 names.add(name)
@@ -81,13 +81,13 @@ def isolated_by(program: Sequence[str]) -> str | None:
 
 def _options(program: Sequence[str]) -> Iterator[str]:
     """Yield the words by which Python itself is told something, without their values."""
-    words = iter(program[1:])
-    for word in words:
-        if not word.startswith("-") or word == "-" or _starts(word) is not None:
+    arguments = iter(program[1:])
+    for argument in arguments:
+        if not argument.startswith("-") or argument == "-" or _starts(argument) is not None:
             return
-        yield word
-        if word in _TAKE_A_VALUE:
-            next(words, None)
+        yield argument
+        if argument in _TAKE_A_VALUE:
+            next(arguments, None)
 
 
 def _begins(program: Sequence[str]) -> int:
@@ -152,7 +152,7 @@ def _imports(text: str) -> set[str] | None:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(one.name.partition(".")[0] for one in node.names)
+            names.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             names.add(node.module.partition(".")[0])
         elif isinstance(node, ast.Call) and _imports_by_call(node.func):

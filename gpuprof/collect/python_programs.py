@@ -22,8 +22,8 @@ def python_of(program: Sequence[str], path: str | None = None) -> str | None:
     if _PYTHON.fullmatch(Path(program[0]).name):
         return program[0]
     place = shutil.which(program[0], path=path)
-    words = _first_line(Path(place)) if place is not None else []
-    named = next((word for word in words if _PYTHON.fullmatch(Path(word).name)), None)
+    interpreter = _first_line(Path(place)) if place is not None else []
+    named = next((argument for argument in interpreter if _PYTHON.fullmatch(Path(argument).name)), None)
     return shutil.which(named, path=path) if named is not None else None
 
 

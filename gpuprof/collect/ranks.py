@@ -17,7 +17,7 @@ from gpuprof.collect.python_programs import python_of
 ALL = "all"
 SCRIPT = "rank.sh"
 RANK = "@RANK@"
-"""Stands for the rank in words for the script."""
+"""Stands for the rank in what the script is made of."""
 _RANK_VARIABLES = (
     "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
 )  # fmt: skip
@@ -45,40 +45,40 @@ class RankLauncher(NamedTuple):
     another way to be given one: `python` is what it would start.
     """
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     at: int | None
     python: str | None = None
 
     def start(self, script: Path) -> tuple[list[str], dict[str, str]]:
-        """Return the words that start `script` in place of the ranks' own command, and variables to be set."""
+        """Return the command line that starts `script` in place of the ranks' own command, and variables to be set."""
         if self.at is None:
-            return list(self.words), {"PYTHON_EXEC": str(script)}
-        return [*self.words[: self.at], str(script), *self.words[self.at :]], {}
+            return list(self.argv), {"PYTHON_EXEC": str(script)}
+        return [*self.argv[: self.at], str(script), *self.argv[self.at :]], {}
 
 
 def launcher_of(program: Sequence[str]) -> RankLauncher | None:
     """Return the launcher of ranks that a program is; None for any other program."""
-    words = tuple(program)
-    name = Path(words[0]).name
+    argv = tuple(program)
+    name = Path(argv[0]).name
     if _MPI.fullmatch(name):
-        at = _own_command(words)
-        return RankLauncher(words, at) if at is not None else None
-    module = words[2] if words[1:2] == ("-m",) and len(words) > 2 else None
+        at = _own_command(argv)
+        return RankLauncher(argv, at) if at is not None else None
+    module = argv[2] if argv[1:2] == ("-m",) and len(argv) > 2 else None
     if name in _TORCH or module in _TORCH:
-        return RankLauncher(words, None, python_of(words))
+        return RankLauncher(argv, None, python_of(argv))
     return None
 
 
-def _own_command(words: Sequence[str]) -> int | None:
+def _own_command(argv: Sequence[str]) -> int | None:
     """Return where the ranks' command begins: the first program that can be run and is no option's value."""
     place = 1
-    while place < len(words):
-        word = words[place]
-        if word == "--":
-            return place + 1 if place + 1 < len(words) else None
-        if word.startswith("-"):
-            place += 3 if word in _TAKE_TWO else 2 if word in _TAKE_ONE else 1
-        elif shutil.which(word) is not None:
+    while place < len(argv):
+        argument = argv[place]
+        if argument == "--":
+            return place + 1 if place + 1 < len(argv) else None
+        if argument.startswith("-"):
+            place += 3 if argument in _TAKE_TWO else 2 if argument in _TAKE_ONE else 1
+        elif shutil.which(argument) is not None:
             return place
         else:
             place += 1
@@ -88,7 +88,7 @@ def _own_command(words: Sequence[str]) -> int | None:
 def script_text(profiler: Sequence[str], ranks: str, python: str | None, variables: Mapping[str, str]) -> str:
     """Return a script that runs its arguments: on the chosen ranks under the profiler, on the others as they are.
 
-    `profiler` are words in which RANK stands for the rank's number; `ranks` is a number or ALL.
+    `profiler` are arguments in which RANK stands for the rank's number; `ranks` is a number or ALL.
     """
     rank = "0"
     for name in reversed(_RANK_VARIABLES):
@@ -121,5 +121,5 @@ def rank_files(path: Path) -> dict[int, Path]:
     """Return the files that ranks have written in place of one path, by rank."""
     before, after = of_rank(path, RANK).name.split(RANK)
     pattern = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
-    found = ((pattern.fullmatch(file.name), file) for file in path.parent.glob("*"))
-    return dict(sorted((int(match[1]), file) for match, file in found if match is not None))
+    matches = ((pattern.fullmatch(file.name), file) for file in path.parent.glob("*"))
+    return dict(sorted((int(match[1]), file) for match, file in matches if match is not None))

@@ -36,17 +36,17 @@ class SurveyCommand:
     """A run of the program under another tool than ncu. `variables` are set on top of its environment."""
 
     tool: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def argv(self) -> list[str]:
-        """Return the words to execute."""
-        return list(self.words)
+        """Return the arguments to execute, the program first."""
+        return list(self.arguments)
 
     def shell(self) -> str:
         """Return the command as one line that a POSIX shell runs as it is."""
-        return shell_line(["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.words])
+        return shell_line(["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.arguments])
 
     def prepare(self) -> None:
         """Make the folder into which the program's processes write."""
@@ -84,7 +84,9 @@ def results(folder: Path) -> list[Path]:
 def injected_command(tool: str, program: Sequence[str], folder: Path, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the plain run of a Python program in which PyTorch, or cupti-python, records what the GPUs do."""
     variables = survey_variables(environ, (folder / _FOLDER).absolute())
-    return SurveyCommand(tool, tuple(program), folder, {**variables, "GPUPROF_SURVEY_BY": tool})
+    return SurveyCommand(
+        tool=tool, arguments=tuple(program), folder=folder, variables={**variables, "GPUPROF_SURVEY_BY": tool}
+    )
 
 
 def nsys_command(
@@ -96,7 +98,7 @@ def nsys_command(
         "--stats=false", "--force-overwrite=true", f"--output={folder / 'survey'}",
     )  # fmt: skip
     variables = annotation(environ) if annotate else {}
-    return SurveyCommand(NSYS, (nsys, "profile", *options, *program), folder, variables)
+    return SurveyCommand(tool=NSYS, arguments=(nsys, "profile", *options, *program), folder=folder, variables=variables)
 
 
 def tools_for(program: Sequence[str], environ: Mapping[str, str], machine: Machine | None = None) -> tuple[str, ...]:
@@ -125,8 +127,8 @@ def find_nsys(environ: Mapping[str, str], machine: Machine | None = None) -> str
     if on_path is not None:
         return on_path
     machine = machine or Machine()
-    found = [path for folder, pattern in _NSYS_FOLDERS for path in machine.path(folder).glob(pattern)]
-    usable = [path for path in found if os.access(path, os.X_OK)]
+    programs = [path for folder, pattern in _NSYS_FOLDERS for path in machine.path(folder).glob(pattern)]
+    usable = [path for path in programs if os.access(path, os.X_OK)]
     return str(max(usable, key=_newest)) if usable else None
 
 

@@ -57,11 +57,11 @@ def brief_lines(kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
         yield sheet.field("roofline", f"{words.path_name(point.path)} {words.point_text(point)}")
     if states := _states_text(kernel):
         yield sheet.field("warp states", states)
-    found = first_finding(kernel)
-    if found is not None:
-        where = location_text(found.location)
-        text = f"{found.headline}{f'; {where}' if where else ''}. {gain_text(found).capitalize()}."
-        yield sheet.field(found.severity, text, label_style=SEVERITY_STYLES[found.severity])
+    finding = first_finding(kernel)
+    if finding is not None:
+        where = location_text(finding.location)
+        text = f"{finding.headline}{f'; {where}' if where else ''}. {gain_text(finding).capitalize()}."
+        yield sheet.field(finding.severity, text, label_style=SEVERITY_STYLES[finding.severity])
 
 
 def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
@@ -177,7 +177,7 @@ def _code(excerpt: Excerpt, sheet: Sheet) -> Text:
 def _hot_lines(kernel: KernelProfile, sheet: Sheet) -> Text:
     """The lines with most samples of a report that knows files and lines and has no text, hottest first."""
     lines = [(line, excerpt.file) for excerpt in kernel.excerpts for line in excerpt.lines]
-    lines.sort(key=lambda found: -found[0].share)
+    lines.sort(key=lambda pair: -pair[0].share)
     told = (_hot_line(line, file, sheet) for line, file in lines)
     head = f"share of {kernel.excerpts[0].weight}; the report has no text"
     return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *told])

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
 from gpuprof.present import words
+from gpuprof.present.figure_roofs import at_kernel_clock, ranges_of, ridges_of, roof_lines, shown_ceilings
 from gpuprof.present.plot_text import shortened
+from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
 from gpuprof.present.source_names import in_source, source_name
 from gpuprof.units import format_percent, format_si
-
-ORIGINS = ("rated", "at-clock", "measured")
-STYLES = {"rated": "dashed", "at-clock": "solid", "measured": "bold"}
 
 _MEANINGFUL = 0.1
 """A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path."""
@@ -27,115 +25,11 @@ _CLOCK_TOLERANCE = 0.05
 _NAME_LENGTH = 80
 """Of a kernel's name in a note."""
 
-_NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
-
-Extent = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class RoofLine:
-    """One ceiling as a line inside the figure's ranges: a compute path's flat roof, or a level's bandwidth slope."""
-
-    id: str
-    kind: str
-    origin: str
-    path: str | None
-    level: str | None
-    name: str
-    value: float
-    clock_hz: float | None
-    value_text: str
-    style: str
-    line: tuple[Extent, Extent]
-
-
-@dataclass(frozen=True, slots=True)
-class Ridge:
-    """Where a bandwidth slope and a flat roof of one origin meet."""
-
-    origin: str
-    path: str
-    level: str
-    intensity: float
-    flop_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class FigurePoint:
-    """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
-
-    `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
-    `uncertified`: nothing vouches for the counters of the path's work.
-    """
-
-    kernel: int
-    label: str
-    source: str
-    caption: str
-    path: str
-    level: str
-    intensity: float
-    flop_per_s: float
-    share: float | None
-    roof_flop_per_s: float
-    fraction_of_roof: float
-    ceiling: str
-    bound: str
-    estimated: bool
-    uncertified: bool
-    main: bool
-
-    @property
-    def hollow(self) -> bool:
-        """Tell whether it is drawn hollow: its place is less sure than that of others."""
-        return self.estimated or self.uncertified
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Kernels that have no point, with the one reason they share and what would give them one."""
-
-    kernels: tuple[int, ...]
-    why: str
-    how: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RooflineFigure:
-    """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time."""
-
-    id: str
-    title: str
-    subtitle: str
-    device: int
-    ceiling: str
-    levels: tuple[str, ...]
-    unit: str
-    sized: bool
-    intensity_range: Extent
-    flop_per_s_range: Extent
-    roofs: tuple[RoofLine, ...]
-    ridges: tuple[Ridge, ...]
-    points: tuple[FigurePoint, ...]
-    left_out: tuple[LeftOut, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    """A ceiling before it becomes a line."""
-
-    origin: str
-    path: str | None
-    level: str | None
-    value: float
-    clock_hz: float | None
-
 
 def overview(session: Session, device: int = 0, level: str = "dram", ceiling: str = "at-clock") -> RooflineFigure:
     """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter."""
     kernels = [kernel for kernel in session.kernels if kernel.device == device]
-    limits = [_of_ceiling(item) for item in session.ceilings if item.device == device]
+    ceilings = [item for item in session.ceilings if item.device == device]
     repeated = _repeated_labels(session)
     integers = _only_integers(kernels, level, ceiling)
     points = [
@@ -148,10 +42,10 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
         )
         for kernel in by_time(kernels)
         if (main := _main(kernel, level, ceiling, integers=integers)) is not None
-        for point in _meaningful(kernel, main, limits)
+        for point in _meaningful(kernel, main, ceilings)
     ]
     left_out = _left_out(kernels, {point.kernel for point in points}, level, ceiling)
-    shown = _shown_limits(limits, {point.path for point in points}, (level,))
+    shown = shown_ceilings(ceilings, {point.path for point in points}, (level,))
     return _assemble(
         figure_id=f"overview-{device}-{level}",
         title=f"{_device_name(session, device)}: roofline at {words.LEVEL_NAMES[level]}",
@@ -160,7 +54,7 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
         ceiling=ceiling,
         levels=(level,),
         sized=True,
-        limits=shown,
+        ceilings=shown,
         points=points,
         left_out=left_out,
         notes=[
@@ -180,8 +74,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         for point in sorted(kernel.roofline, key=lambda point: LEVELS.index(point.level))
         if main is not None and point.path == main.path and point.ceiling == ceiling
     ]
-    limits = [_of_ceiling(item) for item in session.ceilings if item.device == kernel.device]
-    limits = [_at_kernel_clock(limit, kernel) for limit in limits]
+    ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
     paths = {main.path} if main is not None else set()
     return _assemble(
         figure_id=f"kernel-{kernel.id}",
@@ -191,7 +84,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         ceiling=ceiling,
         levels=tuple(point.level for point in points) or LEVELS,
         sized=False,
-        limits=_shown_limits(limits, paths, tuple(point.level for point in points) or LEVELS),
+        ceilings=shown_ceilings(ceilings, paths, tuple(point.level for point in points) or LEVELS),
         points=points,
         left_out=() if points else _left_out([kernel], set(), "dram", ceiling),
         notes=[*_level_notes(kernel, points), *_certificate_notes(points)],
@@ -250,13 +143,15 @@ def _main(kernel: KernelProfile, level: str, ceiling: str, *, integers: bool) ->
 
 def _main_of_any_level(kernel: KernelProfile, ceiling: str) -> RooflinePoint | None:
     """Return the main point at the level furthest from the SM that the kernel has."""
-    found = (main_point(kernel, level, ceiling) for level in reversed(LEVELS))
-    return next((point for point in found if point is not None), None)
+    mains = (main_point(kernel, level, ceiling) for level in reversed(LEVELS))
+    return next((point for point in mains if point is not None), None)
 
 
-def _meaningful(kernel: KernelProfile, main: RooflinePoint, limits: Sequence[_Limit]) -> list[RooflinePoint]:
+def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> list[RooflinePoint]:
     """Return the main point, and those of other paths whose units are not much less busy than those of the main one."""
-    peaks = {limit.path: limit.value for limit in limits if limit.origin == "at-clock" and limit.path is not None}
+    peaks = {
+        ceiling.path: ceiling.value for ceiling in ceilings if ceiling.origin == "at-clock" and ceiling.path is not None
+    }
 
     def busy(point: RooflinePoint) -> float:
         return point.flop_per_s / peaks[point.path] if point.path in peaks else 0.0
@@ -302,59 +197,6 @@ def _uncertified(done: Work) -> bool:
     return done.certificate == "none" and done.basis != "estimated"
 
 
-def _of_ceiling(ceiling: Ceiling) -> _Limit:
-    return _Limit(ceiling.origin, ceiling.path, ceiling.level, ceiling.value, ceiling.clock_hz)
-
-
-def _at_kernel_clock(limit: _Limit, kernel: KernelProfile) -> _Limit:
-    """Move an at-clock limit to the kernel's own clock: exactly where a point of the kernel shows it, else in scale."""
-    if limit.origin == "measured":
-        return limit
-    exact = _seen_limit(limit, kernel)
-    if limit.path is not None:
-        clock = kernel.sm_clock_hz if limit.origin == "at-clock" else limit.clock_hz
-        scale = clock / limit.clock_hz if clock and limit.clock_hz else 1.0
-        value = exact or limit.value * scale
-        return _Limit(limit.origin, limit.path, None, value, clock or limit.clock_hz)
-    if limit.origin == "rated":
-        return limit
-    if exact is None and limit.level == "l1" and kernel.sm_clock_hz and limit.clock_hz:
-        exact = limit.value * kernel.sm_clock_hz / limit.clock_hz
-    if exact is None:
-        return limit
-    clock = limit.clock_hz * exact / limit.value if limit.clock_hz else None
-    return _Limit(limit.origin, None, limit.level, exact, clock)
-
-
-def _seen_limit(limit: _Limit, kernel: KernelProfile) -> float | None:
-    """Return the limit that the kernel's own points were held against, if one of them lies under that side."""
-    for point in kernel.roofline:
-        if point.ceiling != limit.origin:
-            continue
-        if limit.path == point.path and point.bound == "compute":
-            return point.roof_flop_per_s
-        if limit.level == point.level and point.bound == "memory":
-            return point.roof_flop_per_s / point.intensity
-    return None
-
-
-def _shown_limits(limits: Sequence[_Limit], paths: set[str], levels: Sequence[str]) -> list[_Limit]:
-    """Keep the roofs of paths that occur (if none does, one of each height) and of the levels shown, in fixed order."""
-    wanted = paths or _one_of_each_height(limits)
-    shown = [limit for limit in limits if (limit.path in wanted if limit.path is not None else limit.level in levels)]
-    order = {name: index for index, name in enumerate((*LEVELS, *PATHS))}
-    return sorted(shown, key=lambda limit: (ORIGINS.index(limit.origin), order[limit.path or limit.level or "l1"]))
-
-
-def _one_of_each_height(limits: Sequence[_Limit]) -> set[str]:
-    """Return the floating-point paths whose roofs differ: the first of those that are equally high."""
-    heights: dict[float, str] = {}
-    for limit in limits:
-        if limit.path is not None and "int" not in limit.path:
-            heights.setdefault(limit.value, limit.path)
-    return set(heights.values())
-
-
 def _assemble(
     *,
     figure_id: str,
@@ -364,13 +206,13 @@ def _assemble(
     ceiling: str,
     levels: tuple[str, ...],
     sized: bool,
-    limits: Sequence[_Limit],
+    ceilings: Sequence[Ceiling],
     points: Sequence[FigurePoint],
     left_out: Sequence[LeftOut],
     notes: list[str],
 ) -> RooflineFigure:
-    ridges = tuple(_ridges(limits))
-    intensities, rates = _ranges(limits, ridges, points)
+    ridges = tuple(ridges_of(ceilings))
+    intensities, rates = ranges_of(ceilings, ridges, points)
     return RooflineFigure(
         id=figure_id,
         title=title,
@@ -382,7 +224,7 @@ def _assemble(
         sized=sized,
         intensity_range=intensities,
         flop_per_s_range=rates,
-        roofs=tuple(_roof_lines(limits, intensities, rates)),
+        roofs=tuple(roof_lines(ceilings, intensities, rates)),
         ridges=ridges,
         points=tuple(points),
         left_out=tuple(left_out),
@@ -395,94 +237,12 @@ def _unit(points: Sequence[FigurePoint]) -> str:
     return "OP" if units == {"OP"} else "FLOP"
 
 
-def _ridges(limits: Sequence[_Limit]) -> Iterator[Ridge]:
-    """Yield the ridge of every flat roof with every slope of the same origin."""
-    for flat in limits:
-        for slope in limits:
-            if flat.path is not None and slope.level is not None and flat.origin == slope.origin:
-                yield Ridge(flat.origin, flat.path, slope.level, flat.value / slope.value, flat.value)
-
-
-def _ranges(limits: Sequence[_Limit], ridges: Sequence[Ridge], points: Sequence[FigurePoint]) -> tuple[Extent, Extent]:
-    """Return ranges that hold every point and ridge with room for labels, and at least three decades of both axes."""
-    slopes = [limit.value for limit in limits if limit.level is not None]
-    flats = [limit.value for limit in limits if limit.path is not None]
-    intensities = [point.intensity for point in points] + [ridge.intensity for ridge in ridges]
-    rates = [point.flop_per_s for point in points] + flats
-    if not intensities and not slopes:
-        return _NO_RANGE
-    low, high = min(intensities, default=1.0) / 6, max(intensities, default=1.0) * 8
-    if ridges:
-        # Two fifths of the width for the flat roofs, whose labels need it.
-        last = max(ridge.intensity for ridge in ridges)
-        high = max(high, last * (last / low) ** 0.65)
-    low, high = _widened(low, high)
-    rates = rates or [bandwidth * intensity for bandwidth in slopes for intensity in (low, high)]
-    bottom, top = min(rates) / 5, max(rates) * 4
-    if slopes:
-        # A slope that would leave the frame at once shows nothing: keep two decades of the lowest one.
-        bottom = min(bottom, max(flats, default=top) / 100)
-    return (low, high), _widened(bottom, top, upwards=False)
-
-
-def _widened(low: float, high: float, *, upwards: bool = True) -> Extent:
-    """Widen a range to three decades: both ways, or downwards only."""
-    missing = 1e3 * low / high
-    if missing <= 1:
-        return low, high
-    return (low / missing**0.5, high * missing**0.5) if upwards else (low / missing, high)
-
-
-def _roof_lines(limits: Sequence[_Limit], intensities: Extent, rates: Extent) -> Iterator[RoofLine]:
-    """Yield the lines: slopes up to the highest flat roof of their origin, flat roofs from the leftmost slope on."""
-    for limit in limits:
-        line = _slope(limit, limits, intensities, rates) if limit.level else _flat(limit, limits, intensities)
-        if line is None:
-            continue
-        name = words.LEVEL_NAMES[limit.level] if limit.level is not None else words.path_name(limit.path or "")
-        yield RoofLine(
-            id=f"{limit.origin}/{limit.level or limit.path}",
-            kind="bandwidth" if limit.level else "compute",
-            origin=limit.origin,
-            path=limit.path,
-            level=limit.level,
-            name=name,
-            value=limit.value,
-            clock_hz=limit.clock_hz,
-            value_text=_value_text(limit),
-            style=STYLES[limit.origin],
-            line=line,
-        )
-
-
-def _slope(limit: _Limit, limits: Sequence[_Limit], intensities: Extent, rates: Extent) -> tuple[Extent, Extent] | None:
-    same = [other.value for other in limits if other.path is not None and other.origin == limit.origin]
-    top = max(same or [other.value for other in limits if other.path is not None], default=rates[1])
-    start = max(intensities[0], rates[0] / limit.value)
-    end = min(intensities[1], top / limit.value, rates[1] / limit.value)
-    return ((start, start * limit.value), (end, end * limit.value)) if start < end else None
-
-
-def _flat(limit: _Limit, limits: Sequence[_Limit], intensities: Extent) -> tuple[Extent, Extent] | None:
-    slopes = [other for other in limits if other.level is not None]
-    same = [other.value for other in slopes if other.origin == limit.origin] or [other.value for other in slopes]
-    start = max(intensities[0], limit.value / max(same)) if same else intensities[0]
-    return ((start, limit.value), (intensities[1], limit.value)) if start < intensities[1] else None
-
-
-def _value_text(limit: _Limit) -> str:
-    value = format_si(limit.value, "B/s" if limit.level else words.work_unit(limit.path or ""))
-    if limit.origin != "at-clock":
-        return f"{value} {limit.origin}"
-    return f"{value} at {format_si(limit.clock_hz, 'Hz')}" if limit.clock_hz else f"{value} at clock"
-
-
 def _device_name(session: Session, device: int) -> str:
-    found = next((item for item in session.devices if item.id == device), None)
-    if found is None or found.name is None:
-        capability = found.compute_capability if found is not None else None
+    gpu = next((entry for entry in session.devices if entry.id == device), None)
+    if gpu is None or gpu.name is None:
+        capability = gpu.compute_capability if gpu is not None else None
         return f"GPU of compute capability {capability}" if capability else "GPU of unknown name"
-    return found.name
+    return gpu.name
 
 
 def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[FigurePoint]) -> str:
@@ -515,12 +275,14 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
 
 
 def _clock_notes(
-    kernels: Sequence[KernelProfile], points: Sequence[FigurePoint], limits: Sequence[_Limit]
+    kernels: Sequence[KernelProfile], points: Sequence[FigurePoint], ceilings: Sequence[Ceiling]
 ) -> Iterator[str]:
     """Say so where the drawn at-clock roofs are not those of every kernel that is drawn."""
     shown = {point.kernel for point in points}
     clocks = [kernel.sm_clock_hz for kernel in kernels if kernel.id in shown and kernel.sm_clock_hz is not None]
-    roof = next((limit.clock_hz for limit in limits if limit.origin == "at-clock" and limit.path is not None), None)
+    roof = next(
+        (ceiling.clock_hz for ceiling in ceilings if ceiling.origin == "at-clock" and ceiling.path is not None), None
+    )
     if not clocks or not roof or all(abs(clock / roof - 1) <= _CLOCK_TOLERANCE for clock in clocks):
         return
     spread = f"{format_si(min(clocks), 'Hz')} to {format_si(max(clocks), 'Hz')}"

@@ -21,7 +21,7 @@ def model_facts(asked: ModelFlop, loop: StepTimes | None) -> Iterator[tuple[str,
         yield "model FLOP", f"not known: {gap.why}; {gap.how}" if gap is not None else "not known"
         return
     least = "at least " if asked.uncounted else ""
-    total = f"{least}{format_si(sum(one.flop for one in asked.total), 'FLOP')} in the trace"
+    total = f"{least}{format_si(sum(work.flop for work in asked.total), 'FLOP')} in the trace"
     if asked.step is not None:
         yield "model FLOP", f"{_step_text(asked.step, loop, least)}; {total}"
     else:
@@ -34,20 +34,20 @@ def model_facts(asked: ModelFlop, loop: StepTimes | None) -> Iterator[tuple[str,
 
 def measured_text(flop: Sequence[MeasuredFlop]) -> str:
     """Write what counters saw: "3.40 TFLOP tensor.bf16 in kernels with 93 % of the time"."""
-    some = [one for one in flop if one.flop] or flop[:1]
+    some = [work for work in flop if work.flop] or flop[:1]
     return f"counted: {'; '.join(map(_measured_text, some))}"
 
 
-def _measured_text(one: MeasuredFlop) -> str:
-    share = f" in kernels with {format_percent(one.time_share)} of the time" if one.time_share is not None else ""
-    return f"{format_si(one.flop, 'FLOP')} {one.path}{share}"
+def _measured_text(work: MeasuredFlop) -> str:
+    share = f" in kernels with {format_percent(work.time_share)} of the time" if work.time_share is not None else ""
+    return f"{format_si(work.flop, 'FLOP')} {work.path}{share}"
 
 
 def _step_text(step: StepFlop, loop: StepTimes | None, least: str) -> str:
     """Write time, FLOP, rate and utilisation of the step that speaks for all."""
     name = loop.name if loop is not None else "step"
     behind = loop is not None and step.time_s > loop.duration_percentiles_s.p50 * _BEHIND
-    flop = sum(one.flop for one in step.flop)
+    flop = sum(work.flop for work in step.flop)
     text = (
         f"{name} of {format_si(step.time_s, 's')}{' on the GPU' if behind else ''} (median of {step.count}): "
         f"{least}{format_si(flop, 'FLOP')} by the shapes of its operators ({_types(step.flop)}), "
@@ -56,35 +56,35 @@ def _step_text(step: StepFlop, loop: StepTimes | None, least: str) -> str:
     if step.max_flop > step.min_flop * _VARIES:
         text += f", {format_si(step.min_flop, 'FLOP')} to {format_si(step.max_flop, 'FLOP')} from step to step"
     if step.utilisation:
-        text += f"; MFU {least}{', '.join(_of_ceiling(one, step.gpus) for one in step.utilisation)}"
+        text += f"; MFU {least}{', '.join(_of_ceiling(mfu, step.gpus) for mfu in step.utilisation)}"
     return text
 
 
 def _types(flop: Sequence[PathFlop]) -> str:
     """Write data types, each with its FLOP where there are several: "bf16", "3.00 TFLOP bf16, 2.00 GFLOP fp32"."""
-    names = [one.path.removeprefix("tensor.") for one in flop]
+    names = [work.path.removeprefix("tensor.") for work in flop]
     if len(names) == 1:
         return names[0]
-    return ", ".join(f"{format_si(one.flop, 'FLOP')} {name}" for one, name in zip(flop, names, strict=True))
+    return ", ".join(f"{format_si(work.flop, 'FLOP')} {name}" for work, name in zip(flop, names, strict=True))
 
 
-def _of_ceiling(one: Utilisation, gpus: int) -> str:
+def _of_ceiling(mfu: Utilisation, gpus: int) -> str:
     of_gpus = f" of {gpus} GPUs" if gpus > 1 else ""
-    ceiling = format_si(one.ceiling_flop_per_s, "FLOP/s")
-    return f"{format_percent(one.fraction)} of {one.origin} {one.ceiling_path} ({ceiling}{of_gpus})"
+    ceiling = format_si(mfu.ceiling_flop_per_s, "FLOP/s")
+    return f"{format_percent(mfu.fraction)} of {mfu.origin} {mfu.ceiling_path} ({ceiling}{of_gpus})"
 
 
 def _uncounted_text(uncounted: Sequence[Uncounted], share: float | None) -> str:
     """Write by reason what is not counted, the names with most time."""
     reasons: dict[str, list[Uncounted]] = {}
-    for one in uncounted:
-        reasons.setdefault(one.why, []).append(one)
-    parts = [f"{_names(ones)}: {why}" for why, ones in reasons.items()]
+    for operator in uncounted:
+        reasons.setdefault(operator.why, []).append(operator)
+    parts = [f"{_names(operators)}: {why}" for why, operators in reasons.items()]
     of_time = f"; {format_percent(share)} of the kernels' time" if share is not None else ""
     return "; ".join(parts) + of_time
 
 
-def _names(ones: Sequence[Uncounted]) -> str:
-    named = [f"{one.name} ({words.count(one.count, '', '').strip()})" for one in ones[:_NAMED]]
-    more = [f"{len(ones) - _NAMED} more"] if len(ones) > _NAMED else []
+def _names(operators: Sequence[Uncounted]) -> str:
+    named = [f"{operator.name} ({words.count(operator.count, '', '').strip()})" for operator in operators[:_NAMED]]
+    more = [f"{len(operators) - _NAMED} more"] if len(operators) > _NAMED else []
     return ", ".join([*named, *more])

@@ -17,8 +17,8 @@ class Writer(NamedTuple):
 
     def function(self) -> Callable[..., Any]:
         """Import the function."""
-        found: Callable[..., Any] = pkgutil.resolve_name(self.place)
-        return found
+        function: Callable[..., Any] = pkgutil.resolve_name(self.place)
+        return function
 
 
 class Format(NamedTuple):

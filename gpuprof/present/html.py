@@ -41,7 +41,7 @@ def render_html(
 
     shown = session if keep_paths else without_private(session)
     wanted = frozenset(kernels) if kernels is not None else None
-    page = build_page(shown, Choice(title, top, wanted, level, ceiling))
+    page = build_page(shown, Choice(title=title, top=top, kernels=wanted, level=level, ceiling=ceiling))
     environment = page_environment()
     script = page_source(environment, _SCRIPT)
     return environment.get_template("report.html").render(

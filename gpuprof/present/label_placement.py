@@ -63,7 +63,7 @@ class Occupied:
     """What has been drawn inside the frame so far, and what a further text there would cost."""
 
     def __init__(self, size: Position) -> None:
-        self._frame = Box(3, 3, size[0] - 3, size[1] - 3)
+        self._frame = Box(left=3, bottom=3, right=size[0] - 3, top=size[1] - 3)
         self._texts = _Raster(size)
         self._ink = _Raster(size)
 
@@ -79,7 +79,7 @@ class Occupied:
     def leader_cost(self, start: Position, end: Position, most: float = math.inf) -> float:
         """Return the cost of a leader: its length and what it crosses; infinite through a text, or above `most`."""
         length = 0.15 * math.dist(start, end)
-        windows = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in _samples((start, end))]
+        windows = [Box(left=x - 2, bottom=y - 2, right=x + 2, top=y + 2) for x, y in _samples((start, end))]
         return length + self._covered(windows, most - length)
 
     def _covered(self, boxes: Sequence[Box], most: float) -> float:
@@ -103,7 +103,7 @@ class Occupied:
     def add_line(self, line: Segment) -> None:
         """Remember a line."""
         for x, y in _samples(line):
-            self._ink.add(Box(x - 0.5, y - 0.5, x + 0.5, y + 0.5), 1.5)
+            self._ink.add(Box(left=x - 0.5, bottom=y - 0.5, right=x + 0.5, top=y + 0.5), 1.5)
 
 
 class _Raster:
@@ -165,7 +165,7 @@ def place_along(
         most = best.cost if best is not None else math.inf
         cost = occupied.cost(boxes, most - preference) + preference
         if cost < most:
-            best = Along(cost, start, angle, boxes)
+            best = Along(cost=cost, start=start, angle=angle, boxes=boxes)
     return best
 
 
@@ -194,7 +194,7 @@ def _places_along(
 def _boxes_along(place: Position, angle: float, width: float, size: float) -> list[Box]:
     """Cover a text that runs at an angle with small upright boxes."""
     if abs(angle) < 1e-6:
-        return [Box(place[0] - 1, place[1] - 2, place[0] + width + 1, place[1] + size - 1)]
+        return [Box(left=place[0] - 1, bottom=place[1] - 2, right=place[0] + width + 1, top=place[1] + size - 1)]
     boxes = []
     step = size * 0.5
     count = max(1, math.ceil(width / step))
@@ -202,7 +202,7 @@ def _boxes_along(place: Position, angle: float, width: float, size: float) -> li
         offset = width * index / count
         x = place[0] + math.cos(angle) * offset - math.sin(angle) * size * 0.35
         y = place[1] + math.sin(angle) * offset + math.cos(angle) * size * 0.35
-        boxes.append(Box(x - size * 0.42, y - size * 0.42, x + size * 0.42, y + size * 0.42))
+        boxes.append(Box(left=x - size * 0.42, bottom=y - size * 0.42, right=x + size * 0.42, top=y + size * 0.42))
     return boxes
 
 
@@ -210,8 +210,8 @@ def place_beside(occupied: Occupied, line: Segment, width: float, size: float) -
     """Return the cheapest place for a text near a line, with a leader to it, or nothing."""
     (x0, y0), (x1, y1) = line
     roots = [(x0 + (x1 - x0) * part, y0 + (y1 - y0) * part) for part in _ROOTS]
-    found = [place for root in roots if (place := place_around(occupied, root, 0.0, width, size)) is not None]
-    return min(found, key=lambda place: place.cost, default=None)
+    places = [place for root in roots if (place := place_around(occupied, root, 0.0, width, size)) is not None]
+    return min(places, key=lambda place: place.cost, default=None)
 
 
 def place_around(occupied: Occupied, middle: Position, radius: float, width: float, size: float) -> Beside | None:
@@ -224,7 +224,7 @@ def place_around(occupied: Occupied, middle: Position, radius: float, width: flo
             continue
         cost += 0.02 * rank + occupied.leader_cost(_towards(middle, tip, radius + 3), tip, most - cost)
         if cost < most:
-            best = Beside(cost, _towards(middle, tip, radius), tip, box)
+            best = Beside(cost=cost, root=_towards(middle, tip, radius), tip=tip, box=box)
     return best
 
 
@@ -241,7 +241,7 @@ def _boxes_around(middle: Position, radius: float, width: float, height: float) 
             else:
                 left = tip[0] if abs(degrees) < 90 else tip[0] - width
                 bottom = tip[1] - height / 2
-            yield Box(left, bottom, left + width, bottom + height), tip
+            yield Box(left=left, bottom=bottom, right=left + width, top=bottom + height), tip
 
 
 def _towards(start: Position, end: Position, distance: float) -> Position:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprof.present import words
-from gpuprof.present.figures import Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
 from gpuprof.present.label_placement import Box, Occupied, Segment, place_along, place_around, place_beside
 from gpuprof.present.plot_labels import point_labels, roof_labels
 from gpuprof.present.plot_marks import (
@@ -24,6 +23,7 @@ from gpuprof.present.plot_marks import (
     roof_id,
 )
 from gpuprof.present.plot_text import SMALL, TEXT, text_width
+from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
 from gpuprof.units import format_si
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _draw_point(canvas: _Canvas, point: FigurePoint) -> None:
     )
     x, y = canvas.at(point.intensity, point.flop_per_s)
     half = point_reach(canvas.figure, point) + 1
-    canvas.occupied.add_mark(Box(x - half, y - half, x + half, y + half))
+    canvas.occupied.add_mark(Box(left=x - half, bottom=y - half, right=x + half, top=y + half))
 
 
 def _label_roof(canvas: _Canvas, roof: RoofLine, text: str) -> None:
@@ -222,7 +222,7 @@ def _label_ridge(canvas: _Canvas, ridge: Ridge) -> None:
     text = f"ridge {format_si(ridge.intensity, '')}"
     width = text_width(text, SMALL)
     for left in (x + 6.0, x - 6.0 - width):
-        box = Box(left - 2, y - SMALL - 5, left + width + 2, y - 4)
+        box = Box(left=left - 2, bottom=y - SMALL - 5, right=left + width + 2, top=y - 4)
         if canvas.occupied.cost([box]) < _RIDGE_COST:
             canvas.text((left, y - SMALL - 3), text, SMALL, canvas.colours["muted"])
             canvas.occupied.add_text([box])
@@ -233,10 +233,10 @@ def _label_point(canvas: _Canvas, point: FigurePoint, text: str) -> None:
     """Write a point's label near it, with a leader where it is not beside it."""
     middle = canvas.at(point.intensity, point.flop_per_s)
     radius = point_reach(canvas.figure, point)
-    found = place_around(canvas.occupied, middle, radius, text_width(text, TEXT), TEXT)
-    if found is None:
+    place = place_around(canvas.occupied, middle, radius, text_width(text, TEXT), TEXT)
+    if place is None:
         return
     role = "ink" if canvas.figure.sized else f"text-{point.level}"
-    canvas.text_in(found.box, text, TEXT, canvas.colours[role], gid=f"label-{point_id(point)}")
-    if math.dist(found.root, found.tip) > _SHORT_LEADER:
-        canvas.leader(found.root, found.tip)
+    canvas.text_in(place.box, text, TEXT, canvas.colours[role], gid=f"label-{point_id(point)}")
+    if math.dist(place.root, place.tip) > _SHORT_LEADER:
+        canvas.leader(place.root, place.tip)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.present.figures import Extent, FigurePoint, RoofLine, RooflineFigure
 from gpuprof.present.plot_text import TEXT, fitted
+from gpuprof.present.roofline_figure import Extent, FigurePoint, RoofLine, RooflineFigure
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from gpuprof.present.figures import FigurePoint, RoofLine, RooflineFigure
+from gpuprof.present.roofline_figure import FigurePoint, RoofLine, RooflineFigure
 
 MARKERS = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
 STROKES: dict[str, tuple[float, tuple[float, tuple[float, ...]] | Literal["solid"]]] = {

@@ -58,9 +58,9 @@ def _standing_out(colour: str, background: str, contrast: float) -> str:
     raise AssertionError("unreachable: black and white stand out from any background")
 
 
-def contrast_ratio(one: str, other: str) -> float:
+def contrast_ratio(first: str, second: str) -> float:
     """Return the contrast of two colours as WCAG 2 defines it, 1 to 21."""
-    brighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    brighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 

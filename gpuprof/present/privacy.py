@@ -139,11 +139,11 @@ def _owner_pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
     Names of fewer than three characters and ordinary words of code are left alone.
     """
     texts = list(texts)
-    found = {name for text in texts for pattern in (_OWNER, _WINDOWS_HOME) for name in pattern.findall(text)}
-    found |= {name for text in texts for _, name in _CACHE.findall(text)}
+    names = {name for text in texts for pattern in (_OWNER, _WINDOWS_HOME) for name in pattern.findall(text)}
+    names |= {name for text in texts for _, name in _CACHE.findall(text)}
     owners = [
         re.escape(name)
-        for name in sorted(found, key=len, reverse=True)
+        for name in sorted(names, key=len, reverse=True)
         if len(name) >= _SHORTEST_OWNER and name.lower() not in _ORDINARY
     ]
     if not owners:

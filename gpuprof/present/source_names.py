@@ -14,7 +14,7 @@ from gpuprof.present.text import printable
 
 _LONGEST, _SHORTEST = 40, 3
 _SEPARATORS = "-_. /\\"
-_WORD = re.compile(r"[^-_. /\\]*[-_. /\\]+|[^-_. /\\]+")
+_PART = re.compile(r"[^-_. /\\]*[-_. /\\]+|[^-_. /\\]+")
 
 
 def in_source(session: Session, kernel: KernelProfile) -> str:
@@ -55,17 +55,17 @@ def short_names(files: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _what_differs(names: Sequence[str]) -> list[str]:
-    """Drop the words that all names begin with, and those that all end with."""
-    words = _without_common_start([_WORD.findall(name) for name in names])
-    words = [found[::-1] for found in _without_common_start([found[::-1] for found in words])]
-    return ["".join(found).strip(_SEPARATORS) for found in words]
+    """Drop the parts that all names begin with, and those that all end with."""
+    rests = _without_common_start([_PART.findall(name) for name in names])
+    rests = [parts[::-1] for parts in _without_common_start([parts[::-1] for parts in rests])]
+    return ["".join(parts).strip(_SEPARATORS) for parts in rests]
 
 
 def _without_common_start(names: list[list[str]]) -> list[list[str]]:
-    """Drop first words while they are equal and what is left of each name is no mere letter or two."""
-    while len({tuple(words[:1]) for words in names}) == 1:
-        rest = [words[1:] for words in names]
-        if min(len("".join(words).strip(_SEPARATORS)) for words in rest) < _SHORTEST:
+    """Drop first parts while they are equal and what is left of each name is no mere letter or two."""
+    while len({tuple(parts[:1]) for parts in names}) == 1:
+        rest = [parts[1:] for parts in names]
+        if min(len("".join(parts).strip(_SEPARATORS)) for parts in rest) < _SHORTEST:
             break
         names = rest
     return names

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from html import escape
 
 from gpuprof.present import words
-from gpuprof.present.figures import FigurePoint, RooflineFigure
 from gpuprof.present.plot_marks import point_id, roof_id
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.plot_theme import ThemeName, page_variables
+from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
@@ -50,15 +50,15 @@ def finished_svg(svg: str, figure: RooflineFigure, theme: ThemeName, links: Mapp
 
     def rewrite(match: re.Match[str]) -> str:
         nonlocal target, title
-        tag = _ID.sub(lambda found: _identifier(found[0]), match[0])
-        tag = _REFERENCE.sub(lambda found: f"{found[0]}{prefix}", tag)
+        tag = _ID.sub(lambda attribute: _identifier(attribute[0]), match[0])
+        tag = _REFERENCE.sub(lambda attribute: f"{attribute[0]}{prefix}", tag)
         if "#fa" in tag:
             for colour, variable in variables.items():
                 tag = tag.replace(colour, variable)
-        found = _GROUP.match(tag)
-        if found:
-            title, target = titles.get(found[1]), targets.get(found[1], target)
-            return f"{tag}<title>{escape(printable(title))}</title>" if title and found[1] not in targets else tag
+        group = _GROUP.match(tag)
+        if group:
+            title, target = titles.get(group[1]), targets.get(group[1], target)
+            return f"{tag}<title>{escape(printable(title))}</title>" if title and group[1] not in targets else tag
         if target is not None and title is not None and tag.startswith("<use "):
             tag, target = _linked(tag, *target, title), None
         return tag

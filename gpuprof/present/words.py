@@ -185,7 +185,7 @@ def samples_text(sampled: GpuSamples) -> str:
     if sampled.throttling is None:
         parts.append("throttling not known")
     else:
-        told = (f"{one.reason} in {format_percent(one.share)}" for one in sampled.throttling)
+        told = (f"{cause.reason} in {format_percent(cause.share)}" for cause in sampled.throttling)
         parts.append(" and ".join(told) or "not throttled")
     return ", ".join(parts)
 

@@ -50,12 +50,12 @@ def _modules() -> list[str]:
 
 def wrap(module: ModuleType, marks: Any) -> None:
     """Wrap the methods of all classes that a module itself defines."""
-    for one in list(vars(module).values()):
-        if isinstance(one, type) and one.__module__ == module.__name__:
+    for member in list(vars(module).values()):
+        if isinstance(member, type) and member.__module__ == module.__name__:
             for method in METHODS[module.__name__]:
-                function = vars(one).get(method)
+                function = vars(member).get(method)
                 if callable(function) and hasattr(function, "__code__"):
-                    setattr(one, method, _in_range(function, marks))
+                    setattr(member, method, _in_range(function, marks))
 
 
 def _in_range(function: Any, marks: Any) -> Any:

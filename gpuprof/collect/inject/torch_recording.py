@@ -86,7 +86,7 @@ def sees_all_threads() -> bool:
 
 def start(*, cpu_alone: bool) -> None:
     """Start to record. Raises RuntimeError if this torch cannot record what a GPU does."""
-    activities = {one for one in torch.autograd._supported_activities() if one.name in ("CPU", "CUDA")}
+    activities = {activity for activity in torch.autograd._supported_activities() if activity.name in ("CPU", "CUDA")}
     if cpu_alone:
         activities = {profiler.ProfilerActivity.CPU}
     elif len(activities) < 2:

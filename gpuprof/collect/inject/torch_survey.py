@@ -214,8 +214,8 @@ def _raise_again(error: BaseException, thread: int) -> None:
     """Raise in a thread, once its look is over, what a signal handler of the program has raised in the look."""
     kind = again = type(error)
     if error.args:  # only a class can be raised in another thread
-        words = {"__init__": lambda self, *_: kind.__init__(self, *error.args), "__module__": kind.__module__}
-        again = type(kind.__name__, (kind,), words)
+        namespace = {"__init__": lambda self, *_: kind.__init__(self, *error.args), "__module__": kind.__module__}
+        again = type(kind.__name__, (kind,), namespace)
     time.sleep(_LOOK_IS_OVER_S)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(again))
 

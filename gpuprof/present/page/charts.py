@@ -14,7 +14,7 @@ from gpuprof.present.page.parts import Chart
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
-    from gpuprof.present.figures import RooflineFigure
+    from gpuprof.present.roofline_figure import RooflineFigure
 
 _MOST_POINTS = 200
 """More points than these lie on each other; the longest kernels are drawn."""

@@ -75,7 +75,11 @@ def memory_path(kernel: KernelProfile) -> MemoryPath | None:
     stations = tuple(_station(index, level, kernel, traffic.get(level)) for index, level in enumerate(("sm", *_LEVELS)))
     counted = "; ".join(_counted(traffic))
     return MemoryPath(
-        stations, streams, _description(stations, streams), widths, f"Counted {counted}." if counted else ""
+        stations=stations,
+        streams=streams,
+        description=_description(stations, streams),
+        widths=widths,
+        counted=f"Counted {counted}." if counted else "",
     )
 
 
@@ -114,7 +118,13 @@ def _station(index: int, level: str, kernel: KernelProfile, moved: Traffic | Non
         lines.insert(0, f"hit rate {format_percent(moved.hit_rate)}")
     elif level in ("l1", "l2"):
         lines.insert(0, "no hit rate")
-    return Station(level, words.UNIT_NAMES[level], _number(left), _number(left + _BOX_WIDTH / 2), tuple(lines))
+    return Station(
+        level=level,
+        name=words.UNIT_NAMES[level],
+        left=_number(left),
+        middle=_number(left + _BOX_WIDTH / 2),
+        lines=tuple(lines),
+    )
 
 
 def _stream(index: int, level: str, moved: Traffic | None, fraction: float | None) -> Stream:

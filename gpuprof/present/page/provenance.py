@@ -112,8 +112,8 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
     has["code"] = any(excerpt.has_text for excerpt in excerpts)
     if excerpts and not has["code"]:
         has["lines of code"] = True
-    without = [name for name, found in has.items() if not found and name != "work"]
-    return [name for name, found in has.items() if found], [*_missing_work(kernels, known=has["work"]), *without]
+    without = [name for name, is_held in has.items() if not is_held and name != "work"]
+    return [name for name, is_held in has.items() if is_held], [*_missing_work(kernels, known=has["work"]), *without]
 
 
 def _missing_work(kernels: Sequence[KernelProfile], *, known: bool) -> Iterator[str]:

@@ -1,0 +1,96 @@
+"""A roofline as pure data: its roofs, points, ranges and notes, in FLOP/byte and FLOP/s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Extent = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RoofLine:
+    """One ceiling as a line inside the figure's ranges: a compute path's flat roof, or a level's bandwidth slope."""
+
+    id: str
+    kind: str
+    origin: str
+    path: str | None
+    level: str | None
+    name: str
+    value: float
+    clock_hz: float | None
+    value_text: str
+    style: str
+    line: tuple[Extent, Extent]
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """Where a bandwidth slope and a flat roof of one origin meet."""
+
+    origin: str
+    path: str
+    level: str
+    intensity: float
+    flop_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FigurePoint:
+    """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
+
+    `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
+    `uncertified`: nothing vouches for the counters of the path's work.
+    """
+
+    kernel: int
+    label: str
+    source: str
+    caption: str
+    path: str
+    level: str
+    intensity: float
+    flop_per_s: float
+    share: float | None
+    roof_flop_per_s: float
+    fraction_of_roof: float
+    ceiling: str
+    bound: str
+    estimated: bool
+    uncertified: bool
+    main: bool
+
+    @property
+    def hollow(self) -> bool:
+        """Tell whether it is drawn hollow: its place is less sure than that of others."""
+        return self.estimated or self.uncertified
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Kernels that have no point, with the one reason they share and what would give them one."""
+
+    kernels: tuple[int, ...]
+    why: str
+    how: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineFigure:
+    """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time."""
+
+    id: str
+    title: str
+    subtitle: str
+    device: int
+    ceiling: str
+    levels: tuple[str, ...]
+    unit: str
+    sized: bool
+    intensity_range: Extent
+    flop_per_s_range: Extent
+    roofs: tuple[RoofLine, ...]
+    ridges: tuple[Ridge, ...]
+    points: tuple[FigurePoint, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
