@@ -583,7 +583,9 @@ def test_annotate_is_imported_on_use_and_brings_nothing_heavy(tmp_path: Path) ->
     assert "annotate" in gpuprof.__all__
     code = "import sys, gpuprof; before = 'gpuprof.ranges' in sys.modules; gpuprof.annotate('x')\n"
     printed = run(
-        ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy', 'nvtx') if m in sys.modules])"], tmp_path, PLAIN
+        ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy', 'nvtx') if m in sys.modules])"],
+        tmp_path,
+        PLAIN,
     )
     assert printed.stdout == "False []\n"
 

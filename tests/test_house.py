@@ -22,7 +22,6 @@ MOST_BY_POSITION = 3
 
 EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
     {
-        "api",
         "benchmarks",
         "characterize",
         "cli",
@@ -30,10 +29,7 @@ EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
         "collect",
         "diagnose",
         "model",
-        "notebook",
-        "present",
         "read",
-        "recordings",
         "store",
     }
 )
@@ -46,10 +42,8 @@ BY_POSITION_LEFT: frozenset[str] = frozenset(
         "code",
         "collect",
         "diagnose",
-        "hardware",
         "model",
         "notebook",
-        "present",
         "read",
     }
 )
