@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize.present.page.build import Family, build_page
-from gpuprof.characterize.present.page.curves import Figure, figures
+from gpuprof.characterize.present.page.curves import CurveFigure, figures
 from gpuprof.characterize.present.page.plots import Plot, PlottedSeries, ReferenceLine, plot
 from gpuprof.characterize.present.page.rates import RatesOfType
 from gpuprof.characterize.present.page.render import render_measured_html
@@ -57,7 +58,9 @@ def family(name: str, measured: Measured = MADE_UP, published: dict[str, Publish
     return found
 
 
-def figure(name: str, curves: Mapping[str, Curve] = CURVES, values: Mapping[str, MeasuredValue] = VALUES) -> Figure:
+def figure(
+    name: str, curves: Mapping[str, Curve] = CURVES, values: Mapping[str, MeasuredValue] = VALUES
+) -> CurveFigure:
     drawn = figures(replace(MADE_UP, curves=curves, values=values), TITLES)
     (found,) = (one for several in drawn.values() for one in several if one.name == name)
     return found
@@ -96,6 +99,11 @@ def test_the_policy_allows_our_script_alone() -> None:
 
 
 def test_the_same_file_gives_the_same_page() -> None:
+    assert render_measured_html(seen()) == page()
+
+
+def test_the_page_is_written_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert render_measured_html(seen()) == page()
 
 

@@ -72,13 +72,21 @@ def command(
         return _check(probes, archs, form)
     if archs:
         raise UsageError("--arch needs --compile-only", "a GPU is measured for the architecture that it has")
-    from gpuprof.cli.measuring import MeasuringOptions, measure
+    from gpuprof.characterize.characterization import Wanted
+    from gpuprof.cli.measuring import measure
 
-    options = MeasuringOptions(
-        mode=mode or "default", device=device, output=output, html=html, form=form, resume=resume, force=force,
+    wanted = Wanted(
+        probes,
+        mode or "default",
+        named=len(probes) < len(every),
+        loads=every,
+        output=output,
+        resume=resume,
+        force=force,
         counters=counters,
-    )  # fmt: skip
-    return measure(probes, every, options)
+        device=device,
+    )
+    return measure(wanted, html, form)
 
 
 def _list(probes: Sequence[Probe], form: str) -> int:

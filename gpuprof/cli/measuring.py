@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,58 +17,32 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
-    from gpuprof.characterize.characterization import Characterization
+    from gpuprof.characterize.characterization import Characterization, Wanted
     from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
-    from gpuprof.characterize.probes.probe import Probe
 
 _INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuringOptions:
-    """The options of `gpuprof characterize` that are about measuring."""
-
-    mode: str
-    device: int
-    output: Path | None
-    html: Path | None
-    form: str
-    resume: bool
-    force: bool
-    counters: bool
-
-
-def measure(probes: Sequence[Probe], every: Sequence[Probe], options: MeasuringOptions) -> int:
+def measure(wanted: Wanted, html: Path | None, form: str) -> int:
     """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
-    from gpuprof.characterize.characterization import Wanted, characterize
+    from gpuprof.characterize.characterization import characterize
     from gpuprof.characterize.present.live import LiveLines
     from gpuprof.characterize.record.gpu import Stopped
     from gpuprof.present.console import make_talk_console
 
-    if options.html is not None:
-        refuse_overwrite([options.html], force=options.force or options.resume)
-    wanted = Wanted(
-        probes,
-        options.mode,
-        named=len(probes) < len(every),
-        loads=every,
-        output=options.output,
-        resume=options.resume,
-        force=options.force,
-        counters=options.counters,
-        device=options.device,
-    )
+    if html is not None:
+        refuse_overwrite([html], force=wanted.force or wanted.resume)
     live = LiveLines(make_talk_console())
     with _stoppable() as stop:
         try:
-            with closing(_opened(options.device, stop.asked)) as gpu:
+            with closing(_opened(wanted.device, stop.asked)) as gpu:
                 run = characterize(gpu, wanted, tell=live, stop=stop.asked)
         except Stopped:
             click.echo("interrupted before anything was measured", err=True)
             return _INTERRUPTED
         finally:
             live.close()
-    _show(run, options)
+    _show(run, html, form)
     return _ended(run, stop)
 
 
@@ -115,7 +88,7 @@ def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:
         ) from problem
 
 
-def _show(run: Characterization, options: MeasuringOptions) -> None:
+def _show(run: Characterization, html: Path | None, form: str) -> None:
     """Print the sheet or its JSON to stdout, write the page, and say where the files are."""
     from gpuprof.characterize.present.console import print_measured
     from gpuprof.characterize.present.json_out import json_lines, measured_json
@@ -127,13 +100,13 @@ def _show(run: Characterization, options: MeasuringOptions) -> None:
 
     titles = {probe.id: probe.title for probe in load_probes(probe_folder())}
     view = view_of(run.measured, assess(run.measured, run.published(), run.product), titles)
-    if options.form == "json":
+    if form == "json":
         write_lines(json_lines(measured_json(view)))
     else:
         print_measured(make_console(), view)
-    if options.html is not None:
-        write_files({options.html: render_measured_html(view).encode()})
-        click.echo(printable(f"page: {options.html}"), err=True)
+    if html is not None:
+        write_files({html: render_measured_html(view).encode()})
+        click.echo(printable(f"page: {html}"), err=True)
     click.echo(f"measured: {printable(str(run.path))}\nsamples: {printable(str(run.samples))}", err=True)
 
 

@@ -18,8 +18,8 @@ from gpuprof.characterize.present.row import (
     row_lines,
 )
 from gpuprof.characterize.present.view import (
+    AssessedValue,
     Doubt,
-    Entry,
     TopRate,
     View,
     absent_families,
@@ -90,7 +90,7 @@ def _blocks(view: View, sheet: Sheet) -> Iterator[RenderableType]:
     yield from _conditions(view, sheet)
 
 
-def _outliers(outliers: Sequence[Entry], sheet: Sheet) -> Iterator[RenderableType]:
+def _outliers(outliers: Sequence[AssessedValue], sheet: Sheet) -> Iterator[RenderableType]:
     """Each value outside of its range: where it lies, and the likely cause."""
     from rich.text import Text
 
@@ -122,7 +122,7 @@ def _ceilings(tops: Sequence[TopRate], sheet: Sheet) -> Iterator[Text]:
 
 
 def _family(
-    family: str, entries: Sequence[Entry], columns: Columns, shared: Sequence[Doubt], sheet: Sheet
+    family: str, entries: Sequence[AssessedValue], columns: Columns, shared: Sequence[Doubt], sheet: Sheet
 ) -> Iterator[RenderableType]:
     from rich.text import Text
 
@@ -144,7 +144,7 @@ def _family(
         yield sheet.hanging(f"{mark(group.entries[0].value.verdict, sheet)} ", text)
 
 
-def _probe_line(entry: Entry, sheet: Sheet) -> Text:
+def _probe_line(entry: AssessedValue, sheet: Sheet) -> Text:
     """Return the line above several values of one probe: its name, and what it measures as far as there is room."""
     from rich.text import Text
 
@@ -155,7 +155,7 @@ def _probe_line(entry: Entry, sheet: Sheet) -> Text:
     return line
 
 
-def _name(entry: Entry, *, alone: bool) -> str:
+def _name(entry: AssessedValue, *, alone: bool) -> str:
     return entry.short if alone else f"  {variant_of(entry.name) or 'default'}"
 
 
@@ -178,11 +178,8 @@ def _legend(view: View, shared: Sequence[Doubt], sheet: Sheet) -> Iterator[Text]
     )
     absent = absent_families(view)
     if absent:
-        yield sheet.paragraph(f"Not in this file: {', '.join(map(_plain, absent))}", "dim")
-
-
-def _plain(family: str) -> str:
-    return family.replace("-", " ")
+        families = ", ".join(absent).replace("-", " ")
+        yield sheet.paragraph(f"Not in this file: {families}", "dim")
 
 
 def _conditions(view: View, sheet: Sheet) -> Iterator[Text]:

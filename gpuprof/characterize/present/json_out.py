@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 
-from gpuprof.characterize.present.view import Entry, View, family_of, normal_sentence, probe_of
+from gpuprof.characterize.present.view import AssessedValue, View, family_of, normal_sentence, probe_of
 from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Assessment, Published
 from gpuprof.characterize.sheet.side_by_side import ComparedValue, Difference
@@ -66,7 +66,7 @@ def _dump(content: object) -> str:
     return json.dumps(content, allow_nan=False)
 
 
-def _entry(entry: Entry) -> Document:
+def _entry(entry: AssessedValue) -> Document:
     return {
         "name": entry.name,
         "family": entry.family,

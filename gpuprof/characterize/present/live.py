@@ -21,7 +21,7 @@ from gpuprof.characterize.measure.events import (
 )
 from gpuprof.characterize.present.row import head_line, live_columns, remark_lines, row_lines
 from gpuprof.characterize.present.view import entry_of
-from gpuprof.characterize.present.words import amount, is_outlier, is_worse, outside_text, verdict_word
+from gpuprof.characterize.present.words import amount, is_outlier, is_worse, outside_text, reasons_text, verdict_word
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, plain_name
 from gpuprof.characterize.sheet.normal import Assessment, assess
 from gpuprof.present.console_parts import Sheet
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _CLEAR = "\r\x1b[K"
 _MINUTE_S = 90.0
-_NOWHERE = Measured("", MeasuredDevice("", "", 0), Conditions("", ""), {})
+_NOWHERE = Measured("", MeasuredDevice("", "", 0), Conditions("", ""), values={})
 """Whether a value lies in its range does not hang on the GPU; why it does not is told by the sheet."""
 
 
@@ -127,8 +127,8 @@ def event_lines(event: Result | Remark, sheet: Sheet) -> Iterator[Text]:
         yield sheet.paragraph(f"{about}{event.text}", "yellow", indent=2)
         return
     if event.value.value is None:
-        why = "; ".join(event.value.reasons) or "no reason was recorded"
-        yield sheet.paragraph(f"{event.name}: {verdict_word(event.value)}: {why}", "dim", indent=2)
+        text = f"{event.name}: {verdict_word(event.value)}: {reasons_text(event.value)}"
+        yield sheet.paragraph(text, "dim", indent=2)
         return
     entry = entry_of(event.name, event.value, _assessed(event), {})
     yield from row_lines(entry, event.name, live_columns(sheet), sheet)

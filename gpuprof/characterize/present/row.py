@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.characterize.present.view import Entry
+from gpuprof.characterize.present.view import AssessedValue
 from gpuprof.characterize.present.words import (
     half_width_text,
     is_outlier,
@@ -90,7 +90,7 @@ def plus_minus(sheet: Sheet) -> str:
     return "±" if sheet.blocks else "+-"
 
 
-def columns_for(entries: Iterable[Entry], sheet: Sheet) -> Columns:
+def columns_for(entries: Iterable[AssessedValue], sheet: Sheet) -> Columns:
     """Return columns as wide as these values need; columns that nothing would stand in are left out."""
     return _sheet_columns(
         [cells_of(entry, sheet) for entry in entries], _WIDE_SHEET if sheet.width >= WIDE else _SHEET, sheet
@@ -132,7 +132,7 @@ def head_line(title: str, columns: Columns, sheet: Sheet) -> Text:
     return line
 
 
-def row_lines(entry: Entry, name: str, columns: Columns, sheet: Sheet) -> Iterator[Text]:
+def row_lines(entry: AssessedValue, name: str, columns: Columns, sheet: Sheet) -> Iterator[Text]:
     """Yield the line of a value; a name that is too long for its column stands above."""
     from rich.text import Text
 
@@ -147,14 +147,16 @@ def row_lines(entry: Entry, name: str, columns: Columns, sheet: Sheet) -> Iterat
     yield line
 
 
-def remark_lines(entry: Entry, sheet: Sheet, kinds: Collection[str] = ("rejected", "throttled")) -> Iterator[Text]:
+def remark_lines(
+    entry: AssessedValue, sheet: Sheet, kinds: Collection[str] = ("rejected", "throttled")
+) -> Iterator[Text]:
     """Yield what stands below the line of a value, of these kinds."""
     for kind, text in remarks(entry.value):
         if kind in kinds:
             yield sheet.paragraph(text, _REMARK_STYLES[kind], indent=4)
 
 
-def cells_of(entry: Entry, sheet: Sheet) -> Cells:
+def cells_of(entry: AssessedValue, sheet: Sheet) -> Cells:
     """Return the texts of one value."""
     value, assessment = entry.value, entry.assessment
     number, _, unit = value_text(value).partition(" ") if value.value is not None else ("", "", "")
@@ -175,7 +177,7 @@ def _without_unit(published: str, unit: str) -> str:
     return published.removesuffix(f" {unit}") if unit else published
 
 
-def _style(field: str, entry: Entry) -> str:
+def _style(field: str, entry: AssessedValue) -> str:
     if field == "verdict":
         return VERDICT_STYLES.get(entry.value.verdict, "dim")
     if not entry.value.usable:

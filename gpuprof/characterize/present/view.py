@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from gpuprof.characterize.judge.verdict import WORDS
-from gpuprof.characterize.present.words import because, is_outlier, is_worse
+from gpuprof.characterize.present.words import because, is_outlier, is_worse, reasons_text, verdict_word
 from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, MeasuredValue
@@ -28,7 +28,7 @@ _SHARED_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AssessedValue:
     """One measured quantity. `short` is its name within the family; `title` says what its probe measures."""
 
     name: str
@@ -39,7 +39,7 @@ class Entry:
     assessment: Assessment
 
 
-EntryOrRow = TypeVar("EntryOrRow", Entry, ComparedValue)
+_Named = TypeVar("_Named", AssessedValue, ComparedValue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class View:
     """A measured file with each value set in context. `titles` has every probe that gpuprof knows, by its id."""
 
     measured: Measured
-    entries: tuple[Entry, ...]
+    entries: tuple[AssessedValue, ...]
     titles: Mapping[str, str] = field(default_factory=dict)
 
-    def families(self) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+    def families(self) -> Iterator[tuple[str, tuple[AssessedValue, ...]]]:
         """Yield the families in the order of the file, each with all of its values."""
         return by_family(self.entries)
 
-    def outliers(self) -> tuple[Entry, ...]:
+    def outliers(self) -> tuple[AssessedValue, ...]:
         """Return the values outside of their published range, the worse ones first."""
         outside = (entry for entry in self.entries if is_outlier(entry.assessment))
         return tuple(sorted(outside, key=lambda entry: not is_worse(entry.assessment)))
@@ -67,10 +67,10 @@ def view_of(measured: Measured, assessments: Iterable[Assessment], titles: Mappi
     return View(measured, tuple(entries), titles)
 
 
-def entry_of(name: str, value: MeasuredValue, assessment: Assessment, titles: Mapping[str, str]) -> Entry:
+def entry_of(name: str, value: MeasuredValue, assessment: Assessment, titles: Mapping[str, str]) -> AssessedValue:
     """Return one value in context."""
     family = family_of(name)
-    return Entry(
+    return AssessedValue(
         name=name,
         family=family,
         short=name.removeprefix(f"{family}/"),
@@ -86,7 +86,7 @@ def probe_of(name: str) -> str:
     return match[0] if match is not None else name
 
 
-def advice(entry: Entry) -> Iterator[str]:
+def advice(entry: AssessedValue) -> Iterator[str]:
     """Yield what a quantity is for, where its name does not tell: to plan with, or which of several ways is the best.
 
     The best way of one probe need not be the ceiling: another probe may have come closer to the same limit.
@@ -109,9 +109,9 @@ def _beside_best(best: str, change: float) -> str:
     return f"{format_percent(-change)} below {best}"
 
 
-def by_family(quantities: Iterable[EntryOrRow]) -> Iterator[tuple[str, tuple[EntryOrRow, ...]]]:
+def by_family(quantities: Iterable[_Named]) -> Iterator[tuple[str, tuple[_Named, ...]]]:
     """Yield families in the order in which they come, each with all of its quantities."""
-    families: dict[str, list[EntryOrRow]] = {}
+    families: dict[str, list[_Named]] = {}
     for quantity in quantities:
         families.setdefault(family_of(quantity.name), []).append(quantity)
     for family, members in families.items():
@@ -129,7 +129,7 @@ def variant_of(name: str) -> str:
     return name[len(probe_of(name)) :].strip(" ,:[](){}")
 
 
-def probe_groups(entries: Iterable[Entry]) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+def probe_groups(entries: Iterable[AssessedValue]) -> Iterator[tuple[str, tuple[AssessedValue, ...]]]:
     """Yield the values of each probe together, as they follow each other."""
     for probe, members in groupby(entries, key=lambda entry: probe_of(entry.name)):
         yield probe, tuple(members)
@@ -199,7 +199,7 @@ class TopRate(NamedTuple):
 
     name: str
     rate: str
-    entry: Entry
+    entry: AssessedValue
 
 
 def ceilings(view: View) -> tuple[TopRate, ...]:
@@ -207,7 +207,7 @@ def ceilings(view: View) -> tuple[TopRate, ...]:
 
     One above its limit counts only where there is no other.
     """
-    best: dict[str, tuple[bool, float, Entry]] = {}
+    best: dict[str, tuple[bool, float, AssessedValue]] = {}
     for entry in view.entries:
         rate = per_second(entry.value, view.measured.device.sm_count)
         name = entry.value.ceiling
@@ -246,16 +246,15 @@ class UnmeasuredGroup(NamedTuple):
 
     verdict: str
     why: str
-    entries: tuple[Entry, ...]
+    entries: tuple[AssessedValue, ...]
 
 
-def unmeasured(entries: Iterable[Entry]) -> tuple[UnmeasuredGroup, ...]:
+def unmeasured(entries: Iterable[AssessedValue]) -> tuple[UnmeasuredGroup, ...]:
     """Group the quantities that could not be measured by verdict and reason."""
-    groups: dict[tuple[str, str], list[Entry]] = {}
+    groups: dict[tuple[str, str], list[AssessedValue]] = {}
     for entry in entries:
         if entry.value.value is None:
-            key = entry.value.verdict.replace("_", " "), "; ".join(entry.value.reasons) or "no reason was recorded"
-            groups.setdefault(key, []).append(entry)
+            groups.setdefault((verdict_word(entry.value), reasons_text(entry.value)), []).append(entry)
     return tuple(UnmeasuredGroup(verdict, why, tuple(members)) for (verdict, why), members in groups.items())
 
 
@@ -266,7 +265,7 @@ class Doubt(NamedTuple):
     number: int
 
 
-def doubts(entries: Iterable[Entry]) -> tuple[Doubt, ...]:
+def doubts(entries: Iterable[AssessedValue]) -> tuple[Doubt, ...]:
     """Return what could not be checked of the plausible values, the most frequent reason first."""
     reasons = Counter(
         reason for entry in entries if entry.value.verdict == "plausible" for reason in entry.value.reasons
@@ -274,12 +273,12 @@ def doubts(entries: Iterable[Entry]) -> tuple[Doubt, ...]:
     return tuple(Doubt(reason, number) for reason, number in reasons.most_common())
 
 
-def shared_doubts(entries: Iterable[Entry]) -> tuple[Doubt, ...]:
+def shared_doubts(entries: Iterable[AssessedValue]) -> tuple[Doubt, ...]:
     """Return the doubts that are told once for all values that have them: the most frequent, of several values each."""
     return tuple(doubt for doubt in doubts(entries) if doubt.number > 1)[:_SHARED_SHOWN]
 
 
-def own_doubts(entry: Entry, shared: Iterable[Doubt]) -> Iterator[str]:
+def own_doubts(entry: AssessedValue, shared: Iterable[Doubt]) -> Iterator[str]:
     """Yield why a value is plausible only, as far as that is not told of many."""
     told = {doubt.why for doubt in shared}
     if entry.value.verdict == "plausible":

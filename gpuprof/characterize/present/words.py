@@ -17,7 +17,7 @@ VERDICTS = {
     "unsupported": "this GPU, driver or compiler cannot run it",
     "not_permitted": "it needs a right that the user lacks",
 }
-_SI_UNITS = ("FLOP/s", "OP/s", "op/s", "result/s", "lane/s", "B/s", "bit/s", "Hz", "W", "s")
+SI_UNITS = ("FLOP/s", "OP/s", "op/s", "result/s", "lane/s", "B/s", "bit/s", "Hz", "W", "s")
 _COUNTED = ("way", "ways", "warp", "thread", "block", "SM", "line")
 _LEAST_SHARE = 0.0005
 _SWITCH = {True: "on", False: "off", None: NOT_KNOWN}
@@ -27,7 +27,7 @@ def amount(value: float, unit: str, digits: int = 3) -> str:
     """Write an amount as an engineer would: 4.51e12, "B/s" → "4.51 TB/s"; 262144, "B" → "256 KiB"."""
     if unit == "B":
         return format_binary(value, digits=digits)
-    if unit in _SI_UNITS:
+    if unit in SI_UNITS:
         return format_si(value, unit, digits)
     if unit.startswith("J/"):
         return f"{significant(value * 1e12, digits)} p{unit}"
@@ -43,6 +43,11 @@ def value_text(value: MeasuredValue) -> str:
 def verdict_word(value: MeasuredValue) -> str:
     """Write a verdict without underscores."""
     return value.verdict.replace("_", " ")
+
+
+def reasons_text(value: MeasuredValue) -> str:
+    """Write why a value has its verdict."""
+    return "; ".join(value.reasons) or "no reason was recorded"
 
 
 def plural(unit: str) -> str:
@@ -143,7 +148,7 @@ def regime_text(value: MeasuredValue) -> str:
 def remarks(value: MeasuredValue) -> Iterator[tuple[str, str]]:
     """Yield what a row of figures cannot say, each by kind: why a value was rejected, what held clocks back."""
     if value.verdict == "rejected":
-        yield "rejected", f"rejected: {'; '.join(value.reasons) or 'no reason was recorded'}"
+        yield "rejected", f"rejected: {reasons_text(value)}"
     if value.throttling:
         yield "throttled", regime_text(value)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuprof._version import __version__
-from gpuprof.characterize.present.page.curves import Figure, figures
+from gpuprof.characterize.present.page.curves import CurveFigure, figures
 from gpuprof.characterize.present.page.evidence import MeasuredEvidenceRow, evidence_rows
 from gpuprof.characterize.present.page.rates import RatesOfType, tensor_rates
 from gpuprof.characterize.present.page.rows import Outlier, ValueRow, outliers, value_rows
 from gpuprof.characterize.present.view import (
-    Entry,
+    AssessedValue,
     TopRate,
     UnmeasuredGroup,
     View,
@@ -56,7 +56,7 @@ class Family:
 
     id: str
     title: str
-    figures: tuple[Figure, ...]
+    figures: tuple[CurveFigure, ...]
     rates: tuple[RatesOfType, ...]
     rows: tuple[ValueRow, ...]
     has: frozenset[str]
@@ -125,7 +125,9 @@ def _families(view: View, ids: dict[str, str]) -> tuple[Family, ...]:
     )
 
 
-def _family(name: str, entries: Sequence[Entry], drawn: tuple[Figure, ...], view: View, ids: dict[str, str]) -> Family:
+def _family(
+    name: str, entries: Sequence[AssessedValue], drawn: tuple[CurveFigure, ...], view: View, ids: dict[str, str]
+) -> Family:
     rows = tuple(value_rows(entries, ids, shared_doubts(view.entries)))
     return Family(
         id=identifier("family", name),

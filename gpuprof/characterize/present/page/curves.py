@@ -30,7 +30,7 @@ _SMALLEST, _LARGEST = 1e-30, 1e30
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class CurveFigure:
     """One figure: its title, the drawing, what is to be said of its laws, and its points as rows of text."""
 
     title: str
@@ -48,9 +48,9 @@ class _Group(NamedTuple):
     curves: Mapping[str, Curve]
 
 
-def figures(measured: Measured, titles: Mapping[str, str]) -> dict[str, tuple[Figure, ...]]:
+def figures(measured: Measured, titles: Mapping[str, str]) -> dict[str, tuple[CurveFigure, ...]]:
     """Return the figures of each family."""
-    families: dict[str, list[Figure]] = {}
+    families: dict[str, list[CurveFigure]] = {}
     for group in _groups(measured.curves):
         families.setdefault(family_of(group.stem), []).append(_figure(group, measured, titles))
     return {family: tuple(drawn) for family, drawn in families.items()}
@@ -73,16 +73,16 @@ def _drawable(point: tuple[float, float]) -> bool:
     return all(value == 0 or _SMALLEST < abs(value) < _LARGEST for value in point)
 
 
-def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> Figure:
+def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> CurveFigure:
     conflict = family_of(group.stem) == CONFLICTS
     columns = () if conflict else _reference_lines(group, measured, 0)
     near = () if conflict else _near_peak(group, measured)
     levels = () if conflict else _reference_lines(group, measured, 1)
     fits = {name: _fitted(curve) for name, curve in group.curves.items()} if conflict else {}
     series = [_series(name, curve, group, fits.get(name)) for name, curve in group.curves.items()]
-    law = _little(group, columns, levels)
+    law = _littles_law(group, columns, levels)
     series[0] = replace(series[0], law=law or series[0].law)
-    return Figure(
+    return CurveFigure(
         title=_title(group, titles),
         name=group.stem,
         plot=plot(series, group.units, (*columns, *near), levels),
@@ -115,27 +115,27 @@ def _reference_lines(group: _Group, measured: Measured, axis: int) -> tuple[Refe
 
     What 95 % of the peak takes is none of them: it is drawn apart from the knee.
     """
-    probes, unit = {probe_of(name) for name in group.curves}, group.units[axis]
     covered = [point[axis] for curve in group.curves.values() for point in curve.points]
-    texts: dict[str, float] = {}
-    for name, value in measured.values.items():
-        if not unit or probe_of(name) not in probes or value.unit != unit or not value.usable or not value.value:
-            continue
-        if name.endswith(NEAR_PEAK):
-            continue
-        if min(covered) <= value.value * _BEYOND and value.value <= max(covered) * _BEYOND:
-            texts.setdefault(amount(value.value, unit), value.value)
-    return tuple(ReferenceLine(value, text) for text, value in texts.items()) if len(texts) <= _MOST_LINES else ()
+    values: dict[str, float] = {}
+    for name, value in _values(group, measured, axis):
+        inside = min(covered) <= value * _BEYOND and value <= max(covered) * _BEYOND
+        if inside and not name.endswith(NEAR_PEAK):
+            values.setdefault(amount(value, group.units[axis]), value)
+    return tuple(ReferenceLine(value, text) for text, value in values.items()) if len(values) <= _MOST_LINES else ()
 
 
 def _near_peak(group: _Group, measured: Measured) -> tuple[ReferenceLine, ...]:
     """Return what 95 % of the peak takes, as it is marked on the figure of these probes."""
-    probes, unit = {probe_of(name) for name in group.curves}, group.units[0]
-    return tuple(
-        ReferenceLine(value.value, f"95 %: {amount(value.value, unit)}")
-        for name, value in measured.values.items()
-        if name.endswith(NEAR_PEAK) and probe_of(name) in probes and value.unit == unit and value.usable and value.value
-    )
+    values = (value for name, value in _values(group, measured, 0) if name.endswith(NEAR_PEAK))
+    return tuple(ReferenceLine(value, f"95 %: {amount(value, group.units[0])}") for value in values)
+
+
+def _values(group: _Group, measured: Measured, axis: int) -> Iterator[tuple[str, float]]:
+    """Yield the usable values of these probes that have the unit of an axis."""
+    probes, unit = {probe_of(name) for name in group.curves}, group.units[axis]
+    for name, value in measured.values.items():
+        if unit and probe_of(name) in probes and value.unit == unit and value.usable and value.value:
+            yield name, value.value
 
 
 def _near_notes(near: Sequence[ReferenceLine]) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _in_a_row(curve: Curve) -> bool:
     return curve.x_unit != "SM" and all(before < after for (before, _), (after, _) in pairwise(curve.points))
 
 
-def _little(
+def _littles_law(
     group: _Group, columns: Sequence[ReferenceLine], levels: Sequence[ReferenceLine]
 ) -> tuple[tuple[float, float], ...]:
     """Return min(peak, x ÷ latency) over a whole figure, by its knee and its peak; empty where it has not one of each.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpuprof.characterize.present.view import Entry
+from gpuprof.characterize.present.view import AssessedValue
 from gpuprof.characterize.present.words import allocations_text, amount, regime_text, verdict_word
 from gpuprof.characterize.sheet.measured import MeasuredEvidence, MeasuredValue
 from gpuprof.units import format_percent, significant
@@ -21,7 +21,7 @@ class MeasuredEvidenceRow(NamedTuple):
     cells: tuple[tuple[str, ...], ...]
 
 
-def evidence_rows(entries: Iterable[Entry], ids: dict[str, str]) -> Iterator[MeasuredEvidenceRow]:
+def evidence_rows(entries: Iterable[AssessedValue], ids: dict[str, str]) -> Iterator[MeasuredEvidenceRow]:
     """Yield a row for each value that was measured."""
     for entry in entries:
         if entry.value.value is not None:

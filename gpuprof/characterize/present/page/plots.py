@@ -22,7 +22,14 @@ _TITLED_POINTS = 300
 """More points than these get no title of their own."""
 _MOST_SERIES = 7
 """More series than these cannot be told apart by colour and shape; they are drawn as a cloud."""
-_REACH = 3.2
+_SHAPES = (
+    "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0z",
+    "m-3.2 -3.2h6.4v6.4h-6.4z",
+    "m0 -3.84l3.84 6.72h-7.68z",
+    "m0 -4.32l4.32 4.32l-4.32 4.32l-4.32 -4.32z",
+)
+"""A circle, square, triangle and diamond around a place, so that colour is not all that tells series apart."""
+_DOT = "m-1.4 0a1.4 1.4 0 1 0 2.8 0a1.4 1.4 0 1 0 -2.8 0z"
 
 Coordinates = tuple[float, float]
 
@@ -48,16 +55,12 @@ class ReferenceLine(NamedTuple):
     text: str
 
 
-class Marker(NamedTuple):
-    """A point as drawn, with the text that shows when a pointer rests on it."""
-
-    path: str
-    title: str
-
-
 @dataclass(frozen=True, slots=True)
 class DrawnSeries:
-    """A series as drawn. `style` is its number, which gives its colour."""
+    """A series as drawn. `style` is its number, which gives its colour.
+
+    A marker is a path and the text that shows when a pointer rests on it.
+    """
 
     style: int
     label: str
@@ -65,7 +68,7 @@ class DrawnSeries:
     path: str
     law: str
     sample: str
-    markers: tuple[Marker, ...]
+    markers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ def plot(
         x_unit=axis_unit(units[0]),
         y_unit=axis_unit(units[1]),
         lines=() if crowded else tuple(_line(i, line, frame, units, titled=titled) for i, line in enumerate(series)),
-        cloud="".join(_dot(frame.place(point)) for line in series for point in line.points) if crowded else "",
+        cloud="".join(mark for line in series for mark in _marks(line, frame, _DOT)) if crowded else "",
         columns=tuple(drawn_columns),
         levels=tuple(_levels(levels, frame)),
         description=_description(series, units, [*columns, *levels]),
@@ -182,21 +185,22 @@ def _reference(at: float, place: Coordinates, text: str) -> DrawnReferenceLine:
 
 
 def _line(number: int, series: PlottedSeries, frame: _Frame, units: tuple[str, str], *, titled: bool) -> DrawnSeries:
-    places = [frame.place(point) for point in series.points]
-    markers = [
-        Marker(_shape(number, place), _point_title(series.label, point, units) if titled else "")
-        for place, point in zip(places, series.points, strict=True)
-    ]
-    whole = tuple(markers) if titled else (Marker("".join(marker.path for marker in markers), series.label),)
+    shape = _SHAPES[number % len(_SHAPES)]
+    marks = _marks(series, frame, shape)
+    titles = [_point_title(series.label, point, units) for point in series.points] if titled else [series.label]
     return DrawnSeries(
         style=number,
         label=series.label,
         law_text=series.law_text,
-        path=_path(places) if series.joined else "",
+        path=_path([frame.place(point) for point in series.points]) if series.joined else "",
         law=_path([frame.place(point) for point in series.law]),
-        sample=_shape(number, (7.0, 7.0)),
-        markers=whole,
+        sample=f"M7 7{shape}",
+        markers=tuple(zip(marks if titled else ["".join(marks)], titles, strict=True)),
     )
+
+
+def _marks(series: PlottedSeries, frame: _Frame, shape: str) -> list[str]:
+    return [f"{_path([frame.place(point)])}{shape}" for point in series.points]
 
 
 def _point_title(label: str, point: Coordinates, units: tuple[str, str]) -> str:
@@ -205,27 +209,6 @@ def _point_title(label: str, point: Coordinates, units: tuple[str, str]) -> str:
 
 def _path(places: Sequence[Coordinates]) -> str:
     return "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in places) if places else ""
-
-
-def _shape(number: int, place: Coordinates) -> str:
-    """Return a circle, square, triangle or diamond around a place, so that colour is not all that tells lines apart."""
-    x, y, r = *place, _REACH
-    shapes = (
-        _circle(x, y, r),
-        f"M{_number(x - r)} {_number(y - r)}h{2 * r}v{2 * r}h{-2 * r}z",
-        f"M{_number(x)} {_number(y - 1.2 * r)}l{1.2 * r:.2f} {2.1 * r:.2f}h{-2.4 * r:.2f}z",
-        f"M{_number(x)} {_number(y - 1.35 * r)}l{1.35 * r:.2f} {1.35 * r:.2f}l{-1.35 * r:.2f} {1.35 * r:.2f}"
-        f"l{-1.35 * r:.2f} {-1.35 * r:.2f}z",
-    )
-    return shapes[number % len(shapes)]
-
-
-def _dot(place: Coordinates) -> str:
-    return _circle(*place, 1.4)
-
-
-def _circle(x: float, y: float, r: float) -> str:
-    return f"M{_number(x - r)} {_number(y)}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z"
 
 
 def _description(series: Sequence[PlottedSeries], units: tuple[str, str], lines: Sequence[ReferenceLine]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuprof.characterize.present.view import Entry
+from gpuprof.characterize.present.view import AssessedValue
 from gpuprof.characterize.present.words import amount, share, verdict_word
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.hardware.specs import INSTRUCTIONS, TENSOR_PATHS, ComputeKey
@@ -41,13 +41,13 @@ class RatesOfType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    entry: Entry
+    entry: AssessedValue
     key: ComputeKey
     rate: float
     how: str
 
 
-def tensor_rates(entries: Iterable[Entry], sm_count: int) -> tuple[RatesOfType, ...]:
+def tensor_rates(entries: Iterable[AssessedValue], sm_count: int) -> tuple[RatesOfType, ...]:
     """Return the highest rate of each data type, accumulator, instruction family, data and regime."""
     cases = list(_best(_cases(entries, sm_count)))
     longest = max((max(_marks(case)) for case in cases), default=0.0)
@@ -59,21 +59,21 @@ def tensor_rates(entries: Iterable[Entry], sm_count: int) -> tuple[RatesOfType, 
     )
 
 
-def _cases(entries: Iterable[Entry], sm_count: int) -> Iterator[_Case]:
+def _cases(entries: Iterable[AssessedValue], sm_count: int) -> Iterator[_Case]:
     for entry in entries:
         key, rate = _key(entry), per_second(entry.value, sm_count)
         if key is not None and rate is not None and entry.value.usable:
             yield _Case(entry=entry, key=key, rate=rate, how=_how(entry))
 
 
-def _key(entry: Entry) -> ComputeKey | None:
+def _key(entry: AssessedValue) -> ComputeKey | None:
     """Return the tensor path that a value is a rate of: what it is a ceiling of, or what bounds it."""
     name = entry.value.ceiling or entry.value.evidence.limit_name or ""
     path, *rest = name.split(" ")
     return ComputeKey(path, *rest[:2]) if path in TENSOR_PATHS else None
 
 
-def _how(entry: Entry) -> str:
+def _how(entry: AssessedValue) -> str:
     """Write which data was multiplied and in which regime, as far as that is known."""
     settings = {*entry.name.replace(",", " ").split(), *entry.value.configuration.values()}
     parts = [data for data in _DATA if data in settings or f"data={data}" in settings]

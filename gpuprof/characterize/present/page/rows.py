@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuprof.characterize.present.view import Doubt, Entry, advice, own_doubts, probe_groups, variant_of
+from gpuprof.characterize.present.view import AssessedValue, Doubt, advice, own_doubts, probe_groups, variant_of
 from gpuprof.characterize.present.words import (
     cause_text,
     half_width_text,
@@ -79,7 +79,9 @@ class Outlier:
     standing: str
 
 
-def value_rows(entries: Iterable[Entry], ids: dict[str, str], shared: Sequence[Doubt] = ()) -> Iterator[ValueRow]:
+def value_rows(
+    entries: Iterable[AssessedValue], ids: dict[str, str], shared: Sequence[Doubt] = ()
+) -> Iterator[ValueRow]:
     """Yield a row for each value that was measured; `ids` are those of the rows by the value's name.
 
     `shared` are doubts that are told elsewhere, once for many values.
@@ -94,7 +96,7 @@ def value_rows(entries: Iterable[Entry], ids: dict[str, str], shared: Sequence[D
             yield row
 
 
-def outliers(entries: Sequence[Entry], ids: dict[str, str]) -> Iterator[Outlier]:
+def outliers(entries: Sequence[AssessedValue], ids: dict[str, str]) -> Iterator[Outlier]:
     """Yield what is to be listed of values outside of their range."""
     for entry in entries:
         yield Outlier(
@@ -109,7 +111,7 @@ def outliers(entries: Sequence[Entry], ids: dict[str, str]) -> Iterator[Outlier]
         )
 
 
-def _row(entry: Entry, row_id: str, shared: Sequence[Doubt], *, variant: bool) -> ValueRow:
+def _row(entry: AssessedValue, row_id: str, shared: Sequence[Doubt], *, variant: bool) -> ValueRow:
     """Return the row of a value; `variant`: of a probe that has several, whose name stands above them."""
     value, assessment = entry.value, entry.assessment
     bounded = value.low is not None and value.high is not None
@@ -144,7 +146,7 @@ def _standing(assessment: Assessment) -> str:
     return ("worse" if is_worse(assessment) else "better") if is_outlier(assessment) else ""
 
 
-def _of_limit(entry: Entry) -> Bar | None:
+def _of_limit(entry: AssessedValue) -> Bar | None:
     """Return the share of the limit; without the bar's length for what is no result."""
     fraction = entry.assessment.of_limit
     if fraction is None:
@@ -152,7 +154,7 @@ def _of_limit(entry: Entry) -> Bar | None:
     return bar(fraction) if entry.value.usable else Bar(share(fraction), None)
 
 
-def _strip(entry: Entry) -> Strip | None:
+def _strip(entry: AssessedValue) -> Strip | None:
     """Place a value on a strip that is three times as wide as its range."""
     published, value = entry.assessment.expected, entry.value.value
     if published is None or value is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from typing import NamedTuple
 
-from gpuprof.characterize.present.words import amount, plural
+from gpuprof.characterize.present.words import SI_UNITS, amount, plural
 
 _MOST_TICKS = 8
 _LINEAR_STEPS = 5
@@ -17,7 +17,7 @@ _WIDE = 100.0
 """What spans more than two decades is drawn on a logarithmic axis."""
 _TALL = 6.0
 """So is the height over a logarithmic width: a law of proportion is a straight line only there."""
-_SCALED = ("B", "s", "Hz", "W", "B/s", "FLOP/s", "OP/s", "op/s", "result/s", "lane/s", "bit/s")
+_SCALED = ("B", *SI_UNITS)
 """Units that stand beside the number of a tick because their prefix changes; others are named once at the axis."""
 
 
