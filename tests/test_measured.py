@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
+from gpuprof.characterize.sheet.forms import quantity_text
 from gpuprof.characterize.sheet.measured import (
-    OWN_UNITS,
     Conditions,
     Curve,
     Measured,
@@ -24,17 +24,18 @@ from gpuprof.characterize.sheet.measured import (
     MeasuredValue,
     load_measured,
     parse_measured,
-    read_quantity,
 )
-from gpuprof.characterize.sheet.measured_text import measured_text, quantity_text
+from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Assessment, Published, assess
 from gpuprof.characterize.sheet.side_by_side import Difference, differences, side_by_side
 from gpuprof.errors import SpecError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
+from gpuprof.hardware.yaml_fields import quantity
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, parse_tree
 from gpuprof.resources import data_dir
+from gpuprof.units import RESULT_UNITS
 
 H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
 CLOCK = 1.98e9
@@ -65,7 +66,7 @@ READ = MeasuredValue(
     ),
 )
 L1 = MeasuredValue(
-    33.0, "cycle", "plausible", ("no disassembler",), 32.9, 33.2, evidence=MeasuredEvidence(clock_hz=CLOCK)
+    33.0, "cycle", "plausible", ("no disassembler",), low=32.9, high=33.2, evidence=MeasuredEvidence(clock_hz=CLOCK)
 )
 FP4 = MeasuredValue(None, "FLOP/s", "unsupported", ("sm_90a has no FP4 mma",))
 
@@ -138,17 +139,17 @@ def test_what_is_not_known_is_not_in_the_file() -> None:
 
 @given(
     st.floats(0, 1e20),
-    st.sampled_from(["B/s", "FLOP/s", "OP/s", "Hz", "W", "s", "FLOP/clk/SM", "result/clk/SM", "%", "", *OWN_UNITS]),
+    st.sampled_from(["B/s", "FLOP/s", "OP/s", "Hz", "W", "s", "FLOP/clk/SM", "result/clk/SM", "%", "", *RESULT_UNITS]),
 )
 def test_amounts_survive_the_text_to_six_digits(value: float, unit: str) -> None:
-    found = read_quantity(YamlNode(quantity_text(value, unit), FileLine("here", 1)), "it")
+    found = quantity(YamlNode(quantity_text(value, unit), FileLine("here", 1)), "it")
     assert found.unit == unit
     assert found.value == pytest.approx(value, rel=1e-5, abs=1e-15)
 
 
 @given(st.integers(0, 2**50))
 def test_bytes_survive_the_text_exactly(size: int) -> None:
-    assert read_quantity(YamlNode(quantity_text(float(size), "B"), FileLine("here", 1)), "it").value == size
+    assert quantity(YamlNode(quantity_text(float(size), "B"), FileLine("here", 1)), "it").value == size
 
 
 printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=30).filter(

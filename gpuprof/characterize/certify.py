@@ -66,7 +66,7 @@ def merged(new: Certificate, old: Certificate) -> Certificate:
     again = {_key(one) for one in new.agreements}
     kept = (one for one in old.agreements if _key(one) not in again)
     origin = ", ".join(filter(None, (old.gpu, old.driver and f"driver {old.driver}", old.date)))
-    earlier = (one._replace(source=one.source or origin) for one in kept)
+    earlier = (replace(one, source=one.source or origin) for one in kept)
     return replace(new, agreements=(*new.agreements, *earlier))
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
 from gpuprof.hardware.yaml_fields import Fields
@@ -31,7 +30,8 @@ _AGREEMENT_KEYS = {"quantity", "counters", "known", "lowest", "highest", "cases"
 _RELEASE = re.compile(r"\d{4}\.\d+")
 
 
-class Agreement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Agreement:
     """How a quantity's counters compared with what was known of `cases` kernels: counted ÷ known, lowest and highest.
 
     `counters` are names without what follows the first dot; an opcode histogram is named as it is.

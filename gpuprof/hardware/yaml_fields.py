@@ -143,7 +143,8 @@ def whole(node: YamlNode, what: str, least: int = 1) -> int:
     """Read a whole number of at least 1, or `least`."""
     text = node.text(what)
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS) or int(text) < least:
-        raise BrokenSpec(node.place, f"{what}: {text[:40]!r} is not a whole number from {least} on")
+        bound = f" from {least} on" if least else ""
+        raise BrokenSpec(node.place, f"{what}: {text[:40]!r} is not a whole number{bound}")
     return int(text)
 
 

@@ -1,13 +1,16 @@
-"""A measured file, and two of them side by side, as JSON: keys that hold the unit, `null` for what is missing."""
+"""A measured file, and two of them side by side, as JSON: keys that hold the unit, `null` for what is missing.
+
+What stands in the file has the keys and the order of its fields.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 from gpuprof.characterize.present.view import AssessedValue, View, family_of, normal_sentence, probe_of
-from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
+from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import Assessment, Published
 from gpuprof.characterize.sheet.side_by_side import ComparedValue, Difference
 
@@ -72,37 +75,8 @@ def _entry(entry: AssessedValue) -> Document:
         "family": entry.family,
         "probe": probe_of(entry.name),
         "title": entry.title,
-        **_value(entry.value),
+        **asdict(entry.value),
         "assessment": _assessment(entry.assessment),
-    }
-
-
-def _value(value: MeasuredValue) -> Document:
-    return {
-        "value": value.value,
-        "unit": value.unit,
-        "low": value.low,
-        "high": value.high,
-        "verdict": value.verdict,
-        "reasons": list(value.reasons),
-        "ceiling": value.ceiling,
-        "regime": value.regime,
-        "throttling": list(value.throttling),
-        "statistic": value.statistic,
-        "samples": value.samples,
-        "allocations": value.allocations,
-        "of_allocations": value.of_allocations,
-        "method": value.method,
-        "configuration": dict(value.configuration),
-        "evidence": _evidence(value.evidence),
-    }
-
-
-def _evidence(evidence: MeasuredEvidence) -> Document:
-    return {
-        **{field.name: getattr(evidence, field.name) for field in fields(MeasuredEvidence)},
-        "opcodes": dict(evidence.opcodes),
-        "counters": dict(evidence.counters),
     }
 
 
@@ -127,14 +101,7 @@ def _published(expected: Published | None) -> Document | None:
 
 
 def _curve(name: str, curve: Curve) -> Document:
-    return {
-        "name": name,
-        "family": family_of(name),
-        "probe": probe_of(name),
-        "x_unit": curve.x_unit,
-        "y_unit": curve.y_unit,
-        "points": [list(point) for point in curve.points],
-    }
+    return {"name": name, "family": family_of(name), "probe": probe_of(name), **asdict(curve)}
 
 
 def _of(measured: Measured) -> Document:

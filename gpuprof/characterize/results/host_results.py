@@ -49,7 +49,7 @@ def launch_results(probe: Probe, series: Sequence[Series], judging: Judging) -> 
         checks = (gate, scaling_check(scaled([one], probe.unit)), _NO_CLOCK, _NO_LIMIT)
         verdict = judge(checks)
         value = MeasuredValue(
-            found.value, probe.unit, verdict.word, verdict.reasons, found.interval.low, found.interval.high,
+            found.value, probe.unit, verdict.word, verdict.reasons, low=found.interval.low, high=found.interval.high,
             statistic=found.statistic, samples=found.samples,
             method=f"slope over the number of {probe.launched} launches",
             configuration=shown(probe, one), evidence=evidence_of(probe, judging, [one], checks, probe.unit),
@@ -68,7 +68,7 @@ def copy_results(probe: Probe, series: Sequence[Series], judging: Judging) -> It
     checks = (_NO_CODE, _scaling(fitted), _NO_CLOCK, _copy_limit(probe, judging, largest, found.value))
     verdict, bound = judge(checks), _copy_bound(probe, judging, largest)
     value = MeasuredValue(
-        found.value, probe.unit, verdict.word, verdict.reasons, found.interval.low, found.interval.high,
+        found.value, probe.unit, verdict.word, verdict.reasons, low=found.interval.low, high=found.interval.high,
         statistic="median", samples=found.samples, method=f"copies of {size:.0f} bytes",
         configuration={"size": f"{size:.0f}"},
         evidence=MeasuredEvidence(

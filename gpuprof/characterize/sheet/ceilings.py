@@ -40,10 +40,10 @@ class MeasuredCeilings:
         used = {key: flop for key, flop in (split or {}).items() if flop > 0 and key.path == path}
         if used:
             main = max(used, key=lambda key: used[key])
-            exact = [one for one in keyed if one[0] == main]
-            keyed = exact or [one for one in keyed if one[0].accumulator == main.accumulator]
+            exact = [(key, name) for key, name in keyed if key == main]
+            keyed = exact or [(key, name) for key, name in keyed if key.accumulator == main.accumulator]
         else:
-            keyed = [one for one in keyed if one[0].accumulator != "fp16"] or keyed
+            keyed = [(key, name) for key, name in keyed if key.accumulator != "fp16"] or keyed
         return self._best((name, self.measured.values[name]) for _, name in keyed)
 
     def _best(self, candidates: Iterable[tuple[str, MeasuredValue]]) -> Limit | None:
@@ -52,7 +52,7 @@ class MeasuredCeilings:
             for name, value in candidates
             if value.usable and (rate := per_second(value, self.measured.device.sm_count))
         ]
-        return max(limits, key=lambda found: (found[0], found[1].value), default=(False, None))[1]
+        return max(limits, key=lambda limit: (limit[0], limit[1].value), default=(False, None))[1]
 
     def _source(self, name: str, value: MeasuredValue) -> str:
         regime = f", {value.regime.replace('_', ' ')}" if value.regime else ""
@@ -66,15 +66,15 @@ def find_measured(folders: Iterable[Path], device: RecordedDevice) -> Measured |
     """
     for folder in folders:
         paths = sorted((folder / FOLDER).glob("*" + SUFFIX))
-        found = newest((load_measured(path) for path in paths if _mentions(read_text(path), device)), device)
-        if found is not None:
-            return found
+        measured = newest((load_measured(path) for path in paths if _mentions(read_text(path), device)), device)
+        if measured is not None:
+            return measured
     return None
 
 
 def newest(files: Iterable[Measured], device: RecordedDevice) -> Measured | None:
     """Return the file that was measured last of those that belong to a GPU."""
-    return max((one for one in files if belongs(one, device)), key=lambda one: one.conditions.date, default=None)
+    return max((file for file in files if belongs(file, device)), key=lambda file: file.conditions.date, default=None)
 
 
 def belongs(measured: Measured, device: RecordedDevice) -> bool:
@@ -109,4 +109,4 @@ def _key(value: MeasuredValue) -> ComputeKey | None:
 
 
 def _mentions(text: str, device: RecordedDevice) -> bool:
-    return any(word is not None and word in text for word in (device.name, device.pci_id))
+    return any(name is not None and name in text for name in (device.name, device.pci_id))

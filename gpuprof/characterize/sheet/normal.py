@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Measured, MeasuredValue, plain_name
@@ -20,7 +21,8 @@ _HBM_BITS = 2048
 UNEXPLAINED = "nothing in the recorded conditions explains it"
 
 
-class Published(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Published:
     """A published range in the unit of the value, or as fractions of the limit, and where it is from."""
 
     low: float
@@ -29,7 +31,8 @@ class Published(NamedTuple):
     of_limit: bool = False
 
 
-class Assessment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Assessment:
     """One value in context. Ratios are fractions: of the datasheet's peak and of the limit at the measured clock.
 
     Where a probe measures one ceiling in several ways, the best is `chosen_over` the others; `of_best` is this one's
@@ -49,7 +52,8 @@ class Assessment(NamedTuple):
     of_best: float | None = None
 
 
-class _Case(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Case:
     value: MeasuredValue
     measured: Measured
     gpu: GpuSpec | None
@@ -66,17 +70,17 @@ def assess(
     low for being slower.
     """
     won_by = _won_by(measured, published)
-    found = []
+    assessments = []
     for name, value in measured.values.items():
-        said = _assess(name, value, measured, published.get(name), gpu)
+        assessment = _assess(name, value, measured, published.get(name), gpu)
         winner = won_by.get(name)
-        if winner is not None and said.word == "low":
-            said = said._replace(word="no range", expected=None, causes=())
+        if winner is not None and assessment.word == "low":
+            assessment = replace(assessment, word="no range", expected=None, causes=())
         over = tuple(other for other, best in won_by.items() if best == name)
         best = measured.values[winner].value if winner is not None else None
         of_best = value.value / best if value.value is not None and best else None
-        found.append(said._replace(chosen_over=over, passed_over_for=winner, of_best=of_best))
-    return tuple(found)
+        assessments.append(replace(assessment, chosen_over=over, passed_over_for=winner, of_best=of_best))
+    return tuple(assessments)
 
 
 def _won_by(measured: Measured, published: Mapping[str, Published]) -> dict[str, str]:
@@ -100,7 +104,11 @@ def _assess(
     word = _word(value, expected)
     rated = _rated(value, gpu)
     rate = per_second(value, measured.device.sm_count)
-    causes = tuple(_causes(_Case(value, measured, gpu, rated, word))) if word in {"low", "high"} else ()
+    causes = (
+        tuple(_causes(_Case(value=value, measured=measured, gpu=gpu, rated=rated, word=word)))
+        if word in {"low", "high"}
+        else ()
+    )
     return Assessment(
         name=name,
         value=value.value,
@@ -120,7 +128,7 @@ def _in_unit(published: Published | None, value: MeasuredValue) -> Published | N
     limit = value.evidence.limit
     if limit is None:
         return None
-    return published._replace(low=published.low * limit, high=published.high * limit, of_limit=False)
+    return replace(published, low=published.low * limit, high=published.high * limit, of_limit=False)
 
 
 def _word(value: MeasuredValue, expected: Published | None) -> NormalWord:
@@ -143,8 +151,8 @@ def _rated(value: MeasuredValue, gpu: GpuSpec | None) -> Fact | None:
 def _causes(case: _Case) -> Iterator[str]:
     """Yield what in the recorded conditions explains an outlier, or that nothing does."""
     slow = (case.word == "low") != (case.value.unit in LOWER_IS_BETTER)
-    found = [cause for rule in (_SLOWING if slow else _QUICKENING) for cause in rule(case)]
-    yield from found or [UNEXPLAINED]
+    causes = [cause for rule in (_SLOWING if slow else _QUICKENING) for cause in rule(case)]
+    yield from causes or [UNEXPLAINED]
 
 
 def _resource(case: _Case) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, Measured, MeasuredValue, plain_name
@@ -15,15 +15,16 @@ SAME = 0.02
 _RATES = ("B/s", "FLOP/s", "OP/s", "op/s", "result/s", "lane/s")
 
 
-class ComparedValue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ComparedValue:
     """One quantity of both. `ratio` is new ÷ base; `per_clock` the same per SM clock, which leaves the clocks out."""
 
     name: str
     base: MeasuredValue | None
     new: MeasuredValue | None
-    ratio: float | None
-    per_clock: float | None
     word: ChangeWord
+    ratio: float | None = None
+    per_clock: float | None = None
 
 
 class Difference(NamedTuple):
@@ -39,28 +40,28 @@ def side_by_side(base: Measured, new: Measured) -> tuple[ComparedValue, ...]:
 
     A ceiling that one file has in one way and the other in several is compared with the best of these.
     """
-    partners = {**_partners(base, new), **{one: other for other, one in _partners(new, base).items()}}
+    partners = {**_partners(base, new), **{name: way for way, name in _partners(new, base).items()}}
     taken = {*base.values, *partners.values()}
     pairs = [(name, partners.get(name, name)) for name in base.values]
     pairs += [(name, name) for name in new.values if name not in taken]
-    return tuple(_row(max(one, other, key=len), base.values.get(one), new.values.get(other)) for one, other in pairs)
+    return tuple(_row(max(name, way, key=len), base.values.get(name), new.values.get(way)) for name, way in pairs)
 
 
-def _partners(one: Measured, other: Measured) -> dict[str, str]:
-    """Return the best of several ways in which `other` has a ceiling that `one` has in one way, by its name."""
-    found = {}
-    for name, value in one.values.items():
+def _partners(single: Measured, other: Measured) -> dict[str, str]:
+    """Return the best of several ways in which `other` has a ceiling that `single` has in one way, by its name."""
+    partners = {}
+    for name, value in single.values.items():
         if name in other.values or value.ceiling is None or plain_name(name) != name:
             continue
         ways = [
             way
             for way, its in other.values.items()
-            if way not in one.values and plain_name(way) == name and its.usable
+            if way not in single.values and plain_name(way) == name and its.usable
             and (its.ceiling, its.unit) == (value.ceiling, value.unit)
         ]  # fmt: skip
         if ways:
-            found[name] = max(ways, key=lambda way: other.values[way].as_ceiling)
-    return found
+            partners[name] = max(ways, key=lambda way: other.values[way].as_ceiling)
+    return partners
 
 
 def differences(base: Measured, new: Measured) -> tuple[Difference, ...]:
@@ -70,11 +71,12 @@ def differences(base: Measured, new: Measured) -> tuple[Difference, ...]:
 
 def _row(name: str, base: MeasuredValue | None, new: MeasuredValue | None) -> ComparedValue:
     if base is None or new is None:
-        return ComparedValue(name, base, new, None, None, "only new" if base is None else "only base")
+        return ComparedValue(name, base, new, word="only new" if base is None else "only base")
     if not base.value or new.value is None or not (base.usable and new.usable) or base.unit != new.unit:
-        return ComparedValue(name, base, new, None, None, "not comparable")
+        return ComparedValue(name, base, new, word="not comparable")
     ratio = new.value / base.value
-    return ComparedValue(name, base, new, ratio, _per_clock(base, new, ratio), _word(base, new, ratio))
+    per_clock = _per_clock(base, new, ratio)
+    return ComparedValue(name, base, new, word=_word(base, new, ratio), ratio=ratio, per_clock=per_clock)
 
 
 def _per_clock(base: MeasuredValue, new: MeasuredValue, ratio: float) -> float | None:
@@ -103,16 +105,16 @@ def _overlap(base: MeasuredValue, new: MeasuredValue) -> bool:
 
 
 def _differences(base: Measured, new: Measured) -> Iterator[Difference]:
-    for what, one, other in (
+    for what, ours, theirs in (
         ("GPU", base.device.name, new.device.name),
         ("SMs", base.device.sm_count, new.device.sm_count),
     ):
-        if one != other:
-            yield Difference(what, str(one), str(other))
-    for entry in fields(Conditions):
-        one, other = getattr(base.conditions, entry.name), getattr(new.conditions, entry.name)
-        if one != other and entry.name != "highest_temperature_c":
-            yield Difference(entry.name, _text(one), _text(other))
+        if ours != theirs:
+            yield Difference(what, str(ours), str(theirs))
+    for condition in fields(Conditions):
+        ours, theirs = getattr(base.conditions, condition.name), getattr(new.conditions, condition.name)
+        if ours != theirs and condition.name != "highest_temperature_c":
+            yield Difference(condition.name, _text(ours), _text(theirs))
 
 
 def _text(value: object) -> str:
