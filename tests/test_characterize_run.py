@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -382,7 +383,7 @@ def test_cubin_that_is_not_the_gates_is_not_run(tmp_path: Path) -> None:
     def altered(*words: Any) -> dict[str, tuple[Checked, ...]]:
         found = compiled(*words)
         return {
-            name: tuple(one._replace(compiled=one.compiled._replace(cubin=b"{}")) for one in ones if one.compiled)
+            name: tuple(one._replace(compiled=replace(one.compiled, cubin=b"{}")) for one in ones if one.compiled)
             for name, ones in found.items()
         }
 
@@ -893,7 +894,7 @@ def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:
         for name, ones in found.items():
             cubins = [(one, (one.compiled.cubin if one.compiled else b"") + b" ") for one in ones]
             changed[name] = tuple(
-                one._replace(compiled=one.compiled._replace(cubin=cubin, sha256=hashlib.sha256(cubin).hexdigest()))
+                one._replace(compiled=replace(one.compiled, cubin=cubin, sha256=hashlib.sha256(cubin).hexdigest()))
                 for one, cubin in cubins
                 if one.compiled
             )

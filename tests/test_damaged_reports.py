@@ -39,7 +39,7 @@ def parts(data: bytes) -> dict[str, list[Stretch]]:
     blocks = list(raw_blocks(data))
     launches = [span for block in blocks for span in block.kernels]
     programs = [span for block in blocks for span in block.sources]
-    messages = [*launches, *programs, *(span for block in blocks for span in block.others)]
+    messages = [*launches, *programs, *(span for block in blocks for span in block.rest)]
     lengths = [0, *(block.header[0] - 4 for block in blocks), *(start - 4 for start, _ in messages)]
     return {
         "lengths": [(at, min(at + 16, len(data))) for at in lengths],

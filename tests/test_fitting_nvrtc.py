@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,7 @@ def with_compiler(*words: Any, nvrtc: Nvrtc | None = None) -> dict[str, tuple[Ch
     found: dict[str, tuple[Checked, ...]] = {}
     for one in made:
         assert one.compiled is not None
-        mine = one._replace(compiled=one.compiled._replace(compiler=str(nvrtc)))
+        mine = one._replace(compiled=replace(one.compiled, compiler=str(nvrtc)))
         found[one.variant.probe.id] = (*found.get(one.variant.probe.id, ()), mine)
     return found
 

@@ -25,11 +25,9 @@ EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
         "benchmarks",
         "characterize",
         "cli",
-        "code",
         "collect",
         "diagnose",
         "model",
-        "read",
         "store",
     }
 )
@@ -39,12 +37,10 @@ BY_POSITION_LEFT: frozenset[str] = frozenset(
         "benchmarks",
         "characterize",
         "cli",
-        "code",
         "collect",
         "diagnose",
         "model",
         "notebook",
-        "read",
     }
 )
 """Rooms that still fill large records by position: only ever shorter."""

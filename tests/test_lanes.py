@@ -210,9 +210,12 @@ def test_uniform_registers_are_the_same_for_all_whatever_wrote_them() -> None:
 
 
 def test_addresses_are_sums_of_registers_and_numbers() -> None:
-    assert only(TID, "LDS R9, [R1.X8+0x10]")[5:7] == (tuple(8 * lane for lane in LANES), 0x10)
+    scaled = only(TID, "LDS R9, [R1.X8+0x10]")
+    assert (scaled.offsets, scaled.start) == (tuple(8 * lane for lane in LANES), 0x10)
     assert only(TID, "UMOV UR4, 0x400", "LDS R9, [R1+UR4+-0x20]").start == 0x3E0
-    assert only("UMOV UR4, 0x400", "STS.64 [UR4], R2")[:7] == (16, "STS.64", "shared", "store", 8, (0,) * 32, 0x400)
+    stored = only("UMOV UR4, 0x400", "STS.64 [UR4], R2")
+    assert (stored.address, stored.opcode, stored.space, stored.kind) == (16, "STS.64", "shared", "store")
+    assert (stored.width_bytes, stored.offsets, stored.start) == (8, (0,) * 32, 0x400)
     assert only("LDS R9, [0x4]").start == 4
 
 

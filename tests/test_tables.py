@@ -44,7 +44,7 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
         "gpuprof reads .ncu-rep, .ncu-repz, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
         "nsys exports (.sqlite), its own session.json"
     )
-    assert all(kind.told.words in hint for kind in READABLE if kind.told)
+    assert all(kind.told.description in hint for kind in READABLE if kind.told)
     assert {kind.kind for kind in READABLE if kind.told} == {kind.kind for kind in READABLE}
 
 

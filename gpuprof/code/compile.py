@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ _REFUSED = re.compile(
 _POSITION = re.compile(r"^ptxas application ptx input, line \d+; error\s*: ")
 
 
-class Compiled(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Compiled:
     """A cubin, its SHA-256, with which compiler and options it was made, and what the compiler said."""
 
     cubin: bytes
@@ -50,7 +52,7 @@ def compile_file(
     if outcome.cubin is None:
         return _refusal(outcome.log)
     sha256 = hashlib.sha256(outcome.cubin).hexdigest()
-    return Compiled(outcome.cubin, sha256, str(nvrtc), recorded(options), outcome.log)
+    return Compiled(cubin=outcome.cubin, sha256=sha256, compiler=str(nvrtc), options=recorded(options), log=outcome.log)
 
 
 def _refusal(log: str) -> NotCompiled:

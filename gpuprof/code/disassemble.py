@@ -84,13 +84,13 @@ def _run(tool: Disassembler, target: str, code: bytes) -> str:
 @lru_cache(maxsize=1)
 def find_disassemblers() -> tuple[Disassembler, ...]:
     """Return every nvdisasm in wheels, on PATH and in the CUDA toolkit, newest first, one per version."""
-    found: dict[tuple[int, int], Disassembler] = {}
+    by_version: dict[tuple[int, int], Disassembler] = {}
     for path in _candidates(os.environ):
         if path.is_file() and os.access(path, os.X_OK):
             version = _version(path)
             if version is not None:
-                found.setdefault(version, Disassembler(path, version))
-    return tuple(found[version] for version in sorted(found, reverse=True))
+                by_version.setdefault(version, Disassembler(path, version))
+    return tuple(by_version[version] for version in sorted(by_version, reverse=True))
 
 
 def disassembler_for(target: str) -> Disassembler | None:

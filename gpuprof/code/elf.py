@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput
 
@@ -21,7 +21,8 @@ _TEXT = b".text."
 _NAMES_TOLD, _LONGEST_NAME = 5, 200
 
 
-class _Section(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Section:
     """A section; `name` is where its name begins."""
 
     name: int
@@ -37,13 +38,13 @@ def kernel_code(cubin: bytes, entry: str) -> bytes:
     """
     try:
         wanted = _TEXT + entry.encode() + b"\0"
-        found = next((section for section in _sections(cubin) if cubin.startswith(wanted, section.name)), None)
-        if found is None or found.kind == _NO_BITS:
+        section = next((section for section in _sections(cubin) if cubin.startswith(wanted, section.name)), None)
+        if section is None or section.kind == _NO_BITS:
             raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {_kernels(cubin) or 'none'}")
     except (struct.error, ValueError, IndexError, OverflowError) as error:
         raise DamagedInput(f"the cubin cannot be read: {error}") from error
-    code = cubin[found.offset : found.offset + found.size]
-    if len(code) != found.size:
+    code = cubin[section.offset : section.offset + section.size]
+    if len(code) != section.size:
         raise DamagedInput("the cubin cannot be read: it is cut short")
     return code
 
@@ -73,4 +74,4 @@ def _sections(elf: bytes) -> Iterator[_Section]:
     headers = [struct.unpack_from("<IIQQQQ", elf, table + index * entry_size) for index in range(count)]
     texts = headers[names][4]
     for name, kind, _flags, _address, offset, size in headers:
-        yield _Section(texts + name, kind, offset, size)
+        yield _Section(name=texts + name, kind=kind, offset=offset, size=size)

@@ -29,20 +29,20 @@ def find_loops(code: Sequence[Instruction]) -> tuple[Loop, ...]:
     ends = (*starts[1:], len(code))
     loops = []
     for header, body in natural_loops(_successors(code, starts)).items():
-        instructions = (item for block in sorted(body) for item in code[starts[block] : ends[block]])
+        instructions = (instruction for block in sorted(body) for instruction in code[starts[block] : ends[block]])
         loops.append(Loop(code[starts[header]].address, tuple(instructions)))
     return tuple(sorted(loops, key=lambda loop: len(loop.instructions)))
 
 
 def jumping_calls(code: Sequence[Instruction]) -> frozenset[int]:
     """Return the addresses of calls that are jumps: ptxas leaves a long loop by `@P0 CALL.REL.NOINC`, without a RET."""
-    if not code or any(item.name == "RET" for item in code):
+    if not code or any(instruction.name == "RET" for instruction in code):
         return frozenset()
     first, last = code[0].address, code[-1].address
     return frozenset(
-        item.address
-        for item in code
-        if item.is_a("CALL.REL.NOINC") and item.target is not None and first <= item.target <= last
+        instruction.address
+        for instruction in code
+        if instruction.is_a("CALL.REL.NOINC") and instruction.target is not None and first <= instruction.target <= last
     )
 
 
@@ -76,7 +76,11 @@ def _successors(code: Sequence[Instruction], starts: Sequence[int]) -> list[tupl
 def _joined(code: Sequence[Instruction], index: int) -> int | None:
     """Return where threads go on after `BSYNC Bn`: the address in the last `BSSY Bn` before it."""
     register = code[index].operands[:1]
-    before = (item for item in reversed(code[:index]) if item.name == "BSSY" and item.operands[:1] == register)
+    before = (
+        instruction
+        for instruction in reversed(code[:index])
+        if instruction.name == "BSSY" and instruction.operands[:1] == register
+    )
     opened = next(before, None)
     return opened.target if opened else None
 
@@ -130,7 +134,7 @@ def _dominators(reached: set[int], before: Successors) -> dict[int, set[int]]:
     while changed:
         changed = False
         for block in sorted(reached - {0}):
-            new = set.intersection(*(dominators[other] for other in before[block])) | {block}
+            new = set.intersection(*(dominators[predecessor] for predecessor in before[block])) | {block}
             if new != dominators[block]:
                 dominators[block], changed = new, True
     return dominators

@@ -112,13 +112,13 @@ def find_nvrtc() -> tuple[Nvrtc, ...]:
     """
     named = os.environ.get(NAMED)
     first = _named(named) if named else None
-    found: dict[tuple[int, int], Nvrtc] = {}
+    by_version: dict[tuple[int, int], Nvrtc] = {}
     for nvrtc in _loaded(_candidates(os.environ)):
         if first is None or nvrtc.version != first.version:
-            found.setdefault(nvrtc.version, nvrtc)
-    if first is None and not found:
+            by_version.setdefault(nvrtc.version, nvrtc)
+    if first is None and not by_version:
         raise EnvironmentProblem("NVRTC, the CUDA run-time compiler, was not found", INSTALL_HINT)
-    newest_first = (found[version] for version in sorted(found, reverse=True))
+    newest_first = (by_version[version] for version in sorted(by_version, reverse=True))
     return (*(() if first is None else (first,)), *newest_first)
 
 
@@ -126,11 +126,11 @@ def _named(place: str) -> Nvrtc:
     """Return the NVRTC that the user names: this library, or the newest in this folder of a wheel or a toolkit."""
     folders = [Path(place, part) for part in ("", *_WHEEL_FOLDERS, *_TOOLKIT_FOLDERS)]
     libraries = [Path(place)] if Path(place).is_file() else list(_libraries_in(folders))
-    found = max(_loaded(libraries), key=lambda nvrtc: nvrtc.version, default=None)
-    if found is None:
+    newest = max(_loaded(libraries), key=lambda nvrtc: nvrtc.version, default=None)
+    if newest is None:
         hint = "name a libnvrtc.so.12 or libnvrtc.so.13, or the folder that it is in; or unset the variable"
         raise EnvironmentProblem(f"{NAMED}={place} is no NVRTC that can be loaded", hint)
-    return found
+    return newest
 
 
 def _loaded(paths: Iterable[Path]) -> Iterator[Nvrtc]:

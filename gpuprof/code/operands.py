@@ -31,9 +31,13 @@ _WIDTHS = (
 )
 
 
-def written(item: Instruction) -> tuple[str, ...]:
+def written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
-    return tuple(name for operand in item.operands[: _destinations(item)] for name in _names(operand, item.opcode))
+    return tuple(
+        name
+        for operand in instruction.operands[: _destinations(instruction)]
+        for name in _names(operand, instruction.opcode)
+    )
 
 
 def _names(operand: str, opcode: str) -> tuple[str, ...]:
@@ -44,21 +48,21 @@ def _names(operand: str, opcode: str) -> tuple[str, ...]:
     return tuple(f"{numbered[1]}{int(numbered[2]) + index}" for index in range(width))
 
 
-def _destinations(item: Instruction) -> int:
+def _destinations(instruction: Instruction) -> int:
     """Return how many operands, from the first, are written.
 
     A comparison writes two predicates; else there may be a predicate, then a register, then the predicate of a carry.
     """
-    if _WRITES_NOTHING.match(item.opcode):
+    if _WRITES_NOTHING.match(instruction.opcode):
         return 0
-    shape = "".join(_kind(operand) for operand in item.operands[:3])
+    shape = "".join(_kind(operand) for operand in instruction.operands[:3])
     pattern = "P?RP?|P?R?"
-    if _COMPARES.match(item.opcode):
+    if _COMPARES.match(instruction.opcode):
         pattern = "P{0,2}"
-    elif _TWO_REGISTERS.match(item.opcode):
+    elif _TWO_REGISTERS.match(instruction.opcode):
         pattern = "RR"
-    found = re.match(pattern, shape)
-    return found.end() if found else 0
+    destinations = re.match(pattern, shape)
+    return destinations.end() if destinations else 0
 
 
 def _kind(operand: str) -> str:
@@ -67,55 +71,55 @@ def _kind(operand: str) -> str:
     return "P" if _PREDICATE_OPERAND.fullmatch(operand) else "-"
 
 
-def sources(item: Instruction) -> tuple[str, ...]:
+def sources(instruction: Instruction) -> tuple[str, ...]:
     """Return the operands that are read."""
-    return item.operands[_destinations(item) :]
+    return instruction.operands[_destinations(instruction) :]
 
 
-def waits_for(item: Instruction, before: Instruction) -> bool:
+def waits_for(instruction: Instruction, before: Instruction) -> bool:
     """Tell whether an instruction reads what `before` wrote."""
-    return not _read(item).isdisjoint(written(before))
+    return not _read(instruction).isdisjoint(written(before))
 
 
-def _read(item: Instruction) -> set[str]:
-    return {name for operand in (*sources(item), item.predicate or "") for name in _READ.findall(operand)}
+def _read(instruction: Instruction) -> set[str]:
+    return {name for operand in (*sources(instruction), instruction.predicate or "") for name in _READ.findall(operand)}
 
 
 def early_waits(opcodes: Sequence[str], loop: Sequence[Instruction]) -> int:
     """Count the results of these instructions that are read before the last of them is issued."""
-    ones = [index for index, item in enumerate(loop) if any(item.is_a(opcode) for opcode in opcodes)]
-    return read_by(opcodes, loop[ones[0] : ones[-1] + 1]) if ones else 0
+    indices = [index for index, instruction in enumerate(loop) if any(instruction.is_a(opcode) for opcode in opcodes)]
+    return read_by(opcodes, loop[indices[0] : indices[-1] + 1]) if indices else 0
 
 
 def read_by(opcodes: Sequence[str], code: Sequence[Instruction]) -> int:
     """Count the results of these instructions that are read in straight code behind them."""
     pending: dict[str, int] = {}
-    found: set[int] = set()
-    for index, item in enumerate(code):
-        found |= {pending[name] for name in _read(item) if name in pending}
-        for name in written(item):
+    read: set[int] = set()
+    for index, instruction in enumerate(code):
+        read |= {pending[name] for name in _read(instruction) if name in pending}
+        for name in written(instruction):
             pending.pop(name, None)
-            if any(item.is_a(opcode) for opcode in opcodes):
+            if any(instruction.is_a(opcode) for opcode in opcodes):
                 pending[name] = index
-    return len(found)
+    return len(read)
 
 
 def carried(opcode: str, loop: Sequence[Instruction]) -> int:
     """Count the instructions that read what one of them wrote in the turn before: the number of independent chains."""
     wrote: dict[str, int] = {}
-    for item in loop:
-        _note(item, item.is_a(opcode), 0, wrote)
+    for instruction in loop:
+        _note(instruction, instruction.is_a(opcode), 0, wrote)
     chains = 0
-    for item in loop:
-        if item.is_a(opcode):
-            chains += any(wrote.get(name) == 0 for name in _read(item))
-        _note(item, item.is_a(opcode), 1, wrote)
+    for instruction in loop:
+        if instruction.is_a(opcode):
+            chains += any(wrote.get(name) == 0 for name in _read(instruction))
+        _note(instruction, instruction.is_a(opcode), 1, wrote)
     return chains
 
 
-def _note(item: Instruction, counts: bool, turn: int, wrote: dict[str, int]) -> None:
+def _note(instruction: Instruction, counts: bool, turn: int, wrote: dict[str, int]) -> None:
     """Note in which turn of the loop registers were written by instructions that count."""
-    for name in written(item):
+    for name in written(instruction):
         wrote.pop(name, None)
         if counts:
             wrote[name] = turn
@@ -128,19 +132,19 @@ def zero_factors(opcode: str, loop: Sequence[Instruction], before: Sequence[Inst
     that wrote it, in this turn of the loop, else in the turn before, else in front of the loop, set it to zero.
     """
     zeros: set[str] = set()
-    for item in (*before, *loop):
-        _execute(item, zeros)
+    for instruction in (*before, *loop):
+        _execute(instruction, zeros)
     count = 0
-    for item in loop:
-        count += item.is_a(opcode) and any(_is_zero(factor, zeros) for factor in sources(item)[:2])
-        _execute(item, zeros)
+    for instruction in loop:
+        count += instruction.is_a(opcode) and any(_is_zero(factor, zeros) for factor in sources(instruction)[:2])
+        _execute(instruction, zeros)
     return count
 
 
-def _execute(item: Instruction, zeros: set[str]) -> None:
+def _execute(instruction: Instruction, zeros: set[str]) -> None:
     """Bring the set of registers that hold zero up to date."""
-    names = written(item)
-    if item.name in _MOVES and all(_ZERO.fullmatch(source) for source in sources(item)):
+    names = written(instruction)
+    if instruction.name in _MOVES and all(_ZERO.fullmatch(source) for source in sources(instruction)):
         zeros.update(names)
     else:
         zeros.difference_update(names)

@@ -45,7 +45,9 @@ class Instruction(NamedTuple):
         target = self.target
         if target is not None and distance:
             operands = (*operands[:-1], hex(target + distance))
-        return Instruction(self.address + distance, self.opcode, operands, self.predicate)
+        return Instruction(
+            address=self.address + distance, opcode=self.opcode, operands=operands, predicate=self.predicate
+        )
 
     @property
     def target(self) -> int | None:
@@ -66,4 +68,9 @@ def _instructions(text: str) -> Iterator[Instruction]:
         match = _LINE.match(line)
         if match:
             operands = tuple(part.strip() for part in match["operands"].split(",") if part.strip())
-            yield Instruction(int(match["address"], 16), match["opcode"], operands, match["predicate"])
+            yield Instruction(
+                address=int(match["address"], 16),
+                opcode=match["opcode"],
+                operands=operands,
+                predicate=match["predicate"],
+            )

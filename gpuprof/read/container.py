@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.read.file_bytes import Bytes
@@ -50,7 +51,8 @@ class Damage(NamedTuple):
     why: str
 
 
-class Container(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Container:
     """What the blocks of a report declare. `results` counts kernels, ranges, command lists and graphs.
 
     `names` is the string table: launches refer to metrics by their place in it.
@@ -120,8 +122,8 @@ def launch_dimensions(
     data: Bytes, span: MessageSpan
 ) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
     """Return grid and block of a launch as its message records them; reports before 2021 have them nowhere else."""
-    found = _first_fields(data, span, (_RESULT_GRID, _RESULT_BLOCK), stop=_RESULT_METRICS)
-    grid, block = found.get(_RESULT_GRID), found.get(_RESULT_BLOCK)
+    dimensions = _first_fields(data, span, (_RESULT_GRID, _RESULT_BLOCK), stop=_RESULT_METRICS)
+    grid, block = dimensions.get(_RESULT_GRID), dimensions.get(_RESULT_BLOCK)
     return _dim3(grid, span), _dim3(block, span)
 
 
@@ -144,14 +146,15 @@ def section_names(data: Bytes, span: MessageSpan) -> tuple[str, ...]:
     return tuple(names)
 
 
-class RawBlock(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RawBlock:
     """Where the parts of one block lie: its header, and its messages by kind. `before` is what precedes the block."""
 
     before: bytes
     header: tuple[int, int]
     sources: Messages
     kernels: Messages
-    others: Messages
+    rest: Messages
 
 
 def raw_blocks(data: bytes) -> Iterator[RawBlock]:
@@ -164,7 +167,7 @@ def raw_blocks(data: bytes) -> Iterator[RawBlock]:
         entries = list(fields(data[slice(*header)], start))
         messages = _payload_messages(data, header[1], entries, at)
         sources, kernels = _split_messages(entries, messages)
-        yield RawBlock(before, header, sources, kernels, messages[len(sources) + len(kernels) :])
+        yield RawBlock(before, header, sources, kernels=kernels, rest=messages[len(sources) + len(kernels) :])
         before = b""
         at = messages[-1][1] if messages else header[1]
 
@@ -225,8 +228,8 @@ def resized_header(data: bytes, block: RawBlock, payload_size: int) -> bytes:
 
 def program_of(data: Bytes, container: Container, span: MessageSpan) -> tuple[str, bytes] | None:
     """Return a launch's mangled kernel name and the cubin that holds it; None where the report embeds none."""
-    found = _first_fields(data, span, (_RESULT_MANGLED, _RESULT_SOURCE))
-    name, source = found.get(_RESULT_MANGLED), found.get(_RESULT_SOURCE)
+    program = _first_fields(data, span, (_RESULT_MANGLED, _RESULT_SOURCE))
+    name, source = program.get(_RESULT_MANGLED), program.get(_RESULT_SOURCE)
     if not isinstance(name, bytes) or not isinstance(source, bytes):
         return None
     reference = _small_numbers(source, span).get(_SOURCE_REFERENCE)
@@ -242,16 +245,16 @@ def _first_fields(
     data: Bytes, span: MessageSpan, wanted: tuple[int, ...], stop: int | None = None
 ) -> dict[int, FieldValue]:
     """Return the wanted fields of a message, as far as it parses: what follows altered bytes is as good as missing."""
-    found: dict[int, FieldValue] = {}
+    values: dict[int, FieldValue] = {}
     try:
         for field, value, _ in fields(data[span.start : span.end], span.start):
             if field == stop:
                 break
             if field in wanted:
-                found.setdefault(field, value)
+                values.setdefault(field, value)
     except _Broken:
         pass
-    return found
+    return values
 
 
 def _small_numbers(message: bytes, span: MessageSpan) -> dict[int, int]:

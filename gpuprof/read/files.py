@@ -28,8 +28,8 @@ def read_file(name: str, *, salvage: bool = False) -> Report | Session | Trace:
         pkgutil.resolve_name(kind.check_size)(look.path.stat().st_size, name)
     options = {"salvage": salvage} if kind.salvage else {}
     read = pkgutil.resolve_name(kind.reader)
-    found: Report | Session | Trace = read(*_arguments(look, kind), **options)
-    return found
+    content: Report | Session | Trace = read(*_arguments(look, kind), **options)
+    return content
 
 
 def _recognised(name: str) -> tuple[Look, Readable]:

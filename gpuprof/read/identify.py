@@ -71,14 +71,14 @@ def look_at(path: Path, name: str) -> Look:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if not head:
         raise InputError(f"{path} is empty", "the profiler wrote nothing; look at its messages")
-    return Look(name, path, head, path.read_bytes)
+    return Look(name, path, head, read=path.read_bytes)
 
 
 def look_at_stream(data: bytes, name: str) -> Look:
     """Look at what can be read only once. Raises InputError for nothing."""
     if not data:
         raise InputError(f"{name} is empty")
-    return Look(name, None, data[:_HEAD_BYTES], lambda: data)
+    return Look(name, None, data[:_HEAD_BYTES], read=lambda: data)
 
 
 def starts(*beginnings: bytes) -> Callable[[Look], bool]:

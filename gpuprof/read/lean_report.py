@@ -40,7 +40,7 @@ def lean_copy(data: bytes, container: Container) -> LeanReport:
     for block in raw_blocks(data):
         payload = [data[start - 4 : end] for start, end in block.sources]
         payload += [prefixed(shrinker.shrink(data[start:end])) for start, end in block.kernels]
-        payload += [data[start - 4 : end] for start, end in block.others]
+        payload += [data[start - 4 : end] for start, end in block.rest]
         content = b"".join(payload)
         out += [block.before, resized_header(data, block, len(content)), content]
     return LeanReport(b"".join(out), tuple(shrinker.attributes), frozenset(shrinker.left_out))
@@ -64,8 +64,8 @@ class _Shrinker:
         """Return one launch's message without sections, rules and device attributes; note the attributes."""
         message = self._without_attributes(self._without_sections(message))
         for field, name in self._long:
-            head, found, tail = message.partition(field)
-            if found:
+            head, separator, tail = message.partition(field)
+            if separator:
                 message = head + tail
                 self.left_out.add(name)
         if len(message) > self._most_left:
@@ -83,8 +83,8 @@ class _Shrinker:
     def _without_attributes(self, message: bytes) -> bytes:
         """Remove the device attributes, and note them for this launch."""
         for run, attributes in self._known:
-            head, found, tail = message.partition(run)
-            if found:
+            head, separator, tail = message.partition(run)
+            if separator:
                 self.attributes.append(attributes)
                 return head + tail
         places = [
@@ -110,8 +110,8 @@ class _Shrinker:
     def _without_sections(self, message: bytes) -> bytes:
         """Remove the sections and, right behind them, the results of NVIDIA's rules."""
         for sections in self._sections:
-            head, found, tail = message.partition(sections)
-            if found:
+            head, separator, tail = message.partition(sections)
+            if separator:
                 return head + _without_rules(tail)
         runs = [message[start:end] for field, start, end in raw_fields(message) if field == _RESULT_SECTION]
         sections = b"".join(runs)

@@ -56,13 +56,13 @@ class CodeReader:
 
     def sources(self, number: int) -> Mapping[str, str]:
         """Return embedded source text by file name; empty text where only the name was recorded."""
-        found: dict[str, str] = self._ask("sources", number, ())
-        return found
+        sources: dict[str, str] = self._ask("sources", number, ())
+        return sources
 
     def places(self, number: int, pcs: Sequence[int]) -> dict[int, InstructionPlace]:
         """Return text and source position of these instructions."""
-        found = self._ask("places", number, pcs)
-        return {pc: InstructionPlace(*entry) for pc, entry in zip(pcs, found, strict=True)}
+        places = self._ask("places", number, pcs)
+        return {pc: InstructionPlace(*entry) for pc, entry in zip(pcs, places, strict=True)}
 
     def _ask(self, what: str, number: int, pcs: Sequence[int]) -> Any:
         if not hasattr(os, "fork"):

@@ -52,9 +52,9 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     tables = list(_tables(text))
     if not tables:
         raise InputError(f"{file} {_what_it_is(text, said)}", hint=_HINT)
-    found = [_details_launches(t) if t.is_details else _raw_launches(t) for t in tables]
-    launches, devices = _with_devices([launch for part in found for launch in part.launches])
-    problems = [problem for table, part in zip(tables, found, strict=True) for problem in table.problems(part.dropped)]
+    parts = [_details_launches(t) if t.is_details else _raw_launches(t) for t in tables]
+    launches, devices = _with_devices([launch for part in parts for launch in part.launches])
+    problems = [problem for table, part in zip(tables, parts, strict=True) for problem in table.problems(part.dropped)]
     if not launches:
         raise InputError("; ".join((f"{file} has a header but no kernel", *problems)), hint=_HINT)
     details = [table.is_details for table in tables]
@@ -68,7 +68,7 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
         tool_version=None,
         launches=launches,
         devices=devices,
-        sections=tuple(dict.fromkeys(name for part in found for name in part.sections)),
+        sections=tuple(dict.fromkeys(name for part in parts for name in part.sections)),
         warnings=(*problems, *(f"ncu reported an error: {message}" for message in said[:3])),
     )
 
@@ -125,7 +125,7 @@ class _Dropped:
 
 
 @dataclass(slots=True)
-class _Found:
+class _TableLaunches:
     """The launches of one table; their device index is still that of CUDA."""
 
     launches: list[_Recorded]
@@ -217,26 +217,26 @@ def _cells(record: str) -> list[str] | None:
         return None
 
 
-def _raw_launches(table: _Table) -> _Found:
+def _raw_launches(table: _Table) -> _TableLaunches:
     """Read one launch a row; the first row, without an ID, holds the units."""
-    found = _Found([], _Dropped())
+    content = _TableLaunches([], _Dropped())
     rows = table.rows
     units: tuple[str, ...] = ()
     if rows and rows[0].cells[0] == "":
         units, rows = rows[0].cells, rows[1:]
     elif rows:
-        found.dropped.sentences.append("the raw page has no row of units: values are taken as they are printed")
+        content.dropped.sentences.append("the raw page has no row of units: values are taken as they are printed")
     units += ("",) * (len(table.columns) - len(units))
     for row in rows:
         cells = dict(zip(table.columns, row.cells, strict=False))
         if len(row.cells) != len(table.columns):
-            found.dropped.lines.append(row.line)
+            content.dropped.lines.append(row.line)
         if not cells.get("ID", "").isdigit() or "Kernel Name" not in cells or len(row.cells) > len(table.columns):
-            found.dropped.lines.append(row.line)
+            content.dropped.lines.append(row.line)
             continue
-        metrics = _raw_metrics(table.columns, units, row, found.dropped)
-        found.launches.append(_recorded(cells, metrics, NoDetails()))
-    return found
+        metrics = _raw_metrics(table.columns, units, row, content.dropped)
+        content.launches.append(_recorded(cells, metrics, NoDetails()))
+    return content
 
 
 def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: _Row, dropped: _Dropped) -> dict[str, Metric]:
@@ -307,14 +307,14 @@ def _printed_digits(text: str) -> int | None:
     return len(re.sub(r"\D", "", mantissa).lstrip("0"))
 
 
-def _details_launches(table: _Table) -> _Found:
+def _details_launches(table: _Table) -> _TableLaunches:
     """Read one launch for each ID from its rows of metrics and rules."""
-    found = _Found([], _Dropped(), tuple(_sections(table)))
+    content = _TableLaunches([], _Dropped(), tuple(_sections(table)))
     rows: dict[tuple[str, str], list[_Row]] = {}
     last_needed = max(table.columns.index(name) for name in ("Kernel Name", "Metric Name", "Metric Value"))
     for row in table.rows:
         if not last_needed < len(row.cells) <= len(table.columns) or not row.cells[0].isdigit():
-            found.dropped.lines.append(row.line)
+            content.dropped.lines.append(row.line)
             continue
         rows.setdefault((row.cells[0], row.cells[1]), []).append(row)
     for of_launch in rows.values():
@@ -328,9 +328,9 @@ def _details_launches(table: _Table) -> _Found:
             elif values.get("Rule Name") and "Rule Description" in values:
                 rules.append(_rule(values))
             if not values["Metric Name"] and len(row.cells) < len(table.columns):
-                found.dropped.lines.append(row.line)
-        found.launches.append(_recorded(cells, metrics, FixedDetails(tuple(rules)) if rules else NoDetails()))
-    return found
+                content.dropped.lines.append(row.line)
+        content.launches.append(_recorded(cells, metrics, FixedDetails(tuple(rules)) if rules else NoDetails()))
+    return content
 
 
 def _sections(table: _Table) -> Iterator[str]:
@@ -441,8 +441,8 @@ def short_name(demangled: str) -> str:
     """Return a function's base name: no return type, scope, template arguments or parameters."""
     text = demangled.replace("(anonymous namespace)", "_anonymous_").replace("<unnamed>", "_unnamed_")
     text = re.sub(r"\boperator ?\(\)", "operator_call", text)
-    words = _outside_brackets(text).split()
-    name = words[-1].rpartition("::")[2].lstrip("*&") if words else ""
+    tokens = _outside_brackets(text).split()
+    name = tokens[-1].rpartition("::")[2].lstrip("*&") if tokens else ""
     return name.replace("operator_call", "operator()") or demangled
 
 

@@ -57,7 +57,7 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     ncu_report = _import_ncu_report()
     # A damaged file goes to the reader as it is: what it makes of it decides what can be salvaged.
     lean = lean_copy(data, container) if container.damage is None else LeanReport(data, (), frozenset())
-    file = _File(path, later, container, lean, NamedBytes(lean.data))
+    file = _File(path=path, data=later, container=container, lean=lean, opened=NamedBytes(lean.data))
     trial = start(lambda: _touch(ncu_report, file.opened.path))
     prime(ncu_report)
     sha256 = packing.sha256 if packing is not None else hashlib.sha256(data).hexdigest()
@@ -162,7 +162,12 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     spans: tuple[MessageSpan | None, ...] = (
         container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
     )
-    shared = _Shared(context, frozenset(container.names), file.lean.left_out, cache(lambda: _whole_actions(file)))
+    shared = _Shared(
+        context=context,
+        names=frozenset(container.names),
+        left_out=file.lean.left_out,
+        load_whole=cache(lambda: _whole_actions(file)),
+    )
     attributes = file.lean.attributes
     code = CodeReader(path, actions)
     if _EXECUTED in shared.names and _EXECUTED not in shared.left_out:
@@ -325,12 +330,12 @@ def _cache_control(command: str | None) -> str | None:
 def _option(command: str | None, name: str) -> str | None:
     """Return the value that the recorded ncu command line gives an option, or None."""
     try:
-        words = shlex.split(command or "")
+        arguments = shlex.split(command or "")
     except ValueError:
-        words = (command or "").split()
-    for index, word in enumerate(words):
+        arguments = (command or "").split()
+    for index, word in enumerate(arguments):
         if word == name:
-            return words[index + 1] if index + 1 < len(words) else None
+            return arguments[index + 1] if index + 1 < len(arguments) else None
         if word.startswith(name + "="):
             return word.partition("=")[2]
     return None
@@ -385,10 +390,10 @@ class _NcuMetrics:
 
     def native(self, name: str) -> Any:
         """Return NVIDIA's metric object, from the whole report if the copy lacks it; None if it was not recorded."""
-        found = self._action.metric_by_name(name)
-        if found is None and name in self._shared.left_out:
-            found = self.whole_action().metric_by_name(name)
-        return found
+        metric = self._action.metric_by_name(name)
+        if metric is None and name in self._shared.left_out:
+            metric = self.whole_action().metric_by_name(name)
+        return metric
 
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
@@ -510,7 +515,10 @@ class _NcuDetails:
             except DamagedInput as error:
                 self._file.programs[self._key()] = error
                 raise
-        return tuple(ProfiledInstruction(pc, *program.places[pc], recorded[pc]) for pc in sorted(recorded))
+        return tuple(
+            ProfiledInstruction(pc, place.sass, place.file, line=place.line, counts=recorded[pc])
+            for pc, place in ((pc, program.places[pc]) for pc in sorted(recorded))
+        )
 
     def machine_words(self) -> Mapping[int, int]:
         """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
@@ -524,8 +532,8 @@ class _NcuDetails:
         except DamagedInput:
             return {}
         start = min(addresses)
-        words = {pc: instruction_word(code, pc - start) for pc in addresses}
-        return {pc: word for pc, word in words.items() if word is not None}
+        encodings = {pc: instruction_word(code, pc - start) for pc in addresses}
+        return {pc: word for pc, word in encodings.items() if word is not None}
 
     def _key(self) -> tuple[int | None, str]:
         return (self._span.process if self._span is not None else None, self._kernel)

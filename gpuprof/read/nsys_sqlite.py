@@ -15,8 +15,15 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import readable_range
-from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, ProgramStep, Trace
-from gpuprof.read.timeline_parts import LaunchOrigin, device_numbers, left_out, open_at_places, since_epoch
+from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, Trace
+from gpuprof.read.timeline_parts import (
+    LaunchOrigin,
+    device_numbers,
+    left_out,
+    open_at_places,
+    program_step,
+    since_epoch,
+)
 
 KIND = "nsys-sqlite"
 _KERNELS, _COPIES, _SETS = (f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET"))
@@ -153,25 +160,25 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
     if not export.has("StringIds") or not export.has(_KERNELS, _COPIES, *_CALLS, _GRAPHS, "TARGET_INFO_SYSTEM_ENV"):
         raise InputError(f"{path} is an SQLite database, but no export of Nsight Systems", _EXPORT)
     recorded = list(_launched(export))
-    launched = [one for one in recorded if one is not None]
+    launched = [launch for launch in recorded if launch is not None]
     graphs = sum(1 for _ in export.rows(_GRAPHS, ("start",)))
-    if not any(one.activity.kind == KERNEL for one in launched):
+    if not any(launch.activity.kind == KERNEL for launch in launched):
         raise _no_kernel(path, graphs)
     places = _places(export, launched)
     ranges = list(_ranges(export))
     steps = _step_ranges(ranges)
     called = (place.at for place in places if place is not None)
-    origin = min(chain((one.start for one in launched), called, (one.start for one in ranges)))
-    used = device_numbers((one.device for one in launched), str(path))
+    origin = min(chain((launch.start for launch in launched), called, (span.start for span in ranges)))
+    used = device_numbers((launch.device for launch in launched), str(path))
     index = {number: position for position, number in enumerate(used)}
-    around = open_at_places((one for one in ranges if one not in steps), places)
+    around = open_at_places((span for span in ranges if span not in steps), places)
     activities = [
-        one.activity._replace(
-            device=index[one.device],
-            start_s=(one.start - origin) / 1e9,
+        launch.activity._replace(
+            device=index[launch.device],
+            start_s=(launch.start - origin) / 1e9,
             ranges=tuple(span.name for span in around.get(place, ())) if place is not None else (),
         )
-        for one, place in zip(launched, places, strict=True)
+        for launch, place in zip(launched, places, strict=True)
     ]
     return Trace(
         file=str(path),
@@ -181,10 +188,10 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         tool_version=export.named("EXPORT_META_DATA", "EXPORT_PRODUCT_VERSION")
         or export.named("META_DATA_EXPORT", "EXPORT_PRODUCT_VERSION"),
         devices=_devices(export, used),
-        activities=tuple(sorted(activities, key=lambda one: one.start_s)),
+        activities=tuple(sorted(activities, key=lambda activity: activity.start_s)),
         steps=tuple(
-            ProgramStep(_without_numbers(one.name), (one.start - origin) / 1e9, (one.end - one.start) / 1e9, one.thread)
-            for one in sorted(steps, key=lambda one: one.start)
+            program_step(_without_numbers(step.name), step.thread, step.start - origin, step.end - origin)
+            for step in sorted(steps, key=lambda step: step.start)
         ),
         driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
         created_s=_created_s(export, origin),
@@ -274,7 +281,7 @@ def _with_start(row: _Row, activity: Activity, gpus: _Gpus) -> _Launched | None:
     correlation = _count(row["correlationId"])
     call = (_process(row["globalPid"]), correlation) if correlation else None
     gpu = gpus.number(activity.process, _count(row["deviceId"]) or 0)
-    return _Launched(activity, start, gpu, call) if start is not None else None
+    return _Launched(activity, start, gpu, call=call) if start is not None else None
 
 
 def _duration_s(row: _Row) -> float | None:
@@ -302,7 +309,7 @@ def _process(number: object) -> int | None:
 
 def _places(export: _Export, launched: list[_Launched]) -> list[LaunchOrigin | None]:
     """Return for each activity the call that launched it: of the same correlation and process."""
-    wanted = {one.call for one in launched}
+    wanted = {launch.call for launch in launched}
     calls: dict[tuple[int | None, int], LaunchOrigin] = {}
     for table in _CALLS:
         for row in export.rows(table, ("start", "globalTid", "correlationId")):
@@ -313,7 +320,7 @@ def _places(export: _Export, launched: list[_Launched]) -> list[LaunchOrigin | N
             for call in ((_process(thread), correlation), (None, correlation)):
                 if call in wanted:
                     calls.setdefault(call, LaunchOrigin(thread, at, None))
-    return [calls.get(one.call) if one.call is not None else None for one in launched]
+    return [calls.get(launch.call) if launch.call is not None else None for launch in launched]
 
 
 def _ranges(export: _Export) -> Iterator[_Range]:
@@ -322,20 +329,20 @@ def _ranges(export: _Export) -> Iterator[_Range]:
         kind, start, end = row["eventType"], _time(row["start"]), _time(row["end"])
         name = row["text"] if isinstance(row["text"], str) else export.string(row["textId"])
         if kind in (_PUSH_POP, _START_END, None) and name and start is not None and end is not None and end >= start:
-            yield _Range(readable_range(name), row["globalTid"], start, end, nested=kind != _START_END)
+            yield _Range(readable_range(name), row["globalTid"], start, end=end, nested=kind != _START_END)
 
 
 def _step_ranges(ranges: Iterable[_Range]) -> set[_Range]:
     """Return the ranges that are steps: nested in no other one, and of three or more that differ in numbers only."""
     top: list[_Range] = []
     ends: dict[Hashable, int] = {}
-    for one in sorted((one for one in ranges if one.nested), key=lambda one: (one.start, -one.end)):
-        if one.start >= ends.get(one.thread, one.start):
-            top.append(one)
-            ends[one.thread] = one.end
-    own = [one for one in top if not _OF_TORCH.match(one.name)]
-    names = Counter((one.thread, _without_numbers(one.name)) for one in own)
-    return {one for one in own if names[one.thread, _without_numbers(one.name)] >= _STEPS_AT_LEAST}
+    for span in sorted((span for span in ranges if span.nested), key=lambda span: (span.start, -span.end)):
+        if span.start >= ends.get(span.thread, span.start):
+            top.append(span)
+            ends[span.thread] = span.end
+    own = [span for span in top if not _OF_TORCH.match(span.name)]
+    names = Counter((span.thread, _without_numbers(span.name)) for span in own)
+    return {span for span in own if names[span.thread, _without_numbers(span.name)] >= _STEPS_AT_LEAST}
 
 
 def _without_numbers(name: str) -> str:
@@ -349,8 +356,8 @@ def _dims(row: _Row, what: str) -> Dim3 | None:
 
 
 def _sum(first: object, second: object) -> int | None:
-    one, other = _count(first), _count(second)
-    return one + other if one is not None and other is not None else None
+    counts = [count for count in (_count(first), _count(second)) if count is not None]
+    return sum(counts) if len(counts) == 2 else None
 
 
 def _devices(export: _Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:
@@ -374,8 +381,8 @@ def _device(row: _Row) -> RecordedDevice:
 
 def _driver(recorded: str | None) -> str | None:
     """Return "510.47.03" for the 5104703 that exports have; a version with points is left as it is."""
-    found = _DRIVER.fullmatch(recorded or "")
-    return ".".join(found.groups()) if found else recorded
+    match = _DRIVER.fullmatch(recorded or "")
+    return ".".join(match.groups()) if match else recorded
 
 
 def _created_s(export: _Export, origin: int) -> float | None:

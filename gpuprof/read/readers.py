@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -29,13 +30,14 @@ Medium = Literal["file", "pipe", "both"]
 
 
 class Told(NamedTuple):
-    """How gpuprof tells what it reads: where in the list it comes, and the words for it."""
+    """How gpuprof tells what it reads: where in the list it comes, and what it is called."""
 
     place: int
-    words: str
+    description: str
 
 
-class Readable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Readable:
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
     It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
@@ -57,7 +59,8 @@ class Readable(NamedTuple):
     place: Medium = "both"
 
 
-class Refused(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Refused:
     """A kind that cannot be read: what it is, and what to do. Both may name {path}, {name}, {file} and {known}."""
 
     kind: str
@@ -68,63 +71,70 @@ class Refused(NamedTuple):
 
 
 _TRACE = Readable(
-    "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", "bytes",
-    Told(3, "traces of PyTorch (.json, .json.gz)"), (".json", ".json.gz"),
+    "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", takes="bytes",
+    told=Told(3, "traces of PyTorch (.json, .json.gz)"), suffixes=(".json", ".json.gz"),
     gives=("torch-trace",), digest=True, check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
 KINDS: tuple[Readable | Refused, ...] = (
     Readable(
-        "ncu-rep", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", "path",
-        Told(1, ", ".join(REPORTS)), REPORTS, gives=("ncu-rep", "cuprof-report"), salvage=True, place="file",
+        "ncu-rep", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", takes="path",
+        told=Told(1, ", ".join(REPORTS)), suffixes=REPORTS, gives=("ncu-rep", "cuprof-report"),
+        salvage=True, place="file",
     ),
     Refused(
         "ncu-rep in a pipe", is_report, "a .ncu-rep cannot be read from {name}",
-        "give its path; only text and traces can be piped", place="pipe",
+        hint="give its path; only text and traces can be piped", place="pipe",
     ),
     Refused(
         "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
-        "git lfs pull --include {file}",
+        hint="git lfs pull --include {file}",
     ),
     Refused(
         "nsys-rep", named(".nsys-rep", ".qdrep"),
         "{path} is an Nsight Systems report; it has a timeline and no counters",
-        "export it: nsys export --type sqlite {file}; for counters profile with ncu",
+        hint="export it: nsys export --type sqlite {file}; for counters profile with ncu",
     ),
     Refused(
         "measured", named(".measured.yaml", ".samples.jsonl"),
         "{path} is of gpuprof characterize: what a GPU reaches, and no profile",
-        "gpuprof compare BASE NEW reads two files NAME.measured.yaml; profiles of that GPU take their ceilings from it",
+        hint="gpuprof compare BASE NEW reads two files NAME.measured.yaml; "
+        "profiles of that GPU take their ceilings from it",
     ),
     Readable(
-        "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", "path",
-        Told(4, "nsys exports (.sqlite)"), (".sqlite",), gives=("nsys-sqlite",), digest=True, place="file",
+        "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
+        told=Told(4, "nsys exports (.sqlite)"), suffixes=(".sqlite",), gives=("nsys-sqlite",),
+        digest=True, place="file",
     ),
-    _TRACE._replace(fits=is_packed_trace, told=None),
+    replace(_TRACE, fits=is_packed_trace, told=None),
     Refused(
         "archive", starts(GZIP, b"PK\x03\x04", *ZSTD, b"BZh", b"\xfd7zXZ"),
-        "{path} is a compressed archive", "unpack it first, then name the report inside",
+        "{path} is a compressed archive", hint="unpack it first, then name the report inside",
     ),
     Refused(
         "no ncu-rep", named(*REPORTS), "{path} is not a report: it does not start with NVR, nor as zstd does",
-        "copy it again, in binary mode",
+        hint="copy it again, in binary mode",
     ),
     Readable(
-        "page", lambda look: looks_like_page(look.start), "gpuprof.store.page:read_session_html", "bytes",
-        Told(6, "its own pages"), (".html",),
+        "page", lambda look: looks_like_page(look.start), "gpuprof.store.page:read_session_html", takes="bytes",
+        told=Told(6, "its own pages"), suffixes=(".html",),
     ),
     _TRACE,
-    Refused("binary", is_binary, "{path} is binary data that gpuprof does not know", "gpuprof reads {known}", "both"),
+    Refused(
+        "binary", is_binary, "{path} is binary data that gpuprof does not know",
+        hint="gpuprof reads {known}", place="both",
+    ),
     Readable(
-        "session", is_object, "gpuprof.store.read:read_session", "text",
-        Told(5, "its own session.json"), (".json",),
+        "session", is_object, "gpuprof.store.read:read_session", takes="text",
+        told=Told(5, "its own session.json"), suffixes=(".json",),
     ),
     Refused(
-        "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list", "gpuprof reads {known}", "both",
+        "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list",
+        hint="gpuprof reads {known}", place="both",
     ),
     Readable(
-        "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", "text",
-        Told(2, "ncu's CSV"), (".csv",), gives=("ncu-csv-raw", "ncu-csv-details"), digest=True,
+        "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
+        told=Told(2, "ncu's CSV"), suffixes=(".csv",), gives=("ncu-csv-raw", "ncu-csv-details"), digest=True,
     ),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""
@@ -138,18 +148,18 @@ def has_name_of_a_file(word: str) -> bool:
 def kind_of(look: Look) -> Readable:
     """Return the kind of a file or a stream. Raises InputError for one that cannot be read."""
     here = "file" if look.path is not None else "pipe"
-    found = next(kind for kind in KINDS if kind.place in (here, "both") and kind.fits(look))
-    if isinstance(found, Readable):
-        return found
+    kind = next(kind for kind in KINDS if kind.place in (here, "both") and kind.fits(look))
+    if isinstance(kind, Readable):
+        return kind
     path = look.path or Path(look.name)
-    words = {"path": look.path or look.name, "name": look.name, "file": path.name, "known": _known()}
-    raise InputError(found.message.format(**words), found.hint.format(**words))
+    fields = {"path": look.path or look.name, "name": look.name, "file": path.name, "known": _known()}
+    raise InputError(kind.message.format(**fields), kind.hint.format(**fields))
 
 
 def _known() -> str:
     """List what gpuprof reads."""
     told = sorted(kind.told for kind in _readable() if kind.told is not None)
-    *most, last = (one.words for one in told)
+    *most, last = (row.description for row in told)
     return f"{', '.join(most)} and {last}"
 
 

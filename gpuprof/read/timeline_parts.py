@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from gpuprof.errors import DamagedInput
+from gpuprof.model.trace import ProgramStep
 
 _DEEPEST = 100
 """No program nests its spans deeper; of a file that does, the innermost ones are kept."""
@@ -58,10 +59,10 @@ def open_at_places(
     for place in places:
         if place is not None:
             places_of[place.thread].add(place)
-    found: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
-    for thread, ones in places_of.items():
-        found.update(_open_at(spans_of.get(thread, ()), sorted(ones, key=lambda place: place.at)))
-    return found
+    open_spans: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
+    for thread, own in places_of.items():
+        open_spans.update(_open_at(spans_of.get(thread, ()), sorted(own, key=lambda place: place.at)))
+    return open_spans
 
 
 def _open_at(spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]) -> dict[LaunchOrigin, tuple[AnySpan, ...]]:
@@ -71,7 +72,7 @@ def _open_at(spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]) -> dict[L
     """
     ordered = sorted(spans, key=lambda span: (span.start, -span.end))
     stack: list[AnySpan] = []
-    found: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
+    open_spans: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
     following = 0
     for place in places:
         while following < len(ordered) and ordered[following].start <= place.at:
@@ -79,8 +80,8 @@ def _open_at(spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]) -> dict[L
             stack.append(ordered[following])
             following += 1
         _close(stack, place.at)
-        found[place] = tuple(span for span in stack[-_DEEPEST:] if span.end >= place.at)
-    return found
+        open_spans[place] = tuple(span for span in stack[-_DEEPEST:] if span.end >= place.at)
+    return open_spans
 
 
 def _close(stack: list[AnySpan], moment: int) -> None:
@@ -96,14 +97,19 @@ def device_numbers(recorded: Iterable[int], name: str) -> list[int]:
     return used
 
 
+def program_step(name: str, thread: Hashable, start_ns: int, end_ns: int) -> ProgramStep:
+    """Return a step; its times count from the start of the trace."""
+    return ProgramStep(name, start_ns / 1e9, (end_ns - start_ns) / 1e9, thread=thread)
+
+
 def left_out(number: int) -> tuple[str, ...]:
     """Say how many activities have no start, if any."""
     if not number:
         return ()
-    ones = (
+    activities = (
         "1 GPU activity has no start time and is" if number == 1 else f"{number} GPU activities have no start and are"
     )
-    return (f"{ones} left out",)
+    return (f"{activities} left out",)
 
 
 def since_epoch(clock_ns: int) -> float | None:

@@ -97,6 +97,6 @@ def shape(value: object) -> tuple[int, ...] | None:
     return tuple(value) if all(count(size) is not None for size in value) else None
 
 
-def words(value: object) -> str | None:
+def text_of(value: object) -> str | None:
     """Return a text that can be written as UTF-8; None for what is none, or empty."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and value else None

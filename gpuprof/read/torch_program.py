@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from gpuprof.model.torch_flop import PRODUCTS
 from gpuprof.model.trace import OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
-from gpuprof.read.timeline_parts import ThreadSpan
+from gpuprof.read.timeline_parts import ThreadSpan, program_step
 
 MODULE = "nn.Module: "
 """How the name of a module's call begins, in traces with stacks."""
@@ -47,38 +47,38 @@ def steps(
     The first call only ends what was not recorded from its beginning: n calls make n − 1 steps.
     """
     own = [
-        ProgramStep(PROFILER_STEP, (one.start - origin) / 1e9, one.duration / 1e9, one.thread)
-        for one in profiler
-        if one.duration is not None
+        program_step(PROFILER_STEP, call.thread, call.start - origin, call.start + call.duration - origin)
+        for call in profiler
+        if call.duration is not None
     ]
-    found = own or _optimizer_steps(annotations, origin) or _module_steps(modules, origin)
-    return sorted(found, key=lambda step: step.start_s)
+    program_steps = own or _optimizer_steps(annotations, origin) or _module_steps(modules, origin)
+    return sorted(program_steps, key=lambda step: step.start_s)
 
 
 def _optimizer_steps(annotations: Iterable[Call], origin: int) -> list[ProgramStep]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
-    calls = outermost(one for one in annotations if _OPTIMIZER.fullmatch(one.name))
-    kinds = {one.name for one in calls}
+    calls = outermost(call for call in annotations if _OPTIMIZER.fullmatch(call.name))
+    kinds = {call.name for call in calls}
     ends: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for one in calls:
-        kind = _OPTIMIZER.sub(r"\1", one.name)
-        ends[OPTIMIZER_STEP if len(kinds) == 1 else f"{OPTIMIZER_STEP} ({kind})", one.thread].append(one.end)
+    for call in calls:
+        kind = _OPTIMIZER.sub(r"\1", call.name)
+        ends[OPTIMIZER_STEP if len(kinds) == 1 else f"{OPTIMIZER_STEP} ({kind})", call.thread].append(call.end)
     return list(_between(ends, origin))
 
 
 def _module_steps(modules: Iterable[Call], origin: int) -> list[ProgramStep]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
     starts: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for one in outermost(modules):
-        starts[f"call of {one.name.removeprefix(MODULE)}", one.thread].append(one.start)
+    for call in outermost(modules):
+        starts[f"call of {call.name.removeprefix(MODULE)}", call.thread].append(call.start)
     return list(_between(starts, origin))
 
 
 def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> Iterator[ProgramStep]:
-    for (name, thread), ones in moments.items():
-        for start, end in pairwise(sorted(ones)):
+    for (name, thread), times in moments.items():
+        for start, end in pairwise(sorted(times)):
             if end > start:
-                yield ProgramStep(name, (start - origin) / 1e9, (end - start) / 1e9, thread)
+                yield program_step(name, thread, start - origin, end - origin)
 
 
 def outermost(calls: Iterable[AnyCall]) -> list[AnyCall]:
@@ -86,22 +86,22 @@ def outermost(calls: Iterable[AnyCall]) -> list[AnyCall]:
 
     Of calls that begin and end together the earlier one is outer.
     """
-    found: list[AnyCall] = []
+    outer: list[AnyCall] = []
     until: dict[Hashable, int] = {}
-    for one in sorted(calls, key=lambda call: (call.start, -call.end)):
-        if one.thread not in until or one.start >= until[one.thread]:
-            found.append(one)
-            until[one.thread] = one.end
-    return found
+    for call in sorted(calls, key=lambda call: (call.start, -call.end)):
+        if call.thread not in until or call.start >= until[call.thread]:
+            outer.append(call)
+            until[call.thread] = call.end
+    return outer
 
 
 def products(operators: Iterable[AnyCall]) -> list[AnyCall]:
     """Return the calls of operators that multiply matrices; where one calls another, the outer one."""
-    return outermost(one for one in operators if one.name in PRODUCTS)
+    return outermost(call for call in operators if call.name in PRODUCTS)
 
 
 def that_launched(calls: Iterable[AnyCall], launchers: Iterable[Sequence[AnyCall]]) -> list[AnyCall]:
     """Return those of the calls that are among the launchers of something: others ran on the CPU, or only recorded a
     graph."""
-    used = {id(one) for ones in launchers for one in ones}
-    return [one for one in calls if id(one) in used]
+    used = {id(call) for stack in launchers for call in stack}
+    return [call for call in calls if id(call) in used]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from gpuprof.errors import InputError
@@ -13,7 +14,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.read.timeline_parts import LaunchOrigin, device_numbers, left_out, open_at_places, since_epoch
-from gpuprof.read.torch_json import count, dims, nanoseconds, trace_json, words
+from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
 from gpuprof.read.torch_program import MODULE, products, steps, that_launched
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
 
@@ -81,7 +82,7 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
     places = _places(events)
     operators = open_at_places(events.operators, places)
     calls = that_launched(products(events.operators), operators.values())
-    activities = sorted(_activities(events, used, origin, places, operators, calls), key=lambda one: one.start_s)
+    activities = sorted(_activities(events, used, origin, places, operators, calls), key=attrgetter("start_s"))
     distributed = trace.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     return Trace(
@@ -109,7 +110,7 @@ def recorded_products(recorded: Iterable[object]) -> tuple[MatrixProduct, ...]:
 
 
 def _products(calls: Iterable[_Event], origin: int) -> tuple[MatrixProduct, ...]:
-    return tuple(product(one.name, (one.start - origin) / 1e9, one.args) for one in calls)
+    return tuple(product(call.name, (call.start - origin) / 1e9, call.args) for call in calls)
 
 
 def _sorted_out(recorded: Iterable[object]) -> _Events:
@@ -141,20 +142,29 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     if role is None or (role == _PYTHON and not str(event.get("name")).startswith(MODULE)):
         return
     lasted = duration if duration is not None and duration > 0 else None
-    name, args, process = words(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
-    one = _Event(name, role, start, start + (lasted or 0), lasted, _thread(event), process, args)
+    name, args, process = text_of(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
+    span = _Event(
+        name,
+        role,
+        start,
+        end=start + (lasted or 0),
+        duration=lasted,
+        thread=_thread(event),
+        process=process,
+        args=args,
+    )
     if role == _CALL:
         events.hip = events.hip or name.startswith("hip")
         correlation = count(args.get("correlation"))
         if correlation is not None:
-            events.calls.setdefault(correlation, LaunchOrigin(one.thread, start, process))
+            events.calls.setdefault(correlation, LaunchOrigin(span.thread, start, process))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
-        (events.steps if _STEP.fullmatch(name) else events.annotations).append(one)
+        (events.steps if _STEP.fullmatch(name) else events.annotations).append(span)
     elif role == _PYTHON:
-        events.modules.append(one)
+        events.modules.append(span)
     else:
-        (events.operators if role == _OPERATOR else events.gpu).append(one)
+        (events.operators if role == _OPERATOR else events.gpu).append(span)
 
 
 def _add_memory(args: Mapping[str, Any], events: _Events) -> None:
@@ -182,19 +192,19 @@ def _device_id(event: _Event) -> int:
 
 
 def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
-    found: dict[int, Mapping[str, Any]] = {}
-    for one in recorded if isinstance(recorded, list) else []:
-        number = count(one.get("id")) if isinstance(one, dict) else None
+    by_number: dict[int, Mapping[str, Any]] = {}
+    for entry in recorded if isinstance(recorded, list) else []:
+        number = count(entry.get("id")) if isinstance(entry, dict) else None
         if number is not None:
-            found.setdefault(number, one)
-    return found
+            by_number.setdefault(number, entry)
+    return by_number
 
 
 def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str) -> None:
     """Raise InputError if no NVIDIA GPU did anything."""
-    amd = next((one for one in used if _is_amd(one)), None)
+    amd = next((properties for properties in used if _is_amd(properties)), None)
     if events.hip or amd is not None:
-        called = words(amd.get("name")) if amd is not None else None
+        called = text_of(amd.get("name")) if amd is not None else None
         device = f" ({called:.100})" if called is not None else ""
         raise InputError(
             f"{name} is a trace of an AMD GPU{device}; gpuprof knows NVIDIA GPUs only",
@@ -206,14 +216,14 @@ def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str
 
 
 def _is_amd(properties: Mapping[str, Any]) -> bool:
-    name = words(properties.get("name")) or ""
+    name = text_of(properties.get("name")) or ""
     return properties.get("warpSize") == _AMD_WARP or _AMD_NAME.search(name) is not None
 
 
 def _device(properties: Mapping[str, Any]) -> RecordedDevice:
     major, minor = count(properties.get("computeMajor")), count(properties.get("computeMinor"))
     return RecordedDevice(
-        name=words(properties.get("name")),
+        name=text_of(properties.get("name")),
         compute_capability=f"{major}.{minor}" if major is not None and minor is not None else None,
         sm_count=count(properties.get("numSms")) or None,
         memory_bytes=count(properties.get("totalGlobalMem")) or None,
@@ -247,12 +257,12 @@ def _activities(
             registers_per_thread=count(event.args.get("registers per thread")) or None,
             shared_bytes=count(event.args.get("shared memory")),
             bytes=count(event.args.get("bytes")),
-            ranges=tuple(one.name for one in around),
+            ranges=tuple(span.name for span in around),
             operator=operator_with_shapes(launchers[-1].name, launchers[-1].args) if launchers else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
             launched_s=(place.at - origin) / 1e9 if place is not None else None,
-            product=next((numbers[id(one)] for one in launchers if id(one) in numbers), None),
+            product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
         )
 
 
@@ -266,7 +276,7 @@ def _collective(event: _Event, launchers: Sequence[_Event]) -> Collective | None
     """Return what a communication kernel does by its own fields, else by those of the operator that launched it."""
     if event.role != KERNEL or "nccl" not in event.name.lower():
         return None
-    told = (one.args for one in (event, *reversed(launchers)) if COLLECTIVE_NAME in one.args)
+    told = (span.args for span in (event, *reversed(launchers)) if COLLECTIVE_NAME in span.args)
     return collective(next(told, {}))
 
 
@@ -274,8 +284,8 @@ def _places(events: _Events) -> list[LaunchOrigin | None]:
     """Return where each GPU activity was launched: by the call of its correlation, else by what else links the two."""
     places = [_call(event, events.calls) for event in events.gpu]
     if None in places:
-        others = _OtherLinks(events)
-        places = [place or others.place(event) for place, event in zip(places, events.gpu, strict=True)]
+        links = _OtherLinks(events)
+        places = [place or links.place(event) for place, event in zip(places, events.gpu, strict=True)]
     return places
 
 

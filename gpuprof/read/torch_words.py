@@ -55,13 +55,13 @@ def _inputs(args: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _texts(recorded: object) -> tuple[str, ...]:
-    return tuple(one if isinstance(one, str) else "" for one in recorded) if isinstance(recorded, list) else ()
+    return tuple(text if isinstance(text, str) else "" for text in recorded) if isinstance(recorded, list) else ()
 
 
 def _shapes(inputs: list[Any]) -> Iterator[str]:
     """Yield the shapes of tensors; an input can be a list of tensors."""
-    for one in inputs:
-        tensors = [one] if _is_shape(one) else one if isinstance(one, list) else []
+    for entry in inputs:
+        tensors = [entry] if _is_shape(entry) else entry if isinstance(entry, list) else []
         yield from (f"[{', '.join(map(str, shape))}]" for shape in tensors if _is_shape(shape))
 
 
@@ -71,8 +71,8 @@ def _is_shape(value: object) -> bool:
 
 def direction(name: str) -> str:
     """Return the direction of a copy: "Memcpy HtoD (Pageable -> Device)" → "host to device"; arrays are memory too."""
-    found = _DIRECTION.match(name)
-    ends = (found[1] + found[2]).replace("A", "D") if found else ""
+    match = _DIRECTION.match(name)
+    ends = (match[1] + match[2]).replace("A", "D") if match else ""
     return _DIRECTIONS.get(ends, "copy")
 
 
@@ -102,4 +102,4 @@ def _put_in(name: str, got: int, ranks: int | None) -> int | None:
 def _collective_name(name: str) -> str:
     """Return the common name of what c10d calls "allreduce", "_allgather_base", "reduce_scatter_tensor_coalesced"."""
     bare = name.lower().replace("_", "")
-    return next((one for one in _COLLECTIVES if one.replace("_", "") in bare), name)
+    return next((common for common in _COLLECTIVES if common.replace("_", "") in bare), name)

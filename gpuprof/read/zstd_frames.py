@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Protocol
 
 from gpuprof.errors import EnvironmentProblem, InputError
 
@@ -87,7 +88,8 @@ def _library(name: str) -> tuple[Callable[[], _Decoder], type[Exception]]:
         ) from error
 
 
-class _Header(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Header:
     """A frame's header: its bytes, magic included, and what they say."""
 
     at: int
@@ -106,7 +108,14 @@ def _header(file: BinaryIO, at: int) -> _Header:
     declared = int.from_bytes(size, "little") + (256 if size_flag == 1 else 0) if size else None
     raw = MAGIC + first + window_byte + dictionary + size
     window = _window(window_byte[0]) if window_byte else declared or 0
-    return _Header(at, raw, window, declared, int.from_bytes(dictionary, "little"), bool(flags & 4))
+    return _Header(
+        at=at,
+        raw=raw,
+        window=window,
+        declared=declared,
+        dictionary=int.from_bytes(dictionary, "little"),
+        checksum=bool(flags & 4),
+    )
 
 
 def _window(descriptor: int) -> int:
@@ -166,7 +175,7 @@ def _skip(file: BinaryIO, at: int) -> None:
 
 def _exactly(file: BinaryIO, size: int, at: int, part: str) -> bytes:
     """Read so many bytes of a part that starts at an offset."""
-    found = file.read(size)
-    if len(found) < size:
+    data = file.read(size)
+    if len(data) < size:
         raise Broken(at, f"a zstd {part} is cut off")
-    return found
+    return data

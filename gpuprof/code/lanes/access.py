@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from gpuprof.code.lanes.graph import graph_of
-from gpuprof.code.lanes.operands import Block, Reader
+from gpuprof.code.lanes.operands import Reader, ThreadBlock
 from gpuprof.code.lanes.requests import AccessKind, LaneRequest, Space, requests
 from gpuprof.code.lanes.values import LANES, WORD
 from gpuprof.code.lanes.walk import Walk
@@ -26,7 +27,8 @@ _BANKS = 32
 _BANK_BYTES = 4
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Access:
     """One memory instruction of one warp.
 
     `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None where that is not known.
@@ -58,47 +60,55 @@ def accesses(
 ) -> tuple[Access, ...]:
     """Return what each memory instruction of a kernel does in one warp of a block of threads.
 
-    `constants` are the known bytes of constant bank 0 by their offset: `lane_constants.constants_for`. What is not
+    `constants` are the known bytes of constant bank 0 by their offset: `constants.constants_for`. What is not
     given, and what is read from memory, is not known. Lanes that part are taken to come together again as soon as their
     ways do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
     """
-    asked = [(item, request) for item in code for request in requests(item)]
-    found: dict[tuple[int, Space], Access] = {}
+    asked = [(instruction, request) for instruction in code for request in requests(instruction)]
+    known: dict[tuple[int, Space], Access] = {}
     graph = graph_of(code) if asked else None
     for first, every, once in _SCOPES:
-        if graph is not None and (not first or any(access.offsets is None for access in found.values())):
-            walk = Walk(graph, Block(block, warp, first), constants)
-            walk.every_turn(partial(_note, every, found))
-            walk.first_turn(partial(_note, once, found))
+        if graph is not None and (not first or any(access.offsets is None for access in known.values())):
+            walk = Walk(graph, ThreadBlock(block, warp, first), constants)
+            walk.every_turn(partial(_note, every, known))
+            walk.first_turn(partial(_note, once, known))
     return tuple(
-        found.get((item.address, request.space), _unknown(item, request, 0 if graph else _ALL))
-        for item, request in asked
+        known.get((instruction.address, request.space), _unknown(instruction, request, 0 if graph else _ALL))
+        for instruction, request in asked
     )
 
 
-def _note(holds: Holds, found: dict[tuple[int, Space], Access], item: Instruction, reader: Reader) -> None:
+def _note(holds: Holds, known: dict[tuple[int, Space], Access], instruction: Instruction, reader: Reader) -> None:
     """Note what is known of an instruction that the warp comes to, if nothing is known as yet."""
-    for request in requests(item):
-        old = found.get((item.address, request.space))
+    for request in requests(instruction):
+        old = known.get((instruction.address, request.space))
         if old is None or old.offsets is None:
-            access = _access(item, request, reader, holds)
+            access = _access(instruction, request, reader, holds)
             if access.runs and (old is None or access.offsets is not None):
-                found[item.address, request.space] = access
+                known[instruction.address, request.space] = access
 
 
-def _unknown(item: Instruction, request: LaneRequest, active: int) -> Access:
+def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
     lanes = tuple(bool(active >> lane & 1) for lane in range(LANES))
-    return Access(item.address, item.opcode, request.space, request.kind, request.width_bytes, active=lanes)
+    return Access(
+        instruction.address,
+        instruction.opcode,
+        request.space,
+        kind=request.kind,
+        width_bytes=request.width_bytes,
+        active=lanes,
+    )
 
 
-def _access(item: Instruction, request: LaneRequest, reader: Reader, holds: Holds) -> Access:
-    unknown = _unknown(item, request, reader.running() & (request.lanes or _ALL))
+def _access(instruction: Instruction, request: LaneRequest, reader: Reader, holds: Holds) -> Access:
+    unknown = _unknown(instruction, request, reader.running() & (request.lanes or _ALL))
     where = reader.address(request.operand, wide=request.wide) if request.lanes else None
     if where is None:
         return unknown
     size = WORD * WORD if request.wide else WORD
     first = where.lanes[0]
-    return unknown._replace(
+    return replace(
+        unknown,
         offsets=tuple((lane - first + size // 2) % size - size // 2 for lane in where.lanes),
         start=first % size % (1 << where.align),
         alignment=1 << where.align,
@@ -160,5 +170,5 @@ def _served(access: Access) -> tuple[int, int] | None:
     groups: dict[int, set[int]] = {}
     for lane, (begin, end) in spans.items():
         groups.setdefault(lane // together, set()).update(range(begin // _BANK_BYTES, end // _BANK_BYTES + 1))
-    passes = (max(Counter(word % _BANKS for word in words).values()) for words in groups.values())
+    passes = (max(Counter(word % _BANKS for word in group).values()) for group in groups.values())
     return sum(passes), len(groups)

@@ -65,33 +65,35 @@ def inverse(term: LaneValue | None) -> LaneValue | None:
     return term and value((~word for word in term.lanes), term.align, high=term.high)
 
 
-def multiply(one: LaneValue | None, other: LaneValue | None) -> LaneValue | None:
+def multiply(factor: LaneValue | None, second: LaneValue | None) -> LaneValue | None:
     """Return the lower word of the product."""
-    if one is None or other is None:
+    if factor is None or second is None:
         return None
-    found = _product(one.lanes, one.align, other.lanes, other.align, WORD_BITS)
-    return found and value(found.lanes, found.align, high=one.high or other.high)
+    product = _product(factor.lanes, factor.align, second.lanes, second.align, WORD_BITS)
+    return product and value(product.lanes, product.align, high=factor.high or second.high)
 
 
-def multiply_wide(one: LaneValue | None, other: LaneValue | None, *, sign: bool) -> Wide | None:
+def multiply_wide(factor: LaneValue | None, second: LaneValue | None, *, sign: bool) -> Wide | None:
     """Return both words of the product."""
-    if one is None or other is None or one.high or other.high:
+    if factor is None or second is None or factor.high or second.high:
         return None
-    lanes = [[signed(word) for word in term.lanes] if sign else term.lanes for term in (one, other)]
-    aligns = [WIDE_BITS if term.exact else term.align for term in (one, other)]
+    lanes = [[signed(word) for word in term.lanes] if sign else term.lanes for term in (factor, second)]
+    aligns = [WIDE_BITS if term.exact else term.align for term in (factor, second)]
     return _product(lanes[0], aligns[0], lanes[1], aligns[1], WIDE_BITS)
 
 
-def _product(one: Sequence[int], align: int, other: Sequence[int], other_align: int, width: int) -> Wide | None:
+def _product(
+    factor: Sequence[int], factor_align: int, second: Sequence[int], second_align: int, width: int
+) -> Wide | None:
     """Multiply (a + u · 2^k) and (b + v · 2^m): what is unknown, such as a · v · 2^m, must be the same for all."""
-    unknown, other_unknown = align < width, other_align < width
-    if (unknown and not same(other)) or (other_unknown and not same(one)):
+    unknown, other_unknown = factor_align < width, second_align < width
+    if (unknown and not same(second)) or (other_unknown and not same(factor)):
         return None
     zeros = [width]
-    zeros += [align + zero_bits(other[0])] if unknown else []
-    zeros += [other_align + zero_bits(one[0])] if other_unknown else []
-    zeros += [align + other_align] if unknown and other_unknown else []
-    return Wide(tuple(a * b for a, b in zip(one, other, strict=True)), min(zeros))
+    zeros += [factor_align + zero_bits(second[0])] if unknown else []
+    zeros += [second_align + zero_bits(factor[0])] if other_unknown else []
+    zeros += [factor_align + second_align] if unknown and other_unknown else []
+    return Wide(tuple(a * b for a, b in zip(factor, second, strict=True)), min(zeros))
 
 
 # Two words
@@ -196,10 +198,10 @@ def logic(table: int, sources: Sequence[LaneValue | None]) -> LaneValue | None:
     if len(known) < len(sources):
         return None
     if all(source.exact for source in known):
-        return exactly(lambda *words: _truth(table, words), *known)
+        return exactly(lambda *sources: _truth(table, sources), *known)
     align = min(source.align for source in known)
     tries = [_tried(table, known, unknown) for unknown in _GUESSES]
-    if all(same([words[lane] >> align for words in tries]) for lane in range(LANES)):
+    if all(same([guess[lane] >> align for guess in tries]) for lane in range(LANES)):
         return value(tries[0])
     if all(_same_above(source, align) for source in known):
         return value((word % (1 << align) for word in tries[0]), align)
@@ -212,19 +214,19 @@ def _tried(table: int, sources: Sequence[LaneValue], unknown: Sequence[int]) -> 
     for source, guess in zip(sources, unknown, strict=True):
         mask = (1 << source.align) - 1
         columns.append([word & mask | guess & ~mask & (WORD - 1) for word in source.lanes])
-    return [_truth(table, words) for words in zip(*columns, strict=True)]
+    return [_truth(table, column) for column in zip(*columns, strict=True)]
 
 
-def _truth(table: int, words: Sequence[int]) -> int:
+def _truth(table: int, operands: Sequence[int]) -> int:
     """Put words together bit by bit: bit 4a + 2b + c of the table is the result for the bits a, b and c."""
-    first, second, third = words
-    found = 0
+    first, second, third = operands
+    result = 0
     for index in range(8):
         if table >> index & 1:
-            one = first if index & 4 else ~first
+            a = first if index & 4 else ~first
             two = second if index & 2 else ~second
-            found |= one & two & (third if index & 1 else ~third)
-    return found % WORD
+            result |= a & two & (third if index & 1 else ~third)
+    return result % WORD
 
 
 def _same_above(source: LaneValue, align: int) -> bool:

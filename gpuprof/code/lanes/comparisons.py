@@ -25,58 +25,58 @@ _COMBINE: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _least(item: Instruction, reader: Reader) -> Results | None:
+def _least(instruction: Instruction, reader: Reader) -> Results | None:
     """IMNMX and VIMNMX: the smaller where the predicate holds, else the larger; VIADDMNMX: of a + b and c."""
-    target, flags, (*terms, flag) = split_operands(item)
-    if set(item.opcode.split(".")[1:]) - {"U32", "S32"} or set(flags) - {"PT", "UPT"}:
+    target, flags, (*terms, flag) = split_operands(instruction)
+    if set(instruction.opcode.split(".")[1:]) - {"U32", "S32"} or set(flags) - {"PT", "UPT"}:
         return None
-    read = int if ".U32" in item.opcode else signed
+    read = int if ".U32" in instruction.opcode else signed
     *first, second = map(reader.word, terms)
-    words = add(*first), second
-    if len(first) != (2 if "ADD" in item.name else 1):
+    compared = add(*first), second
+    if len(first) != (2 if "ADD" in instruction.name else 1):
         return None
-    least, most = (exactly(lambda a, b, of=of: of(a, b, key=read), *words) for of in (min, max))
+    least, most = (exactly(lambda a, b, of=of: of(a, b, key=read), *compared) for of in (min, max))
     return [(target, choose(reader.flag(flag), least, most, reader.state.active))]
 
 
-def _compare(item: Instruction, reader: Reader) -> Results | None:
+def _compare(instruction: Instruction, reader: Reader) -> Results | None:
     """ISETP: a comparison, put together with a third predicate; .EX: of upper words, after that of the lower ones."""
-    kinds = item.opcode.split(".")[1:]
+    kinds = instruction.opcode.split(".")[1:]
     combine = next((_COMBINE[kind] for kind in kinds if kind in _COMBINE), None)
     compare = _COMPARE.get(kinds[0])
     if combine is None or compare is None or set(kinds[1:]) - {"U32", "EX", *_COMBINE}:
         return None
-    first, second, one, other, third, *below = item.operands
+    first, second, left, right, third, *below = instruction.operands
     read = int if "U32" in kinds else signed
-    words = reader.word(one), reader.word(other)
+    operands = reader.word(left), reader.word(right)
     if "EX" in kinds:
-        found = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), *words, reader.flag(below[0]))
+        holds = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), *operands, reader.flag(below[0]))
     else:
-        found = (
-            exactly(lambda a, b: compare(read(a), read(b)), *words)
-            or _compare_low(compare, *words)
-            or _compare_low(lambda a, b: compare(b, a), *words[::-1])
+        holds = (
+            exactly(lambda a, b: compare(read(a), read(b)), *operands)
+            or _compare_low(compare, *operands)
+            or _compare_low(lambda a, b: compare(b, a), *operands[::-1])
         )
     flag = reader.flag(third)
-    opposite = exactly(lambda a: 1 - a, found)
-    return [(name, exactly(combine, held, flag)) for name, held in ((first, found), (second, opposite))]
+    opposite = exactly(lambda a: 1 - a, holds)
+    return [(name, exactly(combine, held, flag)) for name, held in ((first, holds), (second, opposite))]
 
 
 def _compare_low(
-    compare: Callable[[int, int], bool], one: LaneValue | None, other: LaneValue | None
+    compare: Callable[[int, int], bool], word: LaneValue | None, limit: LaneValue | None
 ) -> LaneValue | None:
     """Compare a partly known word with a number: the same for all lanes, where that of the known bits is."""
-    number = number_of(other)
-    if one is None or number is None or one.high or max(one.lanes) >= 1 << one.align:
+    number = number_of(limit)
+    if word is None or number is None or word.high or max(word.lanes) >= 1 << word.align:
         return None
-    low = number % (1 << one.align)
-    return UNIFORM if len({compare(word, low) for word in one.lanes}) == 1 else None
+    low = number % (1 << word.align)
+    return UNIFORM if len({compare(lane, low) for lane in word.lanes}) == 1 else None
 
 
-def _flag_logic(item: Instruction, reader: Reader) -> Results | None:
-    if item.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
+def _flag_logic(instruction: Instruction, reader: Reader) -> Results | None:
+    if instruction.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
         return None
-    first, second, *operands, table, other_table = item.operands
+    first, second, *operands, table, other_table = instruction.operands
     flags = [reader.flag(operand) for operand in operands]
     return [
         (name, exactly(lambda a, b, c, bits=int(text, 0): bits >> (4 * a + 2 * b + c) & 1, *flags))

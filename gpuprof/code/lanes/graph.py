@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ _ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
 _LEAVES = JUMPS | ENDS | {"BSYNC", "CALL"}
 
 
-class ControlFlowGraph(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ControlFlowGraph:
     """The basic blocks of a kernel, by number; the first begins it.
 
     `following`: the blocks that can come next. `entries`: those that begin the kernel and functions that it calls.
@@ -34,8 +36,8 @@ class ControlFlowGraph(NamedTuple):
         """Return the blocks that each block can come after."""
         before: list[list[int]] = [[] for _ in self.blocks]
         for block, following in enumerate(self.following):
-            for other in following:
-                before[other].append(block)
+            for successor in following:
+                before[successor].append(block)
         return before
 
     def order(self) -> list[int]:
@@ -46,12 +48,12 @@ class ControlFlowGraph(NamedTuple):
             waiting = [(entry, iter(self.following[entry]))] if entry not in seen else []
             seen.add(entry)
             while waiting:
-                other = next((other for other in waiting[-1][1] if other not in seen), None)
-                if other is None:
+                successor = next((successor for successor in waiting[-1][1] if successor not in seen), None)
+                if successor is None:
                     order.append(waiting.pop()[0])
                 else:
-                    seen.add(other)
-                    waiting.append((other, iter(self.following[other])))
+                    seen.add(successor)
+                    waiting.append((successor, iter(self.following[successor])))
         return order[::-1]
 
 
@@ -64,7 +66,7 @@ class Meeting(NamedTuple):
 
 def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
     """Return the graph of a kernel; None where jumps have targets that are not in the code."""
-    if not code or any(item.name in _ANYWHERE for item in code):
+    if not code or any(instruction.name in _ANYWHERE for instruction in code):
         return None
     jumps = jumping_calls(code)
     blocks = _blocks(code)
@@ -73,7 +75,7 @@ def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
     following[-1].discard(len(blocks))
     _come_together(blocks, following, numbers)
     called = _called(blocks, numbers, jumps)
-    graph = tuple(tuple(sorted(others)) for others in following)
+    graph = tuple(tuple(sorted(successors)) for successors in following)
     return ControlFlowGraph(
         blocks=blocks,
         following=graph,
@@ -84,12 +86,12 @@ def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
 
 
 def _blocks(code: Sequence[Instruction]) -> tuple[tuple[Instruction, ...], ...]:
-    addresses = [item.address for item in code]
+    addresses = [instruction.address for instruction in code]
     starts = {0, len(code)}
-    for index, item in enumerate(code):
-        if item.target is not None:
-            starts.add(bisect_left(addresses, item.target))
-        if item.name in _LEAVES:
+    for index, instruction in enumerate(code):
+        if instruction.target is not None:
+            starts.add(bisect_left(addresses, instruction.target))
+        if instruction.name in _LEAVES:
             starts.add(index + 1)
     return tuple(tuple(code[start:end]) for start, end in pairwise(sorted(starts)))
 
@@ -113,18 +115,18 @@ def _come_together(
     while waiting:
         number = waiting.pop()
         now = dict(opened[number])
-        for item in blocks[number]:
-            if item.name == "BSSY" and item.target is not None and item.target in numbers:
-                now[item.operands[0]] = {numbers[item.target]}
+        for instruction in blocks[number]:
+            if instruction.name == "BSSY" and instruction.target is not None and instruction.target in numbers:
+                now[instruction.operands[0]] = {numbers[instruction.target]}
         last = blocks[number][-1]
         if last.name == "BSYNC":
             following[number] |= now.get(last.operands[0], set())
-        for other in following[number]:
-            known = opened[other]
+        for successor in following[number]:
+            known = opened[successor]
             merged = {name: known.get(name, set()) | targets for name, targets in now.items()}
             if any(merged[name] != known.get(name) for name in merged):
                 known.update(merged)
-                waiting.add(other)
+                waiting.add(successor)
     for number, block in enumerate(blocks[:-1]):
         if block[-1].name == "BSYNC" and not following[number]:
             following[number] = {number + 1}
@@ -163,8 +165,8 @@ def _written(
     return frozenset(names)
 
 
-def _names(items: Iterable[Instruction]) -> Iterator[str]:
-    return (name for item in items for name in may_write(item))
+def _names(instructions: Iterable[Instruction]) -> Iterator[str]:
+    return (name for instruction in instructions for name in may_write(instruction))
 
 
 def meeting(graph: ControlFlowGraph, number: int) -> Meeting:
@@ -174,7 +176,7 @@ def meeting(graph: ControlFlowGraph, number: int) -> Meeting:
     and behind a loop that they leave after different numbers of turns.
     """
     end = _common_end(graph, number)
-    sides = [_reached(graph, other, end) for other in graph.following[number]]
+    sides = [_reached(graph, successor, end) for successor in graph.following[number]]
     both = frozenset.intersection(*sides)
     inside = frozenset.union(*sides, {number}) - {end}
     loops = [loop for loop in graph.loops.values() if number in loop]
@@ -221,8 +223,8 @@ def _common_end(graph: ControlFlowGraph, number: int) -> int | None:
         changed = False
         for block in reversed(reached):
             new = everything if graph.following[block] else 0
-            for other in graph.following[block]:
-                new &= after[other]
+            for successor in graph.following[block]:
+                new &= after[successor]
             new |= 1 << block
             changed |= new != after[block]
             after[block] = new

@@ -50,21 +50,21 @@ def next_register(register: str, by: int = 1) -> str:
 # Sums and products
 
 
-def split_operands(item: Instruction) -> tuple[str, list[str], list[str]]:
+def split_operands(instruction: Instruction) -> tuple[str, list[str], list[str]]:
     """Return where the result goes, where what is carried over goes, and the sources."""
-    target, *others = item.operands
+    target, *rest = instruction.operands
     flags = 0
-    while IS_FLAG.fullmatch(others[flags]):
+    while IS_FLAG.fullmatch(rest[flags]):
         flags += 1
-    return target, others[:flags], others[flags:]
+    return target, rest[:flags], rest[flags:]
 
 
-def _sum(item: Instruction, reader: Reader) -> Results | None:
+def _sum(instruction: Instruction, reader: Reader) -> Results | None:
     """IADD3, IADD and VIADD, with .X also with what was carried over, with .64 of two words."""
-    target, flags, operands = split_operands(item)
+    target, flags, operands = split_operands(instruction)
     carried_in = [operand for operand in operands if IS_FLAG.fullmatch(operand.lstrip("!"))]
     operands = operands[: len(operands) - len(carried_in)]
-    if item.opcode.endswith(".64"):
+    if instruction.opcode.endswith(".64"):
         return [*two(target, add_wide(*map(reader.wide, operands))), *((flag, None) for flag in flags)]
     terms = [reader.word(operand) for operand in operands]
     total = add(*terms, *map(reader.flag, carried_in))
@@ -85,43 +85,43 @@ def _carried(flags: Sequence[str], over: LaneValue | None) -> Results:
     return [(flags[0], over), (flags[1], over._replace(lanes=(0,) * LANES))]
 
 
-def _multiply_add(item: Instruction, reader: Reader) -> Results | None:
-    target, flags, operands = split_operands(item)
-    kinds = item.opcode.split(".")
+def _multiply_add(instruction: Instruction, reader: Reader) -> Results | None:
+    target, flags, operands = split_operands(instruction)
+    kinds = instruction.opcode.split(".")
     unsigned = "U32" in kinds
-    one, other, third, *carried_in = operands
-    factors = reader.word(one), reader.word(other)
+    factor, second_factor, addend_operand, *carried_in = operands
+    factors = reader.word(factor), reader.word(second_factor)
     if "WIDE" in kinds:
         carried = [extended(reader.flag(flag), sign=False) for flag in carried_in]
-        product, addend = multiply_wide(*factors, sign=not unsigned), reader.wide(third)
+        product, addend = multiply_wide(*factors, sign=not unsigned), reader.wide(addend_operand)
         over = carry_wide(product, addend, *carried) if unsigned and flags else None
         return [*two(target, add_wide(product, addend, *carried)), *((flag, over) for flag in flags)]
     if "HI" in kinds:
         if carried_in:
             return None
-        whole = add_wide(multiply_wide(*factors, sign=not unsigned), reader.wide(third))
+        whole = add_wide(multiply_wide(*factors, sign=not unsigned), reader.wide(addend_operand))
         return [(target, shift_right_wide(whole, WORD_BITS)), *((flag, None) for flag in flags)]
     if flags:
         return None
-    return [(target, add(multiply(*factors), reader.word(third), *map(reader.flag, carried_in)))]
+    return [(target, add(multiply(*factors), reader.word(addend_operand), *map(reader.flag, carried_in)))]
 
 
-def _shift_add(item: Instruction, reader: Reader) -> Results | None:
+def _shift_add(instruction: Instruction, reader: Reader) -> Results | None:
     """LEA: (a << n) + b; LEA.HI: the upper word of (c:a) << n, plus b; .SX32: c is the sign of a."""
-    target, flags, operands = split_operands(item)
+    target, flags, operands = split_operands(instruction)
     carried_in = [operand for operand in operands if IS_FLAG.fullmatch(operand.lstrip("!"))]
     *terms, count = operands[: len(operands) - len(carried_in)]
     by = number_of(reader.word(count))
     if by is None or any(term[0] == "-" for term in terms[:1]):
         return None
     first, second = reader.word(terms[0]), reader.word(terms[1])
-    if ".HI" not in item.opcode:
-        if carried_in or ".SX32" in item.opcode:
+    if ".HI" not in instruction.opcode:
+        if carried_in or ".SX32" in instruction.opcode:
             return None
         shifted = multiply(first, constant(1 << by))
         over = carry((shifted, False), (second, terms[1][0] == "-")) if flags else None
         return [(target, add(shifted, second)), *_carried(flags, over)]
-    whole = extended(first, sign=True) if ".SX32" in item.opcode else pair(first, reader.word(terms[2]))
+    whole = extended(first, sign=True) if ".SX32" in instruction.opcode else pair(first, reader.word(terms[2]))
     first = upper(shift_left(whole, by))
     over = carry((first, False), (second, terms[1][0] == "-")) if flags and not carried_in else None
     return [(target, add(first, second, *map(reader.flag, carried_in))), *_carried(flags, over)]
@@ -135,40 +135,40 @@ def number_of(held: LaneValue | None) -> int | None:
 # Bits
 
 
-def _shift(item: Instruction, reader: Reader) -> Results | None:
+def _shift(instruction: Instruction, reader: Reader) -> Results | None:
     """SHF of the pair c:a, whose words are the third and the first source."""
-    target, low, count, high = item.operands
-    kinds = item.opcode.split(".")[1:]
+    target, low, count, high = instruction.operands
+    kinds = instruction.opcode.split(".")[1:]
     by = number_of(reader.word(count))
     if by is None or by >= WORD_BITS or "W" in kinds:
         return None
-    words = reader.word(low), reader.word(high)
+    low_high = reader.word(low), reader.word(high)
     if kinds == ["L", "U32"] and high in {"RZ", "URZ"}:
-        return [(target, multiply(words[0], constant(1 << by)))]
+        return [(target, multiply(low_high[0], constant(1 << by)))]
     if kinds == ["L", "U64", "HI"]:
-        return [(target, upper(shift_left(pair(*words), by)))]
+        return [(target, upper(shift_left(pair(*low_high), by)))]
     if kinds in (["R", "U64"], ["R", "S64"]):
-        return [(target, shift_right_wide(pair(*words), by))]
+        return [(target, shift_right_wide(pair(*low_high), by))]
     if kinds in (["R", "U32", "HI"], ["R", "S32", "HI"]) and low in {"RZ", "URZ"}:
-        shifted = shift_right(words[1], by, sign=kinds[1] == "S32")
+        shifted = shift_right(low_high[1], by, sign=kinds[1] == "S32")
         if shifted is None and kinds[1] == "S32" and by == WORD_BITS - 1:
-            shifted = upper(extended(words[1], sign=True))
+            shifted = upper(extended(low_high[1], sign=True))
         return [(target, shifted)]
     return None
 
 
-def _logic(item: Instruction, reader: Reader) -> Results | None:
-    *targets, one, other, third, table, flag = item.operands
-    if item.opcode not in {"LOP3.LUT", "ULOP3.LUT"} or flag not in {"!PT", "!UPT"}:
+def _logic(instruction: Instruction, reader: Reader) -> Results | None:
+    *targets, first, second, third, table, flag = instruction.operands
+    if instruction.opcode not in {"LOP3.LUT", "ULOP3.LUT"} or flag not in {"!PT", "!UPT"}:
         return None
-    found = logic(int(table, 0), [reader.word(operand) for operand in (one, other, third)])
-    return [(name, exactly(bool, found) if IS_FLAG.fullmatch(name) else found) for name in targets]
+    result = logic(int(table, 0), [reader.word(operand) for operand in (first, second, third)])
+    return [(name, exactly(bool, result) if IS_FLAG.fullmatch(name) else result) for name in targets]
 
 
-def _permute(item: Instruction, reader: Reader) -> Results | None:
-    if item.opcode not in {"PRMT", "UPRMT"}:
+def _permute(instruction: Instruction, reader: Reader) -> Results | None:
+    if instruction.opcode not in {"PRMT", "UPRMT"}:
         return None
-    target, *operands = item.operands
+    target, *operands = instruction.operands
     return [(target, exactly(_permuted, *map(reader.word, operands)))]
 
 
@@ -179,14 +179,14 @@ def _permuted(low: int, selector: int, high: int) -> int:
     return int.from_bytes(bytes((255 if byte & 128 else 0) if sign else byte for byte, sign in chosen), "little")
 
 
-def _count_bits(item: Instruction, reader: Reader) -> Results | None:
-    target, source, *others = item.operands
-    return None if others else [(target, exactly(lambda word: word.bit_count(), reader.word(source)))]
+def _count_bits(instruction: Instruction, reader: Reader) -> Results | None:
+    target, source, *rest = instruction.operands
+    return None if rest else [(target, exactly(lambda word: word.bit_count(), reader.word(source)))]
 
 
-def _reverse_bits(item: Instruction, reader: Reader) -> Results | None:
-    target, source, *others = item.operands
-    return None if others else [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.word(source)))]
+def _reverse_bits(instruction: Instruction, reader: Reader) -> Results | None:
+    target, source, *rest = instruction.operands
+    return None if rest else [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.word(source)))]
 
 
 INTEGER_RULES: dict[str, LaneRule] = {

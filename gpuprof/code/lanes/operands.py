@@ -30,7 +30,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
 _TERM = re.compile(r"(?P<register>U?R(?:\d+|Z))(?P<kind>\.64|\.U32|\.X\d+)?|(?P<number>-?(?:0x[0-9a-f]+|\d+))")
 
 
-class Block(NamedTuple):
+class ThreadBlock(NamedTuple):
     """A block of threads: its size, and which of its warps is looked at; `first`: it is known to be block 0."""
 
     size: tuple[int, int, int]
@@ -91,8 +91,8 @@ class WarpRegisters:
             self.values[name] = held
         self.guarded.pop(name, None)
         if "P" in name and self.guarded:
-            for other in [other for other, (predicate, _) in self.guarded.items() if predicate.lstrip("@!") == name]:
-                del self.guarded[other]
+            for register in [key for key, (predicate, _) in self.guarded.items() if predicate.lstrip("@!") == name]:
+                del self.guarded[register]
 
     def forget(self, names: Collection[str] | None) -> None:
         """Drop what is known of registers and predicates; None: of all."""
@@ -109,12 +109,14 @@ class WarpRegisters:
 class Reader:
     """Reads operands with what is known when an instruction begins. `constants`: bytes of bank 0 by their offset."""
 
-    def __init__(self, item: Instruction, state: WarpRegisters, block: Block, constants: Mapping[int, int]) -> None:
-        self.item, self.state, self.block, self.constants = item, state, block, constants
+    def __init__(
+        self, instruction: Instruction, state: WarpRegisters, block: ThreadBlock, constants: Mapping[int, int]
+    ) -> None:
+        self.instruction, self.state, self.block, self.constants = instruction, state, block, constants
 
     def register(self, name: str) -> LaneValue | None:
         """Return what a register or a predicate holds in the lanes in which the instruction runs."""
-        return self.state.get(name, self.item.predicate)
+        return self.state.get(name, self.instruction.predicate)
 
     def word(self, operand: str) -> LaneValue | None:
         """Return an operand of one word; None also for forms that are not known."""
@@ -122,12 +124,12 @@ class Reader:
         if match is None:
             return None
         if match["register"]:
-            found = ZERO if match["number"] == "Z" else self.register(match["register"] + match["number"])
+            held = ZERO if match["number"] == "Z" else self.register(match["register"] + match["number"])
         elif match["constant"]:
-            found = self.bank(match["constant"])
+            held = self.bank(match["constant"])
         else:
-            found = constant(int(match["immediate"] or "0", 0))
-        return negative(found) if match["sign"] == "-" else inverse(found) if match["sign"] else found
+            held = constant(int(match["immediate"] or "0", 0))
+        return negative(held) if match["sign"] == "-" else inverse(held) if match["sign"] else held
 
     def wide(self, operand: str) -> Wide | None:
         """Return an operand of two words: a pair of registers, two words of constants, or a number with its sign."""
@@ -135,12 +137,12 @@ class Reader:
         if match is None or match["sign"] == "~":
             return None
         if match["register"]:
-            found = pair(*self._registers(match["register"], match["number"]))
+            held = pair(*self._registers(match["register"], match["number"]))
         elif match["constant"]:
-            found = pair(self.bank(match["constant"]), self.bank(match["constant"], skip=4))
+            held = pair(self.bank(match["constant"]), self.bank(match["constant"], skip=4))
         else:
-            found = Wide((int(match["immediate"] or "0", 0),) * LANES, 64)
-        return negative_wide(found) if match["sign"] else found
+            held = Wide((int(match["immediate"] or "0", 0),) * LANES, 64)
+        return negative_wide(held) if match["sign"] else held
 
     def _registers(self, kind: str, number: str) -> tuple[LaneValue | None, LaneValue | None]:
         if number == "Z":
@@ -152,10 +154,10 @@ class Reader:
         match = _FLAG.fullmatch(operand)
         if match is None:
             return None
-        found = ONE if match["number"] == "T" else self.register(match["name"] + match["number"])
-        if not match["not"] or found is None or found is UNIFORM:
-            return found
-        return value(1 - word for word in found.lanes) if found.exact else UNIFORM if found.uniform else None
+        held = ONE if match["number"] == "T" else self.register(match["name"] + match["number"])
+        if not match["not"] or held is None or held is UNIFORM:
+            return held
+        return value(1 - word for word in held.lanes) if held.exact else UNIFORM if held.uniform else None
 
     def bank(self, operand: str, *, skip: int = 0, size: int = 4, sign: bool = False) -> LaneValue | None:
         """Return a constant; what is not given is the same for all lanes, as it is loaded from one place."""
@@ -179,7 +181,7 @@ class Reader:
 
     def running(self) -> int:
         """Return the lanes in which the instruction may run, a bit for each."""
-        flag = self.flag(self.item.predicate[1:]) if self.item.predicate else ONE
+        flag = self.flag(self.instruction.predicate[1:]) if self.instruction.predicate else ONE
         return self.state.active & bits(flag) if flag is not None and flag.exact else self.state.active
 
     def address(self, operand: str, *, wide: bool) -> Wide | None:
@@ -192,8 +194,8 @@ class Reader:
         registers = [term["register"] for term in terms if term and term["register"]]
         if None in terms:
             return None
-        found = [self._term(term, wide=wide, first=registers[:1]) for term in terms if term]
-        return add_wide(Wide((0,) * LANES, 64), *found)
+        addends = [self._term(term, wide=wide, first=registers[:1]) for term in terms if term]
+        return add_wide(Wide((0,) * LANES, 64), *addends)
 
     def _term(self, term: re.Match[str], *, wide: bool, first: Sequence[str]) -> Wide | None:
         name, kind = term["register"], term["kind"] or ""

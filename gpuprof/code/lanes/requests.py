@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass import Instruction
@@ -36,7 +37,8 @@ _MATRIX_NAMES = {"LDSM", "STSM"}
 _ROW_BYTES = 16
 
 
-class LaneRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LaneRequest:
     """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
 
     space: Space
@@ -51,23 +53,24 @@ class LaneRequest(NamedTuple):
         return self.space in {"global", "generic"}
 
 
-def requests(item: Instruction) -> tuple[LaneRequest, ...]:
+def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
     """Return what a memory instruction asks for; nothing for others, and for those that never run."""
-    kind, spaces = _REQUESTS.get(item.name, ("load", ()))
-    if item.idle or not spaces:
+    kind, spaces = _REQUESTS.get(instruction.name, ("load", ()))
+    if instruction.idle or not spaces:
         return ()
-    operands = [operand for operand in item.operands if "[" in operand and not operand.startswith("c[")]
-    width = width_bytes(item)
+    operands = [operand for operand in instruction.operands if "[" in operand and not operand.startswith("c[")]
+    width = width_bytes(instruction)
     return tuple(
-        LaneRequest(space, kind, width, operand, _lanes(item)) for space, operand in zip(spaces, operands, strict=False)
+        LaneRequest(space, kind, width, operand=operand, lanes=_lanes(instruction))
+        for space, operand in zip(spaces, operands, strict=False)
     )
 
 
-def width_bytes(item: Instruction) -> int:
+def width_bytes(instruction: Instruction) -> int:
     """Return how many bytes each lane moves; LDSM and STSM: how long the row is that a lane points to."""
-    if item.name in _MATRIX_NAMES:
+    if instruction.name in _MATRIX_NAMES:
         return _ROW_BYTES
-    for part in item.opcode.split("."):
+    for part in instruction.opcode.split("."):
         vector = _VECTOR.fullmatch(part)
         if vector:
             return int(vector[1]) * int(vector[2]) // 8
@@ -76,17 +79,21 @@ def width_bytes(item: Instruction) -> int:
     return 4
 
 
-def words(item: Instruction) -> int:
+def registers_filled(instruction: Instruction) -> int:
     """Return how many registers a load fills from each that it names, at most; 32 bytes fill two groups of four."""
-    return (_matrices(item) or 4) if item.name in _MATRIX_NAMES else min(4, -(-width_bytes(item) // 4))
+    return (
+        (_matrices(instruction) or 4)
+        if instruction.name in _MATRIX_NAMES
+        else min(4, -(-width_bytes(instruction) // 4))
+    )
 
 
-def _lanes(item: Instruction) -> int:
+def _lanes(instruction: Instruction) -> int:
     """Return the lanes that count: the first eight point to the rows of the first matrix, and so on (PTX, ldmatrix)."""
-    return (1 << (8 * _matrices(item) if item.name in _MATRIX_NAMES else LANES)) - 1
+    return (1 << (8 * _matrices(instruction) if instruction.name in _MATRIX_NAMES else LANES)) - 1
 
 
-def _matrices(item: Instruction) -> int:
+def _matrices(instruction: Instruction) -> int:
     """Return how many matrices LDSM or STSM moves; 0: its form is not known."""
-    match = _MATRICES.match(item.opcode)
+    match = _MATRICES.match(instruction.opcode)
     return int(match[1] or "1") if match else 0

@@ -29,43 +29,48 @@ _SAME_FOR_A_WARP = {"CgaCtaId", "VIRTUALSMID", "NTID.X", "NTID.Y", "NTID.Z", "NC
 _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
 
 
-def results(item: Instruction, reader: Reader) -> Results:
+def results(instruction: Instruction, reader: Reader) -> Results:
     """Return what an instruction writes, in the lanes in which it runs."""
-    found = _by_rule(item, reader)
-    if found is None:
-        found = [(name, None) for name in may_write(item)]
-        if item.name in LANE_BY_LANE:
-            held = uniform_of(map(reader.register, _read(item)))
-            found += [(name, held) for name in written(item)]
-        elif _loads_from_one_place(item, reader):
-            found = [(name, UNIFORM) for name, _ in found if "P" not in name]
-    return found
+    writes = _by_rule(instruction, reader)
+    if writes is None:
+        writes = [(name, None) for name in may_write(instruction)]
+        if instruction.name in LANE_BY_LANE:
+            held = uniform_of(map(reader.register, _read(instruction)))
+            writes += [(name, held) for name in written(instruction)]
+        elif _loads_from_one_place(instruction, reader):
+            writes = [(name, UNIFORM) for name, _ in writes if "P" not in name]
+    return writes
 
 
-def _by_rule(item: Instruction, reader: Reader) -> Results | None:
+def _by_rule(instruction: Instruction, reader: Reader) -> Results | None:
     """Return what a rule says; None also where it does not say what comes first, the result."""
-    rule = _RULES.get(item.name) or _RULES.get(item.name.removeprefix("U"))
+    rule = _RULES.get(instruction.name) or _RULES.get(instruction.name.removeprefix("U"))
     try:
-        found = rule(item, reader) if rule else None
+        writes = rule(instruction, reader) if rule else None
     except (ValueError, IndexError):  # more or fewer operands than the rule knows
         return None
-    return found if {name for name, _ in found or ()}.issuperset(first_register(item)) else None
+    return writes if {name for name, _ in writes or ()}.issuperset(first_register(instruction)) else None
 
 
-def _read(item: Instruction) -> Iterator[str]:
+def _read(instruction: Instruction) -> Iterator[str]:
     """Yield the registers and predicates that are read, of numbers of two words both."""
-    double = "64" in item.opcode or item.name.startswith("D")
-    for operand in sources(item):
+    double = "64" in instruction.opcode or instruction.name.startswith("D")
+    for operand in sources(instruction):
         for kind, number in NAME.findall(operand):
             yield f"{kind}{number}"
             if double and kind.endswith("R"):
                 yield f"{kind}{int(number) + 1}"
 
 
-def _loads_from_one_place(item: Instruction, reader: Reader) -> bool:
+def _loads_from_one_place(instruction: Instruction, reader: Reader) -> bool:
     """Tell whether all lanes load the same: from one address, of a space in which it is the same place for all."""
-    asked = requests(item)
-    if len(asked) != 1 or asked[0].kind != "load" or asked[0].space not in {"global", "shared"} or item.name == "LDSM":
+    asked = requests(instruction)
+    if (
+        len(asked) != 1
+        or asked[0].kind != "load"
+        or asked[0].space not in {"global", "shared"}
+        or instruction.name == "LDSM"
+    ):
         return False
     where = reader.address(asked[0].operand, wide=asked[0].wide)
     return where is not None and where.lanes.count(where.lanes[0]) == LANES
@@ -74,29 +79,29 @@ def _loads_from_one_place(item: Instruction, reader: Reader) -> bool:
 # Copies and constants
 
 
-def _move(item: Instruction, reader: Reader) -> Results | None:
-    target, source, *others = item.operands
-    if others:
+def _move(instruction: Instruction, reader: Reader) -> Results | None:
+    target, source, *rest = instruction.operands
+    if rest:
         return None
-    if item.is_a("MOV.64") or item.is_a("UMOV.64"):
+    if instruction.is_a("MOV.64") or instruction.is_a("UMOV.64"):
         return two(target, reader.wide(source))
     return [(target, reader.word(source))]
 
 
-def _select(item: Instruction, reader: Reader) -> Results | None:
-    target, yes, no, flag = item.operands
+def _select(instruction: Instruction, reader: Reader) -> Results | None:
+    target, yes, no, flag = instruction.operands
     active, chosen = reader.state.active, reader.flag(flag)
-    if not item.opcode.endswith(".64"):
+    if not instruction.opcode.endswith(".64"):
         return [(target, choose(chosen, reader.word(yes), reader.word(no), active))]
-    words = zip(halves(reader.wide(yes)), halves(reader.wide(no)), strict=True)
-    low, high = (choose(chosen, one, other, active) for one, other in words)
+    pairs = zip(halves(reader.wide(yes)), halves(reader.wide(no)), strict=True)
+    low, high = (choose(chosen, word_if, word_else, active) for word_if, word_else in pairs)
     return [(target, low), (next_register(target), high)]
 
 
-def _half_floats(item: Instruction, _: Reader) -> Results | None:
+def _half_floats(instruction: Instruction, _: Reader) -> Results | None:
     """`HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets a register to two half-precision numbers, the upper one first."""
-    target, *factors = item.operands
-    if item.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
+    target, *factors = instruction.operands
+    if instruction.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
         return None
     try:
         low, high = struct.pack("<e", float(factors[3])), struct.pack("<e", float(factors[2]))
@@ -105,9 +110,9 @@ def _half_floats(item: Instruction, _: Reader) -> Results | None:
     return [(target, constant(int.from_bytes(low + high, "little")))]
 
 
-def _load_constant(item: Instruction, reader: Reader) -> Results | None:
-    target, source = item.operands
-    kinds = set(item.opcode.split(".")[1:])
+def _load_constant(instruction: Instruction, reader: Reader) -> Results | None:
+    target, source = instruction.operands
+    kinds = set(instruction.opcode.split(".")[1:])
     small = kinds & _SMALL.keys()
     if kinds - small - {"64", "128"} or len(kinds) > 1:
         return None
@@ -118,9 +123,9 @@ def _load_constant(item: Instruction, reader: Reader) -> Results | None:
     return [(next_register(target, word), reader.bank(source, skip=4 * word)) for word in range(count)]
 
 
-def _special(item: Instruction, reader: Reader) -> Results | None:
+def _special(instruction: Instruction, reader: Reader) -> Results | None:
     """Read a special register. The block is not known, or it is block 0; its threads are."""
-    target, source = item.operands
+    target, source = instruction.operands
     name = source.removeprefix("SR_")
     if name in _INDICES:
         return [(target, value(reader.block.indices()[_INDICES.index(name)]))]
@@ -129,25 +134,25 @@ def _special(item: Instruction, reader: Reader) -> Results | None:
     if name.startswith("CTAID"):
         return [(target, ZERO if reader.block.first else UNIFORM)]
     if source == "SRZ":
-        return [(target, ZERO)] + ([] if ".32" in item.opcode else [(next_register(target), ZERO)])
+        return [(target, ZERO)] + ([] if ".32" in instruction.opcode else [(next_register(target), ZERO)])
     return [(target, UNIFORM)] if name in _SAME_FOR_A_WARP else None
 
 
-def _to_uniform(item: Instruction, reader: Reader) -> Results | None:
-    target, source, *others = item.operands
+def _to_uniform(instruction: Instruction, reader: Reader) -> Results | None:
+    target, source, *rest = instruction.operands
     held = reader.word(source)
-    return None if others else [(target, held if held is not None and held.uniform else UNIFORM)]
+    return None if rest else [(target, held if held is not None and held.uniform else UNIFORM)]
 
 
-def _vote(item: Instruction, _: Reader) -> Results | None:
+def _vote(instruction: Instruction, _: Reader) -> Results | None:
     """Every lane that votes hears the same."""
-    return [(name, UNIFORM) for name in written(item)]
+    return [(name, UNIFORM) for name in written(instruction)]
 
 
-def _shuffle(item: Instruction, reader: Reader) -> Results | None:
+def _shuffle(instruction: Instruction, reader: Reader) -> Results | None:
     """Give a word that is the same in all lanes, or that all lanes take from one lane of the whole warp."""
-    flag, target, source, lane, clamp = item.operands
-    if item.is_a("SHFL.IDX") and clamp == "0x1f":
+    flag, target, source, lane, clamp = instruction.operands
+    if instruction.is_a("SHFL.IDX") and clamp == "0x1f":
         held = uniform_of([reader.word(lane)]) or uniform_of([reader.word(source)])
     else:
         held = uniform_of([reader.word(source)])

@@ -2,7 +2,7 @@
 
 Lane i holds lanes[i] + u · 2^align, modulo 2^32, where u is one unknown for all lanes. `align` 32 leaves nothing
 unknown, `align` 0 tells only the differences between lanes: enough for what an access costs. Where not even these are
-known, there is no Value but None. Unknown parts are taken not to wrap around between one lane and the next, as
+known, there is no LaneValue but None. Unknown parts are taken not to wrap around between one lane and the next, as
 indices do not.
 """
 
@@ -17,7 +17,7 @@ WORD = 1 << WORD_BITS
 
 
 class LaneValue(NamedTuple):
-    """A word of each lane. A predicate is a Value, too: 0 or 1.
+    """A word of each lane. A predicate is a LaneValue, too: 0 or 1.
 
     `high`: the upper word of an address whose lower word is only partly known, so that what it takes over from the
     lower word is unknown: it is true only together with it.
@@ -40,10 +40,10 @@ class LaneValue(NamedTuple):
 
 def value(lanes: Iterable[int], align: int = WORD_BITS, *, high: bool = False) -> LaneValue:
     """Return a value in its normal form: what a shared unknown can take over is taken out of the lanes."""
-    words = tuple(word % WORD for word in lanes)
+    in_range = tuple(word % WORD for word in lanes)
     if align >= WORD_BITS:
-        return LaneValue(words)
-    near = [signed(word) for word in words]
+        return LaneValue(in_range)
+    near = [signed(word) for word in in_range]
     base = min(near) >> align << align
     return LaneValue(tuple((word - base) % WORD for word in near), align, high)
 
@@ -79,23 +79,23 @@ def exactly(function: Callable[..., int], *sources: LaneValue | None) -> LaneVal
     return value(map(function, *(source.lanes for source in known)))
 
 
-def join(one: LaneValue | None, other: LaneValue | None) -> LaneValue | None:
+def join(first: LaneValue | None, second: LaneValue | None) -> LaneValue | None:
     """Return what holds for both of two values that all lanes together may have."""
-    if one is None or other is None:
+    if first is None or second is None:
         return None
-    if one == other:
-        return one
-    difference = _difference(one.lanes, other.lanes)
+    if first == second:
+        return first
+    difference = _difference(first.lanes, second.lanes)
     if difference is None:
         return None
-    align = min(one.align, other.align, zero_bits(difference))
-    return value(one.lanes, align, high=one.high or other.high)
+    align = min(first.align, second.align, zero_bits(difference))
+    return value(first.lanes, align, high=first.high or second.high)
 
 
-def _difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+def _difference(first: Sequence[int], second: Sequence[int]) -> int | None:
     """Return by what all lanes differ, if it is the same for all."""
-    difference = (one[0] - other[0]) % WORD
-    return difference if all((a - b) % WORD == difference for a, b in zip(one, other, strict=True)) else None
+    difference = (first[0] - second[0]) % WORD
+    return difference if all((a - b) % WORD == difference for a, b in zip(first, second, strict=True)) else None
 
 
 def choose(flag: LaneValue | None, yes: LaneValue | None, no: LaneValue | None, active: int) -> LaneValue | None:
@@ -113,16 +113,16 @@ def mix(parts: Sequence[tuple[LaneValue | None, int]]) -> LaneValue | None:
     first, lanes = taken[0]
     if len(taken) == 1 or first is None:
         return first
-    words = list(first.lanes)
+    mixed = list(first.lanes)
     for part, where in taken:
         if part is None or not part.exact or not first.exact:
             return None
-        if any(words[lane] != part.lanes[lane] for lane in _each(lanes & where)):
+        if any(mixed[lane] != part.lanes[lane] for lane in _each(lanes & where)):
             return None
         for lane in _each(where & ~lanes):
-            words[lane] = part.lanes[lane]
+            mixed[lane] = part.lanes[lane]
         lanes |= where
-    return value(words)
+    return value(mixed)
 
 
 def bits(flag: LaneValue) -> int:

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 
 from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, meeting
-from gpuprof.code.lanes.operands import Block, Reader, WarpRegisters
+from gpuprof.code.lanes.operands import Reader, ThreadBlock, WarpRegisters
 from gpuprof.code.lanes.rules import results
 from gpuprof.code.lanes.values import ONE, LaneValue, bits, choose, exactly, join, mix
 from gpuprof.code.sass import JUMPS, Instruction
@@ -25,11 +25,11 @@ class Walk:
     is what holds on all ways that lead there, and only ever becomes less.
     """
 
-    def __init__(self, graph: ControlFlowGraph, block: Block, constants: Mapping[int, int]) -> None:
+    def __init__(self, graph: ControlFlowGraph, block: ThreadBlock, constants: Mapping[int, int]) -> None:
         self._graph, self._block, self._constants = graph, block, constants
         self._order, self._before = graph.order(), graph.before()
         self._begins: dict[int, WarpRegisters] = {}
-        self._ways: dict[tuple[int, int], WarpRegisters] = {}
+        self._edges: dict[tuple[int, int], WarpRegisters] = {}
         self._parted: set[int] = set()
         self._mixed: dict[int, frozenset[str] | None] = {}
         while self._learn():
@@ -43,27 +43,27 @@ class Walk:
     def first_turn(self, visit: Visit) -> None:
         """Visit the instructions with what holds in the first turn of each loop that they are in."""
         place = {number: index for index, number in enumerate(self._order)}
-        ways: dict[tuple[int, int], WarpRegisters] = {}
+        edges: dict[tuple[int, int], WarpRegisters] = {}
         for number in self._order:
-            before = [other for other in self._before[number] if other not in self._graph.loops.get(number, ())]
+            sources = [source for source in self._before[number] if source not in self._graph.loops.get(number, ())]
             known = {
-                other: self._ways if place.get(other, 0) >= place[number] or self._leaves(other, number) else ways
-                for other in before
+                source: self._edges if place.get(source, 0) >= place[number] or self._leaves(source, number) else edges
+                for source in sources
             }
-            state = self._meet(number, [known[other].get((other, number)) for other in before])
+            state = self._meet(number, [known[source].get((source, number)) for source in sources])
             if state is not None:
                 left, _ = self._run(number, state, visit)
-                ways.update({(number, other): way for other, way in left.items()})
+                edges.update({(number, target): way for target, way in left.items()})
 
-    def _leaves(self, number: int, other: int) -> bool:
+    def _leaves(self, source: int, target: int) -> bool:
         """Tell whether the way from a block to another leaves a loop."""
-        return any(number in loop and other not in loop for loop in self._graph.loops.values())
+        return any(source in loop and target not in loop for loop in self._graph.loops.values())
 
     def _learn(self) -> bool:
         """Go through the blocks once; tell whether something new was found."""
         new = False
         for number in self._order:
-            state = self._meet(number, [self._ways.get((other, number)) for other in self._before[number]])
+            state = self._meet(number, [self._edges.get((source, number)) for source in self._before[number]])
             old = self._begins.get(number)
             if state is None:
                 continue
@@ -74,7 +74,7 @@ class Walk:
             new = True
             self._begins[number] = state
             left, parted = self._run(number, state, lambda *_: None)
-            self._ways.update({(number, other): way for other, way in left.items()})
+            self._edges.update({(number, target): way for target, way in left.items()})
             if parted and number not in self._parted:
                 self._part(number)
         return new
@@ -107,10 +107,10 @@ class Walk:
         """Run a block; return what is known on the ways that lead from it, and whether lanes may part at its end."""
         state = WarpRegisters(begin.active, begin.values, begin.guarded)
         block = self._graph.blocks[number]
-        for item in block:
-            reader = Reader(item, state, self._block, self._constants)
-            visit(item, reader)
-            if not item.idle:
+        for instruction in block:
+            reader = Reader(instruction, state, self._block, self._constants)
+            visit(instruction, reader)
+            if not instruction.idle:
                 _execute(reader)
         flag = _condition(Reader(block[-1], state, self._block, self._constants))
         state.forget(self._graph.called.get(number, frozenset()))
@@ -122,30 +122,30 @@ class Walk:
         """Return what is known on each way, with the lanes that may take it, and whether they may take several."""
         last, following = self._graph.blocks[number][-1], self._graph.following[number]
         leaving = bits(flag) if flag is not None and flag.exact else None
-        ways = {}
-        for other in following:
+        edges = {}
+        for target in following:
             lanes = state.active
             if leaving is not None and (len(following) > 1 or last.name not in JUMPS):
-                lanes &= leaving if last.target == self._graph.blocks[other][0].address else ~leaving
+                lanes &= leaving if last.target == self._graph.blocks[target][0].address else ~leaving
             if lanes:
-                ways[other] = WarpRegisters(lanes, state.values, state.guarded)
+                edges[target] = WarpRegisters(lanes, state.values, state.guarded)
         same = flag is not None and flag.uniform and leaving is None
-        return ways, len(ways) > 1 and not same
+        return edges, len(edges) > 1 and not same
 
 
 def _joined(states: Sequence[WarpRegisters]) -> WarpRegisters:
     """Return what holds in all of these states."""
-    first, *others = states
+    first, *rest = states
     values = {}
     for name, held in first.values.items():
         common: LaneValue | None = held
-        for other in others:
-            common = join(common, other.get(name))
+        for state in rest:
+            common = join(common, state.get(name))
         if common is not None:
             values[name] = common
     guarded = {}
     for name, (predicate, held) in first.guarded.items():
-        same = [other.guarded.get(name, ("", None)) for other in others]
+        same = [state.guarded.get(name, ("", None)) for state in rest]
         common = held
         for other_predicate, other_held in same:
             common = join(common, other_held) if other_predicate == predicate else None
@@ -156,15 +156,15 @@ def _joined(states: Sequence[WarpRegisters]) -> WarpRegisters:
 
 def _execute(reader: Reader) -> None:
     """Change the state as an instruction does, in the lanes in which its predicate holds."""
-    item, state = reader.item, reader.state
-    flag = reader.flag(item.predicate[1:]) if item.predicate else ONE
-    for name, held in [result for result in results(item, reader) if _NUMBERED.fullmatch(result[0])]:
-        if not item.predicate:
+    instruction, state = reader.instruction, reader.state
+    flag = reader.flag(instruction.predicate[1:]) if instruction.predicate else ONE
+    for name, held in [result for result in results(instruction, reader) if _NUMBERED.fullmatch(result[0])]:
+        if not instruction.predicate:
             state.put(name, held)
             continue
-        state.put(name, choose(flag, held, state.get(name, _opposite(item.predicate)), state.active))
-        if not item.predicate.endswith(name):
-            state.guard(name, item.predicate, held)
+        state.put(name, choose(flag, held, state.get(name, _opposite(instruction.predicate)), state.active))
+        if not instruction.predicate.endswith(name):
+            state.guard(name, instruction.predicate, held)
 
 
 def _opposite(predicate: str) -> str:
@@ -174,9 +174,9 @@ def _opposite(predicate: str) -> str:
 
 def _condition(reader: Reader) -> LaneValue | None:
     """Return in which lanes the last instruction of a block leads away: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
-    last = reader.item
+    last = reader.instruction
     if last.name not in {*JUMPS, *ENDS}:
         return None
     flags = [last.predicate[1:]] if last.predicate else []
     flags += last.operands[:-1] if last.name in JUMPS else ()
-    return exactly(lambda *words: int(all(words)), *map(reader.flag, flags)) if flags else ONE
+    return exactly(lambda *values: int(all(values)), *map(reader.flag, flags)) if flags else ONE

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from gpuprof.code.lanes.requests import requests, words
+from gpuprof.code.lanes.requests import registers_filled, requests
 from gpuprof.code.operands import written
 from gpuprof.code.sass import Instruction
 
@@ -37,40 +37,42 @@ _ALL = {"PR": ("P",), "UPR": ("UP",)}
 _LEADING = 3
 
 
-def may_write(item: Instruction) -> tuple[str, ...]:
+def may_write(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that may hold something else after an instruction."""
-    if item.idle or item.name in _NOTHING:
+    if instruction.idle or instruction.name in _NOTHING:
         return ()
-    return tuple(dict.fromkeys(_names(item)))
+    return tuple(dict.fromkeys(_names(instruction)))
 
 
-def first_register(item: Instruction) -> tuple[str, ...]:
+def first_register(instruction: Instruction) -> tuple[str, ...]:
     """Return the first operand that is a register, which holds the result; none for what sets predicates only."""
-    if item.name in _SETS_PREDICATES:
+    if instruction.name in _SETS_PREDICATES:
         return ()
-    return next(((operand,) for operand in item.operands if _REGISTER.fullmatch(operand)), ())
+    return next(((operand,) for operand in instruction.operands if _REGISTER.fullmatch(operand)), ())
 
 
-def _names(item: Instruction) -> Iterator[str]:
-    asked = requests(item)
-    first = takewhile(lambda operand: "[" not in operand, item.operands[:_LEADING])
+def _names(instruction: Instruction) -> Iterator[str]:
+    asked = requests(instruction)
+    first = takewhile(lambda operand: "[" not in operand, instruction.operands[:_LEADING])
     matched = [_PLAIN.fullmatch(operand) for operand in first]
     leading = [(match[1], int(match[2])) for match in matched if match]
     if asked:
         for kind, number in leading:
-            yield from _from(kind, number, words(item))
-    elif item.name in LANE_BY_LANE or item.name in _OTHERS:
-        yield from written(item)
+            yield from _from(kind, number, registers_filled(instruction))
+    elif instruction.name in LANE_BY_LANE or instruction.name in _OTHERS:
+        yield from written(instruction)
         yield from (f"{kind}{number}" for kind, number in leading if kind.endswith("P"))
-        for name in first_register(item):
+        for name in first_register(instruction):
             match = _PLAIN.fullmatch(name)
-            yield from _from(match[1], int(match[2]), 2 if "64" in item.opcode else 1) if match else ()
-    elif _MATRIX.match(item.name):
+            yield from _from(match[1], int(match[2]), 2 if "64" in instruction.opcode else 1) if match else ()
+    elif _MATRIX.match(instruction.name):
         yield from (name for kind, number in leading[:1] for name in _from(kind, number, 8))
     else:
         for kind, number in leading:
             yield from _from(kind, number, 1 if kind.endswith("P") else _MOST[kind])
-        yield from (name for kind in _ALL.get("".join(item.operands[:1]), ()) for name in _from(kind, 0, _MOST[kind]))
+        yield from (
+            name for kind in _ALL.get("".join(instruction.operands[:1]), ()) for name in _from(kind, 0, _MOST[kind])
+        )
 
 
 def _from(kind: str, first: int, count: int) -> Iterator[str]:
