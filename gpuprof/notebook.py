@@ -36,10 +36,10 @@ class LoadedSession(Session):
     __hash__ = Session.__hash__
 
     def __repr__(self) -> str:
-        from gpuprof.present import words
+        from gpuprof.present.session_text import verdict_text
         from gpuprof.present.text import printable
 
-        return f"<gpuprof session: {printable(words.verdict(self))}>"
+        return f"<gpuprof session: {printable(verdict_text(self))}>"
 
     def _repr_html_(self) -> str:
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""

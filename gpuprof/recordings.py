@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.yaml_fields import Fields
@@ -21,7 +21,8 @@ REINSTALL = "install gpuprof again"
 _KEYS = {"title", "about", "command", "steps", "launches", "repository", "commit", "path", "blob", "licence"}
 
 
-class Origin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Origin:
     """The report of others that a recording was written from. `blob` is git's name of its contents."""
 
     repository: str
@@ -33,7 +34,8 @@ class Origin(NamedTuple):
     """How many of its launches were taken, the first ones; None for all."""
 
 
-class Recording(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Recording:
     """One report that ships. `origin` is None for our own; with `steps` each kernel repairs the one before it."""
 
     name: str

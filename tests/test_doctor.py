@@ -31,8 +31,8 @@ def good(root: Path) -> dict[str, str]:
 def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
     checks = examine(good(tmp_path), machine(tmp_path))
     assert [check for check in checks if check.state == PROBLEM] == []
-    assert found(checks, "driver")[0].found == "NVIDIA 580.65.06"
-    assert found(checks, "GPU")[0].found == "NVIDIA H200, compute capability 9.0"
+    assert found(checks, "driver")[0].result == "NVIDIA 580.65.06"
+    assert found(checks, "GPU")[0].result == "NVIDIA H200, compute capability 9.0"
     assert found(checks, "counters")[0].state == OK
 
 
@@ -64,7 +64,7 @@ def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
     assert {name for name, state in states.items() if state == NOTE} == {"MIG", "persistence"}
     assert states["WSL"] == states["container"] == UNKNOWN
     assert all(check.fix for check in checks if check.state == PROBLEM)
-    assert "/opt/x.so" in found(checks, "injection")[0].found
+    assert "/opt/x.so" in found(checks, "injection")[0].result
 
 
 def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_no_other(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_n
     place = tmp_path / "proc/driver/nvidia/version"
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 12\n")
     checks = found(examine(environ, machine(tmp_path)), "ncu")
-    assert checks[-1].state == PROBLEM and "needs driver 580 or newer" in checks[-1].found
+    assert checks[-1].state == PROBLEM and "needs driver 580 or newer" in checks[-1].result
     ncu(tmp_path / "opt/nvidia/nsight-compute/2024.1/ncu", "2024.1.1.0")
     checks = found(examine(environ, machine(tmp_path)), "ncu")
-    assert "2024.1.1.0" in checks[0].found
+    assert "2024.1.1.0" in checks[0].result
     assert PROBLEM not in {check.state for check in checks}
 
 
@@ -91,7 +91,7 @@ def test_packages_that_are_too_new_for_the_driver_are_noted(tmp_path: Path, monk
     assert [check.fix for check in notes] == [
         "python -m pip install cupy-cuda12x", "python -m pip install nvidia-cuda-nvrtc-cu12",
     ]  # fmt: skip
-    assert "which driver 570 does not run" in notes[0].found
+    assert "which driver 570 does not run" in notes[0].result
     names += ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
     assert found(examine(environ, machine(tmp_path)), "CUDA") == []
 

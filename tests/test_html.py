@@ -24,7 +24,7 @@ from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Device
 from gpuprof.present.html import render_html
 from gpuprof.present.page.stalls import STALL_COLOURS
-from gpuprof.present.words import verdict
+from gpuprof.present.session_text import verdict_text
 from gpuprof.store.write import session_lines
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
@@ -77,24 +77,26 @@ def page_of_two() -> str:
 
 def test_verdict_counts_the_kernels_that_take_most_of_the_time() -> None:
     three = session(*(kernel(number, duration_s=time) for number, time in enumerate((6e-3, 3.5e-3, 0.5e-3))))
-    assert verdict(three) == "2 of 3 kernels take 95 % of 10.0 ms of profiled GPU time on an NVIDIA Test GPU."
+    assert verdict_text(three) == "2 of 3 kernels take 95 % of 10.0 ms of profiled GPU time on an NVIDIA Test GPU."
 
 
 def test_verdict_counts_launches_of_one_kernel_as_one() -> None:
     twins = session(*(kernel(number, label="gemm") for number in range(3)))
-    assert verdict(twins) == "1 kernel takes all of 3.00 ms of GPU time profiled in 3 launches on an NVIDIA Test GPU."
+    assert (
+        verdict_text(twins) == "1 kernel takes all of 3.00 ms of GPU time profiled in 3 launches on an NVIDIA Test GPU."
+    )
 
 
 def test_verdict_counts_launches_without_a_duration_apart() -> None:
     partly = session(kernel(0, label="gemm"), kernel(1, label="softmax", duration_s=None))
-    assert verdict(partly) == (
+    assert verdict_text(partly) == (
         "1 kernel takes all of 1.00 ms of profiled GPU time on an NVIDIA Test GPU. 1 more launch without a duration."
     )
 
 
 def test_verdict_without_durations_says_so() -> None:
     read = replace(session(kernel(0, duration_s=None)), devices=(Device(0, None, None, None, None),))
-    assert verdict(read) == "1 profiled launch on a GPU of unknown name; durations were not collected."
+    assert verdict_text(read) == "1 profiled launch on a GPU of unknown name; durations were not collected."
 
 
 def test_page_has_landmarks_headers_and_one_table_row_for_each_kernel() -> None:

@@ -20,7 +20,7 @@ from gpuprof.model.mfu import MOST_UNCOUNTED, measured_flop, utilisation
 from gpuprof.model.session import Ceiling, KernelProfile, MeasuredFlop, ModelFlop, PathFlop, Session, StepFlop, Work
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
-from gpuprof.present.timeline_words import timeline_facts
+from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made

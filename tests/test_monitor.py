@@ -10,7 +10,7 @@ from gpuprof.collect.monitor import DriverSample, Monitor, summaries
 from gpuprof.collect.nvml import Nvml
 from gpuprof.model.recorded import GpuSamples, Throttling
 from gpuprof.model.surveyed import was_throttled
-from gpuprof.present.words import samples_text
+from gpuprof.present.session_text import samples_text
 
 IDLE, POWER, APPLICATION, HEAT = 0x1, 0x4, 0x2, 0x40
 

@@ -14,9 +14,9 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.specs import without_absent_links
 from gpuprof.model.analyse import analyse
 from gpuprof.model.quantities import READ_REPORT
-from gpuprof.present import words
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import escape
+from gpuprof.present.session_text import roof_text, verdict_text
 from gpuprof.present.text import printable
 from gpuprof.read.container import walk
 from gpuprof.read.lean_report import lean_copy
@@ -62,14 +62,14 @@ def test_a_gpu_without_a_report_has_ceilings_and_no_kernels() -> None:
     dram = next(ceiling for ceiling in session.ceilings if ceiling.level == "dram")
     assert (dram.value, dram.origin) == (4.8e12, "rated")
     assert (
-        words.verdict(session)
+        verdict_text(session)
         == "No kernel was profiled: these are the ceilings of an NVIDIA H200 SXM 141GB by its spec."
     )
 
 
 def kernel_with(values: Mapping[str, float | str]) -> str:
     session = analyse([builders.report(builders.launch(values))], builders.hardware_of, "1").session
-    return words.roof_text(session.kernels[0])
+    return roof_text(session.kernels[0])
 
 
 def test_the_roof_column_says_what_its_number_rests_on() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_the_texts_say_what_the_recordings_show(read: Read) -> None:
 
 
 def test_the_script_writes_the_same_bytes_again(reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere = tuple(one._replace(place=tmp_path / one.place.name) for one in ALL)
+    elsewhere = tuple(replace(recording, place=tmp_path / recording.place.name) for recording in ALL)
     monkeypatch.setattr("benchmarks.recordings.__main__.recordings", lambda: elsewhere)
     assert main([str(reports)]) == 0
     for shipped, again in zip(ALL, elsewhere, strict=True):

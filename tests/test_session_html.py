@@ -20,9 +20,9 @@ import gpuprof
 from gpuprof.cli.main import cli
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.session import Session
-from gpuprof.present import words
 from gpuprof.present.html import render_html
 from gpuprof.present.privacy import without_private
+from gpuprof.present.session_text import verdict_text
 from gpuprof.read.files import read_file
 from gpuprof.store import page as store_page
 from gpuprof.store.page import read_session_html
@@ -75,7 +75,7 @@ def test_show_and_report_read_a_page(tmp_path: Path) -> None:
 def test_only_chosen_kernels_are_carried() -> None:
     back = read_session_html(render_html(TWO, kernels=[1]).encode(), "page.html")
     assert [kernel.id for kernel in back.kernels] == [1]
-    assert words.verdict(back) == words.verdict(TWO)
+    assert verdict_text(back) == verdict_text(TWO)
 
 
 @pytest.mark.parametrize("start", ["<!doctype HTML>", "\ufeff\n<!DOCTYPE html>", "<html>", "<!-- saved -->\n<html>"])

@@ -16,9 +16,9 @@ from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import narrowed, run_of
 from gpuprof.model.session import Session
-from gpuprof.present import words
 from gpuprof.present.figures import overview
 from gpuprof.present.html import render_html
+from gpuprof.present.session_text import verdict_text
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
@@ -175,8 +175,8 @@ def test_a_part_of_a_run_speaks_of_the_whole() -> None:
     part = narrowed(whole, [whole.kernels[2]])
     again = read_session(text_of(part), "s.json")
     assert again == part and part.run == run_of(whole)
-    assert words.verdict(again) == words.verdict(whole)
-    assert words.verdict(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time profiled in 5 launches")
+    assert verdict_text(again) == verdict_text(whole)
+    assert verdict_text(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time profiled in 5 launches")
     assert narrowed(again, again.kernels).run == part.run
     assert narrowed(whole, whole.kernels).run is None
 

@@ -11,7 +11,7 @@ import pytest
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
-from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.finding_text import diagnosis_sentence
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html

@@ -19,7 +19,7 @@ from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, ProgramStep, Trace
-from gpuprof.present.timeline_words import Rates, timeline_facts
+from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.torch_words import collective
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes

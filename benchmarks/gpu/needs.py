@@ -83,7 +83,7 @@ def find_tools(environ: Mapping[str, str], ncu: str | None, python: str) -> Tool
     found_nvcc = _nvcc(environ, missing, versions)
     for check in examine(environ):
         if check.name == "counters" and check.state == PROBLEM:
-            missing[COUNTERS] = check.found
+            missing[COUNTERS] = check.result
     modules = {module for names in _MODULES.values() for module in names}
     answer = _asked(python, sorted(modules), environ)
     versions |= {"python": answer["python"], **answer["found"]}

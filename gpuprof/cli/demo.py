@@ -7,9 +7,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -80,7 +80,8 @@ def _refuse_contradictions(
         raise UsageError("--spec is about a report, or --run", "name a report, or add --run")
 
 
-class _Demo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Demo:
     """A recording that was read, its report's bytes, and where what it leaves goes."""
 
     recording: Recording

@@ -17,19 +17,18 @@ def command(form: str) -> int:
 
     Ends with 3 where something stands in the way of profiling. Reading reports needs none of it.
     """
-    from dataclasses import asdict
-
     from gpuprof.collect.doctor import PROBLEM, examine
     from gpuprof.present.text import printable
 
     checks = examine(os.environ)
     problems = [check for check in checks if check.state == PROBLEM]
     if form == "json":
-        click.echo(json.dumps({"checks": [asdict(check) for check in checks]}, allow_nan=False))
+        rows = [{"name": check.name, "state": check.state, "found": check.result, "fix": check.fix} for check in checks]
+        click.echo(json.dumps({"checks": rows}, allow_nan=False))
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            click.echo(printable(f"{check.state:7}  {check.name:{width}}  {check.found}"))
+            click.echo(printable(f"{check.state:7}  {check.name:{width}}  {check.result}"))
             if check.fix:
                 click.echo(printable(f"{'':7}  {'':{width}}  fix: {check.fix}"))
         click.echo(

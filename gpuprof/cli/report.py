@@ -55,9 +55,9 @@ def write_report(
     from gpuprof.cli.select import select_kernels
     from gpuprof.diagnose.grouping import grouped
     from gpuprof.model.run_totals import narrowed
-    from gpuprof.present import words
-    from gpuprof.present.finding_words import diagnosis_sentence
+    from gpuprof.present.finding_text import diagnosis_sentence
     from gpuprof.present.html import render_html
+    from gpuprof.present.session_text import verdict_text
     from gpuprof.present.text import printable
 
     warn(session)
@@ -66,7 +66,7 @@ def write_report(
     chosen = {kernel.id for kernel in kernels} if pattern is not None else None
     page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=chosen)
     write_files({output: page.encode("utf-8", "backslashreplace")})
-    click.echo(printable(words.verdict(session)))
+    click.echo(printable(verdict_text(session)))
     if diagnosis := diagnosis_sentence(narrowed(session, kernels)):
         click.echo(printable(diagnosis))
     read = f"gpuprof show {to_type([output])}"

@@ -213,10 +213,10 @@ def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
 
 def _summary(session: Session, figures: Sequence[RooflineFigure], top: int) -> Iterator[str]:
     """Yield the text: the totals, then the points of the first `top` kernels (0: all), then what is not drawn."""
-    from gpuprof.present import words
+    from gpuprof.present.session_text import verdict_text
     from gpuprof.present.text import printable
 
-    yield printable(words.verdict(session))
+    yield printable(verdict_text(session))
     for figure in figures:
         yield ""
         yield printable(figure.title)
@@ -241,14 +241,14 @@ def _kernel_line(point: FigurePoint) -> str:
 
 
 def _point_line(point: FigurePoint) -> str:
-    from gpuprof.present import words
+    from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
     from gpuprof.units import format_percent, format_si
 
-    unit = words.work_unit(point.path)
-    intensity = format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B")
+    unit = work_unit(point.path)
+    intensity = format_si(point.intensity, f"{work_unit(point.path, per_second=False)}/B")
     mark = ", estimated" if point.estimated else ""
     return (
-        f"{words.path_name(point.path)} {intensity} of {words.LEVEL_NAMES[point.level]}: "
+        f"{path_name(point.path)} {intensity} of {LEVEL_NAMES[point.level]}: "
         f"{format_si(point.flop_per_s, unit)}, {format_percent(point.fraction_of_roof)} of "
         f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, on the {point.bound} side{mark}"
     )

@@ -128,9 +128,9 @@ def _print_table(
     *,
     depth: bool,
 ) -> None:
-    from gpuprof.present import words
     from gpuprof.present.console import make_console
-    from gpuprof.present.timeline_words import Rates
+    from gpuprof.present.session_text import count_text, row_noun
+    from gpuprof.present.timeline_text import Rates
 
     form.kernels.function()(make_console(), session, list(kernels), top, depth=depth, rates=Rates(*rates))
     if not kernels:
@@ -138,7 +138,7 @@ def _print_table(
     shown = len(kernels[:top] if top else kernels)
     depths = "all in depth" if depth and shown > 1 else f"#{kernels[0].id} in depth"
     number = kernels[0].id
-    rows = words.count(len(session.kernels), *words.row_noun(session.kernels))
+    rows = count_text(len(session.kernels), *row_noun(session.kernels))
     _say(f"shown: {shown} of {rows}, {depths}", f"show --explain '#{number}'", files)
 
 
@@ -147,7 +147,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     from gpuprof.diagnose.explain import explain
     from gpuprof.model.headline import by_time
     from gpuprof.model.sources import kind_named
-    from gpuprof.present import words
+    from gpuprof.present.session_text import count_text, row_noun
     from gpuprof.present.text import printable
 
     try:
@@ -157,7 +157,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
         raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error
     kernel = found[0]
     if len(found) > 1:
-        rows = words.count(len(found), *words.row_noun(run.kernels))
+        rows = count_text(len(found), *row_noun(run.kernels))
         message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
         click.echo(printable(message), err=True)
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)

@@ -20,68 +20,68 @@ from gpuprof.hardware.specs import ArchSpec
 ANOTHER_TOOL = "--survey ncu times the kernels with ncu itself"
 
 
-def survey_command(wanted: ProfileRequest, ncu: Path) -> NcuCommand:
+def survey_command(request: ProfileRequest, ncu: Path) -> NcuCommand:
     """Return the first run under ncu: every launch with its time and nothing else, in one pass, caches left alone."""
     return _command(
-        wanted,
+        request,
         ncu,
         SURVEY_FILE,
         SURVEY_LOG,
         metrics=(TIME, *SHARED),
-        filters=Filters(ranges=wanted.ranges),
+        filters=Filters(ranges=request.ranges),
         cache_control="none",
     )
 
 
-def tool_command(wanted: ProfileRequest, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
+def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the first run under another tool than ncu. Raises EnvironmentProblem if that is not here."""
     if tool in INJECTED:
-        return injected_command(tool, wanted.program, wanted.folder, environ)
+        return injected_command(tool, request.program, request.folder, environ)
     nsys = find_nsys(environ)
     if nsys is None:
         raise EnvironmentProblem("Nsight Systems' nsys was not found on this machine", ANOTHER_TOOL)
-    return nsys_command(nsys, wanted.program, wanted.folder, environ, annotate=wanted.annotate)
+    return nsys_command(nsys, request.program, request.folder, environ, annotate=request.annotate)
 
 
-def profile_command(wanted: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
+def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
     """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
     if plan is not None:
-        filters = replace(plan.filters(), ranges=wanted.ranges)
+        filters = replace(plan.filters(), ranges=request.ranges)
     else:
         filters = Filters(
-            kernel=wanted.kernel,
+            kernel=request.kernel,
             kernel_id=None,
-            launch_skip=wanted.launch_skip,
-            launch_count=wanted.launch_count,
-            ranges=wanted.ranges,
+            launch_skip=request.launch_skip,
+            launch_count=request.launch_count,
+            ranges=request.ranges,
         )
-    chosen = SETS[wanted.counters]
+    chosen = SETS[request.counters]
     return _command(
-        wanted,
+        request,
         ncu,
         PROFILE_FILE,
         PROFILE_LOG,
-        metrics=metrics_of(arch, wanted.counters),
+        metrics=metrics_of(arch, request.counters),
         filters=filters,
-        cache_control=wanted.cache_control,
-        replay_mode=wanted.replay_mode,
+        cache_control=request.cache_control,
+        replay_mode=request.replay_mode,
         sections=chosen.sections,
         stock_set=chosen.stock_set,
         source=chosen.source,
-        kill=plan is None and wanted.launch_count is not None,
+        kill=plan is None and request.launch_count is not None,
     )
 
 
-def _command(wanted: ProfileRequest, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
+def _command(request: ProfileRequest, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
     command = NcuCommand(
         ncu=ncu,
-        program=wanted.program,
-        output=wanted.folder / output,
-        log=wanted.folder / log,
+        program=request.program,
+        output=request.folder / output,
+        log=request.folder / log,
         metrics=(),
-        clock_control=wanted.clock_control,
-        targets=wanted.targets,
-        graphs=wanted.graphs,
+        clock_control=request.clock_control,
+        targets=request.targets,
+        graphs=request.graphs,
         known=options_of(ncu),
     )
     return replace(command, **options)  # type: ignore[arg-type]

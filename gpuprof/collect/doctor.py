@@ -1,4 +1,4 @@
-"""Everything that collecting needs, checked: what is found, whether it is good, and what to type where it is not."""
+"""Everything that collecting needs, checked: what there is, whether it is good, and what to type where it is not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Check:
 
     name: str
     state: str
-    found: str
+    result: str
     fix: str = ""
 
 

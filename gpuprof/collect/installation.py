@@ -128,13 +128,13 @@ def _candidates(environ: Mapping[str, str], machine: Machine) -> Iterator[tuple[
 def ncu_version(path: Path) -> tuple[int, ...] | None:
     """Ask a program for its version; None if it is not Nsight Compute or does not answer in ten seconds."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [path, "--version"], capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    text = done.stdout.decode(errors="replace")
+    text = completed.stdout.decode(errors="replace")
     match = _VERSION.search(text)
-    if done.returncode != 0 or match is None or "Nsight Compute" not in text:
+    if completed.returncode != 0 or match is None or "Nsight Compute" not in text:
         return None
     return tuple(map(int, match[1].split(".")))

@@ -78,13 +78,15 @@ def gpus_here(environ: Mapping[str, str]) -> tuple[InstalledGpu, ...]:
     if program is None:
         return ()
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [program, f"--query-gpu={_QUERY}", "--format=csv,noheader"],
             capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.decode(errors="replace").splitlines()]
+    rows = [
+        [cell.strip() for cell in line.split(",")] for line in completed.stdout.decode(errors="replace").splitlines()
+    ]
     return tuple(
         InstalledGpu(
             name=row[0], compute_capability=row[1], driver=row[2], mig=_switch(row[3]), persistence=_switch(row[4])

@@ -52,10 +52,10 @@ def options_in(help_text: str) -> KnownOptions:
 def options_of(ncu: Path) -> KnownOptions:
     """Ask a program for its --help; UNKNOWN if it is not there or does not answer in twenty seconds."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [ncu, "--help"], capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return UNKNOWN
-    options = options_in(done.stdout.decode(errors="replace"))
+    options = options_in(completed.stdout.decode(errors="replace"))
     return options if options.has("metrics") and options.has("export") else UNKNOWN

@@ -91,8 +91,8 @@ class NcuRuns:
         log = str(next(iter(self._execution.files(command.log).values()))) if text else None
         if self._damage is not None and all(failure.note or failure.cause == "stopped" for failure in failures):
             return self._damage
-        told = failures or self._refusal(command)
-        first = told[0] if told else unknown_failure(text, ended.tail, ended.code)
+        causes = failures or self._refusal(command)
+        first = causes[0] if causes else unknown_failure(text, ended.tail, ended.code)
         return first.error(log)
 
     def _refusal(self, command: NcuCommand) -> tuple[NcuFailure, ...]:
@@ -100,7 +100,7 @@ class NcuRuns:
         output, log = command.output.with_suffix(".tmp.ncu-rep"), command.log.with_suffix(".tmp.log")
         asked = replace(command, program=("true",), output=output, log=log)
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 asked.argv(), env=self._execution.environ, capture_output=True, timeout=_PATIENCE_S, check=False,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
@@ -109,7 +109,7 @@ class NcuRuns:
         finally:
             for left in (*as_ncu_may_call(output), log):
                 left.unlink(missing_ok=True)
-        failures = failures_in((done.stdout + done.stderr).decode(errors="replace"))
+        failures = failures_in((completed.stdout + completed.stderr).decode(errors="replace"))
         return tuple(failure for failure in failures if failure.cause == "options")
 
 

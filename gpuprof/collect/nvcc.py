@@ -53,7 +53,7 @@ def compile_program(nvcc: Path, source: Path, program: Path, archs: Sequence[str
     if ended.stopped_by is not None:
         raise EnvironmentProblem(f"{nvcc} did not finish in {_PATIENCE_S:.0f} s", "try again")
     if ended.code != 0 or not program.is_file():
-        told = " ".join(ended.tail.strip().splitlines()[-_LAST_LINES:]) or f"it ends with code {ended.code}"
-        wanted = " and ".join(archs)
-        hint = f"a toolkit that knows {wanted} and the compiler of this machine is needed; CUDA_HOME names another one"
-        raise EnvironmentProblem(f"{nvcc} cannot compile {source.name} for {wanted}: {told}", hint)
+        message = " ".join(ended.tail.strip().splitlines()[-_LAST_LINES:]) or f"it ends with code {ended.code}"
+        targets = " and ".join(archs)
+        hint = f"a toolkit that knows {targets} and the compiler of this machine is needed; CUDA_HOME names another one"
+        raise EnvironmentProblem(f"{nvcc} cannot compile {source.name} for {targets}: {message}", hint)

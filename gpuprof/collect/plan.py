@@ -244,11 +244,11 @@ def _profiled(kernels: Sequence[PlannedKernel], others: Sequence[PlannedKernel],
 
 def not_seen_again(plan: ProfilePlan, launches: Iterable[Seen]) -> tuple[PlannedKernel, ...]:
     """Return the planned kernels that a profile does not have: the program launched them otherwise the second time."""
-    came = {name for launch in launches for name in _names(launch.symbol, launch.demangled, launch.grid, launch.block)}
+    names = {name for launch in launches for name in _names(launch.symbol, launch.demangled, launch.grid, launch.block)}
     return tuple(
         kernel
         for kernel in plan.kernels
-        if came.isdisjoint(_names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block))
+        if names.isdisjoint(_names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block))
     )
 
 

@@ -112,8 +112,8 @@ def _end(child: subprocess.Popen[bytes], stopped: Callable[[], int]) -> int:
     for sent, grace_s in _GRACE_S.items():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, sent)
-        asked, until = stopped(), time.monotonic() + grace_s
-        while stopped() == asked and time.monotonic() < until:
+        so_far, until = stopped(), time.monotonic() + grace_s
+        while stopped() == so_far and time.monotonic() < until:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return child.wait(timeout=_TICK_S)
     return child.wait()
@@ -170,17 +170,17 @@ def _stoppable() -> Iterator[Callable[[], int]]:
 
     What the caller has us ignore, as nohup does with SIGHUP, stays ignored.
     """
-    came: list[int] = []
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield came.__len__
+        yield received.__len__
         return
     handlers = {
-        which: signal.signal(which, lambda sent, _: came.append(sent))
+        which: signal.signal(which, lambda sent, _: received.append(sent))
         for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
         if signal.getsignal(which) is not signal.SIG_IGN
     }
     try:
-        yield came.__len__
+        yield received.__len__
     finally:
         for which, handler in handlers.items():
             signal.signal(which, handler)

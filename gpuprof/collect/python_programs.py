@@ -30,13 +30,13 @@ def python_of(program: Sequence[str], path: str | None = None) -> str | None:
 def packages_of(python: str, names: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
     """Return which packages of these a Python finds, without loading them; none if it does not answer."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [python, "-c", _FIND, *names], env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return frozenset()
-    return frozenset(done.stdout.decode(errors="replace").split()) if done.returncode == 0 else frozenset()
+    return frozenset(completed.stdout.decode(errors="replace").split()) if completed.returncode == 0 else frozenset()
 
 
 def _first_line(script: Path) -> list[str]:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
 from gpuprof.present.console_findings import fix_first_lines
 from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_parts
 from gpuprof.present.console_tree import tree_lines
-from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.finding_text import diagnosis_sentence
+from gpuprof.present.session_text import device_text, samples_text, source_text, verdict_text
 from gpuprof.present.source_names import in_source
-from gpuprof.present.timeline_words import NO_RATES, Rates, timeline_facts
+from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -94,7 +94,7 @@ def _blocks(
     from rich.text import Text
 
     sheet = Sheet.of(console)
-    yield sheet.paragraph(words.verdict(session), "bold")
+    yield sheet.paragraph(verdict_text(session), "bold")
     diagnosis = diagnosis_sentence(session)
     if diagnosis:
         yield sheet.paragraph(diagnosis)
@@ -119,8 +119,8 @@ def _blocks(
 def _provenance(session: Session, sheet: Sheet) -> Iterator[Text]:
     """Say which GPU, which files and which tool the numbers come from."""
     for device in session.devices:
-        yield sheet.hanging("GPU     ", words.device_text(device))
+        yield sheet.hanging("GPU     ", device_text(device))
     for source in session.sources:
-        yield sheet.hanging("Report  ", f"{source.file}: {words.source_text(source)}")
+        yield sheet.hanging("Report  ", f"{source.file}: {source_text(source)}")
         for sampled in source.samples:
-            yield sheet.hanging("        ", f"meanwhile GPU {sampled.gpu}, {words.samples_text(sampled)}")
+            yield sheet.hanging("        ", f"meanwhile GPU {sampled.gpu}, {samples_text(sampled)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
-from gpuprof.present.finding_words import (
+from gpuprof.present.finding_text import (
     CONFIDENCE_WORDS,
     at_most,
     evidence_texts,

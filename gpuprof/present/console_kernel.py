@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 from gpuprof.diagnose.explain_causes import pipe_name
 from gpuprof.model.headline import first_finding, main_point, stalls_of
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
-from gpuprof.present import words
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, SEVERITY_STYLES, Sheet
-from gpuprof.present.finding_words import gain_text, location_text
+from gpuprof.present.finding_text import gain_text, location_text
 from gpuprof.present.privacy import file_name
+from gpuprof.present.session_text import (
+    LEVEL_NAMES,
+    count_text,
+    dims_text,
+    duration_text,
+    occupancy_text,
+    path_name,
+    point_text,
+    roof_value_text,
+    stall_name,
+    throughput_text,
+    work_text,
+)
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
@@ -54,7 +66,7 @@ def brief_lines(kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
     yield sheet.paragraph(f"#{kernel.id} {kernel.label}", "bold")
     point = main_point(kernel)
     if point is not None:
-        yield sheet.field("roofline", f"{words.path_name(point.path)} {words.point_text(point)}")
+        yield sheet.field("roofline", f"{path_name(point.path)} {point_text(point)}")
     if states := _states_text(kernel):
         yield sheet.field("warp states", states)
     finding = first_finding(kernel)
@@ -84,23 +96,23 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         if at_level is not None:
             yield (
                 ("roofline" if level == "dram" else ""),
-                f"{words.path_name(at_level.path)} {words.point_text(at_level)}",
+                f"{path_name(at_level.path)} {point_text(at_level)}",
             )
     rated = main_point(kernel, ceiling="rated", path=point.path) if point is not None else None
     if rated is not None:
-        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {words.roof_value(rated)}"
-    work = [words.work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
+        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {roof_value_text(rated)}"
+    work = [work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
     if work:
         yield "work", ", ".join(work)
-    for index, moved in enumerate(kernel.traffic):
-        yield ("traffic" if index == 0 else ""), _traffic_text(moved)
+    for index, traffic in enumerate(kernel.traffic):
+        yield ("traffic" if index == 0 else ""), _traffic_text(traffic)
     if kernel.throughput:
-        yield "of peak", ", ".join(map(words.throughput_text, kernel.throughput))
+        yield "of peak", ", ".join(map(throughput_text, kernel.throughput))
     busiest = sorted((pipe for pipe in kernel.pipes if pipe.fraction > 0), key=lambda pipe: -pipe.fraction)
     if busiest:
         pipes = (f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
         yield "pipes busy", ", ".join(pipes)
-    yield "occupancy", words.occupancy_text(kernel.occupancy)
+    yield "occupancy", occupancy_text(kernel.occupancy)
     issue = _issue_text(kernel)
     if issue:
         yield "schedulers", issue
@@ -111,29 +123,29 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
 def _states_text(kernel: KernelProfile) -> str:
     """Write the largest shares of what warps did: "barrier 14 %, wait 12 %"; empty where that was not collected."""
     stalls = [stall for stall in stalls_of(kernel) if stall.share >= 0.005][:_STALLS_SHOWN]
-    return ", ".join(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}" for stall in stalls)
+    return ", ".join(f"{stall_name(stall.reason)} {format_percent(stall.share)}" for stall in stalls)
 
 
-def _traffic_text(moved: Traffic) -> str:
-    total = format_si(moved.bytes, "B") if moved.bytes is not None else None
-    rate = format_si(moved.bytes_per_s, "B/s") if moved.bytes_per_s is not None else None
-    mark = " (estimated)" if moved.basis == "estimated" else ""
-    hits = f"{format_percent(moved.hit_rate)} hit" if moved.hit_rate is not None else None
+def _traffic_text(traffic: Traffic) -> str:
+    total = format_si(traffic.bytes, "B") if traffic.bytes is not None else None
+    rate = format_si(traffic.bytes_per_s, "B/s") if traffic.bytes_per_s is not None else None
+    mark = " (estimated)" if traffic.basis == "estimated" else ""
+    hits = f"{format_percent(traffic.hit_rate)} hit" if traffic.hit_rate is not None else None
     amounts = ", ".join(amount for amount in (total, rate, hits) if amount is not None)
-    return f"{words.LEVEL_NAMES[moved.level]} {amounts}{mark}: {moved.definition}"
+    return f"{LEVEL_NAMES[traffic.level]} {amounts}{mark}: {traffic.definition}"
 
 
 def _launch_text(kernel: KernelProfile) -> str:
-    parts = [f"grid {words.dims(kernel.grid)}", f"block {words.dims(kernel.block)}"]
+    parts = [f"grid {dims_text(kernel.grid)}", f"block {dims_text(kernel.block)}"]
     if kernel.grid is None and kernel.block is None:
-        parts = [f"grid and block {words.dims(None)}"]
+        parts = [f"grid and block {dims_text(None)}"]
     if kernel.registers_per_thread is not None:
         parts.append(f"{kernel.registers_per_thread} registers")
     if kernel.shared_memory_per_block is not None:
         parts.append(f"{format_binary(kernel.shared_memory_per_block)} shared memory")
     if kernel.waves is not None:
         parts.append(format_waves(kernel.waves))
-    parts.append(words.duration(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")
+    parts.append(duration_text(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")
     if kernel.sm_clock_hz is not None:
         parts.append(f"SM clock {format_si(kernel.sm_clock_hz, 'Hz')}")
     return ", ".join(parts)
@@ -141,10 +153,10 @@ def _launch_text(kernel: KernelProfile) -> str:
 
 def _launches_text(kernel: KernelProfile) -> str:
     """Write what the launches of a group took together, and how they differ; the other figures are of the median."""
-    launches = words.count(kernel.launches, "equal launch", "es")
+    launches = count_text(kernel.launches, "equal launch", "es")
     if kernel.time_total_s is None:
         return f"{launches}; figures are of the first"
-    total = f"{words.duration(kernel.time_total_s)} in all"
+    total = f"{duration_text(kernel.time_total_s)} in all"
     spread = kernel.duration_percentiles_s
     differ = f", {format_si(spread.min, 's')} to {format_si(spread.max, 's')} each" if spread is not None else ""
     return f"{launches}, {total}{differ}; figures are of the median"
@@ -178,9 +190,9 @@ def _hot_lines(kernel: KernelProfile, sheet: Sheet) -> Text:
     """The lines with most samples of a report that knows files and lines and has no text, hottest first."""
     lines = [(line, excerpt.file) for excerpt in kernel.excerpts for line in excerpt.lines]
     lines.sort(key=lambda pair: -pair[0].share)
-    told = (_hot_line(line, file, sheet) for line, file in lines)
+    texts = (_hot_line(line, file, sheet) for line, file in lines)
     head = f"share of {kernel.excerpts[0].weight}; the report has no text"
-    return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *told])
+    return sheet.labelled("code", [sheet.legible(head)[: sheet.width - LABEL_WIDTH], *texts])
 
 
 def _hot_line(line: CodeLine, file: str | None, sheet: Sheet) -> str:
@@ -188,7 +200,7 @@ def _hot_line(line: CodeLine, file: str | None, sheet: Sheet) -> str:
     room, place = sheet.width - LABEL_WIDTH, f"{file_name(file or '')}:{line.number}"
     text = sheet.legible(f"{format_percent(line.share).rjust(_SHARE_WIDTH)}  {place}")[:room]
     for index, stall in enumerate(line.stalls):
-        state = sheet.legible(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}")
+        state = sheet.legible(f"{stall_name(stall.reason)} {format_percent(stall.share)}")
         longer = f"{text}{', ' if index else '  '}{state}"
         if len(longer) > room:
             break
@@ -204,7 +216,7 @@ def _code_line(line: CodeLine, sheet: Sheet, numbers: int, *, hottest: bool) -> 
     share = format_percent(line.share) if line.share >= 0.001 else ""
     states = ""
     if hottest and line.stalls:
-        states = f"  ({words.stall_name(line.stalls[0].reason)} {format_percent(line.stalls[0].share)})"
+        states = f"  ({stall_name(line.stalls[0].reason)} {format_percent(line.stalls[0].share)})"
     start = f"{share.rjust(_SHARE_WIDTH)}  {_line_number(line).rjust(numbers)}  "
     kept = sheet.width - LABEL_WIDTH - len(start) - len(states)
     code, more = sheet.legible(line.text.expandtabs(4)), sheet.legible("…")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.repairs import Repair
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_findings import fix_first_lines
 from gpuprof.present.console_kernel import brief_lines
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_parts
-from gpuprof.present.finding_words import at_most, diagnosis_sentence
+from gpuprof.present.finding_text import at_most, diagnosis_sentence
+from gpuprof.present.session_text import duration_text, verdict_text
 from gpuprof.recordings import Recording
 from gpuprof.units import format_percent
 
@@ -48,7 +48,7 @@ def _head(place: str, recording: Recording, session: Session, sheet: Sheet) -> I
     yield sheet.paragraph(f"{place}: {recording.title}", "bold underline")
     yield sheet.paragraph(f"{recording.about} {origin_text(recording, session)}", "dim")
     yield sheet.paragraph("")
-    yield sheet.paragraph(words.verdict(session), "bold")
+    yield sheet.paragraph(verdict_text(session), "bold")
     if diagnosis := diagnosis_sentence(session):
         yield sheet.paragraph(diagnosis)
     yield sheet.paragraph("")
@@ -61,11 +61,11 @@ def _kernels(kernels: Sequence[KernelProfile], sheet: Sheet) -> Iterator[Text]:
 
 
 def _repairs(repairs: Iterable[Repair], sheet: Sheet) -> Iterator[Text]:
-    told = [repair_text(repair) for repair in repairs]
-    if told:
+    steps = [repair_text(repair) for repair in repairs]
+    if steps:
         yield sheet.paragraph("")
         yield sheet.paragraph("What the repairs gave", "bold")
-    for text in told:
+    for text in steps:
         yield sheet.paragraph(text, indent=3)
 
 
@@ -91,7 +91,7 @@ def repair_text(repair: Repair) -> str:
     saved = f"saved {format_percent(repair.saved)}" if repair.saved >= 0 else f"cost {format_percent(-repair.saved)}"
     return (
         f"{before.label} → {after.label}: {repair.finding.rule} said {bound}, the repair {saved}{held}: "
-        f"{words.duration(before.duration_s)} → {words.duration(after.duration_s)}"
+        f"{duration_text(before.duration_s)} → {duration_text(after.duration_s)}"
     )
 
 

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
+from gpuprof.present.session_text import (
+    NO_ROOF,
+    NOT_COLLECTED,
+    count_text,
+    duration_spread,
+    duration_text,
+    limit_text,
+    percent_text,
+    roof_text,
+    row_noun,
+    stall_text,
+)
 from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
@@ -23,7 +34,7 @@ _WIDER = 120
 _NARROW_HEADS = {"nearest limit": "limit", "occupancy": "occ."}
 _OF_COUNTERS = ("nearest limit", "of roof", "occupancy")
 _OF_TIMES = ("median", "p95", "p99")
-_SHORT = {words.NOT_COLLECTED: "n/c", words.NO_ROOF: "no roof"}
+_SHORT = {NOT_COLLECTED: "n/c", NO_ROOF: "no roof"}
 
 
 def table_parts(
@@ -37,22 +48,22 @@ def table_parts(
     yield _kernel_table(session, kernels, console)
     if not session.only_times and any(map(_lacks_counters, kernels)):
         yield Text("n/c: not collected; the report lacks the counters", style="dim")
-    if any(words.roof_text(kernel) == words.NO_ROOF for kernel in kernels):
+    if any(roof_text(kernel) == NO_ROOF for kernel in kernels):
         yield Text("no roof: work and traffic are known, the GPU's peak rates are not; see --spec", style="dim")
-    if any(words.roof_text(kernel).startswith("≥") for kernel in kernels):
+    if any(roof_text(kernel).startswith("≥") for kernel in kernels):
         yield Text("≥: tensor work was not collected, so the kernel may be closer to its roof", style="dim")
     if hidden:
         rest = sum(kernel.time_share or 0.0 for kernel in hidden)
         share = f", {format_percent(rest)} of the time" if rest else ""
-        noun, plural = words.row_noun(session.kernels)
-        more = words.count(len(hidden), f"more {noun}", plural)
+        noun, plural = row_noun(session.kernels)
+        more = count_text(len(hidden), f"more {noun}", plural)
         yield Text(f"… and {more}{share}; --top 0 shows all", style="dim")
 
 
 def _lacks_counters(kernel: KernelProfile) -> bool:
-    texts = (words.duration(kernel.time_total_s), words.limit_text(kernel), words.roof_text(kernel))
+    texts = (duration_text(kernel.time_total_s), limit_text(kernel), roof_text(kernel))
     occupancy = kernel.occupancy
-    return words.NOT_COLLECTED in texts or (occupancy.achieved is None and occupancy.theoretical is None)
+    return NOT_COLLECTED in texts or (occupancy.achieved is None and occupancy.theoretical is None)
 
 
 def _kernel_table(session: Session, kernels: list[KernelProfile], console: Console) -> Table:
@@ -93,30 +104,30 @@ def _plain_cells(session: Session, kernel: KernelProfile, *, many: bool) -> Iter
     file = source_name(session, kernel)
     yield Text(printable(kernel.label)).append(f"\nin {file}" if file else "", "dim")
     if many:
-        yield words.count(kernel.launches, "", "").strip()
-    yield _short(words.duration(kernel.time_total_s))
-    yield _short(words.percent(kernel.time_share))
+        yield count_text(kernel.launches, "", "").strip()
+    yield _short(duration_text(kernel.time_total_s))
+    yield _short(percent_text(kernel.time_share))
 
 
 def _spread_cells(kernel: KernelProfile) -> Iterator[str]:
     """What a timeline tells of the launches of a kernel: median, 95th and 99th percentile."""
-    yield from (_short(words.duration(time)) for time in words.spread_of(kernel))
+    yield from (_short(duration_text(time)) for time in duration_spread(kernel))
 
 
 def _counter_cells(kernel: KernelProfile) -> Iterator[str]:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    yield _short(words.limit_text(kernel))
-    yield _short(words.roof_text(kernel))
+    yield _short(limit_text(kernel))
+    yield _short(roof_text(kernel))
     if achieved is None and theoretical is not None:
-        yield f"≤{words.percent(theoretical)}"
+        yield f"≤{percent_text(theoretical)}"
     else:
-        yield _short(words.percent(achieved))
+        yield _short(percent_text(achieved))
 
 
 def _stall_cell(kernel: KernelProfile) -> Text:
     from rich.text import Text
 
-    return Text(printable(_short(words.stall_text(kernel))))
+    return Text(printable(_short(stall_text(kernel))))
 
 
 def _finding_cell(kernel: KernelProfile) -> Text:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.finding_words import value_text
+from gpuprof.present.finding_text import value_text
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.session import Ceiling, KernelProfile
-from gpuprof.present import words
 from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine
+from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
 from gpuprof.units import format_si
 
 ORIGINS = ("rated", "at-clock", "measured")
@@ -123,7 +123,7 @@ def roof_lines(ceilings: Sequence[Ceiling], intensities: Extent, rates: Extent) 
         line = _slope(ceiling, ceilings, intensities, rates) if ceiling.level else _flat(ceiling, ceilings, intensities)
         if line is None:
             continue
-        name = words.LEVEL_NAMES[ceiling.level] if ceiling.level is not None else words.path_name(ceiling.path or "")
+        name = LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or "")
         yield RoofLine(
             id=f"{ceiling.origin}/{ceiling.level or ceiling.path}",
             kind="bandwidth" if ceiling.level else "compute",
@@ -157,7 +157,7 @@ def _flat(ceiling: Ceiling, ceilings: Sequence[Ceiling], intensities: Extent) ->
 
 
 def _value_text(ceiling: Ceiling) -> str:
-    value = format_si(ceiling.value, "B/s" if ceiling.level else words.work_unit(ceiling.path or ""))
+    value = format_si(ceiling.value, "B/s" if ceiling.level else work_unit(ceiling.path or ""))
     if ceiling.origin != "at-clock":
         return f"{value} {ceiling.origin}"
     return f"{value} at {format_si(ceiling.clock_hz, 'Hz')}" if ceiling.clock_hz else f"{value} at clock"

@@ -9,10 +9,19 @@ from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
-from gpuprof.present import words
 from gpuprof.present.figure_roofs import at_kernel_clock, ranges_of, ridges_of, roof_lines, shown_ceilings
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
+from gpuprof.present.session_text import (
+    LEVEL_NAMES,
+    count_text,
+    missing_work,
+    path_name,
+    paths_text,
+    remedy_for,
+    row_noun,
+    work_unit,
+)
 from gpuprof.present.source_names import in_source, source_name
 from gpuprof.units import format_percent, format_si
 
@@ -48,7 +57,7 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
     shown = shown_ceilings(ceilings, {point.path for point in points}, (level,))
     return _assemble(
         figure_id=f"overview-{device}-{level}",
-        title=f"{_device_name(session, device)}: roofline at {words.LEVEL_NAMES[level]}",
+        title=f"{_device_name(session, device)}: roofline at {LEVEL_NAMES[level]}",
         subtitle=_overview_subtitle(kernels, ceiling, points),
         device=device,
         ceiling=ceiling,
@@ -93,22 +102,24 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
 
 def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at-clock") -> Missing:
     """Say why a kernel has no floating-point roofline point at a level, and what would give it one."""
-    name = words.LEVEL_NAMES[level]
-    done = [item for item in kernel.work if item.path != "int32" and (item.flop or item.flop_per_s)]
-    unknown = [path for path in words.missing_work(kernel) if path != "int32"]
-    moved = next((item for item in kernel.traffic if item.level == level), None)
+    name = LEVEL_NAMES[level]
+    counted = [item for item in kernel.work if item.path != "int32" and (item.flop or item.flop_per_s)]
+    unknown = [path for path in missing_work(kernel) if path != "int32"]
+    traffic = next((item for item in kernel.traffic if item.level == level), None)
     if not kernel.work:
-        why, how = "work not collected", words.remedy(kernel, "work.fp32")
-    elif not done and unknown:
-        why, how = f"{words.work_of(unknown)} not collected", words.remedy(kernel, f"work.{unknown[0]}")
-    elif not done:
+        why, how = "work not collected", remedy_for(kernel, "work.fp32")
+    elif not counted and unknown:
+        why, how = f"{paths_text(unknown)} not collected", remedy_for(kernel, f"work.{unknown[0]}")
+    elif not counted:
         why, how = "no floating-point work", ""
-    elif moved is None:
-        why, how = f"{name} traffic not collected", words.remedy(kernel, f"traffic.{level}")
-    elif not moved.bytes and not moved.bytes_per_s:
+    elif traffic is None:
+        why, how = f"{name} traffic not collected", remedy_for(kernel, f"traffic.{level}")
+    elif not traffic.bytes and not traffic.bytes_per_s:
         why, how = f"no {name} traffic", ""
-    elif kernel.duration_s is None and (moved.bytes_per_s is None or all(item.flop_per_s is None for item in done)):
-        why, how = "duration not collected", words.remedy(kernel, "duration")
+    elif kernel.duration_s is None and (
+        traffic.bytes_per_s is None or all(item.flop_per_s is None for item in counted)
+    ):
+        why, how = "duration not collected", remedy_for(kernel, "duration")
     elif ceiling == "rated" and level != "dram":
         why, how = f"datasheets rate no {name} bandwidth", "choose --ceiling at-clock"
     else:
@@ -125,9 +136,9 @@ def _caption(kernel: KernelProfile, repeated: set[str]) -> str:
 
 
 def _level_caption(point: RooflinePoint) -> str:
-    unit = words.work_unit(point.path, per_second=False)
+    unit = work_unit(point.path, per_second=False)
     intensity = format_si(point.intensity, f"{unit}/B")
-    return f"{words.LEVEL_NAMES[point.level]}: {intensity}, {format_percent(point.fraction_of_roof)}"
+    return f"{LEVEL_NAMES[point.level]}: {intensity}, {format_percent(point.fraction_of_roof)}"
 
 
 def _only_integers(kernels: Iterable[KernelProfile], level: str, ceiling: str) -> bool:
@@ -192,9 +203,9 @@ def _figure_point(
     )
 
 
-def _uncertified(done: Work) -> bool:
+def _uncertified(work: Work) -> bool:
     """Tell whether nothing vouches for the counters of work. Estimates say so themselves; old sessions do not know."""
-    return done.certificate == "none" and done.basis != "estimated"
+    return work.certificate == "none" and work.basis != "estimated"
 
 
 def _assemble(
@@ -233,7 +244,7 @@ def _assemble(
 
 
 def _unit(points: Sequence[FigurePoint]) -> str:
-    units = {words.work_unit(point.path, per_second=False) for point in points}
+    units = {work_unit(point.path, per_second=False) for point in points}
     return "OP" if units == {"OP"} else "FLOP"
 
 
@@ -251,7 +262,7 @@ def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: S
     times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
     drawn = len({point.kernel for point in points})
     of_all = f"{drawn} of " if drawn < len(kernels) else ""
-    parts = [f"{of_all}{words.count(len(kernels), *words.row_noun(kernels))} drawn"]
+    parts = [f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn"]
     if times:
         parts.append(f"{format_si(sum(times), 's')} GPU time")
     if points:
@@ -265,10 +276,10 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
     if kernel.time_share is not None:
         parts.append(f"{format_percent(kernel.time_share)} of the time")
     if main is not None:
-        rate = format_si(main.flop_per_s, words.work_unit(main.path))
-        parts.append(f"{words.path_name(main.path)} {rate}")
+        rate = format_si(main.flop_per_s, work_unit(main.path))
+        parts.append(f"{path_name(main.path)} {rate}")
         parts.append(
-            f"{format_percent(main.fraction_of_roof)} of its {words.LEVEL_NAMES[main.level]} roof "
+            f"{format_percent(main.fraction_of_roof)} of its {LEVEL_NAMES[main.level]} roof "
             f"{main.ceiling.replace('-', ' ')}"
         )
     return ", ".join(parts)
@@ -296,7 +307,7 @@ def _certificate_notes(points: Sequence[FigurePoint]) -> Iterator[str]:
     """Say so where the counters of a path are taken on trust."""
     paths = sorted({point.path for point in points if point.uncertified}, key=PATHS.index)
     if paths:
-        names = " and ".join(filter(None, [", ".join(map(words.path_name, paths[:-1])), words.path_name(paths[-1])]))
+        names = " and ".join(filter(None, [", ".join(map(path_name, paths[:-1])), path_name(paths[-1])]))
         yield f"Hollow: the counters of {names} are not certified on this architecture, nor checked."
 
 
@@ -328,5 +339,5 @@ def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint]) -> Iterat
         yield f"No point: {reason.why}" + (f"; {reason.how}." if reason.how else ".")
         return
     for level in LEVELS:
-        if all(point.level != level for point in points) and all(moved.level != level for moved in kernel.traffic):
-            yield f"{words.LEVEL_NAMES[level]} traffic not collected; {words.remedy(kernel, f'traffic.{level}')}."
+        if all(point.level != level for point in points) and all(traffic.level != level for traffic in kernel.traffic):
+            yield f"{LEVEL_NAMES[level]} traffic not collected; {remedy_for(kernel, f'traffic.{level}')}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Takes = Literal["launches", "groups", "terminal"]
@@ -21,7 +22,8 @@ class Writer(NamedTuple):
         return function
 
 
-class Format(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Format:
     """A format: how the kernels are written, how the tree of `--explain` is (None: it cannot be), and from what.
 
     Of "launches", a writer gets a session with the chosen ones and gives lines; of "groups", where equal launches are

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Box(NamedTuple):
         )
 
 
-class Along(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Along:
     """A place for a text that runs along a line: its start, its angle in radians, and the boxes that cover it."""
 
     cost: float
@@ -50,7 +52,8 @@ class Along(NamedTuple):
     boxes: list[Box]
 
 
-class Beside(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Beside:
     """A place for a text beside what it names: the ends of its leader, `tip` at the text, and its box."""
 
     cost: float

@@ -7,12 +7,24 @@ from collections.abc import Iterator
 from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
-from gpuprof.present.finding_words import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
+from gpuprof.present.finding_text import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
 from gpuprof.present.privacy import with_file_names
+from gpuprof.present.session_text import (
+    count_text,
+    device_text,
+    duration_spread,
+    duration_text,
+    limit_text,
+    percent_text,
+    roof_text,
+    row_noun,
+    source_text,
+    stall_text,
+    verdict_text,
+)
 from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
-from gpuprof.present.timeline_words import timeline_facts
+from gpuprof.present.timeline_text import timeline_facts
 
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
@@ -22,7 +34,7 @@ _COUNTERS, _TIMES = "nearest limit | of DRAM roof | occupancy | main stall", "me
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
     """Yield the verdict, what to fix first, the table of the `top` kernels (0: all) and where the numbers come from."""
     session = with_file_names(session)
-    yield escape(f"{words.verdict(session)} {diagnosis_sentence(session)}".rstrip())
+    yield escape(f"{verdict_text(session)} {diagnosis_sentence(session)}".rstrip())
     yield ""
     first = fix_first(session)
     if first:
@@ -43,8 +55,8 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         yield _row(kernel, in_source(session, kernel), timed=timed)
     yield ""
     if len(kernels) > len(shown):
-        noun, plural = words.row_noun(session.kernels)
-        yield f"{words.count(len(kernels) - len(shown), f'more {noun}', plural)} not shown.  "
+        noun, plural = row_noun(session.kernels)
+        yield f"{count_text(len(kernels) - len(shown), f'more {noun}', plural)} not shown.  "
     yield from _provenance(session)
 
 
@@ -63,17 +75,17 @@ def _priority(index: int, item: Priority, session: Session) -> str:
 def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
     first = first_finding(kernel)
     counted = (
-        words.limit_text(kernel),
-        words.roof_text(kernel),
-        words.percent(kernel.occupancy.achieved),
-        words.stall_text(kernel),
+        limit_text(kernel),
+        roof_text(kernel),
+        percent_text(kernel.occupancy.achieved),
+        stall_text(kernel),
     )
     cells = (
         kernel.label + source,
-        words.count(kernel.launches, "", "").strip(),
-        words.duration(kernel.time_total_s),
-        words.percent(kernel.time_share),
-        *(map(words.duration, words.spread_of(kernel)) if timed else counted),
+        count_text(kernel.launches, "", "").strip(),
+        duration_text(kernel.time_total_s),
+        percent_text(kernel.time_share),
+        *(map(duration_text, duration_spread(kernel)) if timed else counted),
         first.rule if first is not None else "–",
     )
     return f"| {' | '.join(map(escape, cells))} |"
@@ -81,12 +93,12 @@ def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
 
 def _provenance(session: Session) -> Iterator[str]:
     for device in session.devices:
-        yield f"GPU: {escape(words.device_text(device))}  "
+        yield f"GPU: {escape(device_text(device))}  "
     for source in session.sources[:_SOURCES_SHOWN]:
         file = f"{escape(source.file)} (sha256 {escape(source.sha256[:12])})"
-        yield f"Report: {file}, {escape(words.source_text(source))}  "
+        yield f"Report: {file}, {escape(source_text(source))}  "
     if len(session.sources) > _SOURCES_SHOWN:
-        yield f"and {words.count(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
+        yield f"and {count_text(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
     yield (
         f"gpuprof {escape(session.gpuprof_version)}; gains are upper bounds, "
         "percent of roof are of the DRAM roofline at the kernel's clock."

@@ -8,9 +8,19 @@ from collections.abc import Iterator, Sequence
 from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.headline import by_time, first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
-from gpuprof.present.finding_words import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
+from gpuprof.present.finding_text import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
 from gpuprof.present.privacy import with_file_names
+from gpuprof.present.session_text import (
+    count_text,
+    device_text,
+    duration_text,
+    limit_text,
+    percent_text,
+    roof_text,
+    source_text,
+    stall_text,
+    verdict_text,
+)
 from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
 
@@ -45,7 +55,7 @@ def notebook_html(session: Session) -> str:
 def _parts(session: Session) -> Iterator[str]:
     session = with_file_names(session)
     yield '<div style="max-width:76em;line-height:1.45;overflow-x:auto">'
-    yield f"<p><strong>{_escaped(words.verdict(session))}</strong> {_escaped(diagnosis_sentence(session))}</p>"
+    yield f"<p><strong>{_escaped(verdict_text(session))}</strong> {_escaped(diagnosis_sentence(session))}</p>"
     first = fix_first(session)
     if first:
         yield f"<p><strong>Fix first</strong> {_muted(fix_first_note(first))}</p>"
@@ -58,8 +68,8 @@ def _parts(session: Session) -> Iterator[str]:
     hidden = len(kernels) - _KERNELS_SHOWN
     if hidden > 0:
         yield f"<p>{_muted(f'{hidden} more are in to_dataframe()')}</p>"
-    places = [words.device_text(device) for device in session.devices]
-    places += [f"{source.file}, {words.source_text(source)}" for source in session.sources]
+    places = [device_text(device) for device in session.devices]
+    places += [f"{source.file}, {source_text(source)}" for source in session.sources]
     yield f'<p style="{_MUTED}">{"<br>".join(map(_escaped, places))}</p>'
     yield "</div>"
 
@@ -100,13 +110,13 @@ def _kernel_table(session: Session, kernels: Sequence[KernelProfile]) -> Iterato
 def _cells(kernel: KernelProfile, source: str) -> Iterator[str]:
     yield str(kernel.id)
     yield kernel.label + source
-    yield words.count(kernel.launches, "", "").strip()
-    yield words.duration(kernel.time_total_s)
-    yield words.percent(kernel.time_share)
-    yield words.limit_text(kernel)
-    yield words.roof_text(kernel)
-    yield words.percent(kernel.occupancy.achieved)
-    yield words.stall_text(kernel)
+    yield count_text(kernel.launches, "", "").strip()
+    yield duration_text(kernel.time_total_s)
+    yield percent_text(kernel.time_share)
+    yield limit_text(kernel)
+    yield roof_text(kernel)
+    yield percent_text(kernel.occupancy.achieved)
+    yield stall_text(kernel)
     first = first_finding(kernel)
     yield first.rule if first is not None else "–"
 

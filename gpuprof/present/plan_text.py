@@ -1,4 +1,4 @@
-"""The plan of a profile in words: which kernels, how often, and what share of the time they are."""
+"""The plan of a profile as text: which kernels, how often, and what share of the time they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.collect.metrics import forecast_passes
-from gpuprof.present import words
+from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
@@ -20,18 +20,18 @@ _KERNELS_SHOWN = 20
 
 def plan_lines(plan: ProfilePlan) -> Iterator[str]:
     """Yield the plan: one line of totals, one for each kernel, and what is left out."""
-    what = words.count(len(plan.kernels), "kernel")
+    kernels = count_text(len(plan.kernels), "kernel")
     share = f", {format_percent(plan.coverage)} of the GPU's time" if plan.coverage is not None else ""
     times = f" ({format_si(plan.time_s, 's')})" if plan.time_s else ""
-    yield f"survey: {words.count(plan.seen, 'launch', 'es')}{times}"
-    wanted = sum(len(kernel.invocations) for kernel in plan.kernels)
-    extra = plan.profiled - wanted
+    yield f"survey: {count_text(plan.seen, 'launch', 'es')}{times}"
+    launches = sum(len(kernel.invocations) for kernel in plan.kernels)
+    extra = plan.profiled - launches
     surplus = (
-        f"; {words.count(extra, 'other launch', 'es')} of these names {'comes' if extra == 1 else 'come'} along"
+        f"; {count_text(extra, 'other launch', 'es')} of these names {'comes' if extra == 1 else 'come'} along"
         if extra
         else ""
     )
-    yield f"plan: profile {words.count(wanted, 'launch', 'es')} of {what}{share}{surplus}"
+    yield f"plan: profile {count_text(launches, 'launch', 'es')} of {kernels}{share}{surplus}"
     for kernel in plan.kernels[:_KERNELS_SHOWN]:
         yield f"  {_kernel_line(kernel, plan)}"
     if len(plan.kernels) > _KERNELS_SHOWN:
@@ -54,7 +54,7 @@ def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: fl
 def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan) -> str:
     share = f"{format_percent(kernel.time_s / plan.time_s)}, " if plan.time_s else ""
     which = ", ".join(map(str, kernel.invocations))
-    shape = f"grid {words.dims(kernel.shape.grid)}, block {words.dims(kernel.shape.block)}"
+    shape = f"grid {dims_text(kernel.shape.grid)}, block {dims_text(kernel.shape.block)}"
     return f"{share}{_name(kernel)}, {shape}: launch {which} of {kernel.launches}"
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gpuprof.present import words
 from gpuprof.present.plot_axes import draw_axes
 from gpuprof.present.plot_marks import MARKERS, STROKES, family
 from gpuprof.present.plot_text import SMALL, TITLE, fitted, ignore_missing_glyphs, wrapped
 from gpuprof.present.plot_theme import ThemeName, contrast_ratio, page_colours, theme_colours
 from gpuprof.present.roofline_figure import RooflineFigure
+from gpuprof.present.session_text import path_name
 from gpuprof.present.svg import finished_svg
 from gpuprof.present.text import printable
 
@@ -145,7 +145,7 @@ def _shape_handles(figure: RooflineFigure, colours: dict[str, str]) -> Iterator[
         paths = dict.fromkeys(point.path for point in figure.points if family(point.path) == name)
         yield Line2D(
             [], [], linestyle="none", marker=MARKERS[name], markersize=6, markerfacecolor=(colour, 0.45),
-            markeredgecolor=colour, label=", ".join(words.path_name(path) for path in paths),
+            markeredgecolor=colour, label=", ".join(path_name(path) for path in paths),
         )  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpuprof.present import words
 from gpuprof.present.label_placement import Box, Occupied, Segment, place_along, place_around, place_beside
 from gpuprof.present.plot_labels import point_labels, roof_labels
 from gpuprof.present.plot_marks import (
@@ -24,6 +23,7 @@ from gpuprof.present.plot_marks import (
 )
 from gpuprof.present.plot_text import SMALL, TEXT, text_width
 from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
+from gpuprof.present.session_text import LEVEL_NAMES
 from gpuprof.units import format_si
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _draw_frame(canvas: _Canvas) -> None:
     ax.set_ylim(*figure.flop_per_s_range)
     ax.set_facecolor(colours["background"])
     one_level = len(figure.levels) == 1
-    traffic = f"of {words.LEVEL_NAMES[figure.levels[0]]} traffic" if one_level else "of traffic at each level"
+    traffic = f"of {LEVEL_NAMES[figure.levels[0]]} traffic" if one_level else "of traffic at each level"
     ax.set_xlabel(f"{figure.unit} per byte {traffic}", size=TEXT, color=colours["muted"])
     ax.set_ylabel(f"{figure.unit}/s", size=TEXT, color=colours["muted"])
     for axis in (ax.xaxis, ax.yaxis):

@@ -43,12 +43,12 @@ def fitted(text: str, width: float, size: float) -> str:
     return shortened(text, low)
 
 
-def shortened(text: str, kept: int) -> str:
+def shortened(text: str, length: int) -> str:
     """Return so many characters of a text, an ellipsis for the rest, after two thirds of them."""
-    if kept >= len(text):
+    if length >= len(text):
         return text
-    head = (2 * kept + 2) // 3
-    return f"{text[:head]}…{text[len(text) - (kept - head) :]}"
+    head = (2 * length + 2) // 3
+    return f"{text[:head]}…{text[len(text) - (length - head) :]}"
 
 
 def wrapped(notes: Iterable[str], width: float) -> list[str]:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from gpuprof.present import words
 from gpuprof.present.plot_marks import point_id, roof_id
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.plot_theme import ThemeName, page_variables
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
+from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
@@ -94,13 +94,13 @@ def _titles(figure: RooflineFigure) -> dict[str, str]:
 
 
 def _point_title(point: FigurePoint) -> str:
-    intensity = format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B")
+    intensity = format_si(point.intensity, f"{work_unit(point.path, per_second=False)}/B")
     share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
     source = f" in {point.source}" if point.source else ""
     return (
-        f"{shortened(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {words.path_name(point.path)} "
-        f"{format_si(point.flop_per_s, words.work_unit(point.path))} at {intensity} of "
-        f"{words.LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of its roof "
+        f"{shortened(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {path_name(point.path)} "
+        f"{format_si(point.flop_per_s, work_unit(point.path))} at {intensity} of "
+        f"{LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of its roof "
         f"{point.ceiling.replace('-', ' ')} ({point.bound} side){share}"
     )
 

@@ -26,19 +26,19 @@ def _row(kernel: KernelProfile, paths: list[str]) -> dict[str, Cell]:
     for which, size in (("grid", kernel.grid), ("block", kernel.block)):
         for axis, value in zip("xyz", size or (None, None, None), strict=True):
             row[f"{which}_{axis}"] = value
-    work = {item.path: item for item in kernel.work}
+    by_path = {item.path: item for item in kernel.work}
     for path in paths:
-        done = work.get(path)
-        row[f"flop_{path}"] = done.flop if done else None
-        row[f"flop_per_s_{path}"] = done.flop_per_s if done else None
+        work = by_path.get(path)
+        row[f"flop_{path}"] = work.flop if work else None
+        row[f"flop_per_s_{path}"] = work.flop_per_s if work else None
     row["waves"] = kernel.waves
-    traffic = {item.level: item for item in kernel.traffic}
+    by_level = {item.level: item for item in kernel.traffic}
     for level in LEVELS:
-        moved = traffic.get(level)
-        row[f"bytes_{level}"] = moved.bytes if moved else None
-        row[f"bytes_per_s_{level}"] = moved.bytes_per_s if moved else None
+        traffic = by_level.get(level)
+        row[f"bytes_{level}"] = traffic.bytes if traffic else None
+        row[f"bytes_per_s_{level}"] = traffic.bytes_per_s if traffic else None
         if level != "dram":
-            row[f"hit_rate_{level}"] = moved.hit_rate if moved else None
+            row[f"hit_rate_{level}"] = traffic.hit_rate if traffic else None
     return row | _roofline_cells(kernel) | _limit_cells(kernel) | _finding_cells(kernel)
 
 

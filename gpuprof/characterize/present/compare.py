@@ -21,7 +21,7 @@ from gpuprof.characterize.sheet.side_by_side import (
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.markdown import escape
-from gpuprof.present.words import count
+from gpuprof.present.session_text import count_text
 from gpuprof.units import format_percent
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def comparison_sentence(base: Measured, new: Measured, rows: Sequence[ComparedVa
     numbers = Counter(row.word for row in rows)
     counts = [f"{numbers[word]} {_PHRASES[word]}" for word in get_args(ChangeWord) if numbers[word]]
     sides = f"{_label(new, base)} against {_label(base, new)}"
-    return f"{sides}, {count(len(rows), 'value')}{': ' if counts else ''}{', '.join(counts)}."
+    return f"{sides}, {count_text(len(rows), 'value')}{': ' if counts else ''}{', '.join(counts)}."
 
 
 def _label(measured: Measured, beside: Measured) -> str:

@@ -48,7 +48,7 @@ from gpuprof.characterize.present.words import (
 )
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet, aligned
-from gpuprof.present.words import count
+from gpuprof.present.session_text import count_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -170,7 +170,7 @@ def _legend(view: View, shared: Sequence[Doubt], sheet: Sheet) -> Iterator[Text]
         if word in present:
             yield sheet.paragraph(f"{word}: {VERDICTS[word]}", "dim")
     for doubt in shared:
-        yield sheet.paragraph(f"not checked of {count(doubt.number, 'value')}: {doubt.why}", "dim", indent=2)
+        yield sheet.paragraph(f"not checked of {count_text(doubt.number, 'value')}: {doubt.why}", "dim", indent=2)
     yield sheet.paragraph(
         f"{plus_minus(sheet)}: larger half of the 95 % interval; limit: share of what the clocks that it ran at allow; "
         "rated: share of the datasheet; normal?: by the published range with a little slack, empty where there is none",

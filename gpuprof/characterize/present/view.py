@@ -16,7 +16,7 @@ from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import ComparedValue
-from gpuprof.present.words import LEVEL_NAMES, count, path_name, work_unit
+from gpuprof.present.session_text import LEVEL_NAMES, count_text, path_name, work_unit
 from gpuprof.units import format_percent, format_si
 
 OTHER = "other"
@@ -160,7 +160,7 @@ def _told(judged: int, worse: int, better: int) -> str:
     if judged == 1:
         verb = "falls short of" if worse else "exceeds" if better else "lies in"
         return f"the one value with a published range {verb} it"
-    ranged = f"{count(judged, 'value')} with a published range"
+    ranged = f"{count_text(judged, 'value')} with a published range"
     if worse:
         return f"{worse} of {ranged} {'falls' if worse == 1 else 'fall'} short of it"
     if better:
@@ -169,7 +169,7 @@ def _told(judged: int, worse: int, better: int) -> str:
 
 
 def _them(number: int) -> str:
-    return "its one value" if number == 1 else f"its {count(number, 'value')}"
+    return "its one value" if number == 1 else f"its {count_text(number, 'value')}"
 
 
 def cause_sentence(view: View) -> str:
@@ -185,7 +185,7 @@ def count_sentence(view: View) -> str:
     """Count the values by verdict: "61 values: 58 verified, 2 rejected, 1 unsupported."."""
     verdicts = Counter(entry.value.verdict for entry in view.entries)
     parts = [f"{verdicts[word]} {word.replace('_', ' ')}" for word in WORDS if verdicts[word]]
-    return f"{count(len(view.entries), 'value')}: {', '.join(parts)}." if parts else "The file holds no values."
+    return f"{count_text(len(view.entries), 'value')}: {', '.join(parts)}." if parts else "The file holds no values."
 
 
 def absent_families(view: View) -> tuple[str, ...]:

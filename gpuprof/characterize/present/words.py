@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, MeasuredDevice, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
-from gpuprof.present.words import count
+from gpuprof.present.session_text import count_text
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 NOT_KNOWN = "not known"
@@ -130,8 +130,8 @@ def allocations_text(value: MeasuredValue) -> str:
     if value.allocations is None:
         return ""
     if value.of_allocations is None or value.of_allocations == value.allocations:
-        return count(value.allocations, "allocation")
-    return f"{value.allocations} of {count(value.of_allocations, 'allocation')}"
+        return count_text(value.allocations, "allocation")
+    return f"{value.allocations} of {count_text(value.of_allocations, 'allocation')}"
 
 
 def regime_text(value: MeasuredValue) -> str:
@@ -155,7 +155,7 @@ def remarks(value: MeasuredValue) -> Iterator[tuple[str, str]]:
 
 def device_text(device: MeasuredDevice, spec: str | None) -> str:
     """Write which GPU it is."""
-    parts = [f"compute capability {device.compute_capability}", count(device.sm_count, "SM")]
+    parts = [f"compute capability {device.compute_capability}", count_text(device.sm_count, "SM")]
     if device.memory_bytes is not None:
         bus = f" on {device.memory_bus_bits:.0f} bit" if device.memory_bus_bits is not None else ""
         parts.append(f"{format_si(device.memory_bytes, 'B')}{bus}")
@@ -178,7 +178,10 @@ def condition_facts(conditions: Conditions) -> Iterator[tuple[str, str]]:
     yield "PCIe link", _link(conditions)
     yield "temperature", f"at most {_known(conditions.highest_temperature_c, '°C')}"
     others = conditions.other_processes
-    yield "on the GPU", count(others, "other process", "es") if others is not None else f"other processes {NOT_KNOWN}"
+    yield (
+        "on the GPU",
+        count_text(others, "other process", "es") if others is not None else f"other processes {NOT_KNOWN}",
+    )
 
 
 def _known(value: float | None, unit: str) -> str:

@@ -9,8 +9,7 @@ from gpuprof.diagnose.priorities import fix_first
 from gpuprof.model.headline import by_time
 from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
-from gpuprof.present.finding_words import diagnosis_sentence
+from gpuprof.present.finding_text import diagnosis_sentence
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import PriorityLine, priority_kernels, priority_lines
 from gpuprof.present.page.glossary import Term, glossary
@@ -18,9 +17,10 @@ from gpuprof.present.page.kernels import KernelRow, kernel_row
 from gpuprof.present.page.parts import Chart, LabelledText, Table, label
 from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
+from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
-from gpuprof.present.timeline_words import timeline_facts
+from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
 
 _TABLE_ROWS = 1000
@@ -72,10 +72,10 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     in_table, with_section = {kernel.id for kernel in shown}, {kernel.id for kernel in detailed}
     links = {kernel.id: f"#row-{kernel.id}" for kernel in kernels if kernel.id in in_table}
     names = [printable(source.file) for source in session.sources]
-    plural = "".join(words.row_noun(kernels))
+    plural = "".join(row_noun(kernels))
     page = SessionPage(
         title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
-        verdict=printable(words.verdict(whole)),
+        verdict=printable(verdict_text(whole)),
         diagnosis=_diagnosis(session),
         header=tuple(header_facts(session)),
         priorities=priority_lines(session),
@@ -119,8 +119,8 @@ def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: st
     rest = [kernel for kernel in kernels if kernel.id not in shown]
     if not rest:
         return None
-    noun, launches = words.row_noun(kernels), sum(kernel.launches for kernel in rest)
-    in_launches = f" in {words.count(launches, 'launch', 'es')}" if launches != len(rest) else ""
+    noun, launches = row_noun(kernels), sum(kernel.launches for kernel in rest)
+    in_launches = f" in {count_text(launches, 'launch', 'es')}" if launches != len(rest) else ""
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
-    return f"{what}; {words.count(len(rest), *noun)} more{in_launches}{of_time}."
+    return f"{what}; {count_text(len(rest), *noun)} more{in_launches}{of_time}."

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present import words
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.page.parts import Chart
+from gpuprof.present.session_text import row_noun
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[i
         label = "Roofline of all kernels" + (f", GPU {device.id}" if len(session.devices) > 1 else "")
         chart = _chart(overview(drawn, device.id, level, ceiling), label, links, kernels=bool(mine))
         if len(mine) > _MOST_POINTS:
-            plural = "".join(words.row_noun(mine))
+            plural = "".join(row_noun(mine))
             note = f"Drawn are the {_MOST_POINTS} {plural} with most time of {len(mine)}."
             chart = replace(chart, notes=(*chart.notes, note))
         yield chart

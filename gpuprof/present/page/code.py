@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile
-from gpuprof.present import words
 from gpuprof.present.page.parts import identifier
 from gpuprof.present.page.stalls import stall_colour
 from gpuprof.present.privacy import file_name
+from gpuprof.present.session_text import stall_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -123,7 +123,7 @@ def _line(place: str, line: CodeLine, text: str, hottest: float, before: str = "
         share=format_percent(line.share) if line.share > 0 else "",
         heat=f"{line.share / hottest:.2f}" if hottest > 0 else "0",
         stalls=tuple(
-            LineStall(f"{words.stall_name(stall.reason)} {format_percent(stall.share)}", stall_colour(stall.reason))
+            LineStall(f"{stall_name(stall.reason)} {format_percent(stall.share)}", stall_colour(stall.reason))
             for stall in line.stalls
         ),
     )

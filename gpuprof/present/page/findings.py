@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
-from gpuprof.present.finding_words import (
+from gpuprof.present.finding_text import (
     CONFIDENCE_WORDS,
     at_most,
     evidence_bar,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from gpuprof.model.headline import main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile
-from gpuprof.present import words
-from gpuprof.present.finding_words import run_gain_text
+from gpuprof.present.finding_text import run_gain_text
 from gpuprof.present.page.findings import card_id, rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
+from gpuprof.present.session_text import count_text, duration_text, limit_text, percent_text, roof_text, stall_text
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -66,15 +66,15 @@ def kernel_row(kernel: KernelProfile, with_section: Collection[int], file: str) 
         label=label(kernel.label),
         file=file,
         has_section=has_section,
-        launches=Amount(words.count(kernel.launches, "", "").strip(), str(kernel.launches)),
-        time=Amount(words.duration(kernel.time_total_s), _order(kernel.time_total_s)),
+        launches=Amount(count_text(kernel.launches, "", "").strip(), str(kernel.launches)),
+        time=Amount(duration_text(kernel.time_total_s), _order(kernel.time_total_s)),
         share=bar(kernel.time_share),
         share_order=_order(kernel.time_share),
-        limit=Amount(words.limit_text(kernel), _order(limit.fraction if limit is not None else None)),
-        roof=bar(point.fraction_of_roof if point is not None else None, words.roof_text(kernel)),
+        limit=Amount(limit_text(kernel), _order(limit.fraction if limit is not None else None)),
+        roof=bar(point.fraction_of_roof if point is not None else None, roof_text(kernel)),
         roof_order=_order(point.fraction_of_roof if point is not None else None),
         occupancy=_occupancy(kernel),
-        stall=Amount(printable(words.stall_text(kernel)), _order(stall.share if stall is not None else None)),
+        stall=Amount(printable(stall_text(kernel)), _order(stall.share if stall is not None else None)),
         finding=_first_finding(kernel, kernel.findings[0], linked=has_section) if kernel.findings else None,
     )
 
@@ -87,7 +87,7 @@ def _occupancy(kernel: KernelProfile) -> Amount:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
     if achieved is None and theoretical is not None:
         return Amount(f"≤ {format_percent(theoretical)}", _order(theoretical))
-    return Amount(words.percent(achieved), _order(achieved))
+    return Amount(percent_text(achieved), _order(achieved))
 
 
 def _first_finding(kernel: KernelProfile, finding: Finding, *, linked: bool) -> FirstFinding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuprof.model.session import KernelProfile, Traffic
-from gpuprof.present import words
+from gpuprof.present.session_text import LEVEL_NAMES, NOT_COLLECTED, UNIT_NAMES
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
@@ -88,7 +88,7 @@ def _fraction_of_peak(kernel: KernelProfile, level: str) -> tuple[dict[str, floa
     busy = _busy(kernel, level)
     if busy is None:
         return {level: 0.0}, "Width of the arrow: not to scale; no other level was collected to compare it with."
-    return {level: min(1.0, busy)}, f"Width of the arrow: how busy {words.UNIT_NAMES[level]} is."
+    return {level: min(1.0, busy)}, f"Width of the arrow: how busy {UNIT_NAMES[level]} is."
 
 
 def _busy(kernel: KernelProfile, level: str) -> float | None:
@@ -99,9 +99,9 @@ def _counted(traffic: Mapping[str, Traffic]) -> Iterator[str]:
     """Yield what a level's figures count, in words, where its counters name more or less than all of its traffic."""
     for level in _LEVELS:
         if level in traffic:
-            said = ", ".join(part for part in traffic[level].definition.split(": ") if _COUNTER not in part)
-            if said:
-                yield f"at {words.LEVEL_NAMES[level]}: {printable(said)}"
+            definition = ", ".join(part for part in traffic[level].definition.split(": ") if _COUNTER not in part)
+            if definition:
+                yield f"at {LEVEL_NAMES[level]}: {printable(definition)}"
 
 
 def _amount(moved: Traffic | None, *, by_rate: bool) -> float | None:
@@ -120,7 +120,7 @@ def _station(index: int, level: str, kernel: KernelProfile, moved: Traffic | Non
         lines.insert(0, "no hit rate")
     return Station(
         level=level,
-        name=words.UNIT_NAMES[level],
+        name=UNIT_NAMES[level],
         left=_number(left),
         middle=_number(left + _BOX_WIDTH / 2),
         lines=tuple(lines),
@@ -141,7 +141,7 @@ def _stream(index: int, level: str, moved: Traffic | None, fraction: float | Non
         start=_number(start),
         end=_number(end),
         middle=_number((start + end) / 2),
-        above=above if above or below else words.NOT_COLLECTED,
+        above=above if above or below else NOT_COLLECTED,
         below=below,
         mark="estimated" if moved is not None and moved.basis == "estimated" else "",
     )

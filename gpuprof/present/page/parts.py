@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuprof.present import words
+from gpuprof.present.session_text import NOT_COLLECTED
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -59,7 +59,7 @@ class KernelLabel:
 def bar(fraction: float | None, text: str | None = None) -> Bar:
     """Return a bar for a fraction, with the percentage as text where no other is given."""
     if fraction is None:
-        return Bar(text or words.NOT_COLLECTED, None)
+        return Bar(text or NOT_COLLECTED, None)
     return Bar(text or format_percent(fraction), percent_number(fraction))
 
 

@@ -6,8 +6,21 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 from gpuprof.model.session import Ceiling, KernelProfile, Session, Source
-from gpuprof.present import words
 from gpuprof.present.page.parts import LabelledText, Table
+from gpuprof.present.session_text import (
+    LEVEL_NAMES,
+    NOT_COLLECTED,
+    count_text,
+    device_text,
+    missing_work,
+    path_name,
+    paths_text,
+    remedy_for,
+    row_noun,
+    samples_text,
+    source_text,
+    work_unit,
+)
 from gpuprof.present.text import printable
 from gpuprof.units import format_si
 
@@ -18,8 +31,8 @@ _VECTOR_PATHS = ("fp64", "fp32", "fp16")
 def header_facts(session: Session) -> Iterator[LabelledText]:
     """Yield what a reader must know before any number: the GPU, what was recorded and how."""
     for device in session.devices:
-        yield LabelledText("GPU", printable(words.device_text(device)))
-    for text in dict.fromkeys(words.source_text(source) for source in session.sources):
+        yield LabelledText("GPU", printable(device_text(device)))
+    for text in dict.fromkeys(source_text(source) for source in session.sources):
         yield LabelledText("Recorded with", printable(text))
     if not session.kernels or session.only_times:
         return
@@ -35,14 +48,14 @@ def source_facts(source: Source) -> Iterator[LabelledText]:
     yield LabelledText("File", printable(source.file))
     yield LabelledText("SHA-256", printable(source.sha256))
     yield LabelledText("Kind", printable(source.kind))
-    yield LabelledText("Recorded with", printable(words.source_text(source)))
+    yield LabelledText("Recorded with", printable(source_text(source)))
     yield LabelledText("Driver", printable(source.driver) if source.driver else "not recorded")
     if source.created_s is not None:
         when = datetime.fromtimestamp(source.created_s, tz=timezone.utc)
         yield LabelledText("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
     yield LabelledText("Command", printable(source.command) if source.command else "not recorded")
     for sampled in source.samples:
-        yield LabelledText(f"GPU {sampled.gpu} meanwhile", printable(words.samples_text(sampled)))
+        yield LabelledText(f"GPU {sampled.gpu} meanwhile", printable(samples_text(sampled)))
     for warning in source.warnings:
         yield LabelledText("Warning", printable(warning))
 
@@ -50,7 +63,7 @@ def source_facts(source: Source) -> Iterator[LabelledText]:
 def run_facts(session: Session) -> Iterator[LabelledText]:
     """Yield what holds for all files: GPUs, clocks, throttling, and the gpuprof that wrote the page."""
     for device in session.devices:
-        yield LabelledText("GPU", printable(words.device_text(device)))
+        yield LabelledText("GPU", printable(device_text(device)))
     if session.kernels and not session.only_times:
         yield LabelledText("SM clock", _clock_text(session.kernels))
         yield LabelledText("Throttled", _throttling(session.kernels))
@@ -70,8 +83,8 @@ def ceiling_table(session: Session) -> Table:
 
 
 def _ceiling_row(ceiling: Ceiling) -> tuple[str, ...]:
-    unit = "B/s" if ceiling.level is not None else words.work_unit(ceiling.path or "")
-    name = words.LEVEL_NAMES[ceiling.level] if ceiling.level is not None else words.path_name(ceiling.path or "")
+    unit = "B/s" if ceiling.level is not None else work_unit(ceiling.path or "")
+    name = LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or "")
     return (
         name,
         ceiling.origin.replace("-", "\u00a0"),
@@ -84,7 +97,7 @@ def _ceiling_row(ceiling: Ceiling) -> tuple[str, ...]:
 def _clock_text(kernels: Sequence[KernelProfile]) -> str:
     clocks = [kernel.sm_clock_hz for kernel in kernels if kernel.sm_clock_hz is not None]
     if not clocks:
-        return words.NOT_COLLECTED
+        return NOT_COLLECTED
     low, high = format_si(min(clocks), "Hz"), format_si(max(clocks), "Hz")
     return low if low == high else f"{low} to {high}"
 
@@ -94,7 +107,7 @@ def _throttling(kernels: Sequence[KernelProfile]) -> str:
     if not known:
         return "not recorded"
     count = sum(bool(kernel.throttled) for kernel in known)
-    return f"{count} of {words.count(len(known), *words.row_noun(known))}" if count else "no"
+    return f"{count} of {count_text(len(known), *row_noun(known))}" if count else "no"
 
 
 def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
@@ -103,8 +116,8 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
         "durations": any(kernel.duration_s is not None for kernel in kernels),
         "work": any(work.path in _VECTOR_PATHS for kernel in kernels for work in kernel.work),
     }
-    for level, name in words.LEVEL_NAMES.items():
-        has[f"{name} traffic"] = any(moved.level == level for kernel in kernels for moved in kernel.traffic)
+    for level, name in LEVEL_NAMES.items():
+        has[f"{name} traffic"] = any(traffic.level == level for kernel in kernels for traffic in kernel.traffic)
     has["throughput"] = any(kernel.throughput for kernel in kernels)
     has["occupancy"] = any(kernel.occupancy.achieved is not None for kernel in kernels)
     has["warp states"] = any(kernel.stalls for kernel in kernels)
@@ -118,9 +131,9 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
 
 def _missing_work(kernels: Sequence[KernelProfile], *, known: bool) -> Iterator[str]:
     """Yield the work that no kernel has, with what would collect it."""
-    nowhere = set.intersection(*(set(words.missing_work(kernel)) for kernel in kernels))
-    paths = [path for path in words.missing_work(kernels[0]) if path in nowhere]
+    nowhere = set.intersection(*(set(missing_work(kernel)) for kernel in kernels))
+    paths = [path for path in missing_work(kernels[0]) if path in nowhere]
     if paths:
-        yield f"{words.work_of(paths)} ({printable(words.remedy(kernels[0], f'work.{paths[0]}'))})"
+        yield f"{paths_text(paths)} ({printable(remedy_for(kernels[0], f'work.{paths[0]}'))})"
     elif not known:
         yield "work"

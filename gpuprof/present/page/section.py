@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
-from gpuprof.present import words
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
@@ -14,6 +13,17 @@ from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
 from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
 from gpuprof.present.privacy import file_name
+from gpuprof.present.session_text import (
+    LEVEL_NAMES,
+    NOT_COLLECTED,
+    UNIT_NAMES,
+    count_text,
+    dims_text,
+    duration_text,
+    occupancy_text,
+    path_name,
+    work_unit,
+)
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
 
@@ -93,30 +103,30 @@ def _file_facts(session: Session, kernel: KernelProfile) -> Iterator[LabelledTex
 def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     if kernel.launches == 1:
-        yield LabelledText("Duration", words.duration(kernel.duration_s) + share)
+        yield LabelledText("Duration", duration_text(kernel.duration_s) + share)
     else:
-        yield LabelledText("Launches", words.count(kernel.launches, "launch", "es"))
-        yield LabelledText("Time in all", words.duration(kernel.time_total_s) + share)
+        yield LabelledText("Launches", count_text(kernel.launches, "launch", "es"))
+        yield LabelledText("Time in all", duration_text(kernel.time_total_s) + share)
         yield LabelledText("Duration", _typical_duration(kernel))
     if kernel.ranges:
         yield LabelledText("Ranges", printable(" / ".join(kernel.ranges)))
     waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
-    yield LabelledText("Grid", words.dims(kernel.grid) + waves)
-    yield LabelledText("Block", words.dims(kernel.block))
+    yield LabelledText("Grid", dims_text(kernel.grid) + waves)
+    yield LabelledText("Block", dims_text(kernel.block))
     registers = kernel.registers_per_thread
-    yield LabelledText("Registers per thread", str(registers) if registers is not None else words.NOT_COLLECTED)
+    yield LabelledText("Registers per thread", str(registers) if registers is not None else NOT_COLLECTED)
     shared = kernel.shared_memory_per_block
-    yield LabelledText("Shared memory per block", format_binary(shared) if shared is not None else words.NOT_COLLECTED)
-    clock = format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else words.NOT_COLLECTED
+    yield LabelledText("Shared memory per block", format_binary(shared) if shared is not None else NOT_COLLECTED)
+    clock = format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else NOT_COLLECTED
     yield LabelledText("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
-    yield LabelledText("Occupancy", words.occupancy_text(kernel.occupancy))
+    yield LabelledText("Occupancy", occupancy_text(kernel.occupancy))
 
 
 def _typical_duration(kernel: KernelProfile) -> str:
     """Write how long a launch of a group takes, and how much that differs."""
     if kernel.duration_s is None:
-        return words.NOT_COLLECTED
-    text, spread = words.duration(kernel.duration_s), kernel.duration_percentiles_s
+        return NOT_COLLECTED
+    text, spread = duration_text(kernel.duration_s), kernel.duration_percentiles_s
     if spread is None or spread.min == spread.max:
         return f"{text} each"
     between = f"{format_si(spread.min, 's')} to {format_si(spread.max, 's')}"
@@ -137,7 +147,7 @@ def _issue_text(scheduler: Scheduler) -> str:
 
 
 def _unit_name(unit: Throughput) -> str:
-    return words.UNIT_NAMES[unit.unit] + (f", {unit.definition}" if unit.definition else "")
+    return UNIT_NAMES[unit.unit] + (f", {unit.definition}" if unit.definition else "")
 
 
 def _pipes_of(kernel: KernelProfile) -> str:
@@ -163,11 +173,11 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]
     for point in kernel.roofline:
         if point.ceiling != ceiling:
             continue
-        unit = words.work_unit(point.path)
+        unit = work_unit(point.path)
         yield (
-            words.path_name(point.path),
-            words.LEVEL_NAMES[point.level],
-            format_si(point.intensity, f"{words.work_unit(point.path, per_second=False)}/B"),
+            path_name(point.path),
+            LEVEL_NAMES[point.level],
+            format_si(point.intensity, f"{work_unit(point.path, per_second=False)}/B"),
             format_si(point.flop_per_s, unit),
             format_si(point.roof_flop_per_s, unit),
             format_percent(point.fraction_of_roof),
@@ -176,8 +186,8 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]
 
 
 def _traffic_rows(kernel: KernelProfile) -> Iterator[tuple[str, ...]]:
-    for moved in kernel.traffic:
-        rate = format_si(moved.bytes_per_s, "B/s") if moved.bytes_per_s is not None else words.NOT_COLLECTED
-        total = format_si(moved.bytes, "B") if moved.bytes is not None else words.NOT_COLLECTED
-        hits = format_percent(moved.hit_rate) if moved.hit_rate is not None else words.NOT_COLLECTED
-        yield words.LEVEL_NAMES[moved.level], total, rate, hits, printable(moved.definition), moved.basis
+    for traffic in kernel.traffic:
+        rate = format_si(traffic.bytes_per_s, "B/s") if traffic.bytes_per_s is not None else NOT_COLLECTED
+        total = format_si(traffic.bytes, "B") if traffic.bytes is not None else NOT_COLLECTED
+        hits = format_percent(traffic.hit_rate) if traffic.hit_rate is not None else NOT_COLLECTED
+        yield LEVEL_NAMES[traffic.level], total, rate, hits, printable(traffic.definition), traffic.basis

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED
-from gpuprof.present import words
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.plot import contrast_ratio
+from gpuprof.present.session_text import stall_name
 from gpuprof.units import format_percent
 
 _LEAST_STALL = 0.02
@@ -55,7 +55,7 @@ def stall_parts(kernel: KernelProfile) -> Iterator[StallPart]:
             rest += stall.share
             continue
         is_stall = stall.reason not in NOT_STALLED
-        yield _part(words.stall_name(stall.reason), stall.share, stall_colour(stall.reason), is_stall=is_stall)
+        yield _part(stall_name(stall.reason), stall.share, stall_colour(stall.reason), is_stall=is_stall)
     if rest > 0:
         yield _part("all others", rest, STALL_COLOURS["misc"], is_stall=True)
 

@@ -27,7 +27,7 @@ from gpuprof.characterize.present.view import (
 )
 from gpuprof.characterize.present.words import VERDICTS, condition_facts, device_text, share
 from gpuprof.present.page.parts import Bar, LabelledText, bar, identifier
-from gpuprof.present.words import count
+from gpuprof.present.session_text import count_text
 
 _OUTLIERS_SHOWN = 20
 _OPTIONAL = ("half_width", "of_limit", "of_rated", "published", "normal")
@@ -101,7 +101,7 @@ def build_page(view: View) -> MeasuredPage:
         ceilings=tuple(_ceiling(top, ids[top.entry.name]) for top in ceilings(view)),
         families=_families(view, ids),
         verdicts=_verdicts(view),
-        doubts=tuple(f"{count(doubt.number, 'value')}: {doubt.why}" for doubt in doubts(view.entries)),
+        doubts=tuple(f"{count_text(doubt.number, 'value')}: {doubt.why}" for doubt in doubts(view.entries)),
         absent=tuple(family_title(name) for name in absent_families(view)),
         version=__version__,
     )

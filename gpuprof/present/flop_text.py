@@ -1,11 +1,11 @@
-"""FLOP of a timeline in words: what the model asks for, what of the GPU's ceilings that is, and what counters saw."""
+"""FLOP of a timeline as text: what the model asks for, what of the GPU's ceilings that is, and what counters saw."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from gpuprof.model.session import MeasuredFlop, ModelFlop, PathFlop, StepFlop, StepTimes, Uncounted, Utilisation
-from gpuprof.present import words
+from gpuprof.present.session_text import count_text
 from gpuprof.units import format_percent, format_si
 
 _BEHIND = 1.02
@@ -14,28 +14,28 @@ _VARIES = 1.01
 _NAMED = 3
 
 
-def model_facts(asked: ModelFlop, loop: StepTimes | None) -> Iterator[tuple[str, str]]:
+def model_facts(model_flop: ModelFlop, loop: StepTimes | None) -> Iterator[tuple[str, str]]:
     """Yield name and value of the model FLOP of a source, whose loop has these times, and of what is not in them."""
-    gap = asked.missing[0] if asked.missing else None
-    if asked.total is None:
+    gap = model_flop.missing[0] if model_flop.missing else None
+    if model_flop.total is None:
         yield "model FLOP", f"not known: {gap.why}; {gap.how}" if gap is not None else "not known"
         return
-    least = "at least " if asked.uncounted else ""
-    total = f"{least}{format_si(sum(work.flop for work in asked.total), 'FLOP')} in the trace"
-    if asked.step is not None:
-        yield "model FLOP", f"{_step_text(asked.step, loop, least)}; {total}"
+    least = "at least " if model_flop.uncounted else ""
+    total = f"{least}{format_si(sum(work.flop for work in model_flop.total), 'FLOP')} in the trace"
+    if model_flop.step is not None:
+        yield "model FLOP", f"{_step_text(model_flop.step, loop, least)}; {total}"
     else:
-        yield "model FLOP", f"{total} by the shapes of its operators ({_types(asked.total)})"
+        yield "model FLOP", f"{total} by the shapes of its operators ({_types(model_flop.total)})"
     if gap is not None:
         yield "no MFU", f"{gap.why}; {gap.how}"
-    if asked.uncounted:
-        yield "not counted", _uncounted_text(asked.uncounted, asked.uncounted_share)
+    if model_flop.uncounted:
+        yield "not counted", _uncounted_text(model_flop.uncounted, model_flop.uncounted_share)
 
 
 def measured_text(flop: Sequence[MeasuredFlop]) -> str:
     """Write what counters saw: "3.40 TFLOP tensor.bf16 in kernels with 93 % of the time"."""
-    some = [work for work in flop if work.flop] or flop[:1]
-    return f"counted: {'; '.join(map(_measured_text, some))}"
+    counted = [work for work in flop if work.flop] or flop[:1]
+    return f"counted: {'; '.join(map(_measured_text, counted))}"
 
 
 def _measured_text(work: MeasuredFlop) -> str:
@@ -85,6 +85,6 @@ def _uncounted_text(uncounted: Sequence[Uncounted], share: float | None) -> str:
 
 
 def _names(operators: Sequence[Uncounted]) -> str:
-    named = [f"{operator.name} ({words.count(operator.count, '', '').strip()})" for operator in operators[:_NAMED]]
+    named = [f"{operator.name} ({count_text(operator.count, '', '').strip()})" for operator in operators[:_NAMED]]
     more = [f"{len(operators) - _NAMED} more"] if len(operators) > _NAMED else []
     return ", ".join([*named, *more])

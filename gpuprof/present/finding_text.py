@@ -1,4 +1,4 @@
-"""How findings are put into words by every presenter: gains, evidence, places, and the sentence that leads to them."""
+"""Findings as text, alike in every view: gains, evidence, places, and the sentence that leads to them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Evidence, Finding, Location, Session
+from gpuprof.present.session_text import count_text, row_noun
 from gpuprof.present.source_names import source_name
-from gpuprof.present.words import count, row_noun
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 CONFIDENCE_WORDS = {
@@ -21,7 +21,7 @@ _PREFIXED = ("B/s", "FLOP", "FLOP/s", "Hz", "s")
 
 def found_in(item: Priority, session: Session) -> str:
     """Write in how many launch shapes (or launches) of the session a finding is; empty where it is one."""
-    return f"in {count(item.shapes, *row_noun(session.kernels))}" if item.shapes > 1 else ""
+    return f"in {count_text(item.shapes, *row_noun(session.kernels))}" if item.shapes > 1 else ""
 
 
 def fix_first_note(items: Iterable[Priority]) -> str:

@@ -1,4 +1,4 @@
-"""A timeline in words: what each GPU did of its time, copies, communication, steps, and their rates and costs."""
+"""A timeline as text: what each GPU did of its time, copies, communication, steps, and their rates and costs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.model.session import Copies, DeviceTimeline, Session, StepTimes
-from gpuprof.present import words
-from gpuprof.present.flop_words import measured_text, model_facts
+from gpuprof.present.flop_text import measured_text, model_facts
+from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
@@ -43,14 +43,14 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         if device.untimed:
             yield (
                 "untimed",
-                f"{words.count(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
+                f"{count_text(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
             )
     for step in timeline.steps:
         yield "steps", f"{_of_source(session, step.source)}{_step_text(step, rates)}"
-    for asked in timeline.model_flop:
-        loop = next((step for step in timeline.steps if step.loop and step.source == asked.source), None)
-        of = _of_source(session, asked.source)
-        yield from ((name, f"{of}{text}") for name, text in model_facts(asked, loop))
+    for model_flop in timeline.model_flop:
+        loop = next((step for step in timeline.steps if step.loop and step.source == model_flop.source), None)
+        of = _of_source(session, model_flop.source)
+        yield from ((name, f"{of}{text}") for name, text in model_facts(model_flop, loop))
     if timeline.measured_flop:
         yield "FLOP on GPU", measured_text(timeline.measured_flop)
     if timeline.rank is not None:
@@ -85,14 +85,14 @@ def _gaps_text(device: DeviceTimeline) -> str:
     assert gaps is not None
     of = f" ({format_percent(gaps.total_s / device.span_s)})" if device.span_s > 0 else ""
     return (
-        f"{words.count(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
+        f"{count_text(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
         f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {format_si(gaps.short_s, 's')} in "
         f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
     )
 
 
 def _copies_text(copies: Copies) -> str:
-    parts = [f"{copies.direction}: {words.count(copies.count, 'time')}"]
+    parts = [f"{copies.direction}: {count_text(copies.count, 'time')}"]
     if copies.bytes is not None:
         parts.append(format_si(copies.bytes, "B"))
     if copies.time_s is not None:
@@ -108,7 +108,7 @@ def _communication_text(device: DeviceTimeline) -> str:
     hidden = 1 - talk.exposed_s / talk.time_s if talk.time_s > 0 else 0.0
     rate = f", bus bandwidth {format_si(talk.bus_bytes_per_s, 'B/s')}" if talk.bus_bytes_per_s is not None else ""
     return (
-        f"{words.count(talk.launches, 'kernel')}, {format_si(talk.time_s, 's')}, {format_percent(hidden)} of it beside "
+        f"{count_text(talk.launches, 'kernel')}, {format_si(talk.time_s, 's')}, {format_percent(hidden)} of it beside "
         f"other kernels; exposed {format_si(talk.exposed_s, 's')}{rate}"
     )
 

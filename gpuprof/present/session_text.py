@@ -1,4 +1,4 @@
-"""The words that all presenters share: names of paths, levels, units and stall reasons, and figures with them."""
+"""Values of a session as text, alike in every view: names of paths, levels, units and stall reasons, and numbers."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def work_unit(path: str, per_second: bool = True) -> str:
     return f"{unit}/s" if per_second else unit
 
 
-def duration(seconds: float | None) -> str:
+def duration_text(seconds: float | None) -> str:
     """Write a duration with three significant digits."""
     return format_si(seconds, "s") if seconds is not None else NOT_COLLECTED
 
 
-def percent(fraction: float | None) -> str:
+def percent_text(fraction: float | None) -> str:
     """Write a fraction as percent."""
     return format_percent(fraction) if fraction is not None else NOT_COLLECTED
 
@@ -74,11 +74,13 @@ def roof_text(kernel: KernelProfile) -> str:
     if point is not None:
         prefix = "int " if point.path == "int32" else "≥ " if any("tensor" in path for path in unknown) else ""
         return prefix + format_percent(point.fraction_of_roof)
-    done = [work for work in kernel.work if work.flop or work.flop_per_s]
-    if kernel.work and not done and not unknown:
+    counted = [work for work in kernel.work if work.flop or work.flop_per_s]
+    if kernel.work and not counted and not unknown:
         return "no FLOP"
-    rates = [moved.bytes_per_s for moved in kernel.traffic if moved.level == "dram" and moved.bytes_per_s is not None]
-    if not rates or not any(work.flop_per_s for work in done):
+    rates = [
+        traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == "dram" and traffic.bytes_per_s is not None
+    ]
+    if not rates or not any(work.flop_per_s for work in counted):
         return NOT_COLLECTED
     return NO_ROOF if any(rates) else "no traffic"
 
@@ -89,12 +91,12 @@ def missing_work(kernel: KernelProfile) -> tuple[str, ...]:
     return tuple(what.removeprefix("work.") for what in whats if what.startswith("work."))
 
 
-def remedy(kernel: KernelProfile, what: str) -> str:
+def remedy_for(kernel: KernelProfile, what: str) -> str:
     """Say what would collect a quantity that a kernel lacks."""
     return next((gap.how for gap in kernel.missing if what in gap.what.split(", ")), "collect with ncu --set full")
 
 
-def work_of(paths: Iterable[str]) -> str:
+def paths_text(paths: Iterable[str]) -> str:
     """Write whose work is meant: "FP64, FP32 and tensor work". Tensor paths are told as one."""
     names = list(dict.fromkeys("tensor" if path.startswith("tensor.") else path_name(path) for path in paths))
     return f"{', '.join(names[:-1])} and {names[-1]} work" if len(names) > 1 else f"{''.join(names)} work"
@@ -103,8 +105,8 @@ def work_of(paths: Iterable[str]) -> str:
 def occupancy_text(occupancy: Occupancy) -> str:
     """Write achieved and theoretical occupancy, and what limits the latter."""
     known = occupancy.achieved is not None
-    achieved = f"{percent(occupancy.achieved)} achieved" if known else f"achieved {NOT_COLLECTED}"
-    theoretical = f"{percent(occupancy.theoretical)} theoretical"
+    achieved = f"{percent_text(occupancy.achieved)} achieved" if known else f"achieved {NOT_COLLECTED}"
+    theoretical = f"{percent_text(occupancy.theoretical)} theoretical"
     if occupancy.theoretical is None:
         return f"{achieved}, theoretical not known"
     text = f"{achieved} of {theoretical}" if known else f"{theoretical}, {achieved}"
@@ -120,7 +122,7 @@ def work_text(work: Work) -> str:
     return f"{path_name(work.path)} {rate}{mark}"
 
 
-def roof_value(point: RooflinePoint) -> str:
+def roof_value_text(point: RooflinePoint) -> str:
     """Write what the roof allows at a point's intensity."""
     return format_si(point.roof_flop_per_s, work_unit(point.path))
 
@@ -139,15 +141,15 @@ def _intensity(point: RooflinePoint) -> str:
     return f"{format_si(point.intensity, work_unit(point.path, per_second=False))}/B"
 
 
-def dims(size: tuple[int, int, int] | None) -> str:
+def dims_text(size: tuple[int, int, int] | None) -> str:
     """Write a grid or block without trailing ones: (65535, 1, 1) → "65535", (32, 24, 1) → "32×24".
 
     Where the shape is missing, the number of blocks may still be known.
     """
     if size is None:
         return f"shape {NOT_COLLECTED}"
-    kept = size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
-    return "×".join(str(value) for value in kept)
+    dimensions = size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
+    return "×".join(str(value) for value in dimensions)
 
 
 def device_text(device: Device) -> str:
@@ -173,7 +175,7 @@ def source_text(source: Source) -> str:
 
 def samples_text(sampled: GpuSamples) -> str:
     """Write what the driver said of a GPU while the program ran: clocks, power, temperature, throttling."""
-    parts = [f"{sampled.name}: {count(sampled.samples, 'sample')}"]
+    parts = [f"{sampled.name}: {count_text(sampled.samples, 'sample')}"]
     clocks = (sampled.sm_clock_min_hz, sampled.sm_clock_median_hz, sampled.sm_clock_max_hz)
     if None not in clocks:
         low, mid, high = (format_si(clock or 0.0, "Hz") for clock in clocks)
@@ -185,12 +187,12 @@ def samples_text(sampled: GpuSamples) -> str:
     if sampled.throttling is None:
         parts.append("throttling not known")
     else:
-        told = (f"{cause.reason} in {format_percent(cause.share)}" for cause in sampled.throttling)
-        parts.append(" and ".join(told) or "not throttled")
+        causes = (f"{cause.reason} in {format_percent(cause.share)}" for cause in sampled.throttling)
+        parts.append(" and ".join(causes) or "not throttled")
     return ", ".join(parts)
 
 
-def spread_of(kernel: KernelProfile) -> tuple[float | None, float | None, float | None]:
+def duration_spread(kernel: KernelProfile) -> tuple[float | None, float | None, float | None]:
     """Return the median, 95th and 99th percentile of the durations of a kernel's launches."""
     times = kernel.duration_percentiles_s
     if times is None:
@@ -198,22 +200,22 @@ def spread_of(kernel: KernelProfile) -> tuple[float | None, float | None, float 
     return times.p50, times.p95, times.p99
 
 
-def verdict(session: Session) -> str:
+def verdict_text(session: Session) -> str:
     """Write how few kernels take most of the profiled time, in one sentence and without a diagnosis."""
     where, run = _where(session.devices), run_of(session)
     if not run.launches:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
     if run.time_s <= 0:
-        return f"{count(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
+        return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
     whole = run.main_kernels == run.kernels
     share = _share_text(run.main_time_s / run.time_s, whole=whole)
-    subject = count(run.kernels, "kernel") if whole else f"{run.main_kernels} of {run.kernels} kernels"
+    subject = count_text(run.kernels, "kernel") if whole else f"{run.main_kernels} of {run.kernels} kernels"
     verb = "takes" if run.main_kernels == 1 else "take"
     timed = run.timed_launches
-    shapes = f" ({count(run.timed_shapes, 'launch shape')})" if run.kernels < run.timed_shapes < timed else ""
-    in_launches = f" profiled in {count(timed, 'launch', 'es')}{shapes}" if timed != run.kernels else ""
+    shapes = f" ({count_text(run.timed_shapes, 'launch shape')})" if run.kernels < run.timed_shapes < timed else ""
+    in_launches = f" profiled in {count_text(timed, 'launch', 'es')}{shapes}" if timed != run.kernels else ""
     without = run.launches - timed
-    untimed = f" {count(without, 'more launch', 'es')} without a duration." if without else ""
+    untimed = f" {count_text(without, 'more launch', 'es')} without a duration." if without else ""
     time = f"{format_si(run.time_s, 's')} of {'GPU time' if in_launches else 'profiled GPU time'}{in_launches}"
     return f"{subject} {verb} {share} of {time} on {where}.{untimed}"
 
@@ -233,7 +235,7 @@ def _share_text(share: float, *, whole: bool) -> str:
     return "all" if whole else "nearly all" if share >= _NEARLY_ALL else text
 
 
-def count(number: int, noun: str, plural: str = "s") -> str:
+def count_text(number: int, noun: str, plural: str = "s") -> str:
     """Write a number and its noun: "1 launch", "10 000 launches"."""
     return f"{number:,} {noun}{plural if number != 1 else ''}".replace(",", "\u202f")
 

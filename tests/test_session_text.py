@@ -13,12 +13,12 @@ from gpuprof.diagnose.priorities import fix_first
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Occupancy, Session, Throughput, Traffic, Work
-from gpuprof.present import words
 from gpuprof.present.figures import overview, without_point
-from gpuprof.present.finding_words import CONFIDENCE_WORDS, diagnosis_sentence, fix_first_note, found_in, value_text
+from gpuprof.present.finding_text import CONFIDENCE_WORDS, diagnosis_sentence, fix_first_note, found_in, value_text
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
+from gpuprof.present.session_text import limit_text, occupancy_text, paths_text, roof_text, row_noun, verdict_text
 from tests import hand_made
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
@@ -51,7 +51,7 @@ LAUNCHES = session(kernel(0, grid=None), kernel(1, grid=None), kernel(2, grid=No
 
 
 def test_a_kernel_in_two_launch_shapes_is_one_kernel_and_two_launch_shapes_everywhere() -> None:
-    assert words.verdict(SHAPES) == (
+    assert verdict_text(SHAPES) == (
         "1 kernel takes all of 10.0 ms of GPU time profiled in 5 launches (2 launch shapes) "
         "on an NVIDIA A100 80GB PCIe."
     )
@@ -63,13 +63,13 @@ def test_a_kernel_in_two_launch_shapes_is_one_kernel_and_two_launch_shapes_every
 
 
 def test_launches_of_unknown_shape_are_called_launches() -> None:
-    assert words.verdict(LAUNCHES).startswith("1 kernel takes all of 6.00 ms of GPU time profiled in 3 launches on ")
+    assert verdict_text(LAUNCHES).startswith("1 kernel takes all of 6.00 ms of GPU time profiled in 3 launches on ")
     assert overview(LAUNCHES).subtitle.startswith("0 of 3 launches drawn")
     assert "2 more launches not shown" in "\n".join(markdown_lines(LAUNCHES, list(LAUNCHES.kernels), 1))
 
 
 def test_kernels_of_different_names_are_called_kernels() -> None:
-    assert words.row_noun((kernel(0), kernel(1, label="other", launches=7))) == ("kernel", "s")
+    assert row_noun((kernel(0), kernel(1, label="other", launches=7))) == ("kernel", "s")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_an_idle_tensor_pipe_alone_is_no_collected_work() -> None:
     assert facts["Not collected"] == "FP64, FP32, FP16 and INT32 work (collect with ncu --set roofline)"
     reason = without_point(read.kernels[0])
     assert (reason.why, reason.how) == ("FP64, FP32 and FP16 work not collected", "collect with ncu --set roofline")
-    assert words.roof_text(read.kernels[0]) == "not collected"
+    assert roof_text(read.kernels[0]) == "not collected"
 
 
 def test_work_of_one_path_that_is_missing_everywhere_is_named() -> None:
@@ -213,8 +213,8 @@ def test_real_reports_without_work_say_so(reports: Path, name: str) -> None:
 
 
 def test_tensor_paths_are_told_as_one() -> None:
-    assert words.work_of(("fp32",)) == "FP32 work"
-    assert words.work_of(("fp64", "fp32", "tensor.fp16", "tensor.int8")) == "FP64, FP32 and tensor work"
+    assert paths_text(("fp32",)) == "FP32 work"
+    assert paths_text(("fp64", "fp32", "tensor.fp16", "tensor.int8")) == "FP64, FP32 and tensor work"
 
 
 def with_work(flop: float, dram: float | None) -> KernelProfile:
@@ -224,10 +224,10 @@ def with_work(flop: float, dram: float | None) -> KernelProfile:
 
 def test_a_roof_that_is_not_known_is_not_called_uncollected() -> None:
     known = with_work(1e6, 1e6)
-    assert words.roof_text(known) == "no roof known"
-    assert words.roof_text(with_work(1e6, 0.0)) == "no traffic"
-    assert words.roof_text(with_work(0.0, 1e6)) == "no FLOP"
-    assert words.roof_text(with_work(1e6, None)) == "not collected"
+    assert roof_text(known) == "no roof known"
+    assert roof_text(with_work(1e6, 0.0)) == "no traffic"
+    assert roof_text(with_work(0.0, 1e6)) == "no FLOP"
+    assert roof_text(with_work(1e6, None)) == "not collected"
     text = shown(session(known))
     assert "no roof: work and traffic are known, the GPU's peak rates are not" in text and "n/c" not in text
     assert "no roof known" in Outline(render_html(session(known))).texts
@@ -237,7 +237,7 @@ def test_an_unknown_architecture_has_no_name(reports: Path) -> None:
     read = shown_session_of(reports / "csv" / "bert-torch-details.csv")
     (gap,) = (gap for gap in read.kernels[0].missing if gap.what == "peak.fp32")
     assert gap.why == "no rate of fp32 is known for this GPU, whose architecture is not known"
-    assert {words.roof_text(one) for one in read.kernels} == {"no roof known", "no traffic", "no FLOP"}
+    assert {roof_text(one) for one in read.kernels} == {"no roof known", "no traffic", "no FLOP"}
 
 
 def test_a_grid_of_unknown_shape_may_have_a_known_number_of_blocks(reports: Path) -> None:
@@ -264,12 +264,12 @@ def test_equal_launches_without_durations_are_told_in_whole_phrases(reports: Pat
     ],
 )
 def test_occupancy_is_told_as_far_as_it_is_known(occupancy: Occupancy, text: str) -> None:
-    assert words.occupancy_text(occupancy) == text
+    assert occupancy_text(occupancy) == text
 
 
 def test_the_note_on_the_nearest_limit_allows_what_the_table_shows() -> None:
     busy = (Throughput("memory", 0.996), Throughput("sm", 0.07), Throughput("l1", 0.999, "of active cycles"))
     read = session(kernel(0, throughput=busy))
-    assert words.limit_text(read.kernels[0]) == "Memory 99.6 %"
+    assert limit_text(read.kernels[0]) == "Memory 99.6 %"
     text = " ".join(Outline(render_html(read)).texts)
     assert "memory as a whole" in text and "an L1 that was recorded of active cycles only is left out" in text
