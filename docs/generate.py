@@ -1,4 +1,4 @@
-"""Writes docs/reference from code and data: commands, JSON schema, rules, counters, hardware, probes, bottlenecks.
+"""Writes docs/reference from code and data: commands, JSON schema, rules, counters, hardware, probes, and so on.
 
 `python docs/generate.py` writes the files, and the demo's output into the README; with `--check` it writes nothing and
 fails if one is out of date. `--pictures` also draws the README's picture, whose bytes depend on the version of
@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import click
 from bottlenecks_page import bottlenecks_page
+from measured_page import measured_page
 from probes_page import probes_page
 
 from gpuprof import errors
@@ -293,6 +294,7 @@ FILES: dict[str, Callable[[], str]] = {
     "hardware.md": hardware_page,
     "counters.md": counters_page,
     "probes.md": lambda: NOTE + "\n" + probes_page(),
+    "measured.md": lambda: NOTE + "\n" + measured_page(),
     "bottlenecks.md": lambda: NOTE + "\n" + bottlenecks_page(),
     "../../README.md": readme,
 }

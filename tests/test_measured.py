@@ -6,15 +6,28 @@ The numbers of the files here are made up to test with; no GPU gave them.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuprof.characterize.judge.regime import REGIMES
 from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
-from gpuprof.characterize.sheet.forms import quantity_text
+from gpuprof.characterize.sheet.forms import (
+    FLAG,
+    NUMBER_BY_NAME,
+    TEXT,
+    TEXT_BY_NAME,
+    TEXTS,
+    WHOLE,
+    WHOLE_BY_NAME,
+    KeyForm,
+    quantity_text,
+)
+from gpuprof.characterize.sheet.keys import FileKey, keys_of, names_of
 from gpuprof.characterize.sheet.measured import (
     Conditions,
     Curve,
@@ -33,9 +46,12 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_fields import quantity
-from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, parse_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, parse_tree
 from gpuprof.resources import data_dir
 from gpuprof.units import RESULT_UNITS
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
 CLOCK = 1.98e9
@@ -164,6 +180,119 @@ def test_any_text_survives_the_file(device: str, method: str, quantity: str, rea
     measured = sheet(**{quantity: value})
     named = replace(measured, device=replace(measured.device, name=device))
     assert read_back(named) == replace(named, file="here.yaml")
+
+
+ALL_KEYS = Path(__file__).parent / "data" / "all-keys.measured.yaml"
+"""A file with every key, as gpuprof 0.1 wrote it before the fields declared it."""
+
+
+def test_a_file_of_before_is_written_again_byte_for_byte() -> None:
+    assert measured_text(load_measured(ALL_KEYS)) == ALL_KEYS.read_text(encoding="utf-8")
+
+
+def test_the_kept_file_has_every_key() -> None:
+    top = load_tree(ALL_KEYS).mapping("it")
+    (curve,) = top["curves"].mapping("curves").values()
+    values = [value.mapping("it") for value in top["values"].mapping("values").values()]
+    assert {*top} == {"schema", "kind", *names_of(Measured)}
+    for name, record in (("device", MeasuredDevice), ("conditions", Conditions)):
+        assert (*top[name].mapping(name),) == names_of(record)
+    assert set().union(*values) == {*names_of(MeasuredValue)}
+    assert set().union(*(value["evidence"].mapping("it") for value in values if "evidence" in value)) == {
+        *names_of(MeasuredEvidence)
+    }
+    assert (*curve.mapping("curve"),) == names_of(Curve)
+
+
+LEVELS = ((Conditions, 2), (MeasuredDevice, 2), (MeasuredValue, 4), (MeasuredEvidence, 6))
+"""How far the keys of a record are indented in that file."""
+ONE_LINE = [
+    pytest.param(key, indent, id=f"{record.__name__}-{key.name}")
+    for record, indent in LEVELS
+    for key in keys_of(record)
+    if key.name not in {"evidence", "unit", "value"}
+]
+
+
+@pytest.mark.parametrize(("key", "indent"), ONE_LINE)
+def test_a_key_may_be_missing_unless_it_must_be_there(key: FileKey, indent: int) -> None:
+    line = re.compile(rf"^{' ' * indent}{key.name}: .*\n", re.MULTILINE)
+    text, removed = line.subn("", ALL_KEYS.read_text(encoding="utf-8"), count=1)
+    assert removed == 1
+    if key.default is MISSING:
+        with pytest.raises(BrokenSpec, match=f"{key.name} is missing"):
+            parse_measured(parse_tree(text, "here.yaml"))
+        return
+    # A limit that is confirmed lies above the value.
+    older = parse_measured(parse_tree(text.replace("limit: 4.4 TB/s", "limit: 4.6 TB/s"), "here.yaml"))
+    value = older.values["bandwidth/dram-read SCHEDULE=Static"]
+    records = [older.conditions, older.device, value, value.evidence]
+    assert key.default in [getattr(record, key.field, "not here") for record in records]
+
+
+def flat(content: Any, name: str = "") -> dict[str, Any]:
+    """Return every number and text of a record by where it stands."""
+    if is_dataclass(content):
+        content = {entry.name: getattr(content, entry.name) for entry in fields(content)}
+    if isinstance(content, tuple):
+        content = dict(enumerate(content))
+    if not isinstance(content, dict):
+        return {name: content}
+    parts = [flat(value, f"{name}/{part}") for part, value in content.items()]
+    return {where: value for part in parts for where, value in part.items()}
+
+
+def rounded(value: Any) -> Any:
+    return pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
+
+
+numbers = st.floats(1, 1e20) | st.integers(0, 2**50).map(float)
+SAMPLES: dict[KeyForm, st.SearchStrategy[Any]] = {
+    TEXT: printable,
+    TEXTS: st.lists(printable, max_size=3).map(tuple),
+    FLAG: st.booleans(),
+    WHOLE: st.integers(0, 10**12),
+    TEXT_BY_NAME: st.dictionaries(printable, printable, max_size=2),
+    WHOLE_BY_NAME: st.dictionaries(printable, st.integers(0, 10**12), max_size=2),
+    NUMBER_BY_NAME: st.dictionaries(printable, numbers, max_size=2),
+}
+
+
+def any_of(record: type[DataclassInstance], **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return records with any values in the fields that are not chosen: amounts, where the form is not in SAMPLES."""
+    samples = {key.field: (key.default, SAMPLES.get(key.form, numbers)) for key in keys_of(record)}
+    free = {field: st.none() | values if default is None else values for field, (default, values) in samples.items()}
+    return st.builds(record, **{**free, **chosen})
+
+
+believed = any_of(
+    MeasuredValue,
+    unit=st.sampled_from(["B/s", "FLOP/s", "Hz", "W", "s", "B", "%", "", *RESULT_UNITS]),
+    low=st.none(),
+    verdict=st.just("verified"),
+    ceiling=st.sampled_from([None, "dram", "fp32", "tensor.bf16 fp32 wgmma"]),
+    regime=st.sampled_from([None, *REGIMES]),
+    high=st.just(1e21),
+    evidence=any_of(MeasuredEvidence, limit=st.just(1e21)),
+)
+files = any_of(
+    Measured,
+    device=any_of(MeasuredDevice),
+    conditions=any_of(Conditions),
+    values=st.dictionaries(printable, believed, max_size=2),
+    curves=st.dictionaries(
+        printable, any_of(Curve, points=st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple)), max_size=1
+    ),
+)
+
+
+@given(files)
+@settings(max_examples=100, deadline=None)
+def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: Measured) -> None:
+    again = replace(read_back(measured), file="")
+    assert flat(again) == {where: rounded(value) for where, value in flat(measured).items()}
+    assert measured_text(again) == measured_text(measured)
+    assert replace(read_back(again), file="") == again
 
 
 def broken(find: str, put: str) -> str:

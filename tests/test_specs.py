@@ -27,6 +27,7 @@ from gpuprof.hardware.library import SpecLibrary, compile_targets, load_gpu, use
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.parse_facts import parse_compute_key
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, GpuSpec, compute_rates
+from gpuprof.hardware.yaml_fields import whole
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, merge, parse_tree
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
@@ -338,6 +339,12 @@ def test_bad_files_name_the_line(tmp_path: Path, data: bytes, line: int, problem
 def test_files_that_cannot_be_read_are_spec_errors(tmp_path: Path, name: str) -> None:
     with pytest.raises(BrokenSpec, match="cannot be read"):
         load_tree(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "³", "-1", "0", "1.5", "", "four"])
+def test_what_is_no_whole_number_above_zero_names_the_line(text: str) -> None:
+    with pytest.raises(BrokenSpec, match=r"^f\.yaml:7: times: .* is not a whole number from 1 on"):
+        whole(YamlNode(text, FileLine("f.yaml", 7)), "times")
 
 
 def test_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path: Path) -> None:

@@ -25,12 +25,16 @@ CODE_RULES = {
     "emulated_by", "around",
 }  # fmt: skip
 WITHIN = ("loop", "function")
+_NO_RULES = GateRules(
+    within="loop", required=(), forbidden=(), allowed=(), no_zero_operands=(), chained=(), together=(), chains=(),
+    emulated_by=(), around=(),
+)  # fmt: skip
 
 
 def parse_gate(node: YamlNode, targets: tuple[str, ...], parameters: Parameters) -> GateSpec:
     """Read `gate:`. The base must say what is required and how much else is tolerated."""
     entry = Fields(node, "gate", {*CODE_RULES, "overrides"})
-    base = GateRules("loop", (), (), (), (), (), (), (), None, (), ()).overlaid(parse_rules(entry, parameters))
+    base = _NO_RULES.overlaid(parse_rules(entry, parameters))
     if not base.required:
         raise BrokenSpec(node.place, "a gate must say which opcodes are required")
     if base.max_overhead is None:

@@ -128,7 +128,7 @@ def _sweep(node: YamlNode, name: str) -> Sweep:
         return Sweep(tuple(_number_or_size(item, name) for item in node.value))
     entry = Fields(node, f"sweep {name}", {"first", "last", "per_doubling"})
     first, last = (_size(Fields(entry.required(key), key, {"least", "times_l2"})) for key in ("first", "last"))
-    return Sweep((), first, last, entry.whole("per_doubling"))
+    return Sweep((), first, last, per_doubling=entry.whole("per_doubling"))
 
 
 def _number_or_size(node: YamlNode, what: str) -> float:

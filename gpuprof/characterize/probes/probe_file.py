@@ -222,5 +222,11 @@ def _expected(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, 
     low, high = (entry.amount(key, given) / scale for key in ("low", "high"))
     if low > high:
         raise BrokenSpec(node.place, "low is above high")
-    products = entry.texts("products") or ()
-    return Expected(parse_condition(entry, targets, parameters), products, low, high, of_limit, entry.text("source"))
+    return Expected(
+        condition=parse_condition(entry, targets, parameters),
+        products=entry.texts("products") or (),
+        low=low,
+        high=high,
+        of_limit=of_limit,
+        source=entry.text("source"),
+    )

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuprof.hardware.yaml_fields import Fields, number, quantity, require_unit, whole
-from gpuprof.hardware.yaml_tree import YamlNode
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 from gpuprof.units import format_binary, format_si, parse_quantity
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-DIGITS = 6
+_DIGITS = 6
 """Significant digits of the numbers in a file."""
+_DIGITS_OF_X = 10
+"""So many has x of a curve: sizes in bytes are whole."""
 _SCALED = ("FLOP/s", "OP/s", "B/s", "bit/s", "Hz", "W", "s")
 
 
@@ -27,7 +29,7 @@ class KeyForm:
 
     description: str
     read: Callable[[Fields, str, str], object]
-    write: Callable[[Any, str], object] = lambda value, _unit: value
+    write: Callable[[Any, str], object] = lambda value, _: value
     of: type[DataclassInstance] | None = None
 
 
@@ -65,17 +67,17 @@ def quantity_text(value: float, unit: str) -> str:
     if unit == "B":
         return _bytes_text(value)
     if unit in _SCALED:
-        digits, _, scaled = format_si(value, unit, DIGITS).partition(" ")
+        digits, _, scaled = format_si(value, unit, _DIGITS).partition(" ")
         return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {scaled}"
-    return f"{value:.{DIGITS}g} {unit}".rstrip()
+    return f"{value:.{_DIGITS}g} {unit}".rstrip()
 
 
 def _bytes_text(value: float) -> str:
     """Write whole KiB, MiB and GiB as such, anything else in bytes."""
-    binary = format_binary(value, digits=DIGITS)
+    binary = format_binary(value, digits=_DIGITS)
     if parse_quantity(binary).value == value:
         return binary
-    return f"{value:.0f} B" if value == round(value) else f"{value:.{DIGITS}g} B"
+    return f"{value:.0f} B" if value == round(value) else f"{value:.{_DIGITS}g} B"
 
 
 def _own_amount(entry: Fields, name: str, unit: str) -> float:
@@ -85,8 +87,33 @@ def _own_amount(entry: Fields, name: str, unit: str) -> float:
     return value.value
 
 
+def _value(entry: Fields, name: str, _: str) -> float | None:
+    return quantity(entry.required(name), name).value if name in entry else None
+
+
+def _unit(entry: Fields, name: str, _: str) -> str:
+    return quantity(entry.required("value"), "value").unit if "value" in entry else entry.text(name)
+
+
+def _points(entry: Fields, name: str, _: str) -> tuple[tuple[float, float], ...]:
+    return tuple(_point(node) for node in entry.items(name))
+
+
+def _point(node: YamlNode) -> tuple[float, float]:
+    """Read "4096 33.1"."""
+    parts = node.text("a point").split()
+    if len(parts) != 2:
+        raise BrokenSpec(node.place, "a point is two numbers, x and y")
+    x, y = (number(YamlNode(part, node.place), "a point") for part in parts)
+    return x, y
+
+
+def _point_texts(points: tuple[tuple[float, float], ...], _: str) -> list[str]:
+    return [f"{x:.{_DIGITS_OF_X}g} {y:.{_DIGITS}g}" for x, y in points]
+
+
 def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+    return float(f"{value:.{_DIGITS}g}")
 
 
 TEXT = KeyForm("text", lambda entry, name, _: entry.text(name))
@@ -95,6 +122,9 @@ FLAG = KeyForm("true or false", lambda entry, name, _: entry.flag(name))
 WHOLE = KeyForm("whole number", lambda entry, name, _: whole(entry.required(name), name, 0))
 NUMBER = KeyForm("number", lambda entry, name, _: entry.number(name), lambda value, _: _rounded(value))
 OWN_AMOUNT = KeyForm("amount in the unit of the value", _own_amount, quantity_text)
+VALUE = KeyForm("amount in any unit", _value, quantity_text)
+UNIT = KeyForm("text, where there is no value", _unit)
+POINTS = KeyForm("list of `X Y`", _points, _point_texts)
 TEXT_BY_NAME = mapping_to("mapping to texts", YamlNode.text)
 WHOLE_BY_NAME = mapping_to("mapping to whole numbers", lambda node, item: whole(node, item, 0))
 NUMBER_BY_NAME = mapping_to("mapping to numbers", number, _rounded)

@@ -89,7 +89,7 @@ def record_of(record: type[DataclassInstance]) -> KeyForm:
         "mapping",
         lambda entry, name, unit: read_record(record, Fields(entry.required(name), name, names_of(record)), unit),
         content_of,
-        record,
+        of=record,
     )
 
 
@@ -102,5 +102,5 @@ def records_of(record: type[DataclassInstance], what: str) -> KeyForm:
             for item, node in entry.mapping(name).items()
         },
         lambda values, _: {item: content_of(value) for item, value in values.items()},
-        record,
+        of=record,
     )

@@ -13,14 +13,16 @@ from pathlib import Path
 from gpuprof.characterize.judge.regime import REGIMES
 from gpuprof.characterize.judge.verdict import LIMIT_MARGIN, WORDS, VerdictWord
 from gpuprof.characterize.sheet.forms import (
-    DIGITS,
     FLAG,
     NUMBER,
     NUMBER_BY_NAME,
     OWN_AMOUNT,
+    POINTS,
     TEXT,
     TEXT_BY_NAME,
     TEXTS,
+    UNIT,
+    VALUE,
     WHOLE,
     WHOLE_BY_NAME,
     KeyForm,
@@ -29,7 +31,7 @@ from gpuprof.characterize.sheet.forms import (
 )
 from gpuprof.characterize.sheet.keys import key, names_of, optional, read_record, record_of, records_of
 from gpuprof.hardware.parse_facts import parse_compute_key
-from gpuprof.hardware.yaml_fields import Fields, number, quantity
+from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 HEAD = {"schema": 1, "kind": "measured"}
@@ -42,42 +44,13 @@ _ROUNDED = 1e-4
 """The numbers of a file are written with six digits."""
 
 
-def _ceiling(entry: Fields, name: str, _unit: str) -> str:
+def _ceiling(entry: Fields, name: str, _: str) -> str:
     node = entry.required(name)
     text = node.text(name)
     return text if text in CEILING_LEVELS else str(parse_compute_key(text, node, instruction=True))
 
 
-def _value(entry: Fields, name: str, _unit: str) -> float | None:
-    return quantity(entry.required(name), name).value if name in entry else None
-
-
-def _unit(entry: Fields, name: str, _unit: str) -> str:
-    return quantity(entry.required("value"), "value").unit if "value" in entry else entry.text(name)
-
-
-def _points(entry: Fields, name: str, _unit: str) -> tuple[tuple[float, float], ...]:
-    return tuple(_point(node) for node in entry.items(name))
-
-
-def _point(node: YamlNode) -> tuple[float, float]:
-    """Read "4096 33.1"."""
-    parts = node.text("a point").split()
-    if len(parts) != 2:
-        raise BrokenSpec(node.place, "a point is two numbers, x and y")
-    x, y = (number(YamlNode(part, node.place), "a point") for part in parts)
-    return x, y
-
-
-def _point_texts(points: tuple[tuple[float, float], ...], _unit: str) -> list[str]:
-    return [f"{x:.{DIGITS + 4}g} {y:.{DIGITS}g}" for x, y in points]
-
-
-_LEVELS = ", ".join(f"`{level}`" for level in CEILING_LEVELS)
-_CEILING = KeyForm(f"{_LEVELS} or a compute path", _ceiling)
-_VALUE = KeyForm("amount in any unit", _value, OWN_AMOUNT.write)
-_UNIT = KeyForm("text, where there is no value", _unit)
-_POINTS = KeyForm("list of `X Y`", _points, _point_texts)
+_CEILING = KeyForm(f"{', '.join(f'`{level}`' for level in CEILING_LEVELS)} or a compute path", _ceiling)
 _HERTZ, _WATT, _CELSIUS, _BYTES, _BITS = (amount_in(unit) for unit in ("Hz", "W", "°C", "B", "bit"))
 
 
@@ -86,7 +59,7 @@ class MeasuredDevice:
     """Which GPU it is. Nothing that tells one card from another of its kind."""
 
     name: str = field(metadata=key(TEXT, "what the driver calls it"))
-    compute_capability: str = field(metadata=key(TEXT, "compute capability"))
+    compute_capability: str = field(metadata=key(TEXT, "such as 9.0"))
     sm_count: int = field(metadata=key(WHOLE, "how many SMs it has"))
     pci_id: str | None = optional(TEXT, "PCI ids of vendor and device")
     pci_subsystem: str | None = optional(TEXT, "PCI ids of the board")
@@ -97,7 +70,7 @@ class MeasuredDevice:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under what it was measured; None where the driver does not say. `date` is ISO 8601 in UTC."""
+    """Under what it was measured; None where the driver does not say."""
 
     date: str = field(metadata=key(TEXT, "when it was measured, ISO 8601 in UTC"))
     gpuprof: str = field(metadata=key(TEXT, "the version of gpuprof"))
@@ -107,14 +80,14 @@ class Conditions:
     mig: bool | None = optional(FLAG, "whether MIG was on")
     power_limit_w: float | None = optional(_WATT, "the power limit that was set", "power_limit")
     default_power_limit_w: float | None = optional(_WATT, "the card's own power limit", "default_power_limit")
-    max_sm_clock_hz: float | None = optional(_HERTZ, "the highest SM clock that the card allows", "max_sm_clock")
-    memory_clock_hz: float | None = optional(_HERTZ, "the highest memory clock that was seen", "memory_clock")
-    max_memory_clock_hz: float | None = optional(_HERTZ, "the highest that the card allows", "max_memory_clock")
+    max_sm_clock_hz: float | None = optional(_HERTZ, "the highest SM clock allowed", "max_sm_clock")
+    memory_clock_hz: float | None = optional(_HERTZ, "the highest memory clock seen", "memory_clock")
+    max_memory_clock_hz: float | None = optional(_HERTZ, "the highest memory clock allowed", "max_memory_clock")
     pcie_generation: int | None = optional(WHOLE, "the PCIe generation that was seen")
     pcie_width: int | None = optional(WHOLE, "the PCIe lanes that were seen")
     max_pcie_generation: int | None = optional(WHOLE, "the highest PCIe generation that is possible here")
     max_pcie_width: int | None = optional(WHOLE, "the most PCIe lanes that are possible here")
-    highest_temperature_c: float | None = optional(_CELSIUS, "the highest that was seen", "highest_temperature")
+    highest_temperature_c: float | None = optional(_CELSIUS, "the highest one seen", "highest_temperature")
     other_processes: int | None = optional(WHOLE, "how many other processes were on the GPU")
 
 
@@ -155,8 +128,8 @@ class MeasuredValue:
     had too few points to count; None: not recorded, or it needs no memory.
     """
 
-    value: float | None = field(metadata=key(_VALUE, "the value; missing where it could not be measured"))
-    unit: str = field(metadata=key(_UNIT, "the unit that it would have"))
+    value: float | None = field(metadata=key(VALUE, "the value; missing where it could not be measured"))
+    unit: str = field(metadata=key(UNIT, "the unit that it would have"))
     low: float | None = field(default=None, kw_only=True, metadata=key(OWN_AMOUNT, "lower end of its 95 % interval"))
     high: float | None = field(default=None, kw_only=True, metadata=key(OWN_AMOUNT, "upper end of its 95 % interval"))
     verdict: VerdictWord = field(metadata=key(one_of(WORDS), "whether it may be believed"))
@@ -202,15 +175,15 @@ class Curve:
 
     x_unit: str = field(metadata=key(TEXT, "the unit of x"))
     y_unit: str = field(metadata=key(TEXT, "the unit of y"))
-    points: tuple[tuple[float, float], ...] = field(default=(), metadata=key(_POINTS, "the points, in base units"))
+    points: tuple[tuple[float, float], ...] = field(default=(), metadata=key(POINTS, "the points, in base units"))
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured file. `spec`: the product that the GPU was recognised as."""
+    """A measured file."""
 
     name: str = field(metadata=key(TEXT, "what the file is called"))
-    spec: str | None = field(default=None, kw_only=True, metadata=key(TEXT, "the spec of its product"))
+    spec: str | None = field(default=None, kw_only=True, metadata=key(TEXT, "the product that it was recognised as"))
     device: MeasuredDevice = field(metadata=key(record_of(MeasuredDevice), "which GPU it is"))
     conditions: Conditions = field(metadata=key(record_of(Conditions), "under what it was measured"))
     values: Mapping[str, MeasuredValue] = field(
