@@ -33,16 +33,18 @@ from gpuprof.characterize.measure.events import (
     Started,
     silence,
 )
-from gpuprof.characterize.measure.kernel_steps import in_order
-from gpuprof.characterize.measure.schedule import Where, plan
-from gpuprof.characterize.methods import METHODS
+from gpuprof.characterize.measure.forecast import Where
+from gpuprof.characterize.methods.curve import coarse_to_fine
+from gpuprof.characterize.methods.table import METHODS
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record import reduction, samples
 from gpuprof.characterize.record.configurations import ResultPoint
 from gpuprof.characterize.record.gpu import DeviceError, Others, Stopped
-from gpuprof.characterize.record.samples import SampleFile, Series, read_samples
+from gpuprof.characterize.record.samples import SampleFile, read_samples
+from gpuprof.characterize.record.series import RunNote, Series
 from gpuprof.characterize.results.judging import CountedAndClaimed
+from gpuprof.characterize.schedule import plan
 from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
 from gpuprof.collect import installation
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
@@ -264,12 +266,12 @@ def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
     whole: tuple[Characterization, Heard, FakeGpu],
 ) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
-    looks = [one.configuration for one in stored.series if one.probe == "run"]
-    assert [look["what"] for look in looks] == ["environment", "before", "after"]
-    assert all(look["sm_clock_hz"] == SM_HZ for look in looks[1:])
-    assert (looks[0]["mps"], looks[0]["persistence"], looks[0]["driver"]) == (False, True, "999.1")
+    assert [note.what for note in stored.notes] == ["environment", "before", "after"]
+    assert all(note.facts["sm_clock_hz"] == SM_HZ for note in stored.notes[1:])
+    environment = stored.notes[0].facts
+    assert (environment["mps"], environment["persistence"], environment["driver"]) == (False, True, "999.1")
     kernels = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
-    assert all(len(str(one.configuration["cubin"])) == 12 for one in kernels)
+    assert all(len(one.config.cubin or "") == 12 for one in kernels)
 
 
 def test_each_window_is_longer_than_200_steps_of_the_coarsest_timer(
@@ -296,7 +298,7 @@ def test_winner_of_a_sweep_is_measured_again_and_latencies_on_several_allocation
     ffma = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
     assert sorted(one.round for one in ffma) == [0, 0, 0, 0, 1]
     walks = [one for one in stored.series if one.probe == "latency/l2"]
-    assert len({one.configuration["allocation"] for one in walks}) >= 3
+    assert len({one.config.allocation for one in walks}) >= 3
 
 
 def test_order_is_idle_then_latency_then_short_then_sustained(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
@@ -432,8 +434,7 @@ def test_launches_of_a_dram_probe_go_through_several_times_l2(whole: tuple[Chara
     curve = [one for one in stored.series if one.probe == "bandwidth/dram-in-flight"]
     assert curve
     for one in curve:
-        words = one.configuration
-        each = 16 * int(words["DEPTH"]) * int(words["grid"]) * int(words["block"])
+        each = 16 * int(one.config.values["DEPTH"]) * one.grid * one.block
         assert min(sample.iterations for sample in one.samples) * each >= 4 * PROPERTIES.l2_bytes
 
 
@@ -689,7 +690,7 @@ def test_sweep_is_short_and_only_the_winner_waits_for_its_clock(tmp_path: Path) 
                for number in (0, 1)}  # fmt: skip
     assert longest[0] < 0.005
     assert longest[1] > 0.018
-    assert [one.configuration.get("settled") for one in series if one.round == 1] == [True]
+    assert [one.seen.settled for one in series if one.round == 1] == [True]
     assert gpu.clock < 30
     value = run.measured.values[probe.id]
     assert (value.verdict, value.reasons) == ("verified", ())
@@ -726,13 +727,13 @@ def test_time_that_is_short_costs_allocations_and_rounds_but_no_point(
         taken[name] = [one for one in read_samples(run.samples.read_bytes(), "fake").series if one.probe == probe.id]
         assert all(value.value is not None for value in run.measured.values.values())
     places = {
-        name: {str([one.configuration.get(word) for word in sorted(filter(None, axes))]) for one in series}
+        name: {str([one.config.settings().get(axis) for axis in sorted(filter(None, axes))]) for one in series}
         for name, series in taken.items()
     }
     assert places["short"] == places["long"]
-    assert {one.configuration.get("allocation", 0) for one in taken["short"]} == {0}
+    assert {one.config.allocation or 0 for one in taken["short"]} == {0}
     if kind in {"capacity", "chase"}:
-        assert {one.configuration.get("allocation", 0) for one in taken["long"]} == {0, 1, 2}
+        assert {one.config.allocation or 0 for one in taken["long"]} == {0, 1, 2}
     assert sum(len(one.samples) for one in taken["short"]) <= sum(len(one.samples) for one in taken["long"])
 
 
@@ -762,9 +763,8 @@ def slow(gpu: FakeGpu) -> FakeGpu:
 @given(st.integers(1, 200), st.integers(0, 3))
 def test_curves_are_measured_from_coarse_to_fine(count: int, seed: int) -> None:
     sizes = [128 * 2**number for number in range(count)]
-    probe = SimpleNamespace(method="curve", along="size")
     found = [ResultPoint((("size", size),)) for size in sizes]
-    order = [dict(point.fixed)["size"] for point in in_order(probe, found, seed)]  # type: ignore[arg-type]
+    order = [dict(point.fixed)["size"] for point in coarse_to_fine("size", found, seed)]
     assert sorted(map(int, order)) == sizes
     for step in (8, 4, 2):
         begun = sorted(sizes.index(int(size)) for size in order[: -(-count // step)])
@@ -772,9 +772,8 @@ def test_curves_are_measured_from_coarse_to_fine(count: int, seed: int) -> None:
 
 
 def test_each_curve_of_a_probe_has_its_own_coarse_places() -> None:
-    probe = SimpleNamespace(method="curve", along="size")
     found = [ResultPoint((("stride", stride), ("size", size))) for stride in (32, 64) for size in range(16)]
-    first = [dict(point.fixed) for point in in_order(probe, found, 0)][:4]  # type: ignore[arg-type]
+    first = [dict(point.fixed) for point in coarse_to_fine("size", found, 0)][:4]
     assert sorted((one["stride"], one["size"]) for one in first) == [(32, 0), (32, 8), (64, 0), (64, 8)]
 
 
@@ -798,7 +797,8 @@ def small(folder: Path) -> tuple[Probe, ...]:
 
 
 def keys(file: Path) -> list[object]:
-    return [one.key for one in read_samples(file.read_bytes(), "fake").series if one.probe != "run"]
+    stored = read_samples(file.read_bytes(), "fake")
+    return [(one.probe, one.config, one.seen, one.round) for one in stored.series]
 
 
 @pytest.fixture(scope="module")
@@ -1061,7 +1061,7 @@ def test_samples_that_make_no_sense_cost_only_their_own_probe(tmp_path: Path, mo
     def senseless(*_: object) -> Iterator[Result]:
         raise ValueError("a point is not finite")
 
-    monkeypatch.setitem(METHODS, "curve", METHODS["curve"]._replace(results=senseless))
+    monkeypatch.setitem(METHODS, "curve", replace(METHODS["curve"], reduce=senseless))
     probes = (fake_probes.conflicts(tmp_path), fake_probes.ffma(tmp_path))
     values = measure(tmp_path, probes, FakeGpu(probes, LAWS)).measured.values
     assert values["bank-conflict/load-4"].reasons == ("its samples cannot be evaluated: a point is not finite",)
@@ -1144,14 +1144,14 @@ def test_full_disk_ends_the_run_and_leaves_samples_to_go_on_with(
     written = SampleFile.append
     count = 0
 
-    def append(self: SampleFile, series: Series) -> None:
+    def append(self: SampleFile, entry: Series | RunNote) -> None:
         nonlocal count
         count += 1
         if count > number:
             with self.path.open("ab") as file:
-                file.write(samples.series_line(series)[:20])
+                file.write(samples.entry_line(entry)[:20])
             raise OSError(28, "No space left on device")
-        written(self, series)
+        written(self, entry)
 
     monkeypatch.setattr(SampleFile, "append", append)
     with pytest.raises(GpuprofError, match="No space left on device") as caught:

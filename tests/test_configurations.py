@@ -43,6 +43,7 @@ def planned(probe: Probe, target: str, properties: Properties) -> Iterator[Confi
         data=probe.data[0],
         regime=probe.regimes[0],
         free_bytes=properties.memory_bytes,
+        overfull=probe.method == "resident",
     )
     for point in found:
         yield from point.configurations
@@ -68,8 +69,8 @@ def test_no_launch_is_planned_that_an_sm_has_no_room_for(target: str) -> None:
             continue
         for one in planned(probe, target, properties):
             shared = properties.shared_per_block + (0 if target == "sm_75" else 1024)
-            assert (one.blocks or 1) * one.block <= properties.threads_per_sm, f"{probe.id}: {one.words()}"
-            assert (one.blocks or 1) * one.shape.shared_bytes <= shared, f"{probe.id}: {one.words()}"
+            assert (one.blocks or 1) * one.block <= properties.threads_per_sm, f"{probe.id}: {one.config}"
+            assert (one.blocks or 1) * one.shape.shared_bytes <= shared, f"{probe.id}: {one.config}"
 
 
 @pytest.mark.parametrize(("target", "most"), [("sm_75", 2), ("sm_86", 3), ("sm_90a", 4)])

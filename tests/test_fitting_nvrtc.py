@@ -21,6 +21,7 @@ from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.gpu import DeviceError, Function
 from gpuprof.characterize.record.samples import read_samples
+from gpuprof.characterize.record.series import SeriesConfig
 from gpuprof.code.elf import kernel_code
 from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
@@ -213,12 +214,8 @@ def test_a_run_is_compiled_with_what_the_driver_loads_and_its_samples_say_so(
     gpu = Driver(probe, "12.8", any_code)
     run = characterize(gpu, Wanted([probe], named=True, output=tmp_path / "a.measured.yaml"), library=LIBRARY)
     assert run.measured.values
-    (noted,) = (
-        one.configuration
-        for one in read_samples(run.samples.read_bytes(), "a").series
-        if one.configuration.get("what") == "environment"
-    )
-    assert noted["compiler"] == "NVRTC 12.9"
+    notes = read_samples(run.samples.read_bytes(), "a").notes
+    assert [note.facts["compiler"] for note in notes if note.what == "environment"] == ["NVRTC 12.9"]
     assert gpu.tried == [(12, 9)]
 
 
@@ -247,9 +244,9 @@ def test_the_program_under_ncu_takes_the_same_compiler(
     here(NEW, OLD)
     monkeypatch.setattr(running, "compile_probes", noting)
     probe = fake_probes.dram(tmp_path)
-    words: dict[str, str | int] = {
-        "DEPTH": "1", "block": 128, "grid": 16, "blocks_per_sm": 2, "data": "random", "regime": "sustained",
-        "cubin": "0", "allocation": 0, "sms": 8,
-    }  # fmt: skip
-    launch(Driver(probe, "12.8", any_code), probe, words, [64])
+    config = SeriesConfig(
+        values={"DEPTH": "1"}, block=128, grid=16, blocks_per_sm=2, data="random", regime="sustained", cubin="0",
+        allocation=0,
+    )  # fmt: skip
+    launch(Driver(probe, "12.8", any_code), probe, config, [64])
     assert used == [OLD]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,14 +11,13 @@ import pytest
 
 from gpuprof.characterize.judge.limits import Bound, PcieLink, physical_limit, probe_limit
 from gpuprof.characterize.judge.verdict import CEILING_FLOOR, limit_check
+from gpuprof.characterize.methods import curve, slope
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Expected, Probe, target_of
 from gpuprof.characterize.probes.probe_file import read_probe
-from gpuprof.characterize.record.samples import Parameter, Sample, Series
+from gpuprof.characterize.record.series import Observed, Sample, Series, SeriesConfig
 from gpuprof.characterize.record.store import FINAL
-from gpuprof.characterize.results.curve_results import curve_results
 from gpuprof.characterize.results.judging import Judging, floor_of
-from gpuprof.characterize.results.slope_results import slope_results
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, MeasuredValue, load_measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import assess
@@ -151,15 +151,7 @@ def test_floor_has_a_reason_and_others_have_that_of_all_probes() -> None:
 
 
 SM_HZ = 1.6e9
-SAMPLED: dict[str, Parameter] = {
-    "block": 128,
-    "grid": 264,
-    "sms": 132,
-    "DEPTH": 4,
-    "regime": "sustained",
-    "data": "random",
-    "cubin": "",
-}
+SAMPLED = SeriesConfig(values={"DEPTH": 4}, block=128, grid=264, data="random", regime="sustained", cubin="")
 
 
 def timed(
@@ -169,23 +161,22 @@ def timed(
     nvml: Sequence[float] = (SM_HZ,),
     reasons: int = 0,
     allocation: int = 0,
-    **words: float | str,
 ) -> Series:
     """Samples of 16 · DEPTH bytes per thread and iteration at `rate` bytes/s, three rounds at N, 2N and 4N."""
-    configuration = {**SAMPLED, "allocation": allocation, **words}
     work = 16 * 4 * 128 * 264
     samples = [
         Sample(count, count * work / rate, count * work / rate * SM_HZ, nvml[index % len(nvml)], reasons)
         for index, count in enumerate((100000, 200000, 400000) * 3)
     ]
-    return Series(probe.id, configuration, FINAL, tuple(samples))
+    config = replace(SAMPLED, allocation=allocation)
+    return Series(probe=probe.id, config=config, seen=Observed(sms=132), round=FINAL, samples=tuple(samples))
 
 
 def judged(folder: Path, *series: Series, product: str = "h200-sxm", dram_hz: float = 3.201e9) -> MeasuredValue:
     """The one result of the DRAM probe of these series."""
     where = place(product)
     judging = Judging(where.hardware, where.target, memory_clock_hz=dram_hz, product=product)
-    (result,) = slope_results(fake_probes.dram(folder), series, judging)
+    (result,) = slope.reduce(fake_probes.dram(folder), series, judging)
     return result.value
 
 
@@ -248,13 +239,12 @@ def test_value_says_on_how_many_allocations_it_was_measured(tmp_path: Path) -> N
 
 def walk(probe: Probe, size: float, cycles: float, allocation: int) -> Series:
     """Samples of a walk of 16 loads an iteration."""
-    configuration = {
-        **SAMPLED, "block": 32, "grid": 1, "size": size, "allocation": allocation, "regime": "short",
-        "result": "correct",
-    }  # fmt: skip
+    values = {"DEPTH": 4, "size": size}
+    config = replace(SAMPLED, values=values, block=32, grid=1, allocation=allocation, regime="short")
+    seen = Observed(sms=132, result="correct")
     counts = (100000, 200000, 400000) * 3
     samples = [Sample(count, 16 * count * cycles / SM_HZ, 16 * count * cycles, SM_HZ, 0) for count in counts]
-    return Series(probe.id, configuration, FINAL, tuple(samples))
+    return Series(probe=probe.id, config=config, seen=seen, round=FINAL, samples=tuple(samples))
 
 
 def capacity_of(folder: Path, *measured: Sequence[float]) -> MeasuredValue:
@@ -265,7 +255,7 @@ def capacity_of(folder: Path, *measured: Sequence[float]) -> MeasuredValue:
         for number, sizes in enumerate(measured)
         for size in sizes
     ]
-    (result,) = curve_results(probe, series, Judging(where.hardware, where.target))
+    (result,) = curve.reduce(probe, series, Judging(where.hardware, where.target))
     return result.value
 
 
@@ -325,6 +315,6 @@ def test_floor_of_a_file_decides_what_is_too_little(tmp_path: Path) -> None:
     file.write_text(text)
     where = place("h200-sxm")
     judging = Judging(where.hardware, where.target, memory_clock_hz=3.201e9, product="h200-sxm")
-    (result,) = slope_results(read_probe(file), [slow], judging)
+    (result,) = slope.reduce(read_probe(file), [slow], judging)
     assert result.value.verdict == "plausible"
     assert not any("too little" in reason for reason in result.value.reasons)

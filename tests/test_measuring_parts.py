@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +18,21 @@ from gpuprof.characterize.counters import _count, claimed, command, counted, cou
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
-from gpuprof.characterize.measure.schedule import Where, allotted, duration_s, phase, plan
+from gpuprof.characterize.measure.forecast import Where
 from gpuprof.characterize.measure.step import Step
+from gpuprof.characterize.methods.table import method_of
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Size, Sweep, all_targets
 from gpuprof.characterize.probes.tiles import Tile, elements, wrong
-from gpuprof.characterize.record.configurations import MEASURED, chosen, points, sweep_values
+from gpuprof.characterize.record.configurations import points, sweep_values
 from gpuprof.characterize.record.gpu import RECORD, Properties
 from gpuprof.characterize.record.reduction import rounds_of
-from gpuprof.characterize.record.samples import Parameter, Sample, Series
+from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Sample, Series, SeriesConfig
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.characterize.results.judging import CountedAndClaimed
+from gpuprof.characterize.schedule import allotted, duration_s, plan
 from gpuprof.errors import EnvironmentProblem, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
@@ -246,9 +249,8 @@ def test_range_of_sizes_is_geometric_in_whole_lines_and_ends_where_memory_does()
 
 
 def test_what_was_only_seen_is_no_choice() -> None:
-    words: dict[str, Parameter] = {"WIDTH": "16", "sms": 8, "result": "correct", "grid": 4}
-    assert chosen(words) == {"WIDTH": "16", "grid": 4}
-    assert set(MEASURED) & {"grid", "block", "data", "regime", "cubin", "allocation", "blocks_per_sm"} == set()
+    assert not set(OBSERVED) & set(CHOSEN)
+    assert set(CHOSEN) == {"grid", "block", "data", "regime", "cubin", "allocation", "blocks_per_sm", "sm"}
 
 
 def test_grid_of_clusters_is_whole_clusters(tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_grid_of_clusters_is_whole_clusters(tmp_path: Path) -> None:
 
 
 def test_no_sweep_or_parameter_of_the_library_is_called_like_a_word_of_our_own() -> None:
-    ours = {"block", "grid", "blocks_per_sm", "data", "regime", "cubin", "allocation", "sm", *MEASURED}
+    ours = {*CHOSEN, *OBSERVED}
     for probe in load_probes(probe_folder()):
         parameters = {name for name, _ in probe.kernel.parameters} if probe.kernel is not None else set()
         assert not ours & {*probe.sweeps, *parameters}, probe.id
@@ -275,7 +277,7 @@ def test_every_probe_of_the_library_has_points_on_every_target_that_it_names(tar
         assignments = list(probe.kernel.assignments(target))
         for regime in probe.regimes:
             found = points(probe, probe.kernel, assignments, PROPERTIES, data=probe.data[0], regime=regime,
-                           free_bytes=16 * GIB)  # fmt: skip
+                           free_bytes=16 * GIB, overfull=probe.method == "resident")  # fmt: skip
             assert found, probe.id
             assert all(point.configurations for point in found), probe.id
 
@@ -307,7 +309,8 @@ def test_every_point_has_its_time_within_what_the_mode_takes(mode: str) -> None:
 
 def test_spare_time_is_shared_out_and_what_is_needed_is_never_cut() -> None:
     (probe, *_) = load_probes(probe_folder())
-    one, other = (Step(probe, "short", "zeros", *words) for words in ((5.0, 1.0, 2.0), (3.0, 2.0, 2.0)))
+    one = Step(probe, "short", "zeros", seconds=5.0, least_s=1.0, good_s=2.0)
+    other = Step(probe, "short", "zeros", seconds=3.0, least_s=2.0, good_s=2.0)
     assert duration_s([one, other], 0.0) == 3.0
     assert duration_s([one, other], 100.0) == 8.0
     # What nobody else needs is there for a step that takes longer than forecast, up to three times.
@@ -322,13 +325,14 @@ def test_spare_time_is_shared_out_and_what_is_needed_is_never_cut() -> None:
 
 
 def test_order_is_idle_latency_short_sustained() -> None:
-    phases = [phase(step) for step in plan(load_probes(probe_folder()), H200, "full", FULL).steps]
+    steps = plan(load_probes(probe_folder()), H200, "full", FULL).steps
+    phases = [method_of(step.probe).phase(step) for step in steps]
     assert phases == sorted(phases, key=("idle", "latency", "short", "sustained").index)
     assert set(phases) == {"idle", "latency", "short", "sustained"}
 
 
 def test_quick_names_only_probes_that_exist_and_has_the_newest_instruction_of_each_matrix_type() -> None:
-    from gpuprof.characterize.measure.schedule import _QUICK
+    from gpuprof.characterize.schedule import _QUICK
 
     probes = load_probes(probe_folder())
     assert set(_QUICK) <= {probe.id for probe in probes}
@@ -365,15 +369,16 @@ def test_samples_lie_beside_the_measured_file(name: str, beside: str) -> None:
 # Counters
 
 
-def words_of(probe_id: str) -> Series:
-    words: dict[str, Parameter] = {"grid": 32, "block": 256, "DEPTH": "4", "CHAINS": "8"}
-    return Series(probe_id, {**words, "regime": "short", "data": "random"}, 1, (Sample(1, 1.0),))
+def series_of(probe_id: str) -> Series:
+    values = {"DEPTH": "4", "CHAINS": "8"}
+    config = SeriesConfig(values=values, block=256, grid=32, data="random", regime="short")
+    return Series(probe=probe_id, config=config, round=1, samples=(Sample(1, 1.0),))
 
 
 def test_claims_are_the_work_of_all_threads(tmp_path: Path) -> None:
-    assert claimed(fake_probes.ffma(tmp_path), "sm_80", words_of("x"), 3) == {"work.fp32": 32 * 256 * 64 * 3}
-    assert claimed(fake_probes.dram(tmp_path), "sm_80", words_of("x"), 2) == {"traffic.dram": 32 * 256 * 16 * 4 * 2}
-    assert claimed(fake_probes.chase(tmp_path), "sm_80", words_of("x"), 2) == {}
+    assert claimed(fake_probes.ffma(tmp_path), "sm_80", series_of("x"), 3) == {"work.fp32": 32 * 256 * 64 * 3}
+    assert claimed(fake_probes.dram(tmp_path), "sm_80", series_of("x"), 2) == {"traffic.dram": 32 * 256 * 16 * 4 * 2}
+    assert claimed(fake_probes.chase(tmp_path), "sm_80", series_of("x"), 2) == {}
 
 
 def counted_launch(**metrics: float) -> Launch:
@@ -412,7 +417,7 @@ def test_every_way_to_count_is_kept_apart() -> None:
 
 def test_command_runs_the_probe_by_itself_under_ncu(tmp_path: Path) -> None:
     probe = fake_probes.dram(tmp_path)
-    words = command(Path("/opt/ncu"), probe, words_of(probe.id), ("dram__bytes.sum",), tmp_path, 3).argv()
+    words = command(Path("/opt/ncu"), probe, series_of(probe.id), ("dram__bytes.sum",), tmp_path, 3).argv()
     assert words[0] == "/opt/ncu"
     assert words[words.index("--kernel-name") + 1] == "regex:^bandwidth_dram_read$"
     assert words[words.index("--metrics") + 1] == "dram__bytes.sum"
@@ -437,12 +442,12 @@ def standin(folder: Path, monkeypatch: pytest.MonkeyPatch, **step: object) -> Pa
 def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ARCH is not None
     probe = fake_probes.dram(tmp_path)
-    claims = claimed(probe, "sm_80", words_of(probe.id), 3 * 64)
+    claims = claimed(probe, "sm_80", series_of(probe.id), 3 * 64)
     total = claims["traffic.dram"]
     made = simple_report([(probe.id, {"dram__bytes.sum": 5e6 + share * total / 3}) for share in (1, 4)])
     (tmp_path / "made.ncu-rep").write_bytes(made)
     ncu = standin(tmp_path, monkeypatch, report=str(tmp_path / "made.ncu-rep"))
-    found = _count(ncu, probe, words_of(probe.id), ARCH, claims, 0)
+    found = _count(ncu, probe, series_of(probe.id), ARCH, claims, 0)
     assert found.counted == pytest.approx({"traffic.dram": total})
     assert found.each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
 
@@ -453,7 +458,7 @@ def test_counters_that_the_user_may_not_read_are_told(tmp_path: Path, monkeypatc
     probe, refused = fake_probes.dram(tmp_path), "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
     ncu = standin(tmp_path, monkeypatch, log=refused, code=1)
     with pytest.raises(EnvironmentProblem, match=r"permission|counters"):
-        _count(ncu, probe, words_of(probe.id), ARCH, {"traffic.dram": 1.0}, 0)
+        _count(ncu, probe, series_of(probe.id), ARCH, {"traffic.dram": 1.0}, 0)
 
 
 def test_program_under_ncu_launches_the_configuration_of_the_samples(
@@ -465,10 +470,13 @@ def test_program_under_ncu_launches_the_configuration_of_the_samples(
     probe = fake_probes.dram(tmp_path)
     gpu, seen = FakeGpu([probe]), []
     gpu.laws["bandwidth_dram_read"] = lambda call: seen.append(call) or 100.0  # type: ignore[func-returns-value]
-    launch(gpu, probe, {"DEPTH": "1", "block": 128, "grid": 16, "blocks_per_sm": 2, "data": "random",
-                        "regime": "sustained", "cubin": "0", "allocation": 0, "sms": 8}, [64, 256])  # fmt: skip
+    config = SeriesConfig(
+        values={"DEPTH": "1"}, block=128, grid=16, blocks_per_sm=2, data="random", regime="sustained", cubin="0",
+        allocation=0,
+    )  # fmt: skip
+    launch(gpu, probe, config, [64, 256])
     assert [(call.assignment["DEPTH"], call.shape.grid, call.arguments["iterations"]) for call in seen] == [
         ("1", 16, 64), ("1", 16, 256),
     ]  # fmt: skip
     with pytest.raises(UsageError, match="has no configuration"):
-        launch(gpu, probe, {"DEPTH": "9", "data": "random", "regime": "sustained"}, [64])
+        launch(gpu, probe, replace(config, values={"DEPTH": "9"}), [64])

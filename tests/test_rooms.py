@@ -15,7 +15,7 @@ import pytest
 
 import gpuprof
 import gpuprof.characterize
-from gpuprof.characterize import methods
+from gpuprof.characterize.methods import table
 from gpuprof.characterize.probes import probe
 
 ROOT = Path(gpuprof.__file__).parent
@@ -38,7 +38,7 @@ NOTHING_OF = {
     "characterize": {"recordings", "store", "diagnose"},
 }
 """Rooms that come before, and that a room all the same does without."""
-STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "present")
+STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present")
 """The order within `characterize`."""
 ONLY_IN = {
     "subprocess": {"characterize", "code", "collect"},
@@ -168,7 +168,7 @@ def test_of_characterize_only_its_presenters_draw() -> None:
 
 
 def test_every_method_that_a_probe_can_name_can_be_run() -> None:
-    assert tuple(methods.METHODS) == probe.METHODS
+    assert tuple(table.METHODS) == probe.METHODS
 
 
 @pytest.mark.parametrize("name", STEPS)

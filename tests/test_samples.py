@@ -10,28 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.characterize.record.samples import (
-    Sample,
-    SampleFile,
-    SamplesHeader,
-    Series,
-    header_line,
-    read_samples,
-    series_line,
-)
+from gpuprof.characterize.record.samples import SampleFile, SamplesHeader, entry_line, header_line, read_samples
+from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, RunNote, Sample, Series, SeriesConfig
 from gpuprof.errors import DamagedInput, InputError
 
 HEADER = SamplesHeader("0.1.0", "NVIDIA H200", "10de:2335", "580.1", "2026-01-02T03:04:05Z")
-SWEEP = Series("bandwidth/dram_read", {"block": 512, "carveout": 0.5, "hint": "cg", "wide": True}, 0, (
-    Sample(1000, 1.5e-3, 2.97e6, 1.98e9, 0x4), Sample(2000, 3.0e-3),
-))  # fmt: skip
+SWEEP = Series(
+    probe="bandwidth/dram_read",
+    config=SeriesConfig(
+        values={"carveout": 0.5, "hint": "cg", "wide": True}, block=512, data="random", regime="short", allocation=2
+    ),
+    seen=Observed(sms=132, result="correct", settled=False, temperature_c=-3.5),
+    round=0,
+    samples=(Sample(1000, 1.5e-3, 2.97e6, 1.98e9, 0x4), Sample(2000, 3.0e-3)),
+)
 AGAIN = replace(SWEEP, round=1)
 HEAD = header_line(HEADER)
-FILE = HEAD + series_line(SWEEP) + series_line(AGAIN)
+FILE = HEAD + entry_line(SWEEP) + entry_line(AGAIN)
 
+OURS = {*CHOSEN, *OBSERVED}
 amounts = st.floats(1e-12, 1e12)
 parameters = st.dictionaries(
-    st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8),
+    st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8).filter(lambda name: name not in OURS),
     st.integers(-(2**62), 2**62) | amounts | st.booleans() | st.text(st.characters(categories=["L", "P"]), max_size=8),
     max_size=4,
 )
@@ -53,10 +53,55 @@ def test_file_reads_back_as_it_was_written() -> None:
 
 @given(parameters, st.lists(samples, min_size=1, max_size=5), st.integers(0, 100))
 def test_any_series_reads_back_as_it_was_written(
-    configuration: dict[str, str | int | float | bool], taken: list[Sample], number: int
+    values: dict[str, str | int | float | bool], taken: list[Sample], number: int
 ) -> None:
-    series = Series("latency/l1", configuration, number, tuple(taken))
-    assert read_samples(HEAD + series_line(series), "run.jsonl").series == (series,)
+    config = SeriesConfig(values=values, data="zeros", regime="sustained")
+    series = Series(probe="latency/l1", config=config, round=number, samples=tuple(taken))
+    assert read_samples(HEAD + entry_line(series), "run.jsonl").series == (series,)
+
+
+def test_line_has_one_object_for_what_was_chosen_and_what_was_seen() -> None:
+    """As gpuprof has written it from the beginning, so that files are read in both directions."""
+    line = (
+        b'{"probe":"latency/l2","configuration":{"WIDTH":"16","size":4096,"block":32,"grid":8,"data":"zeros",'
+        b'"regime":"short","cubin":"0123456789ab","allocation":1,"sms":8,"result":"correct"},"round":1,'
+        b'"samples":[[10,0.5,7.0,null,4]]}'
+    ) + b"\n"
+    series = Series(
+        probe="latency/l2",
+        config=SeriesConfig(
+            values={"WIDTH": "16", "size": 4096}, block=32, grid=8, data="zeros", regime="short",
+            cubin="0123456789ab", allocation=1,
+        ),
+        seen=Observed(sms=8, result="correct"),
+        round=1,
+        samples=(Sample(10, 0.5, 7.0, None, 4),),
+    )  # fmt: skip
+    assert read_samples(HEAD + line, "run.jsonl").series == (series,)
+    assert entry_line(series) == line
+
+
+def test_note_on_the_run_is_no_series() -> None:
+    line = (
+        b'{"probe":"run","configuration":{"number":2,"what":"died","probe":"latency/l2","why":"it hung",'
+        b'"sm_clock_hz":1.5},"round":0,"samples":[[0,1700000000.5,null,null,null]]}\n'
+    )
+    note = RunNote(
+        number=2, what="died", time_s=1700000000.5, probe="latency/l2", why="it hung", facts={"sm_clock_hz": 1.5}
+    )
+    stored = read_samples(HEAD + line, "run.jsonl")
+    assert (stored.series, stored.notes) == ((), (note,))
+    assert entry_line(note) == line
+    with pytest.raises(DamagedInput, match="lines 2 and 3 are the same"):
+        read_samples(HEAD + line + line, "run.jsonl")
+
+
+def test_configs_are_equal_whatever_the_order_of_their_values() -> None:
+    first = SeriesConfig(values={"a": 1, "b": "2"}, data="zeros", regime="short")
+    second = SeriesConfig(values={"b": "2", "a": 1}, data="zeros", regime="short")
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != replace(first, allocation=0)
 
 
 @given(st.integers(len(HEAD), len(FILE) - 1))
@@ -77,9 +122,9 @@ def test_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     first = SampleFile(path, HEADER)
     first.append(SWEEP)
     with path.open("ab") as file:
-        file.write(series_line(AGAIN)[:40])
+        file.write(entry_line(AGAIN)[:40])
     second = SampleFile(path, replace(HEADER, started="2026-01-03T00:00:00Z", gpuprof_version="0.2.0"), resume=True)
-    assert second.stored.done() == {SWEEP.key}
+    assert second.stored.series == (SWEEP,)
     assert len(second.stored.remarks) == 1
     second.append(AGAIN)
     assert read_samples(path.read_bytes(), "run.jsonl").series == (SWEEP, AGAIN)
@@ -134,7 +179,7 @@ def test_what_is_no_sample_file_is_refused(first: bytes, why: str) -> None:
 
 def damaged(**changes: object) -> str:
     """Return the error of a file whose second line has other fields."""
-    content = {**json.loads(series_line(SWEEP)), **changes}
+    content = {**json.loads(entry_line(SWEEP)), **changes}
     with pytest.raises(DamagedInput) as caught:
         read_samples(HEAD + json.dumps(content).encode() + b"\n", "run.jsonl")
     return caught.value.message
@@ -149,6 +194,14 @@ def damaged(**changes: object) -> str:
         ({"configuration": [1]}, "no configuration of plain values"),
         ({"configuration": {"a": {"b": 1}}}, "no configuration of plain values"),
         ({"configuration": {"a": 10**30}}, "no configuration of plain values"),
+        ({"configuration": {"data": "zeros"}}, "does not say its regime"),
+        ({"configuration": {"data": "zeros", "regime": 1}}, "has regime 1"),
+        ({"configuration": {"data": "zeros", "regime": "short", "grid": "8"}}, "has grid '8'"),
+        ({"configuration": {"data": "zeros", "regime": "short", "block": True}}, "has block True"),
+        ({"configuration": {"data": "zeros", "regime": "short", "settled": 1}}, "has settled 1"),
+        ({"configuration": {"data": "zeros", "regime": "short", "power_w": "much"}}, "has power_w 'much'"),
+        ({"probe": "run"}, "does not say its number"),
+        ({"probe": "run", "configuration": {"number": 0}}, "does not say its what"),
         ({"round": -1}, "has round -1"),
         ({"round": True}, "has round True"),
         ({"samples": []}, "has no samples"),
@@ -173,7 +226,7 @@ def test_line_that_no_run_writes_is_damage_with_its_number(changes: dict[str, ob
 )
 def test_damaged_line_in_the_middle_is_not_skipped(line: bytes) -> None:
     with pytest.raises(DamagedInput, match="line 2 "):
-        read_samples(HEAD + line + b"\n" + series_line(SWEEP), "run.jsonl")
+        read_samples(HEAD + line + b"\n" + entry_line(SWEEP), "run.jsonl")
 
 
 def test_line_of_a_size_that_no_probe_gives_is_refused_unread() -> None:
@@ -183,12 +236,12 @@ def test_line_of_a_size_that_no_probe_gives_is_refused_unread() -> None:
 
 def test_series_that_occurs_twice_is_damage() -> None:
     with pytest.raises(DamagedInput, match="lines 2 and 4 are the same series"):
-        read_samples(FILE + series_line(SWEEP), "run.jsonl")
+        read_samples(FILE + entry_line(SWEEP), "run.jsonl")
 
 
 def test_number_that_json_cannot_hold_is_not_written() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        series_line(replace(SWEEP, samples=(Sample(1, float("nan")),)))
+        entry_line(replace(SWEEP, samples=(Sample(1, float("nan")),)))
 
 
 @given(st.data())

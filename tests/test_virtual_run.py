@@ -14,14 +14,16 @@ import pytest
 from gpuprof.characterize.characterization import Characterization, Wanted, characterize
 from gpuprof.characterize.measure.effort import EFFORTS
 from gpuprof.characterize.measure.events import Event, Finished, Remark, Result, RunPlanned, Started
-from gpuprof.characterize.measure.kernel_steps import step_points
-from gpuprof.characterize.measure.schedule import Where, plan
+from gpuprof.characterize.measure.forecast import Where
+from gpuprof.characterize.measure.points import step_points
 from gpuprof.characterize.measure.step import MeasurementContext, Step
 from gpuprof.characterize.on_gpu.result_checks import CORRECT, verify
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe, target_of
-from gpuprof.characterize.record.samples import Series, read_samples
+from gpuprof.characterize.record.samples import read_samples
+from gpuprof.characterize.record.series import Series
 from gpuprof.characterize.record.store import FINAL, Store
+from gpuprof.characterize.schedule import plan
 from gpuprof.characterize.sheet.measured import load_measured
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
@@ -74,7 +76,7 @@ def finished(library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactor
         patch.setattr("gpuprof.characterize.on_gpu.chase.random_cycle", lambda nodes, *_: np.arange(nodes, dtype="u4"))
         # The fake computes nothing: only its walks lead somewhere.
         patch.setattr(
-            "gpuprof.characterize.measure.kernel_steps.verify",
+            "gpuprof.characterize.measure.points.verify",
             lambda probe, ready: verify(probe, ready) if probe.check in {None, "chain"} else CORRECT,
         )  # fmt: skip
         yield ran
@@ -122,8 +124,8 @@ def test_step_takes_no_more_than_its_share(ran: Ran, library: tuple[Probe, ...])
 
 def test_no_point_is_lost(ran: Ran, library: tuple[Probe, ...]) -> None:
     there = {
-        (one.probe, tuple((axis, one.configuration[axis]) for axis in axes(probe)), words(one))
-        for one in ran.series if one.round == FINAL and one.probe != "run"
+        (one.probe, one.config.fixed(axes(probe)), (one.config.regime, one.config.data))
+        for one in ran.series if one.round == FINAL
         for probe in library if probe.id == one.probe
     }  # fmt: skip
     checked = compiled(library, "sm_90a", lambda *_: None)
@@ -215,7 +217,3 @@ def test_every_product_has_time_for_each_of_its_points(library: tuple[Probe, ...
 
 def axes(probe: Probe) -> tuple[str, ...]:
     return (*probe.series, *([probe.along] if probe.along else []))
-
-
-def words(one: Series) -> tuple[object, object]:
-    return one.configuration["regime"], one.configuration["data"]

@@ -2,7 +2,7 @@
 
 Data goes one way, and a folder imports only from those before it: `probes` (what a probe is), `gates` (compiled, and
 gated), `maths`, `judge` (verdicts and limits), `sheet` (the measured file), `record` (configurations and samples),
-`on_gpu` (the border), `measure` (steps of a run), `results`, `present` (what people read of all that; the one that
-draws with `gpuprof.present`). Beside them are `methods`, the table of ways to run a probe, and `characterization` and
-`runner`, which drive a run.
+`on_gpu` (the border), `measure` and `results` (what methods share), `methods` (the ways to run a probe, a file each),
+`present` (what people read of all that; the one that draws with `gpuprof.present`). Beside them are `schedule`, the
+order of a run, and `characterization` and `runner`, which drive it.
 """

@@ -15,9 +15,9 @@ from gpuprof.characterize.counters import Verified, verify_counters
 from gpuprof.characterize.gates.check import Checked, check, variants
 from gpuprof.characterize.measure.effort import EFFORTS, Effort
 from gpuprof.characterize.measure.events import Compiling, Finished, Remark, RunPlanned, Tell, silence
-from gpuprof.characterize.measure.schedule import Schedule, Where, duration_s, plan
+from gpuprof.characterize.measure.forecast import Where
 from gpuprof.characterize.measure.step import MeasurementContext, Step
-from gpuprof.characterize.methods import results_of
+from gpuprof.characterize.methods.table import results_of
 from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.on_gpu.environment import (
     GpuUnderTest,
@@ -38,6 +38,7 @@ from gpuprof.characterize.record.samples import SampleFile, SamplesHeader
 from gpuprof.characterize.record.store import Store
 from gpuprof.characterize.results.judging import CountedAndClaimed, Judging
 from gpuprof.characterize.runner import INTERRUPTED, RunOutcome, run
+from gpuprof.characterize.schedule import Schedule, duration_s, plan
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published

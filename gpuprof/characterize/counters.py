@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.measure.events import Remark
 from gpuprof.characterize.measure.step import MeasurementContext, Step
-from gpuprof.characterize.record.configurations import iteration_work
+from gpuprof.characterize.methods.table import method_of
+from gpuprof.characterize.record.configurations import series_work
 from gpuprof.characterize.record.reduction import MULTIPLES
-from gpuprof.characterize.record.samples import Series
+from gpuprof.characterize.record.series import Series
 from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import CountedAndClaimed, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
@@ -54,7 +55,7 @@ class Verified(NamedTuple):
 
 
 def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: ArchSpec, device: int) -> Verified:
-    """Run the best configuration of each slope probe under ncu on the same GPU; tell what could not be counted."""
+    """Run the best configuration of each countable probe under ncu on the same GPU; tell what could not be counted."""
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import version_text
 
@@ -96,11 +97,11 @@ def _counted_or_told(
 
 
 def _finals(context: MeasurementContext, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
-    """Yield each slope probe of the run with the first configuration that was measured to the end."""
-    for probe in dict.fromkeys(step.probe.id for step in steps if step.probe.method == "slope"):
-        series = next((one for one in context.samples() if one.probe == probe and one.round == FINAL), None)
-        if series is not None:
-            yield next(step.probe for step in steps if step.probe.id == probe), series
+    """Yield each countable probe of the run with the first configuration that was measured to the end."""
+    for probe in {step.probe.id: step.probe for step in steps if method_of(step.probe).countable}.values():
+        finals = (series for series in context.samples() if (series.probe, series.round) == (probe.id, FINAL))
+        if (series := next(finals, None)) is not None:
+            yield probe, series
 
 
 def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[str, float]:
@@ -108,13 +109,11 @@ def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[
     kernel, limit = probe.kernel, probe.limit(target, assignment_of(probe, series))
     if kernel is None or limit is None:
         return {}
-    words = {name: str(value) for name, value in series.configuration.items()}
-    grid, block = int(words.get("ran", words["grid"])), int(words["block"])
     if limit.bandwidth is not None:
-        amount = iteration_work(kernel, "byte", words, grid, block)
+        amount = series_work(kernel, "byte", series)
         return {f"traffic.{limit.bandwidth}": amount * iterations} if amount else {}
     if limit.compute is not None:
-        amounts = (iteration_work(kernel, what, words, grid, block) for what in _WORK)
+        amounts = (series_work(kernel, what, series) for what in _WORK)
         done = next((amount for amount in amounts if amount), None)
         return {f"work.{limit.compute.path}": done * iterations} if done else {}
     return {}
@@ -163,11 +162,11 @@ def command(
 ) -> NcuCommand:
     """Return ncu's command line for the two launches of one configuration. The clocks are left as they are."""
     kernel = probe.kernel
-    words = json.dumps(dict(series.configuration), separators=(",", ":"))
+    config = json.dumps(series.config.settings(), separators=(",", ":"))
     counts = [str(multiple * _ITERATIONS) for multiple in (MULTIPLES[0], MULTIPLES[-1])]
     return NcuCommand(
         ncu=ncu,
-        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), probe.id, words, *counts),
+        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), probe.id, config, *counts),
         output=folder / "counters.ncu-rep",
         log=folder / "counters.log",
         metrics=tuple(metrics),

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuprof.characterize.measure.events import Remark, Result, Started
-from gpuprof.characterize.measure.kernel_steps import failure
-from gpuprof.characterize.measure.schedule import allotted, spare
+from gpuprof.characterize.measure.points import failure, passed
 from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
-from gpuprof.characterize.methods import METHODS, results_of
-from gpuprof.characterize.on_gpu.environment import as_words, compiler_words, environment_words
+from gpuprof.characterize.methods.table import method_of, results_of
+from gpuprof.characterize.on_gpu.environment import compiler_facts, environment_facts, telemetry_facts
 from gpuprof.characterize.record.gpu import DeviceError, Stopped
-from gpuprof.characterize.record.samples import Parameter, Sample, Series, plain
+from gpuprof.characterize.record.samples import plain
 from gpuprof.characterize.results.judging import Judging
+from gpuprof.characterize.schedule import allotted, spare
 
 INTERRUPTED = "it was interrupted"
-RUN = "run"
-"""The probe name under which the sample file keeps what happened to the run itself."""
+DIED = "died"
+"""What a note says of a probe that has ended the process that holds the GPU."""
 _REPEATS = 0.25
 """The part of the spare time that a run may take for measuring again what was throttled: what always is stays so."""
 
@@ -62,9 +61,8 @@ def run(
     results: list[Result] = []
     ends, deaths = context.gpu.now() + seconds, _Deaths(_died(context))
     context.repeat_s = _REPEATS * spare(steps, seconds)
-    _note(
-        context, {"what": "environment", **environment_words(context.gpu.properties), **compiler_words(context.checked)}
-    )
+    facts = environment_facts(context.gpu.properties) | compiler_facts(context.checked)
+    context.store.note("environment", facts=facts)
     log(context, "before")
     for number, step in enumerate(steps):
         context.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
@@ -72,7 +70,7 @@ def run(
         cut_short = _there(context)
         if cut_short is None:
             failures: list[StepFailure] = []
-            cut_short = _survived(context, step._replace(seconds=share), deaths, failures)
+            cut_short = _survived(context, replace(step, seconds=share), deaths, failures)
             results += _told(context, step, failures, judging())
         if cut_short is not None:
             return RunOutcome(tuple(results), cut_short)
@@ -87,13 +85,13 @@ def _survived(context: MeasurementContext, step: Step, deaths: _Deaths, failures
     """
     launched = context.launcher.launched
     try:
-        for one in _step(context, step, deaths.told):
-            failures.append(one)
+        for step_failure in _step(context, step, deaths.told):
+            failures.append(step_failure)
         context.look()
     except (Stopped, KeyboardInterrupt):
         return INTERRUPTED
     except DeviceError as error:
-        _note_death(context, step, error)
+        context.store.note(DIED, probe=step.probe.id, why=plain(error.message))
         deaths.add(step.probe.id, error.message)
         failures.append(failure(step, None, deaths.told[step.probe.id]))
         return _begun_again(context, error, hopeless=deaths.hopeless)
@@ -110,7 +108,7 @@ def _there(context: MeasurementContext) -> str | None:
         return INTERRUPTED
     except DeviceError as error:
         if error.fatal:
-            _note(context, {"what": "lost", "why": plain(error.message)})
+            context.store.note("lost", why=plain(error.message))
             return _begun_again(context, error, hopeless=False)
     return None
 
@@ -141,7 +139,7 @@ def _step(context: MeasurementContext, step: Step, died: dict[str, str]) -> Iter
         if gated is not None:
             yield gated
         else:
-            yield from METHODS[step.probe.method].measure(context, step)
+            yield from method_of(step.probe).measure(context, step)
     except DeviceError as error:
         if error.fatal:
             raise
@@ -161,12 +159,10 @@ def _release(context: MeasurementContext) -> None:
 
 def _gated(context: MeasurementContext, step: Step) -> StepFailure | None:
     """Say why none of a probe's kernels may be timed, where that is so."""
-    found = context.checked.get(step.probe.id, ())
-    if step.probe.kernel is None or any(
-        one.compiled is not None and one.judgement.gate in {"pass", "emulated", None} for one in found
-    ):
+    if step.probe.kernel is None or passed(context, step.probe):
         return None
-    why = found[0].judgement.why if found else "it was not compiled"
+    variants = context.checked.get(step.probe.id, ())
+    why = variants[0].judgement.why if variants else "it was not compiled"
     return failure(step, None, f"its code was not timed: {why}")
 
 
@@ -175,36 +171,27 @@ def _told(
 ) -> tuple[Result, ...]:
     """Return the results of a step, and tell them. Samples that make no sense cost no other step its results."""
     try:
-        found = results_of(step, context.samples(), failures, judging)
+        results = results_of(step, context.samples(), failures, judging)
     except (ValueError, ArithmeticError) as error:
         senseless = failure(step, None, f"its samples cannot be evaluated: {error}")
-        found = results_of(step, (), (senseless,), judging)
-    for one in found:
-        context.tell(one)
-    return found
+        results = results_of(step, (), (senseless,), judging)
+    for result in results:
+        context.tell(result)
+    return results
 
 
 def log(context: MeasurementContext, what: str) -> None:
     """Keep a look at the GPU in the sample file, if it can be had: clocks, power, temperature, how long it took."""
     with contextlib.suppress(DeviceError, Stopped):
         began = context.gpu.now()
-        words = as_words(context.look())
-        _note(context, {"what": what, **words, "look_s": context.gpu.now() - began})
-
-
-def _note_death(context: MeasurementContext, step: Step, error: DeviceError) -> None:
-    _note(context, {"what": "died", "probe": step.probe.id, "why": plain(error.message)})
-
-
-def _note(context: MeasurementContext, words: dict[str, Parameter]) -> None:
-    number = sum(one.probe == RUN for one in context.store.all())
-    context.store.add(Series(RUN, {"number": number, **words}, 0, (Sample(0, time.time()),)))
+        facts = telemetry_facts(context.look())
+        context.store.note(what, facts=facts | {"look_s": context.gpu.now() - began})
 
 
 def _died(context: MeasurementContext) -> dict[str, str]:
     """Return the probes that ended earlier runs, and how."""
     return {
-        str(one.configuration["probe"]): f"it died in an earlier run: {one.configuration.get('why', '')}"
-        for one in context.store.all()
-        if one.probe == RUN and one.configuration.get("what") == "died"
+        note.probe: f"it died in an earlier run: {note.why or ''}"
+        for note in context.store.notes
+        if note.what == DIED and note.probe is not None
     }

@@ -6,11 +6,13 @@ shares out what is left; only that every point comes to its turn rests on nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuprof.characterize.maths.statistics import StopRule
 from gpuprof.characterize.measure.effort import LEAST_ROUNDS, Effort
-from gpuprof.characterize.record.configurations import Configuration, ResultPoint, buffer_bytes, points, sweep_values
+from gpuprof.characterize.measure.step import Step
+from gpuprof.characterize.record.configurations import Configuration, ResultPoint, buffer_bytes, points
 from gpuprof.characterize.record.gpu import Properties
 from gpuprof.characterize.record.reduction import MULTIPLES
 
@@ -31,12 +33,6 @@ _FILL_BYTES_PER_S = 400e9
 _ALLOCATE_S, _ALLOCATE_BYTES_PER_S = 300e-6, 500e9
 _NODE_S, _NODE_OF_MANY_S, _MANY_NODES = 60e-9, 200e-9, 2**20
 """A node of a chase: drawn, sent, written. A cycle that the host's caches do not hold takes longer."""
-_LAUNCH_ROW_S = 0.3
-_MAP_POINT_S = 0.15
-_RESIDENT_S = 0.02
-_COPY_POINT_S = 0.012
-_PAGEABLE_BYTES_PER_S, _PINNED_BYTES_PER_S = 3e9, 10e9
-_COPIES = 6
 _SPARE_FACTOR = 3.0
 """A point that does not settle at once takes so many times what it needs least, where there is time."""
 
@@ -49,53 +45,62 @@ class Cost(NamedTuple):
     seconds: float
 
 
-def forecast(
-    probe: Probe, regime: str, data: str, target: str, properties: Properties, free_bytes: float, effort: Effort
-) -> Cost:
-    """Return what a probe takes in one regime with one kind of data."""
-    if probe.method == "power":
-        return Cost(effort.least_power_s, effort.least_power_s, effort.power_s)
-    if probe.method == "copy":
-        return _copies(probe, properties, free_bytes)
-    if probe.kernel is None:
-        return Cost(0.0, 0.0, 0.0)
-    found = points(
-        probe, probe.kernel, list(probe.kernel.assignments(target)), properties,
-        data=data, regime=regime, free_bytes=free_bytes,
-    )  # fmt: skip
-    each = {"launch": _LAUNCH_ROW_S, "resident": _RESIDENT_S, "map": _MAP_POINT_S}.get(probe.method)
-    if each is not None:
-        return Cost(each * len(found), each * len(found), 2 * each * len(found))
-    return _kernel(probe, found, regime, properties, effort)
+class Where(NamedTuple):
+    """What a plan is for: the target, the GPU, and how much of its memory is free."""
+
+    target: str
+    properties: Properties
+    free_bytes: float
 
 
-def _kernel(probe: Probe, found: Sequence[ResultPoint], regime: str, properties: Properties, effort: Effort) -> Cost:
-    """A slope or a curve: sweeps, the winners once more, and again on other allocations."""
-    sustained = regime == "sustained"
+class PointPlan(NamedTuple):
+    """How the points of a kernel are measured: how long, on how many allocations of memory, in which order.
+
+    `order` returns the points of one allocation, which is the seed of what is random in it.
+    """
+
+    rule: StopRule
+    allocations: int
+    order: Callable[[Sequence[ResultPoint], int], tuple[ResultPoint, ...]]
+
+
+def each_point_cost(step: Step, where: Where, point_s: float, *, overfull: bool = False) -> Cost:
+    """Return what a step takes whose points take so long each."""
+    least_s = point_s * len(_points(step, where, overfull=overfull))
+    return Cost(least_s, least_s, 2 * least_s)
+
+
+def points_cost(step: Step, where: Where, effort: Effort, plan: PointPlan) -> Cost:
+    """Return what a kernel's points take: sweeps, the winners once more, and again on other allocations."""
+    probe, points = step.probe, _points(step, where)
+    sustained = step.regime == "sustained"
     window_s = effort.sustained_window_s if sustained else effort.window_s
-    rule = effort.curve if probe.method == "curve" else effort.rule
-    fills = [_fill_s(probe, point.configurations[0], properties) for point in found]
-    shared = max(fills, default=0.0) if not sized(probe) else 0.0
-    sweeps = sum(_sweep_s(len(point.configurations), effort) for point in found)
+    fills = [_fill_s(probe, point.configurations[0], where.properties) for point in points]
+    filled = sum(fills) if sized(probe) else max(fills, default=0.0)
+    sweeps = sum(_sweep_s(len(point.configurations), effort) for point in points)
     final_s = _ready_s(window_s) + _warm_s(window_s) + _EVALUATE_S
     settle = effort.least_settle_s if sustained else 0.0
-    least_rounds = LEAST_ROUNDS if sustained else rule.least
-    finals = len(found) * (final_s + settle + least_rounds * _round_s(window_s))
-    filled = sum(fills) if sized(probe) else shared
+    least_rounds = LEAST_ROUNDS if sustained else plan.rule.least
+    finals = len(points) * (final_s + settle + least_rounds * _round_s(window_s))
     least_s = sweeps + finals + filled
-    longest = len(found) * (effort.settle_s if sustained else 0.0) + _SPARE_FACTOR * finals
-    good_s = least_s + (allocations(probe, effort) - 1) * (finals + filled)
+    longest = len(points) * (effort.settle_s if sustained else 0.0) + _SPARE_FACTOR * finals
+    good_s = least_s + (plan.allocations - 1) * (finals + filled)
     return Cost(least_s, good_s, good_s + longest)
 
 
-def allocations(probe: Probe, effort: Effort) -> int:
-    """Return on how many allocations a probe is measured: L2 and latencies depend on where their memory is."""
-    kernel = probe.kernel
-    if kernel is None or not kernel.buffers:
-        return 1
-    walks = any(buffer.fill == "chase" for buffer in kernel.buffers.values())
-    cached = any(limit.bandwidth == "l2" for limit in probe.limits) and probe.method == "slope"
-    return effort.allocations if walks or cached else 1
+def _points(step: Step, where: Where, *, overfull: bool = False) -> tuple[ResultPoint, ...]:
+    kernel = step.probe.kernel
+    if kernel is None:
+        return ()
+    return points(
+        step.probe, kernel, list(kernel.assignments(where.target)), where.properties,
+        data=step.data, regime=step.regime, free_bytes=where.free_bytes, overfull=overfull,
+    )  # fmt: skip
+
+
+def walks(probe: Probe) -> bool:
+    """Tell whether a kernel walks through its memory: latencies depend on where that is."""
+    return probe.kernel is not None and any(buffer.fill == "chase" for buffer in probe.kernel.buffers.values())
 
 
 def sized(probe: Probe) -> bool:
@@ -124,26 +129,18 @@ def _sweep_s(candidates: int, effort: Effort) -> float:
     return candidates * each + _warm_s(effort.window_s)
 
 
-def _fill_s(probe: Probe, one: Configuration, properties: Properties) -> float:
+def _fill_s(probe: Probe, configuration: Configuration, properties: Properties) -> float:
     kernel = probe.kernel
     if kernel is None:
         return 0.0
-    sizes = buffer_bytes(kernel, one, properties) or {}
-    return sum(_buffer_s(kernel.buffers[name], one, size) for name, size in sizes.items())
+    sizes = buffer_bytes(kernel, configuration, properties) or {}
+    return sum(_buffer_s(kernel.buffers[name], configuration, size) for name, size in sizes.items())
 
 
-def _buffer_s(buffer: Buffer, one: Configuration, size: int) -> float:
+def _buffer_s(buffer: Buffer, configuration: Configuration, size: int) -> float:
     allocate_s = _ALLOCATE_S + size / _ALLOCATE_BYTES_PER_S
     if buffer.fill != "chase":
         return allocate_s + size / _FILL_BYTES_PER_S
-    stride = one.values[buffer.stride] if isinstance(buffer.stride, str) else buffer.stride or size
+    stride = configuration.values[buffer.stride] if isinstance(buffer.stride, str) else buffer.stride or size
     nodes = size / stride
     return allocate_s + nodes * (_NODE_OF_MANY_S if nodes > _MANY_NODES else _NODE_S)
-
-
-def _copies(probe: Probe, properties: Properties, free_bytes: float) -> Cost:
-    sizes = [size for sweep in probe.sweeps.values() for size in sweep_values(sweep, properties.l2_bytes, free_bytes)]
-    places = {probe.transfer.source, probe.transfer.destination} if probe.transfer is not None else set()
-    rate = _PAGEABLE_BYTES_PER_S if "pageable" in places else _PINNED_BYTES_PER_S
-    least_s = sum(_COPY_POINT_S + _COPIES * size / rate for size in sizes)
-    return Cost(least_s, least_s, 2 * least_s)

@@ -11,7 +11,8 @@ from gpuprof.characterize.measure.effort import LEAST_ROUNDS
 from gpuprof.characterize.on_gpu.launcher import BrokenRun, Ready
 from gpuprof.characterize.record.configurations import LARGE, buffer_bytes, iteration_work
 from gpuprof.characterize.record.reduction import MULTIPLES, results
-from gpuprof.characterize.record.samples import Sample, Series
+from gpuprof.characterize.record.series import Sample
+from gpuprof.characterize.record.store import FINAL
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -36,10 +37,10 @@ class SamplesTaken(NamedTuple):
 
 def iterations(ready: Ready, seconds: float) -> int:
     """Return N: enough for the window, and to go through more than the caches hold where the probe is of DRAM."""
-    kernel, one, properties = ready.kernel, ready.configuration, ready.gpu.properties
+    kernel, configuration, properties = ready.kernel, ready.configuration, ready.gpu.properties
     l2_bytes = properties.l2_bytes
-    moved = iteration_work(kernel, "byte", one.names(), ready.shape.grid, ready.shape.block)
-    held = sum((buffer_bytes(kernel, one, properties) or {}).values())
+    moved = iteration_work(kernel, "byte", configuration.names(), ready.shape.grid, ready.shape.block)
+    held = sum((buffer_bytes(kernel, configuration, properties) or {}).values())
     least = int(_TIMES_L2 * l2_bytes / moved) + 1 if moved and held >= LARGE * l2_bytes else 0
     return ready.iterations_for(seconds, least)
 
@@ -58,11 +59,11 @@ def warm_up(ready: Ready, count: int) -> None:
 
 def sweep(candidates: Sequence[Ready], counts: Sequence[int], number: int, seed: int) -> list[list[Sample]]:
     """Return the samples of each candidate: `number` rounds, the candidates in another random order in each."""
-    found: list[list[Sample]] = [[] for _ in candidates]
+    taken: list[list[Sample]] = [[] for _ in candidates]
     for order in rounds(range(len(candidates)), number, seed):
         for index in order:
-            found[index] += one_round(candidates[index], counts[index], seed + len(found[index]))
-    return found
+            taken[index] += one_round(candidates[index], counts[index], seed + len(taken[index]))
+    return taken
 
 
 def one_round(ready: Ready, count: int, seed: int) -> list[Sample]:
@@ -74,7 +75,7 @@ def one_round(ready: Ready, count: int, seed: int) -> list[Sample]:
     return samples
 
 
-def measure(
+def take_samples(
     probe: Probe,
     ready: Ready,
     count: int,
@@ -128,7 +129,7 @@ def _attempt(probe: Probe, ready: Ready, count: int, rule: StopRule, seed: int) 
                 return tuple(samples)
             continue
         if elapsed >= rule.longest_s or (number - rule.least) % _BETWEEN_CHECKS == 0:
-            values = results(probe, probe.unit, Series(probe.id, ready.words(), 1, tuple(samples)))
+            values = results(probe, probe.unit, ready.series(probe.id, FINAL, samples))
             # Times that do not grow are no reason to go on until time is up: they are rejected later.
             if not values or stop_reason(values, elapsed, rule, _statistic(probe)):
                 return tuple(samples)
@@ -152,6 +153,6 @@ def settle(ready: Ready, count: int, longest_s: float) -> Settled:
         hz = sample.cycles / sample.time_s if sample.cycles and sample.time_s else sample.sm_clock_hz
         if hz:
             clocks.append((elapsed, hz))
-        found = settled(clocks, last_s) if clocks else Settled(0.0, 0.0, settled=False)
-        if found.settled or elapsed >= longest_s:
-            return found
+        clock = settled(clocks, last_s) if clocks else Settled(0.0, 0.0, settled=False)
+        if clock.settled or elapsed >= longest_s:
+            return clock

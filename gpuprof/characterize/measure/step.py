@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.verdict import VerdictWord
 from gpuprof.characterize.measure.effort import DEFAULT, Effort
 from gpuprof.characterize.measure.events import Tell, silence
 from gpuprof.characterize.on_gpu.launcher import KernelLauncher
 from gpuprof.characterize.record.configurations import CUBIN
 from gpuprof.characterize.record.gpu import Gpu, Telemetry
-from gpuprof.characterize.record.samples import FixedValues, Series
+from gpuprof.characterize.record.series import FixedValues, Series, SeriesConfig
 from gpuprof.characterize.record.store import Store
 
 if TYPE_CHECKING:
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     """A probe in one regime with one kind of data, and the seconds that it may take.
 
     `least_s` is what it needs for each of its points once, which it takes in any case; `good_s` what it needs for all
@@ -30,19 +30,19 @@ class Step(NamedTuple):
     probe: Probe
     regime: str
     data: str
-    seconds: float
+    seconds: float = 0.0
     least_s: float = 0.0
     good_s: float = 0.0
 
 
-class StepFailure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StepFailure:
     """Why a step, or one point of it, has no value. `fixed` None: none of its points has one."""
 
     probe: str
     regime: str
     data: str
     fixed: FixedValues | None
-    word: VerdictWord
     why: str
 
 
@@ -62,7 +62,7 @@ class MeasurementContext:
     tell: Tell = silence
     stop: Callable[[], bool] = lambda: False
     telemetry: list[Telemetry] = field(default_factory=list)
-    broken: dict[tuple[str, FixedValues], str] = field(default_factory=dict)
+    broken: dict[tuple[str, SeriesConfig], str] = field(default_factory=dict)
     repeat_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -75,12 +75,12 @@ class MeasurementContext:
 
     def samples(self) -> tuple[Series, ...]:
         """Return every series but those of other code: an earlier run may have had another compiler."""
-        kernels = (one.compiled for ones in self.checked.values() for one in ones)
+        kernels = (checked.compiled for variants in self.checked.values() for checked in variants)
         cubins = {compiled.sha256[:CUBIN] for compiled in kernels if compiled is not None}
-        return tuple(one for one in self.store.all() if one.configuration.get("cubin") in {None, "", *cubins})
+        return tuple(series for series in self.store.all() if series.config.cubin in {None, "", *cubins})
 
     def look(self) -> Telemetry:
         """Ask the driver how the GPU is, and remember it."""
-        found = self.gpu.telemetry()
-        self.telemetry.append(found)
-        return found
+        telemetry = self.gpu.telemetry()
+        self.telemetry.append(telemetry)
+        return telemetry

@@ -13,7 +13,8 @@ from gpuprof.characterize.judge.limits import PcieLink
 from gpuprof.characterize.on_gpu.processors import allowed
 from gpuprof.characterize.probes.probe import all_targets, target_of
 from gpuprof.characterize.record.gpu import Gpu, Others, Properties, Telemetry
-from gpuprof.characterize.record.samples import Parameter, SamplesHeader, plain
+from gpuprof.characterize.record.samples import SamplesHeader, plain
+from gpuprof.characterize.record.series import Parameter
 from gpuprof.characterize.sheet.measured import Conditions, MeasuredDevice
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.device import RecordedDevice
@@ -169,23 +170,23 @@ def link_of(seen: Sequence[Telemetry]) -> PcieLink | None:
     return max(links, default=None)
 
 
-def as_words(telemetry: Telemetry) -> dict[str, Parameter]:
+def telemetry_facts(telemetry: Telemetry) -> dict[str, Parameter]:
     """Return a look at the GPU as the sample file keeps it."""
     return {name: value for name, value in telemetry._asdict().items() if value is not None}
 
 
-def environment_words(properties: Properties) -> dict[str, Parameter]:
+def environment_facts(properties: Properties) -> dict[str, Parameter]:
     """Return what the GPU is and how it is set as the sample file keeps it: more than the measured file has."""
-    words: dict[str, Parameter] = {"gpuprof": __version__}
+    facts: dict[str, Parameter] = {"gpuprof": __version__}
     for name, value in properties._asdict().items():
         if isinstance(value, str):
-            words[name] = plain(value)
+            facts[name] = plain(value)
         elif isinstance(value, bool | int | float):
-            words[name] = value
-    return words
+            facts[name] = value
+    return facts
 
 
-def compiler_words(checked: Mapping[str, Sequence[Checked]]) -> dict[str, Parameter]:
+def compiler_facts(checked: Mapping[str, Sequence[Checked]]) -> dict[str, Parameter]:
     """Return what the kernels were compiled with ("NVRTC 13.5") as the sample file keeps it; {} where nothing was."""
     every = (one.compiled for ones in checked.values() for one in ones)
     names = sorted({compiled.compiler for compiled in every if compiled is not None})

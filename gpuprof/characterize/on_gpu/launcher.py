@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import mode
 from typing import TYPE_CHECKING
 
 from gpuprof.characterize.on_gpu.buffers import Filled, Pool
-from gpuprof.characterize.record.configurations import MEASURED, Configuration, buffer_bytes
+from gpuprof.characterize.record.configurations import Configuration, buffer_bytes
 from gpuprof.characterize.record.gpu import (
     PATIENCE_S,
     RECORD_BYTES,
@@ -20,7 +21,7 @@ from gpuprof.characterize.record.gpu import (
     Timed,
     Way,
 )
-from gpuprof.characterize.record.samples import Parameter, Sample
+from gpuprof.characterize.record.series import Observed, Sample, Series
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.errors import GpuprofError
 
@@ -101,18 +102,15 @@ class Ready:
         pool = launcher.pool
         self.clocks = pool.plain("clocks", RECORD_BYTES * one.shape.grid) if kernel.clocked else None
         self.sink = pool.plain("sink", 4 * one.shape.grid * one.block)
-        self._seen: dict[str, Parameter] = {}
+        self.seen = Observed()
         self._last = 1, 0.0
         self._sizes = buffer_bytes(kernel, one, self.gpu.properties) or {}
 
-    def words(self) -> dict[str, Parameter]:
-        """Return the configuration with what was seen of it: on how many SMs it ran."""
-        return self.configuration.words() | self._seen
-
-    def note(self, name: str, value: Parameter) -> None:
-        """Keep something that was seen."""
-        assert name in MEASURED
-        self._seen[name] = value
+    def series(self, probe: str, round_: int, samples: Sequence[Sample]) -> Series:
+        """Return samples of it, with what was seen meanwhile."""
+        return Series(
+            probe=probe, config=self.configuration.config, seen=self.seen, round=round_, samples=tuple(samples)
+        )
 
     def fits(self) -> bool:
         """Tell whether all blocks of the launch are on the GPU at once, as far as an SM's resources tell."""
@@ -130,7 +128,8 @@ class Ready:
         seconds, cycles = timed.seconds, None
         if timed.records is not None:
             found = window(timed.records)
-            self._seen.setdefault("sms", found.sms)
+            if self.seen.sms is None:
+                self.seen = replace(self.seen, sms=found.sms)
             seconds, cycles = found.nanoseconds / 1e9, float(found.cycles)
             if seconds > timed.seconds * _EVENT_SLACK + _EVENT_SLACK_S:
                 raise BrokenRun(f"the blocks ran for {seconds:.6g} s by globaltimer, {timed.seconds:.6g} s by events")
@@ -195,7 +194,7 @@ class Ready:
         records = self.launch(_LEAST_ITERATIONS * 64).records
         if records is not None and (at_once := first_wave(records)) < self.shape.grid:
             self.shape = self.shape._replace(grid=max(cluster, at_once - at_once % cluster))
-            self.note("ran", self.shape.grid)
+            self.seen = replace(self.seen, ran=self.shape.grid)
 
     def iterations_for(self, seconds: float, least: int = _LEAST_ITERATIONS) -> int:
         """Return how many iterations take so long. Raises BrokenRun where the time does not grow with them."""

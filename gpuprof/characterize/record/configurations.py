@@ -13,7 +13,7 @@ from itertools import product
 
 from gpuprof.characterize.probes.probe import Buffer, Kernel, LaunchShapes, Probe, Size, Sweep
 from gpuprof.characterize.record.gpu import LaunchConfiguration, Properties
-from gpuprof.characterize.record.samples import FixedValues, Parameter
+from gpuprof.characterize.record.series import FixedValues, Series, SeriesConfig
 
 OF_MEMORY = 0.9
 """Ranges of sizes stop where a buffer would take more of the free memory."""
@@ -33,20 +33,14 @@ _RESERVED = 1024
 
 CUBIN = 12
 """So many digits of the code's SHA-256 tell it from other code."""
-MEASURED = (
-    "sms", "ran", "result", "settled", "at_once", "calculated", "power_w", "temperature_c", "joule_per_iteration",
-    "pcie_generation", "pcie_width",
-)  # fmt: skip
-"""What a series' configuration holds besides its choices: what was seen when it ran."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """One way to run a probe's kernel. `blocks` is blocks per SM, or None where the probe gives the grid itself."""
 
     assignment: Mapping[str, str]
     values: Mapping[str, float]
-    block: int
     blocks: int | None
     shape: LaunchConfiguration
     data: str
@@ -54,14 +48,24 @@ class Configuration:
     cubin: str = ""
     allocation: int = 0
 
-    def words(self) -> dict[str, Parameter]:
-        """Return it as a series of samples names it."""
-        words: dict[str, Parameter] = dict(self.assignment)
-        words |= {name: _plain(value) for name, value in self.values.items()}
-        words |= {"block": self.block, "grid": self.shape.grid, "data": self.data, "regime": self.regime}
-        if self.blocks is not None:
-            words["blocks_per_sm"] = self.blocks
-        return words | {"cubin": self.cubin[:CUBIN], "allocation": self.allocation}
+    @property
+    def block(self) -> int:
+        """Return the threads per block."""
+        return self.shape.block
+
+    @property
+    def config(self) -> SeriesConfig:
+        """Return it as a series of samples has it."""
+        return SeriesConfig(
+            values={**self.assignment, **{name: _plain(value) for name, value in self.values.items()}},
+            block=self.block,
+            grid=self.shape.grid,
+            data=self.data,
+            regime=self.regime,
+            blocks_per_sm=self.blocks,
+            cubin=self.cubin[:CUBIN],
+            allocation=self.allocation,
+        )
 
     def names(self) -> dict[str, str]:
         """Return parameters and run-time variables as text: what counts of work are made of."""
@@ -90,14 +94,19 @@ def points(
     data: str,
     regime: str,
     free_bytes: float,
+    overfull: bool = False,
 ) -> tuple[ResultPoint, ...]:
-    """Return what is to be measured of a probe: the parameter values that passed their gate, with everything else."""
-    groups: dict[tuple[tuple[str, Parameter], ...], list[Configuration]] = {}
+    """Return what is to be measured of a probe: the parameter values that passed their gate, with everything else.
+
+    `overfull`: all of its blocks per SM are tried, also those that an SM has no room for.
+    """
+    groups: dict[FixedValues, list[Configuration]] = {}
     axes = (*probe.series, *([probe.along] if probe.along else []))
-    for one in _configurations(probe, kernel, assignments, properties, data, regime, free_bytes):
-        words = one.words()
-        groups.setdefault(tuple((axis, words[axis]) for axis in axes), []).append(one)
-    return tuple(ResultPoint(fixed, tuple(ones)) for fixed, ones in groups.items())
+    for configuration in _configurations(
+        probe, kernel, assignments, properties, data=data, regime=regime, free_bytes=free_bytes, overfull=overfull
+    ):
+        groups.setdefault(configuration.config.fixed(axes), []).append(configuration)
+    return tuple(ResultPoint(fixed, tuple(found)) for fixed, found in groups.items())
 
 
 def _configurations(
@@ -105,43 +114,47 @@ def _configurations(
     kernel: Kernel,
     assignments: Sequence[Mapping[str, str]],
     properties: Properties,
+    *,
     data: str,
     regime: str,
     free_bytes: float,
+    overfull: bool,
 ) -> Iterator[Configuration]:
     sweeps = {name: sweep_values(sweep, properties.l2_bytes, free_bytes) for name, sweep in probe.sweeps.items()}
     for assignment in assignments:
         for chosen in product(*sweeps.values()):
             values = dict(zip(sweeps, chosen, strict=True))
-            for block, blocks, shape in _shapes(probe, kernel, with_values(assignment, values), properties):
-                one = Configuration(assignment, values, block, blocks, shape, data, regime)
-                if buffer_bytes(kernel, one, properties) is not None:
-                    yield one
+            for blocks, shape in _shapes(kernel, with_values(assignment, values), properties, overfull=overfull):
+                configuration = Configuration(
+                    assignment=assignment, values=values, blocks=blocks, shape=shape, data=data, regime=regime
+                )
+                if buffer_bytes(kernel, configuration, properties) is not None:
+                    yield configuration
 
 
 def _shapes(
-    probe: Probe, kernel: Kernel, names: Mapping[str, str], properties: Properties
-) -> Iterator[tuple[int, int | None, LaunchConfiguration]]:
-    """Yield threads, blocks per SM and the launch for each shape that the probe wants tried."""
+    kernel: Kernel, names: Mapping[str, str], properties: Properties, *, overfull: bool
+) -> Iterator[tuple[int | None, LaunchConfiguration]]:
+    """Yield blocks per SM and the launch configuration for each shape that the probe wants tried."""
     launch = kernel.launch
     cluster, shared_bytes = launch.cluster.value(names), launch.shared_bytes.value(names)
-    for threads in dict.fromkeys(one.value(names) for one in launch.block):
-        for count in launch.grid or _blocks(probe, launch, threads, shared_bytes, properties):
+    for threads in dict.fromkeys(block.value(names) for block in launch.block):
+        fitting = launch.blocks_per_sm if overfull else _blocks(launch, threads, shared_bytes, properties)
+        for count in launch.grid or fitting:
             grid = count if launch.grid else count * properties.sm_count
             whole = max(cluster, grid - grid % cluster)
-            shape = LaunchConfiguration(whole, threads, shared_bytes, launch.carveout, launch.cooperative)
-            yield threads, None if launch.grid else count, shape
+            shape = LaunchConfiguration(
+                grid=whole,
+                block=threads,
+                shared_bytes=shared_bytes,
+                carveout=launch.carveout,
+                cooperative=launch.cooperative,
+            )
+            yield None if launch.grid else count, shape
 
 
-def _blocks(
-    probe: Probe, launch: LaunchShapes, threads: int, shared_bytes: int, properties: Properties
-) -> tuple[int, ...]:
-    """Return the blocks per SM to try, of those that an SM has room for; of all of them the most first.
-
-    A probe that finds out how many fit asks for more on purpose.
-    """
-    if probe.method == "resident":
-        return launch.blocks_per_sm
+def _blocks(launch: LaunchShapes, threads: int, shared_bytes: int, properties: Properties) -> tuple[int, ...]:
+    """Return the blocks per SM to try, of those that an SM has room for; of all of them the most first."""
     most = most_blocks(threads, shared_bytes, properties)
     fitting = tuple(count for count in launch.blocks_per_sm if count <= most)
     if launch.all_blocks:
@@ -210,9 +223,9 @@ def iteration_work(kernel: Kernel, what: str, names: Mapping[str, str], grid: in
     return each * sharers(kernel.work.per, grid, block) if each is not None else None
 
 
-def chosen(words: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return a series' configuration without what was only seen when it ran: what makes it the same one again."""
-    return {name: value for name, value in words.items() if name not in MEASURED}
+def series_work(kernel: Kernel, what: str, series: Series) -> float | None:
+    """Return what one iteration of a series did on the whole GPU. Raises ValueError where it launched no kernel."""
+    return iteration_work(kernel, what, series.config.names(), series.grid, series.block)
 
 
 def _plain(value: float) -> int | float:

@@ -6,7 +6,7 @@ besides its iterations drops out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +14,8 @@ from gpuprof.characterize.judge.regime import NoClock, SmClock, sm_clock
 from gpuprof.characterize.maths.fit import Scaling, line, medians, scaling, slope_interval
 from gpuprof.characterize.maths.statistics import Estimate, estimate, lowest_mode
 from gpuprof.characterize.probes.probe_file import UNITS
-from gpuprof.characterize.record.configurations import iteration_work
-from gpuprof.characterize.record.samples import Sample, Series
+from gpuprof.characterize.record.configurations import series_work
+from gpuprof.characterize.record.series import Sample, Series
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -85,26 +85,23 @@ class ResultScale(NamedTuple):
         return slope / self.factor if self.inverse else self.factor / slope
 
 
-def scale(probe: Probe, unit: str, words: Mapping[str, object]) -> ResultScale | None:
+def scale(probe: Probe, unit: str, series: Series) -> ResultScale | None:
     """Return how slopes of a series become results in a unit; None where the probe does not count that work."""
     kernel, what = probe.kernel, needs(unit)
     if kernel is None:
         return ResultScale(1.0, unit in LOWER_IS_BETTER)
-    names = {name: str(value) for name, value in words.items()}
-    grid, block = int(names.get("ran", names["grid"])), int(names["block"])
     if unit in LOWER_IS_BETTER:
-        each = kernel.work.amount("result", names)
+        each = kernel.work.amount("result", series.config.names())
         return ResultScale(float(each), inverse=True) if each is not None else ResultScale(1.0, inverse=True)
-    amount = iteration_work(kernel, what, names, grid, block) if what is not None else None
+    amount = series_work(kernel, what, series) if what is not None else None
     if amount is None:
         return None
-    per_sm = unit.endswith("/SM")
-    return ResultScale(amount / int(names.get("sms", "1")) if per_sm else amount, inverse=False)
+    return ResultScale(amount / (series.seen.sms or 1) if unit.endswith("/SM") else amount, inverse=False)
 
 
 def results(probe: Probe, unit: str, series: Series) -> list[float]:
     """Return the result of each round in a unit; none where a round's time does not grow with its iterations."""
-    factor = scale(probe, unit, series.configuration)
+    factor = scale(probe, unit, series)
     if factor is None:
         return []
     found = [one.cycles if per_clock(unit) else one.seconds for one in slopes(series.samples)]
@@ -134,7 +131,7 @@ def estimated(probe: Probe, unit: str, series: Sequence[Series]) -> Estimate | N
 
 def _by_slope(probe: Probe, unit: str, series: Sequence[Series]) -> Estimate | None:
     """Return the line through the medians, with the interval of its slope."""
-    factor = scale(probe, unit, series[0].configuration)
+    factor = scale(probe, unit, series[0])
     times = _by_count([sample for one in series for sample in one.samples], cycles=per_clock(unit))
     if factor is None or len(times) < len(MULTIPLES):
         return None

@@ -2,6 +2,10 @@
 
 The first line says what follows: kind, schema, gpuprof's version and the GPU. A last line without its end is half
 written; it is dropped with a remark and measured again. Anything else that is wrong is an error.
+
+A line has one object, `configuration`, for what was chosen and what was seen; which is which is told by the names, here
+alone. So a file of an older gpuprof is read, and an older one reads what is written here. A note on the run has the
+form of a series of a probe called "run", with one sample that holds the time.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, get_type_hints
 
+from gpuprof.characterize.record.series import OBSERVED, Observed, RunNote, Sample, Series, SeriesConfig
 from gpuprof.errors import DamagedInput, InputError
 
 KIND = "gpuprof-samples"
@@ -23,9 +29,8 @@ _MAX_BYTES = 512 * 2**20
 _MAX_LINE = 16 * 2**20
 _LARGEST = 1e30
 
-Parameter = str | int | float | bool
-FixedValues = tuple[tuple[str, Parameter], ...]
-"""The variables of a result that fix it, in the order of the probe."""
+RUN = "run"
+"""In the place of a probe: the line is a note on the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,46 +48,15 @@ class SamplesHeader:
         return (self.device, self.pci_id, self.driver) == (other.device, other.pci_id, other.driver)
 
 
-class Sample(NamedTuple):
-    """One timed launch: how many iterations, seconds, cycles in the kernel, SM clock by NVML, throttle reasons.
-
-    None where it was not recorded.
-    """
-
-    iterations: int
-    time_s: float
-    cycles: float | None = None
-    sm_clock_hz: float | None = None
-    reasons: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """The samples of one configuration of a probe. `round` tells the sweep (0) from what was measured again."""
-
-    probe: str
-    configuration: Mapping[str, Parameter]
-    round: int
-    samples: tuple[Sample, ...]
-
-    @property
-    def key(self) -> tuple[str, tuple[tuple[str, Parameter], ...], int]:
-        """Return what makes a series another one than all others."""
-        return self.probe, tuple(sorted(self.configuration.items())), self.round
-
-
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What a file holds. `whole_bytes`: how far its complete lines go. Remarks are sentences about what was dropped."""
 
     header: SamplesHeader
     series: tuple[Series, ...]
+    notes: tuple[RunNote, ...]
     whole_bytes: int
     remarks: tuple[str, ...] = ()
-
-    def done(self) -> frozenset[object]:
-        """Return the keys of the series that need no measuring again."""
-        return frozenset(one.key for one in self.series)
 
 
 def read_samples(data: bytes, file: str) -> Stored:
@@ -92,12 +66,18 @@ def read_samples(data: bytes, file: str) -> Stored:
     if not lines:
         raise InputError(f"{file} holds no gpuprof samples: its first line is missing")
     header = _header(_object(lines[0], file, 1), file)
-    series = tuple(_series(_object(line, file, number), file, number) for number, line in enumerate(lines[1:], 2))
-    _refuse_twice(series, file)
+    entries = [_entry(_object(line, file, number), file, number) for number, line in enumerate(lines[1:], 2)]
+    _refuse_twice(entries, file)
     remarks: tuple[str, ...] = ()
     if whole < len(data):
         remarks = (f"{file}: line {len(lines) + 1} is half written and was dropped; it is measured again",)
-    return Stored(header, series, whole, remarks)
+    return Stored(
+        header=header,
+        series=tuple(entry for entry in entries if isinstance(entry, Series)),
+        notes=tuple(entry for entry in entries if isinstance(entry, RunNote)),
+        whole_bytes=whole,
+        remarks=remarks,
+    )
 
 
 class SampleFile:
@@ -107,7 +87,7 @@ class SampleFile:
         """Begin a file, or go on with one. Raises InputError if it is there (or, to resume, if it is another GPU's)."""
         self.path = path
         if not resume:
-            self.stored = Stored(header, (), 0)
+            self.stored = Stored(header, series=(), notes=(), whole_bytes=0)
             self._begin()
             return
         self.stored = read_samples(_bytes(path), str(path))
@@ -121,10 +101,10 @@ class SampleFile:
         with path.open("r+b") as file:
             file.truncate(self.stored.whole_bytes)
 
-    def append(self, series: Series) -> None:
-        """Write a series to the end of the file."""
+    def append(self, entry: Series | RunNote) -> None:
+        """Write a series or a note to the end of the file."""
         with self.path.open("ab") as file:
-            file.write(series_line(series))
+            file.write(entry_line(entry))
             file.flush()
             os.fsync(file.fileno())
 
@@ -156,14 +136,18 @@ def header_line(header: SamplesHeader) -> bytes:
     )
 
 
-def series_line(series: Series) -> bytes:
-    """Return the line of a series. Raises ValueError for a number that JSON cannot hold."""
+def entry_line(entry: Series | RunNote) -> bytes:
+    """Return the line of a series or a note. Raises ValueError for a number that JSON cannot hold."""
+    if isinstance(entry, RunNote):
+        named = {"number": entry.number, "what": entry.what, "probe": entry.probe, "why": entry.why}
+        settings = {name: value for name, value in named.items() if value is not None} | dict(entry.facts)
+        return _line({"probe": RUN, "configuration": settings, "round": 0, "samples": [list(Sample(0, entry.time_s))]})
     return _line(
         {
-            "probe": series.probe,
-            "configuration": dict(series.configuration),
-            "round": series.round,
-            "samples": [list(sample) for sample in series.samples],
+            "probe": entry.probe,
+            "configuration": entry.config.settings() | entry.seen.settings(),
+            "round": entry.round,
+            "samples": [list(sample) for sample in entry.samples],
         }
     )
 
@@ -229,19 +213,63 @@ def _header(content: Mapping[str, Any], file: str) -> SamplesHeader:
     return SamplesHeader(text("gpuprof_version"), text("device"), pci_id, driver, text("started"))
 
 
-def _series(content: Mapping[str, Any], file: str, number: int) -> Series:
+def _entry(content: Mapping[str, Any], file: str, number: int) -> Series | RunNote:
     place = f"{file} is damaged: line {number}"
-    probe, configuration = content.get("probe"), content.get("configuration")
+    probe, settings = content.get("probe"), content.get("configuration")
     if not isinstance(probe, str) or not probe or not probe.isprintable():
         raise DamagedInput(f"{place} names no probe")
-    if not isinstance(configuration, dict) or not all(map(_is_parameter, [*configuration, *configuration.values()])):
+    if not isinstance(settings, dict) or not all(map(_is_parameter, [*settings, *settings.values()])):
         raise DamagedInput(f"{place} has no configuration of plain values")
-    round_, samples = content.get("round"), content.get("samples")
+    round_, listed = content.get("round"), content.get("samples")
     if not isinstance(round_, int) or not _is_whole(round_):
         raise DamagedInput(f"{place} has round {round_!r:.40}")
-    if not isinstance(samples, list) or not samples:
+    if not isinstance(listed, list) or not listed:
         raise DamagedInput(f"{place} has no samples")
-    return Series(probe, configuration, round_, tuple(_sample(one, place) for one in samples))
+    samples = tuple(_sample(one, place) for one in listed)
+    if probe == RUN:
+        return _note(settings, samples[0].time_s, place)
+    return Series(
+        probe=probe,
+        config=series_config({name: value for name, value in settings.items() if name not in OBSERVED}, place),
+        seen=Observed(**_fields(Observed, settings, place)),
+        round=round_,
+        samples=samples,
+    )
+
+
+def series_config(settings: Mapping[str, Any], place: str) -> SeriesConfig:
+    """Return what was chosen, from the settings that a file or a command line has. Raises DamagedInput."""
+    named = _fields(SeriesConfig, settings, place)
+    return SeriesConfig(values={name: settings[name] for name in settings if name not in named}, **named)
+
+
+def _note(settings: Mapping[str, Any], time_s: float, place: str) -> RunNote:
+    named = _fields(RunNote, settings, place)
+    return RunNote(time_s=time_s, facts={name: settings[name] for name in settings if name not in named}, **named)
+
+
+def _fields(record: type, settings: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the settings that are fields of a record, each of the field's type, and none missing that it needs."""
+    found = {}
+    for name, (holds, needed) in _kinds(record).items():
+        if name in settings:
+            if not holds(settings[name]):
+                raise DamagedInput(f"{place} has {name} {settings[name]!r:.40}")
+            found[name] = settings[name]
+        elif needed:
+            raise DamagedInput(f"{place} does not say its {name}")
+    return found
+
+
+@cache
+def _kinds(record: type) -> dict[str, tuple[Callable[[Any], bool], bool]]:
+    """Return for each plain field of a record what its value must be, and whether there must be one."""
+    hints = get_type_hints(record)
+    return {
+        one.name: (_HOLDS[hints[one.name]], one.default is MISSING)
+        for one in fields(record)
+        if hints[one.name] in _HOLDS
+    }
 
 
 def _sample(content: Any, place: str) -> Sample:
@@ -287,9 +315,28 @@ def _is_parameter(value: Any) -> bool:
     return isinstance(value, int) and abs(value) < 2**63
 
 
-def _refuse_twice(series: Sequence[Series], file: str) -> None:
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_HOLDS: dict[object, Callable[[Any], bool]] = {
+    str: _is_text, str | None: _is_text, int: _is_whole, int | None: _is_whole, float | None: _is_number,
+    bool | None: _is_flag,
+}  # fmt: skip
+
+
+def _refuse_twice(entries: Sequence[Series | RunNote], file: str) -> None:
     seen: dict[object, int] = {}
-    for number, one in enumerate(series, 2):
-        if one.key in seen:
-            raise DamagedInput(f"{file} is damaged: lines {seen[one.key]} and {number} are the same series")
-        seen[one.key] = number
+    for number, entry in enumerate(entries, 2):
+        key = (entry.probe, entry.config, entry.seen, entry.round) if isinstance(entry, Series) else (RUN, entry.number)
+        if key in seen:
+            raise DamagedInput(f"{file} is damaged: lines {seen[key]} and {number} are the same series")
+        seen[key] = number

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuprof.characterize.judge.verdict import VerdictCheck, named
-from gpuprof.characterize.maths.statistics import ConfidenceInterval, Estimate, Statistic
+from gpuprof.characterize.maths.statistics import ConfidenceInterval, Estimate
 from gpuprof.characterize.record.reduction import estimated, middle, rounds_of
-from gpuprof.characterize.record.samples import FixedValues, Series
-from gpuprof.characterize.record.store import FINAL
+from gpuprof.characterize.record.series import Series
 from gpuprof.characterize.results.judging import Judging, believed, checks_of
-from gpuprof.characterize.results.names import value_name
 from gpuprof.characterize.sheet.measured import Curve, MeasuredValue
 
 if TYPE_CHECKING:
@@ -21,7 +20,8 @@ _MOST_REJECTED = 0.2
 """A curve that lost more of its points is not believed."""
 
 
-class CurvePoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
     """One place on a curve: all allocations of its best configuration, the middle of its rounds, its checks."""
 
     x: float
@@ -35,26 +35,17 @@ class CurvePoint(NamedTuple):
         return all(check.state != "failed" for check in self.checks)
 
 
-def groups(probe: Probe, series: Sequence[Series]) -> dict[FixedValues, list[Series]]:
-    """Return the final series by the values of the probe's series: a curve for each."""
-    found: dict[FixedValues, list[Series]] = {}
-    for one in series:
-        if one.round == FINAL:
-            found.setdefault(tuple((axis, one.configuration[axis]) for axis in probe.series), []).append(one)
-    return found
-
-
 def curve_points(probe: Probe, series: Sequence[Series], judging: Judging) -> list[CurvePoint]:
     """Return the points of one curve in the order of their x. One that is meant to be slow is not too slow."""
     unit, by_x = y_unit(probe), dict[float, list[Series]]()
-    for one in series:
-        by_x.setdefault(x_of(probe, one), []).append(one)
+    for taken in series:
+        by_x.setdefault(x_of(probe, taken), []).append(taken)
     points = []
-    for x, ones in sorted(by_x.items()):
-        found = middle(probe, unit, ones)
-        if found is not None:
-            checks = checks_of(probe, judging, ones, found, unit=unit, floor=0.0)
-            points.append(CurvePoint(x, tuple(ones), found, checks))
+    for x, at_x in sorted(by_x.items()):
+        y = middle(probe, unit, at_x)
+        if y is not None:
+            checks = checks_of(probe, judging, at_x, y, unit=unit, floor=0.0)
+            points.append(CurvePoint(x=x, series=tuple(at_x), y=y, checks=checks))
     return points
 
 
@@ -68,7 +59,8 @@ def y_unit(probe: Probe) -> str:
 
 def x_of(probe: Probe, series: Series) -> float:
     """Return where a series is on the horizontal axis."""
-    return float(series.configuration[probe.along or ""])
+    ((_, value),) = series.config.fixed([probe.along or ""])
+    return float(value)
 
 
 def of_sizes(probe: Probe) -> bool:
@@ -84,9 +76,9 @@ def joint(points: Sequence[CurvePoint]) -> list[VerdictCheck]:
     good = [point for point in points if point.good]
     checks = []
     for name in {check.name: None for point in good for check in point.checks}:
-        ones = [found for point in good if (found := named(point.checks, name)) is not None]
+        same = [check for point in good if (check := named(point.checks, name)) is not None]
         order = ("missing", "not_applicable", "passed")
-        checks.append(min(ones, key=lambda check: (order.index(check.state), -abs(check.number or 0.0))))
+        checks.append(min(same, key=lambda check: (order.index(check.state), -abs(check.number or 0.0))))
     lost = [point for point in points if not point.good]
     if lost:
         why = next(check.why for check in lost[0].checks if check.state == "failed")
@@ -103,33 +95,27 @@ def read_off(
     value: float,
     interval: ConfidenceInterval,
     checks: Sequence[VerdictCheck],
+    *,
     unit: str,
     method: str,
 ) -> MeasuredValue:
     """Return a value read off a curve: the evidence is that of the point it is from, the checks those of all."""
     bounds = ConfidenceInterval(max(0.0, min(value, interval.low)), max(value, interval.high))
-    samples = sum(len(rounds_of(one.samples)) for one in point.series)
-    statistic: Statistic = "mode" if probe.statistic == "mode" else "median"
-    found = Estimate(value, bounds, samples, statistic)
-    return believed(probe, judging, point.series, found, checks, unit=unit, method=method)
+    samples = sum(len(rounds_of(taken.samples)) for taken in point.series)
+    estimate = Estimate(value, bounds, samples, statistic="mode" if probe.statistic == "mode" else "median")
+    return believed(probe, judging, point.series, estimate, checks, unit=unit, method=method)
 
 
 def own_value(
-    probe: Probe, judging: Judging, point: CurvePoint, checks: Sequence[VerdictCheck], method: str
+    probe: Probe, judging: Judging, point: CurvePoint, checks: Sequence[VerdictCheck], *, method: str
 ) -> MeasuredValue:
     """Return the value of a point itself, with its interval."""
-    found = estimated(probe, y_unit(probe), point.series)
-    interval = found.interval if found is not None else ConfidenceInterval(point.y, point.y)
-    return read_off(probe, judging, point, point.y, interval, checks, probe.unit, method)
+    estimate = estimated(probe, y_unit(probe), point.series)
+    interval = estimate.interval if estimate is not None else ConfidenceInterval(point.y, point.y)
+    return read_off(probe, judging, point, point.y, interval, checks, unit=probe.unit, method=method)
 
 
 def curve_of(probe: Probe, points: Sequence[CurvePoint]) -> Curve:
     """Return the believed points."""
     x_unit = "B" if of_sizes(probe) or probe.quantity == "capacity" else (probe.along or "x")
     return Curve(x_unit, y_unit(probe), tuple((point.x, point.y) for point in points if point.good))
-
-
-def point_name(probe: Probe, fixed: FixedValues, series: Series, part: str = "") -> str:
-    """Return the name of a result of a curve."""
-    words = series.configuration
-    return value_name(probe, dict(fixed), str(words["regime"]), str(words["data"]), part)

@@ -25,7 +25,7 @@ from gpuprof.characterize.judge.verdict import (
 from gpuprof.characterize.maths.statistics import Estimate
 from gpuprof.characterize.on_gpu.result_checks import CORRECT
 from gpuprof.characterize.record.reduction import kernel_clock, nvml_clock, reasons_of, results, scaled
-from gpuprof.characterize.record.samples import Series
+from gpuprof.characterize.record.series import FixedValues, Series
 from gpuprof.characterize.sheet.measured import CEILING_LEVELS, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
 from gpuprof.hardware.specs import ComputeKey
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import PhysicalLimit, Probe
 
 _RARE = 10
-SHOWN = ("block", "grid", "blocks_per_sm", "ran")
+NO_CODE = not_applicable("gate", "no kernel is timed")
+NO_CLOCK = not_applicable("clock", "it does not hang on the SM clock")
+NO_LIMIT = not_applicable("limit", "a time has no limit of its own")
 
 
 class CountedAndClaimed(NamedTuple):
@@ -67,7 +69,7 @@ class Judging:
 
     def variant(self, series: Series) -> Checked | None:
         """Return the compiled kernel that a series is of."""
-        cubin = str(series.configuration.get("cubin", ""))
+        cubin = series.config.cubin
         return next(
             (
                 one
@@ -78,10 +80,18 @@ class Judging:
         )
 
 
+def by_point(probe: Probe, series: Sequence[Series]) -> dict[FixedValues, list[Series]]:
+    """Return the series of each result: those with the same values of the probe's series."""
+    points: dict[FixedValues, list[Series]] = {}
+    for taken in series:
+        points.setdefault(taken.config.fixed(probe.series), []).append(taken)
+    return points
+
+
 def assignment_of(probe: Probe, series: Series) -> dict[str, str]:
     """Return the parameter values of a series."""
     parameters = probe.kernel.parameters if probe.kernel is not None else ()
-    return {name: str(series.configuration[name]) for name, _ in parameters if name in series.configuration}
+    return {name: str(series.config.values[name]) for name, _ in parameters if name in series.config.values}
 
 
 def checks_of(
@@ -165,7 +175,7 @@ def _result(probe: Probe, series: Sequence[Series]) -> list[VerdictCheck]:
     """Say whether the kernel did what it was meant to do, where the probe has the host look."""
     if probe.check is None:
         return []
-    found = [one.configuration.get("result") for one in series]
+    found = [one.seen.result for one in series]
     wrong = next((str(outcome) for outcome in found if outcome not in {None, CORRECT}), None)
     if wrong is not None:
         return [VerdictCheck("result", "failed", f"the kernel's result is wrong: {wrong}")]
@@ -176,7 +186,7 @@ def _result(probe: Probe, series: Sequence[Series]) -> list[VerdictCheck]:
 
 def _settled(series: Sequence[Series]) -> list[VerdictCheck]:
     """Say whether the clock had settled where sustained load is what was wanted."""
-    if any(one.configuration.get("settled") is False for one in series):
+    if any(one.seen.settled is False for one in series):
         return [VerdictCheck("settled", "missing", "the clock had not settled when it was measured")]
     return []
 
@@ -186,7 +196,7 @@ def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> 
 
     Under sustained load there is nothing to compare: the sweep was short, and only the winner's clock has settled.
     """
-    if _regime(series) == "sustained":
+    if series[0].config.regime == "sustained":
         return []
     before = [value for one in sweep for value in results(probe, probe.unit, one)]
     again = [value for one in series for value in results(probe, probe.unit, one)]
@@ -208,19 +218,20 @@ def believed(
     *,
     unit: str | None = None,
     method: str | None = None,
+    ceiling: str | None = None,
 ) -> MeasuredValue:
     """Return a value with its verdict and evidence."""
     unit = unit or probe.unit
-    words, held = judge(checks), throttling(reasons_of(series))
+    verdict, held = judge(checks), throttling(reasons_of(series))
     return MeasuredValue(
         value=found.value,
         unit=unit,
-        verdict=words.word,
-        reasons=words.reasons,
+        verdict=verdict.word,
+        reasons=verdict.reasons,
         low=found.interval.low,
         high=found.interval.high,
-        ceiling=ceiling_of(probe, judging, series) if unit == probe.unit else None,
-        regime="power_limited" if held else _regime(series),
+        ceiling=ceiling,
+        regime="power_limited" if held else series[0].config.regime,
         throttling=held,
         statistic=found.statistic,
         samples=found.samples,
@@ -231,15 +242,16 @@ def believed(
     )
 
 
+def no_value(unit: str, why: str) -> MeasuredValue:
+    """Return what a result is that could not be had."""
+    return MeasuredValue(None, unit, verdict="unsupported", reasons=(why,))
+
+
 def _allocations(probe: Probe, series: Sequence[Series]) -> int | None:
     """Return on how many allocations it was measured; None where the kernel has no memory of its own."""
     if probe.kernel is None or not probe.kernel.buffers:
         return None
-    return len({one.configuration.get("allocation", 0) for one in series})
-
-
-def _regime(series: Sequence[Series]) -> str:
-    return str(series[0].configuration.get("regime", "short"))
+    return len({one.config.allocation for one in series})
 
 
 def _method(probe: Probe, series: Sequence[Series]) -> str:
@@ -252,14 +264,16 @@ def _method(probe: Probe, series: Sequence[Series]) -> str:
 def shown(probe: Probe, series: Series) -> dict[str, str]:
     """Return the configuration as a reader wants to see it: parameters, run-time variables, launch shape."""
     parameters = [name for name, _ in probe.kernel.parameters] if probe.kernel is not None else []
-    wanted = {*parameters, *probe.sweeps, *SHOWN}
-    return {name: str(value) for name, value in series.configuration.items() if name in wanted}
+    config, wanted = series.config, {*parameters, *probe.sweeps}
+    shape = {"block": config.block, "grid": config.grid, "blocks_per_sm": config.blocks_per_sm, "ran": series.seen.ran}
+    settings = {name: value for name, value in config.values.items() if name in wanted} | shape
+    return {name: str(value) for name, value in settings.items() if value is not None}
 
 
 def ceiling_of(probe: Probe, judging: Judging, series: Sequence[Series]) -> str | None:
     """Return what the value is the ceiling of: a level or a compute path that the probe has as its whole limit."""
     limit = probe.limit(judging.target, assignment_of(probe, series[0]))
-    if limit is None or limit.fraction != 1 or probe.method != "slope":
+    if limit is None or limit.fraction != 1:
         return None
     if limit.bandwidth in CEILING_LEVELS:
         return limit.bandwidth

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.gates.table import why_not
 from gpuprof.characterize.measure.effort import QUICK, Effort
-from gpuprof.characterize.measure.forecast import forecast
+from gpuprof.characterize.measure.forecast import Where
 from gpuprof.characterize.measure.step import Step
-from gpuprof.characterize.record.gpu import Properties
+from gpuprof.characterize.methods.method import PHASES
+from gpuprof.characterize.methods.table import method_of
 from gpuprof.hardware.specs import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -24,14 +26,11 @@ _QUICK = (
 )  # fmt: skip
 """A minute's worth; to these come the fastest matrix instruction of each type."""
 _FULL_FAMILIES = ("atomics",)
-_FULL_METHODS = ("map",)
 _FULL_PROBES = ("latency/tlb", "latency/tlb-packed")
 """What takes long and few need: left to --full, or to --only."""
 
 _MOST = 3.0
 """A step may take so many times what was forecast for it beyond its needs: on a slow host calls take longer."""
-_PHASES = ("idle", "latency", "short", "sustained")
-_LATENCY_UNITS = ("cycle", "s", "B", "block")
 
 
 class Schedule(NamedTuple):
@@ -39,14 +38,6 @@ class Schedule(NamedTuple):
 
     steps: tuple[Step, ...]
     left_out: tuple[tuple[Probe, str], ...]
-
-
-class Where(NamedTuple):
-    """What a plan is for: the target, the GPU, and how much of its memory is free."""
-
-    target: str
-    properties: Properties
-    free_bytes: float
 
 
 def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, named: bool = False) -> Schedule:
@@ -59,7 +50,8 @@ def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, na
     wanted = able if named else [probe for probe in able if _in_mode(probe, mode, able)]
     left_out = [(probe, why_not(probe, target)) for probe in probes if target not in probe.targets]
     steps = [step for probe in wanted for step in _steps(probe, effort, where)]
-    return Schedule(tuple(sorted(steps, key=lambda step: _PHASES.index(phase(step)))), tuple(left_out))
+    steps.sort(key=lambda step: PHASES.index(method_of(step.probe).phase(step)))
+    return Schedule(tuple(steps), tuple(left_out))
 
 
 def duration_s(steps: Sequence[Step], seconds: float) -> float:
@@ -86,24 +78,12 @@ def spare(steps: Sequence[Step], left_s: float) -> float:
     return max(0.0, left_s - sum(step.least_s for step in steps))
 
 
-def phase(step: Step) -> str:
-    """Return when a step's turn is: what needs a cool GPU comes first, what heats it last."""
-    probe = step.probe
-    if probe.method == "power":
-        return "idle" if probe.kernel is None and probe.load is None else "sustained"
-    if probe.method in {"launch", "resident"}:
-        return "latency"
-    if step.regime == "sustained":
-        return "sustained"
-    return "latency" if probe.unit in _LATENCY_UNITS else "short"
-
-
 def _in_mode(probe: Probe, mode: str, able: Sequence[Probe]) -> bool:
     if mode == "full":
         return True
     if mode == "quick":
         return probe.id in _QUICK or probe in _best_matrices(able)
-    return probe.family not in _FULL_FAMILIES and probe.method not in _FULL_METHODS and probe.id not in _FULL_PROBES
+    return not (probe.family in _FULL_FAMILIES or method_of(probe).only_full or probe.id in _FULL_PROBES)
 
 
 def _best_matrices(probes: Iterable[Probe]) -> list[Probe]:
@@ -111,12 +91,15 @@ def _best_matrices(probes: Iterable[Probe]) -> list[Probe]:
     best: dict[str, tuple[int, list[Probe]]] = {}
     for probe in probes:
         keys = [limit.compute for limit in probe.limits if limit.compute and limit.fraction == 1]
-        if probe.method != "slope" or not keys or not keys[0].path.startswith("tensor."):
+        if not method_of(probe).ceiling or not keys or not keys[0].path.startswith("tensor."):
             continue
         rank = INSTRUCTIONS.index(keys[0].instruction or INSTRUCTIONS[0])
-        there, ones = best.get(keys[0].path, (-1, []))
-        best[keys[0].path] = (rank, [probe]) if rank > there else (there, [*ones, probe] if rank == there else ones)
-    return [probe for _, ones in best.values() for probe in ones]
+        best_rank, best_probes = best.get(keys[0].path, (-1, []))
+        if rank > best_rank:
+            best[keys[0].path] = rank, [probe]
+        elif rank == best_rank:
+            best_probes.append(probe)
+    return [probe for _, best_probes in best.values() for probe in best_probes]
 
 
 def _steps(probe: Probe, effort: Effort, where: Where) -> Iterator[Step]:
@@ -125,5 +108,6 @@ def _steps(probe: Probe, effort: Effort, where: Where) -> Iterator[Step]:
         if quick and regime == "sustained" and "short" in probe.regimes:
             continue
         for data in probe.data:
-            cost = forecast(probe, regime, data, where.target, where.properties, where.free_bytes, effort)
-            yield Step(probe, regime, data, cost.seconds, cost.least_s, cost.good_s)
+            step = Step(probe, regime, data)
+            cost = method_of(probe).forecast(step, where, effort)
+            yield replace(step, seconds=cost.seconds, least_s=cost.least_s, good_s=cost.good_s)

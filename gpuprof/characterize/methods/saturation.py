@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprof.characterize.judge.verdict import VerdictCheck
+from gpuprof.characterize.judge.verdict import CheckState, VerdictCheck
 from gpuprof.characterize.maths.fit import near_peak, saturation
 from gpuprof.characterize.maths.statistics import ConfidenceInterval
 from gpuprof.characterize.measure.events import Result
-from gpuprof.characterize.record.configurations import iteration_work, sharers
+from gpuprof.characterize.record.configurations import series_work, sharers
 from gpuprof.characterize.record.reduction import better
-from gpuprof.characterize.record.samples import FixedValues, Series
-from gpuprof.characterize.results.curve_points import (
-    CurvePoint,
-    curve_points,
-    groups,
-    joint,
-    own_value,
-    point_name,
-    read_off,
-)
-from gpuprof.characterize.results.judging import Judging, assignment_of, checks_of, published
-from gpuprof.characterize.results.names import KNEE, NEAR_PEAK
+from gpuprof.characterize.record.series import Series
+from gpuprof.characterize.record.store import FINAL
+from gpuprof.characterize.results.curve_points import CurvePoint, curve_points, joint, own_value, read_off
+from gpuprof.characterize.results.judging import Judging, assignment_of, by_point, checks_of, no_value, published
+from gpuprof.characterize.results.names import KNEE, NEAR_PEAK, series_name, value_name
 from gpuprof.characterize.sheet.measured import Curve, MeasuredValue
 
 if TYPE_CHECKING:
@@ -36,34 +30,33 @@ def saturation_results(probe: Probe, series: Sequence[Series], judging: Judging)
 
     On such an axis all series make one curve, against what an SM has in flight; else each makes its own.
     """
-    curves = {
-        fixed: found for fixed, ones in groups(probe, series).items() if (found := curve_points(probe, ones, judging))
-    }
+    finals = by_point(probe, [taken for taken in series if taken.round == FINAL])
+    curves = [points for of_curve in finals.values() if (points := curve_points(probe, of_curve, judging))]
     if probe.along not in _LAUNCH_AXES:
-        for fixed, points in curves.items():
+        for points in curves:
             curve = Curve(probe.along or "x", probe.unit, tuple((point.x, point.y) for point in points))
-            yield _highest(probe, fixed, points, curve, judging)
+            yield _highest(probe, points, curve, judging, series_name(probe, points[0].series[0]))
     elif curves:
-        yield from _in_flight_results(probe, [point for points in curves.values() for point in points], judging)
+        yield from _in_flight_results(probe, [point for points in curves for point in points], judging)
 
 
 def _in_flight_results(probe: Probe, points: Sequence[CurvePoint], judging: Judging) -> Iterator[Result]:
-    unit = "B" if _flying(probe) == "byte" else "warp"
+    unit, best = "B" if _flying(probe) == "byte" else "warp", _best(probe, points)
     pairs = _by_x([(_in_flight(probe, point), point.y) for point in points if point.good])
-    yield _highest(probe, (), points, Curve(unit, probe.unit, tuple(pairs)), judging)
+    name = partial(value_name, probe, (), best.series[0].config.regime, best.series[0].config.data)
+    yield _highest(probe, points, Curve(unit, probe.unit, tuple(pairs)), judging, name())
     if len(pairs) >= 3:
-        yield _near_peak(probe, _best(probe, points), pairs, unit, judging)
-        yield _knee(probe, _best(probe, points), pairs, unit, judging)
+        yield Result(name(NEAR_PEAK), _near_peak(probe, best, pairs, unit, judging))
+        yield Result(name(KNEE), _knee(probe, best, pairs, unit, judging))
 
 
-def _highest(probe: Probe, fixed: FixedValues, points: Sequence[CurvePoint], curve: Curve, judging: Judging) -> Result:
+def _highest(probe: Probe, points: Sequence[CurvePoint], curve: Curve, judging: Judging, name: str) -> Result:
     """Return the best point. Only it must come near the limit: the others are meant to be slow."""
     best = _best(probe, points)
     checks = list(checks_of(probe, judging, best.series, best.y))
     checks += [check for check in joint(points) if check.name == "points"]
-    value = own_value(probe, judging, best, checks, f"the highest along {probe.along}")
-    name = point_name(probe, fixed, best.series[0])
-    return Result(name, value, published(probe, judging, assignment_of(probe, best.series[0])), curve)
+    value = own_value(probe, judging, best, checks, method=f"the highest along {probe.along}")
+    return Result(name, value, published(probe, judging, assignment_of(probe, best.series[0])), curve=curve)
 
 
 def _best(probe: Probe, points: Sequence[CurvePoint]) -> CurvePoint:
@@ -76,25 +69,28 @@ def _best(probe: Probe, points: Sequence[CurvePoint]) -> CurvePoint:
 
 def _near_peak(
     probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], unit: str, judging: Judging
-) -> Result:
+) -> MeasuredValue:
     """Return what one SM should have in flight. The interval is that of the points around it."""
-    found, name = near_peak(pairs), point_name(probe, (), best.series[0], NEAR_PEAK)
-    if found.x is None or found.low is None or found.high is None:
-        return Result(name, MeasuredValue(None, unit, "unsupported", (found.misfit or "it has no plateau",)))
+    reached = near_peak(pairs)
+    if reached.x is None or reached.low is None or reached.high is None:
+        return no_value(unit, reached.misfit or "it has no plateau")
     method = "where the curve, made monotone, reaches 95 % of its highest point, between the points around it"
-    interval = ConfidenceInterval(found.low, found.high)
-    return Result(name, read_off(probe, judging, best, found.x, interval, best.checks, unit, method))
+    interval = ConfidenceInterval(reached.low, reached.high)
+    return read_off(probe, judging, best, reached.x, interval, best.checks, unit=unit, method=method)
 
 
-def _knee(probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], unit: str, judging: Judging) -> Result:
+def _knee(
+    probe: Probe, best: CurvePoint, pairs: Sequence[tuple[float, float]], unit: str, judging: Judging
+) -> MeasuredValue:
     """Return where the rise and the plateau meet: what one SM must have in flight for the peak."""
-    fitted, name = saturation(pairs), point_name(probe, (), best.series[0], KNEE)
+    fitted = saturation(pairs)
     if fitted.knee is None:
-        return Result(name, MeasuredValue(None, unit, "unsupported", (fitted.misfit or "it has no knee",)))
-    check = VerdictCheck("saturation", "missing" if fitted.misfit else "passed", fitted.misfit, fitted.residual)
+        return no_value(unit, fitted.misfit or "it has no knee")
+    state: CheckState = "missing" if fitted.misfit else "passed"
+    checks = [*best.checks, VerdictCheck("saturation", state, fitted.misfit, number=fitted.residual)]
     interval = ConfidenceInterval(fitted.knee * (1 - fitted.residual), fitted.knee * (1 + fitted.residual))
     method = "y = min(peak, x ÷ latency): what one SM has in flight where both meet"
-    return Result(name, read_off(probe, judging, best, fitted.knee, interval, [*best.checks, check], unit, method))
+    return read_off(probe, judging, best, fitted.knee, interval, checks, unit=unit, method=method)
 
 
 def _by_x(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -107,11 +103,9 @@ def _by_x(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _in_flight(probe: Probe, point: CurvePoint) -> float:
     """Return what an SM has in flight: the bytes that its threads ask for in one iteration, else its warps."""
-    words = {name: str(value) for name, value in point.series[0].configuration.items()}
-    grid, block, sms = int(words.get("ran", words["grid"])), int(words["block"]), int(words.get("sms", "1"))
-    what = _flying(probe)
-    total = iteration_work(probe.kernel, what, words, grid, block) if probe.kernel is not None and what else None
-    return (total if total is not None else sharers("warp", grid, block)) / sms
+    series, what = point.series[0], _flying(probe)
+    total = series_work(probe.kernel, what, series) if probe.kernel is not None and what else None
+    return (total if total is not None else sharers("warp", series.grid, series.block)) / (series.seen.sms or 1)
 
 
 def _flying(probe: Probe) -> str | None:
