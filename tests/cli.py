@@ -26,7 +26,7 @@ _PATIENCE_S = 60.0
 
 
 def gpuprof(
-    *words: str | Path,
+    *arguments: str | Path,
     stdin: str | None = None,
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -39,7 +39,7 @@ def gpuprof(
     read once, see `readings`.
     """
     environ = environ if environ is not None else {**os.environ, "COLUMNS": "80"}
-    argv = ["gpuprof", *map(str, words)]
+    argv = ["gpuprof", *map(str, arguments)]
     with _descriptors(stdin or "") as (out, err), _streams(encoding), _place(cwd or Path.cwd(), environ):
         with patch.object(sys, "argv", argv), patch.object(entry, "os", _NoExit()):
             code = _exit_code()
@@ -47,11 +47,11 @@ def gpuprof(
 
 
 def process(
-    *words: str | Path, stdin: str | None = None, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+    *arguments: str | Path, stdin: str | None = None, cwd: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Done:
     """Run the command line in a process of its own: for what a process has and this one would not show."""
     return subprocess.run(
-        [*GPUPROF, *map(str, words)], input=stdin, cwd=cwd, capture_output=True, encoding="utf-8", check=False,
+        [*GPUPROF, *map(str, arguments)], input=stdin, cwd=cwd, capture_output=True, encoding="utf-8", check=False,
         env={**os.environ, "COLUMNS": "80"} if environ is None else environ, timeout=_PATIENCE_S,
     )  # fmt: skip
 
@@ -105,9 +105,9 @@ _read_ncu_rep = ncu_rep.read_ncu_rep
 def _report_once(path: Path, *, salvage: bool = False) -> Report:
     """Read a report that ncu has just written, as `gpuprof run` does, unless another test read the same."""
     with patch.object(ncu_rep, "read_ncu_rep", _read_ncu_rep):
-        found = read_once(str(path), salvage=salvage)
-    assert isinstance(found, Report)
-    return found
+        report = read_once(str(path), salvage=salvage)
+    assert isinstance(report, Report)
+    return report
 
 
 @contextmanager

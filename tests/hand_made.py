@@ -81,8 +81,8 @@ def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProf
 
 def session(*kernels: KernelProfile) -> Session:
     """A session of one report on one GPU, its findings ranked by what they can gain."""
-    found = [(one, item) for one in kernels for item in one.findings if item.severity != "info"]
-    found.sort(key=lambda pair: -(pair[1].gain_total or 0.0))
+    findings = [(kernel, finding) for kernel in kernels for finding in kernel.findings if finding.severity != "info"]
+    findings.sort(key=lambda pair: -(pair[1].gain_total or 0.0))
     return Session(
         schema_version=1,
         gpuprof_version="0",
@@ -90,5 +90,5 @@ def session(*kernels: KernelProfile) -> Session:
         devices=(Device(0, "NVIDIA A100 80GB PCIe", "8.0", 108, "a100-80gb-pcie"),),
         ceilings=(),
         kernels=kernels,
-        ranking=tuple(Ranked(one.id, item.rule, item.gain_total) for one, item in found),
+        ranking=tuple(Ranked(kernel.id, finding.rule, finding.gain_total) for kernel, finding in findings),
     )

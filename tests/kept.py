@@ -25,12 +25,12 @@ _MARK_BYTES = 32
 
 def kept(kind: str, key: str, make: Callable[[], bytes | None]) -> bytes | None:
     """Return what was kept under the key; else what is made, and keep it unless it is None."""
-    found = read(kind, key)
-    if found is None:
-        found = make()
-        if found is not None:
-            write(kind, key, found)
-    return found
+    content = read(kind, key)
+    if content is None:
+        content = make()
+        if content is not None:
+            write(kind, key, content)
+    return content
 
 
 def judged(kind: str, key: str | None, judge: Callable[[], list[str]]) -> list[str]:
@@ -76,11 +76,11 @@ def key_of(*parts: object) -> str:
 @lru_cache(maxsize=64)
 def hash_of(file: Path) -> str:
     """Return the hash of a file that no test changes, such as a compiler."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with file.open("rb") as opened:
         while piece := opened.read(2**24):
-            found.update(piece)
-    return found.hexdigest()
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def forget_the_old() -> None:
@@ -88,9 +88,9 @@ def forget_the_old() -> None:
     now, total = time.time(), 0
     with suppress(OSError):  # another run may do the same at this moment
         files = [(file.stat(), file) for file in PLACE.rglob("*") if file.is_file()]
-        for told, file in sorted(files, key=lambda one: -one[0].st_mtime):
-            total += told.st_size
-            if now - told.st_mtime > _UNUSED_S or total > _MOST_BYTES:
+        for status, file in sorted(files, key=lambda entry: -entry[0].st_mtime):
+            total += status.st_size
+            if now - status.st_mtime > _UNUSED_S or total > _MOST_BYTES:
                 file.unlink()
 
 

@@ -32,21 +32,21 @@ def folder_key(*folders: Path) -> str:
 
 
 def _all_from(modules: tuple[str, ...]) -> set[Path]:
-    found: set[Path] = set()
+    files: set[Path] = set()
     waiting = [file for module in modules for file in _files(module)]
     assert waiting
     while waiting:
         file = waiting.pop()
-        if file not in found:
-            found.add(file)
+        if file not in files:
+            files.add(file)
             waiting += _imported(file)
-    return found
+    return files
 
 
 @lru_cache(maxsize=1000)
 def _imported(file: Path) -> tuple[Path, ...]:
     tree = ast.parse(file.read_bytes())
-    return tuple(found for node in ast.walk(tree) for name in _names(node) for found in _files(name))
+    return tuple(file for node in ast.walk(tree) for name in _names(node) for file in _files(name))
 
 
 def _names(node: ast.AST) -> Iterator[str]:

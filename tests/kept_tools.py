@@ -78,7 +78,7 @@ def gxx_key() -> str:
 
 def source_key(source: str, folders: Sequence[Path]) -> str | None:
     """Return the hash of a source and of all that it includes; None where that cannot be told from its text."""
-    found: dict[str, list[bytes | None]] = {}
+    contents: dict[str, list[bytes | None]] = {}
     waiting = [source]
     while waiting:
         text = waiting.pop()
@@ -88,10 +88,10 @@ def source_key(source: str, folders: Sequence[Path]) -> str | None:
             named = _NAMED.match(line)
             if named is None:
                 return None
-            if named[1] not in found:
-                found[named[1]] = [_content(folder / named[1]) for folder in folders]
-                waiting += [content.decode("utf-8", "replace") for content in found[named[1]] if content is not None]
-    return kept.key_of(source, sorted(found.items()))
+            if named[1] not in contents:
+                contents[named[1]] = [_content(folder / named[1]) for folder in folders]
+                waiting += [content.decode("utf-8", "replace") for content in contents[named[1]] if content is not None]
+    return kept.key_of(source, sorted(contents.items()))
 
 
 def _content(file: Path) -> bytes | None:
@@ -175,18 +175,18 @@ def _making(ask: Callable[[list[str], Path, Path], None]) -> Callable[[list[str]
 
 def _making_key(command: Sequence[str]) -> str | None:
     """Return the hash of g++, its options and what it is given; None for a file that never comes back."""
-    compiler, words = command[0], []
-    for word in command[1:]:
-        if not Path(word).is_file():
-            words.append(word)
-        elif word.endswith((".ii", ".o")):
-            content = Path(word).read_bytes()
-            if word.endswith(".ii") and _from_a_passing_folder(content.decode("utf-8", "replace")):
+    compiler, parts = command[0], []
+    for argument in command[1:]:
+        if not Path(argument).is_file():
+            parts.append(argument)
+        elif argument.endswith((".ii", ".o")):
+            content = Path(argument).read_bytes()
+            if argument.endswith(".ii") and _from_a_passing_folder(content.decode("utf-8", "replace")):
                 return None
-            words.append(hashlib.sha256(content).hexdigest())
+            parts.append(hashlib.sha256(content).hexdigest())
         else:
-            words.append(_preprocessed(tuple(command)))
-    return kept.key_of(_gxx_key(compiler), words)
+            parts.append(_preprocessed(tuple(command)))
+    return kept.key_of(_gxx_key(compiler), parts)
 
 
 def _from_a_passing_folder(preprocessed: str) -> bool:
@@ -199,8 +199,8 @@ def _from_a_passing_folder(preprocessed: str) -> bool:
 @lru_cache(maxsize=4)
 def _preprocessed(command: tuple[str, ...]) -> str:
     """Return the hash of a source with all its headers."""
-    words = [word for word in command if word != "-c"]
-    return hashlib.sha256(subprocess.run([*words, "-E"], capture_output=True, check=True).stdout).hexdigest()
+    arguments = [argument for argument in command if argument != "-c"]
+    return hashlib.sha256(subprocess.run([*arguments, "-E"], capture_output=True, check=True).stdout).hexdigest()
 
 
 @lru_cache(maxsize=4)

@@ -77,15 +77,15 @@ def _integer(value: int, kind: tuple[str, str]) -> Written:
     )
 
 
-def _pointed(one: Written, how: tuple[str, str, str]) -> Written:
+def _pointed(written: Written, how: tuple[str, str, str]) -> Written:
     behind, before, sign = how
-    return Written(f"{one.library}{behind}", f"{before}{one.nvidia}{sign}")
+    return Written(f"{written.library}{behind}", f"{before}{written.nvidia}{sign}")
 
 
 def _template(name: Written, arguments: list[Written]) -> Written:
-    library = f"{name.library}<{', '.join(one.library for one in arguments)}"
+    library = f"{name.library}<{', '.join(argument.library for argument in arguments)}"
     closed = f"{library} >" if library.endswith(">") else f"{library}>"
-    return Written(closed, f"{name.nvidia}<{', '.join(one.nvidia for one in arguments)}>")
+    return Written(closed, f"{name.nvidia}<{', '.join(argument.nvidia for argument in arguments)}>")
 
 
 def _scoped(scopes: list[str], is_unnamed: bool, name: str) -> Written:
@@ -122,12 +122,15 @@ _TYPES = st.recursive(
     max_leaves=6,
 )
 _KERNELS = st.builds(_template, _NAMES, st.lists(_TYPES | _VALUES, min_size=1, max_size=4)).map(
-    lambda one: Names("", f"void {one.nvidia}(T1, int)", f"void {one.library}(float*, int)")
+    lambda kernel: Names("", f"void {kernel.nvidia}(T1, int)", f"void {kernel.library}(float*, int)")
 )
 
 
 def _function(name: Written, types: list[Written]) -> Names:
-    nvidia, library = (", ".join(ones) for ones in ([one.nvidia for one in types], [one.library for one in types]))
+    nvidia, library = (
+        ", ".join(spelled)
+        for spelled in ([written.nvidia for written in types], [written.library for written in types])
+    )
     return Names("", f"{name.nvidia}({nvidia})", f"{name.library}({library})")
 
 

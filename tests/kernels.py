@@ -92,8 +92,11 @@ class Program:
         if isinstance(self.code, str):
             raise DamagedInput(self.code)
         return tuple(
-            replace(one, counts={name: n for name, n in one.counts.items() if counts is None or name in counts})
-            for one in self.code
+            replace(
+                instruction,
+                counts={name: n for name, n in instruction.counts.items() if counts is None or name in counts},
+            )
+            for instruction in self.code
         )
 
     def machine_words(self) -> Mapping[int, int]:
@@ -102,7 +105,7 @@ class Program:
 
 def told(rule: str, message: str) -> FixedDetails:
     """The details of a text export with one message of NVIDIA's rules."""
-    return FixedDetails((RuleResult(rule, "section", "warning", "", message),))
+    return FixedDetails((RuleResult(rule, "section", "warning", title="", message=message),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,8 @@ class Made:
         return [finding for finding in self.profile().findings if finding.rule == rule]
 
     def finding(self, rule: str) -> Finding:
-        (found,) = self.findings(rule)
-        return found
+        (finding,) = self.findings(rule)
+        return finding
 
 
 def made(
@@ -162,7 +165,7 @@ def made(
 
 def session(*launches: Made) -> Session:
     """The diagnosed session of a report with these launches."""
-    report = builders.report(*(one.launch() for one in launches))
+    report = builders.report(*(launch.launch() for launch in launches))
     return diagnose(analyse([report], _hardware_of, "9.9"))
 
 

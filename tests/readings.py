@@ -42,16 +42,16 @@ _READ: OrderedDict[tuple[str, str, bool], Report | Trace] = OrderedDict()
 
 def report_of(path: Path) -> Report:
     """Return a report as it was read."""
-    found = read_once(str(path))
-    assert isinstance(found, Report)
-    return found
+    report = read_once(str(path))
+    assert isinstance(report, Report)
+    return report
 
 
 def trace_of(path: Path) -> Trace:
     """Return a timeline as it was read."""
-    found = read_once(str(path))
-    assert isinstance(found, Trace)
-    return found
+    trace = read_once(str(path))
+    assert isinstance(trace, Trace)
+    return trace
 
 
 def session_of(*paths: Path, groups: bool = False) -> LoadedSession:
@@ -104,10 +104,10 @@ def read_once(name: str, *, salvage: bool = False) -> Report | Session | Trace:
     native = name.endswith(REPORTS)
     key = (Path(name).name if native else name, digest, salvage)
     if key not in _READ:
-        found = read_file(name, salvage=salvage)
-        if isinstance(found, Session):
-            return found
-        _READ[key] = found
+        recorded = read_file(name, salvage=salvage)
+        if isinstance(recorded, Session):
+            return recorded
+        _READ[key] = recorded
     _READ.move_to_end(key)
     while len(_READ) > _MOST:
         _READ.popitem(last=False)

@@ -48,13 +48,13 @@ class StandinCuda:
         self._names: list[str] = []
 
     def __getattribute__(self, name: str) -> Any:
-        found = object.__getattribute__(self, name)
-        if callable(found) and not name.startswith("_"):
+        attribute = object.__getattribute__(self, name)
+        if callable(attribute) and not name.startswith("_"):
             object.__getattribute__(self, "calls").append(name)
             failure = object.__getattribute__(self, "fail").get(name)
             if failure is not None:
                 raise failure
-        return found
+        return attribute
 
     # runtime
 
@@ -192,12 +192,12 @@ class StandinCuda:
     def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:  # noqa: N802
         self.attributes.append((function, attribute, value))
 
-    def launchKernel(self, function: int, *words: int) -> None:  # noqa: N802
-        grid, _, _, block, _, _, _shared, _stream, parameters, _extra = words
+    def launchKernel(self, function: int, *arguments: int) -> None:  # noqa: N802
+        grid, _, _, block, _, _, _shared, _stream, parameters, _extra = arguments
         self._launch(function, grid, block, parameters)
 
-    def launchCooperativeKernel(self, function: int, *words: int) -> None:  # noqa: N802
-        grid, _, _, block, _, _, _shared, _stream, parameters = words
+    def launchCooperativeKernel(self, function: int, *arguments: int) -> None:  # noqa: N802
+        grid, _, _, block, _, _, _shared, _stream, parameters = arguments
         self._launch(function, grid, block, parameters)
 
     def _launch(self, function: int, grid: int, block: int, parameters: int) -> None:

@@ -45,7 +45,7 @@ HELP = "\n".join(f"  {option} arg" for option in OPTIONS_2024 if option != "--qu
 HELP_2024 = f"{HELP}\n{COLLECTION_HELP}"
 HELP_2025 = f"{HELP_2024}{RENAME_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
-GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", False, True)
+GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", mig=False, persistence=True)
 TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'
 SMI = """    Product Name                          : NVIDIA H200
     Serial Number                         : 1650924012345
@@ -80,34 +80,34 @@ class Machine:
     def __init__(self, says: str = "nothing private", large: int = 0) -> None:
         self.calls: list[list[str]] = []
         self.says, self.large = says, large
-        self.before: Callable[[list[str], float], Ended | None] = lambda words, timeout_s: None
+        self.before: Callable[[list[str], float], Ended | None] = lambda argv, timeout_s: None
 
     def __call__(
-        self, words: Sequence[str], *, environ: Mapping[str, str], stdout: IO[bytes], timeout_s: float, quiet: bool
+        self, argv: Sequence[str], *, environ: Mapping[str, str], stdout: IO[bytes], timeout_s: float, quiet: bool
     ) -> Ended:
         assert quiet and timeout_s > 0 and environ["USER"] == "user"
-        self.calls.append(list(words))
-        instead = self.before(list(words), timeout_s)
+        self.calls.append(list(argv))
+        instead = self.before(list(argv), timeout_s)
         if instead is not None:
             return instead
-        stdout.write(self._printed(list(words)).encode())
+        stdout.write(self._printed(list(argv)).encode())
         return Ended(0, f"stderr of {self.says}\n", 0.25)
 
     def ncu_calls(self) -> list[list[str]]:
         """Return the calls of ncu by the kit itself."""
-        return [words for words in self.calls if words[0] == NCU]
+        return [argv for argv in self.calls if argv[0] == NCU]
 
-    def _printed(self, words: list[str]) -> str:
-        if words[0] == NCU:
-            return self._ncu(words)
-        if words[0] == NVCC:
-            Path(words[words.index("-o") + 1]).write_text("a program")
-        elif words[0] == "nvidia-smi":
+    def _printed(self, argv: list[str]) -> str:
+        if argv[0] == NCU:
+            return self._ncu(argv)
+        if argv[0] == NVCC:
+            Path(argv[argv.index("-o") + 1]).write_text("a program")
+        elif argv[0] == "nvidia-smi":
             return SMI
-        elif words[1:3] == ["-m", "gpuprof"]:
-            return self._gpuprof(words[3:])
-        elif words[1:2] == ["-m"]:
-            return self._benchmark(words[2:])
+        elif argv[1:3] == ["-m", "gpuprof"]:
+            return self._gpuprof(argv[3:])
+        elif argv[1:2] == ["-m"]:
+            return self._benchmark(argv[2:])
         return f"{self.says}: right\n"
 
     def report(self) -> bytes:
@@ -115,24 +115,24 @@ class Machine:
         values: dict[str, float | str] = {**A100, "gpu__time_duration.sum": 1e6, "file": self.says * (1 + self.large)}
         return simple_report([("left", values), ("right", values)], command=f"ncu {self.says}")
 
-    def _ncu(self, words: list[str]) -> str:
-        if "--import" in words:
+    def _ncu(self, argv: list[str]) -> str:
+        if "--import" in argv:
             return TABLE
-        if "--export" not in words:
+        if "--export" not in argv:
             return f"metric of {self.says}\n"
-        name = words[words.index("--export") + 1]
+        name = argv[argv.index("--export") + 1]
         Path(name).write_bytes(self.report())
-        if "--log-file" in words:
-            Path(words[words.index("--log-file") + 1]).write_text(f"==PROF== left: 12 passes {self.says}\n")
+        if "--log-file" in argv:
+            Path(argv[argv.index("--log-file") + 1]).write_text(f"==PROF== left: 12 passes {self.says}\n")
         return ""
 
-    def _gpuprof(self, words: list[str]) -> str:
-        if "--dry-run" in words:
+    def _gpuprof(self, argv: list[str]) -> str:
+        if "--dry-run" in argv:
             return f"mkdir -p x\n{NCU} --set x\n"
-        if "-o" not in words:
+        if "-o" not in argv:
             return f"doctor: {self.says}\n"
-        place = Path(words[words.index("-o") + 1])
-        if words[0] == "characterize":
+        place = Path(argv[argv.index("-o") + 1])
+        if argv[0] == "characterize":
             place.write_text(f"schema: 1 # {self.says}\n")
             samples = place.with_name(place.name.replace(".measured.yaml", ".samples.jsonl"))
             samples.write_text(f'"{self.says}"\n')
@@ -151,19 +151,19 @@ class Machine:
         (place / "survey.json.gz").write_bytes(gzip.compress(self.says.encode()))
         return "table\n"
 
-    def _benchmark(self, words: list[str]) -> str:
-        if words[0] == "benchmarks.gpu.agreement":
+    def _benchmark(self, argv: list[str]) -> str:
+        if argv[0] == "benchmarks.gpu.agreement":
             return "88 of 90 values agree within 2 %\n"
-        if words[0] == "benchmarks.gpu.aims":
+        if argv[0] == "benchmarks.gpu.aims":
             return "5 of 6 aims are reached\n"
-        if words[0] == "benchmarks.counters":
+        if argv[0] == "benchmarks.counters":
             Path("counted.json").write_text("{}")
-        elif words[1] == "record":
-            names = words[5:]
+        elif argv[1] == "record":
+            names = argv[5:]
             for name in names:
                 Path(f"{name}.ncu-rep").write_bytes(self.report())
             Path("recorded.json").write_text(json.dumps(dict.fromkeys(names, "1")))
-        elif words[1] == "score":
+        elif argv[1] == "score":
             return "| | tuned | held out |\n| cause first | 30 of 34 (88 %) | 20 of 32 (62 %) |\n"
         return ""
 

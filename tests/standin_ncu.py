@@ -25,17 +25,17 @@ HELP = "".join(
 
 def main() -> int:
     """Say version or options, or do the next step. Most runs ask for the version, which takes no other module."""
-    words = sys.argv[1:]
-    if words == ["--help"]:
+    argv = sys.argv[1:]
+    if argv == ["--help"]:
         sys.stdout.write(os.environ.get("STANDIN_HELP", HELP))
         return 0
-    if words == ["--version"]:
+    if argv == ["--version"]:
         sys.stdout.write(os.environ.get("STANDIN_VERSION", VERSION))
         return 0
-    return step(words)
+    return step(argv)
 
 
-def step(words: list[str]) -> int:
+def step(argv: list[str]) -> int:
     """Do the next step."""
     import json
     import signal
@@ -46,12 +46,12 @@ def step(words: list[str]) -> int:
     folder = Path(os.environ["STANDIN"])
     calls = folder / "calls.json"
     earlier = json.loads(calls.read_text()) if calls.exists() else []
-    calls.write_text(json.dumps([*earlier, words]))
+    calls.write_text(json.dumps([*earlier, argv]))
     todo = json.loads((folder / "steps.json").read_text())[len(earlier)]
-    export, log = (Path(words[words.index(name) + 1]) for name in ("--export", "--log-file"))
+    export, log = (Path(argv[argv.index(name) + 1]) for name in ("--export", "--log-file"))
     if todo.get("ignore"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    program = words[words.index("--force-overwrite") + 1 :]
+    program = argv[argv.index("--force-overwrite") + 1 :]
     code = subprocess.call(program) if todo.get("program") else 0
     if "log" in todo:
         log.write_text(todo["log"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.collect.annotate import annotated
-from gpuprof.collect.frameworks import DEFAULTS, remark_on, variables_for
+from gpuprof.collect.frameworks import PREALLOCATORS, remark_on, variables_for
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_imports import imported, is_without_torch, isolated_by
 from gpuprof.collect.survey_tools import CUPTI, NCU, TORCH, tools_for
@@ -21,7 +21,7 @@ from tests.test_surveys import machine_with_driver
 
 assert bench  # a fixture
 
-PREALLOCATE = DEFAULTS[0].variable
+PREALLOCATE = PREALLOCATORS[0].variable
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_jax_leaves_room_for_ncu_unless_the_user_has_said_otherwise(folder: Path
 def test_a_program_of_which_nothing_is_known_leaves_room_too_but_a_binary_does_not(folder: Path) -> None:
     launcher = folder / "uv"
     launcher.write_text('#!/bin/sh\nshift\nexec "$@"\n')
-    assert set(variables_for((str(launcher), "run", "x.py"), {})) == {one.variable for one in DEFAULTS}
+    assert set(variables_for((str(launcher), "run", "x.py"), {})) == {framework.variable for framework in PREALLOCATORS}
     assert remark_on((str(launcher), "run", "x.py"), variables_for((str(launcher), "run", "x.py"), {})) is None
     binary = folder / "app"
     binary.write_bytes(b"\x7fELF\x02\x01\x01")

@@ -50,11 +50,11 @@ def conv_grouped() -> Program:
 
 
 def conv_1d_3d() -> Program:
-    one, three = nn.Conv1d(3, 6, 5, stride=3), nn.Conv3d(2, 4, 3, padding=(1, 0, 2))
+    first, second = nn.Conv1d(3, 6, 5, stride=3), nn.Conv3d(2, 4, 3, padding=(1, 0, 2))
     x, y = torch.randn(2, 3, 50), torch.randn(1, 2, 6, 7, 8, requires_grad=True)
 
     def run() -> None:
-        (one(x).sum() + three(y).sum()).backward()
+        (first(x).sum() + second(y).sum()).backward()
 
     return run
 

@@ -56,11 +56,11 @@ net, x = Net(), torch.ones(4, 8)
 
 
 def run(
-    words: Iterable[str], folder: Path, environ: Mapping[str, str], code: int = 0, python: str = sys.executable
+    arguments: Iterable[str], folder: Path, environ: Mapping[str, str], code: int = 0, python: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
     """Run Python on words in a folder."""
     done = subprocess.run(
-        [python, *words], cwd=folder, env=dict(environ), capture_output=True, text=True, check=False, timeout=120
+        [python, *arguments], cwd=folder, env=dict(environ), capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == code, done.stderr
     return done
@@ -129,5 +129,5 @@ class Servers(NamedTuple):
 def servers(with_us: Mapping[str, str], *modules: str) -> Iterator[Servers]:
     """Start both; skip where there is no torch."""
     need_torch()
-    with server(with_us, *modules) as one, server(PLAIN_TORCH, *modules) as other:
-        yield Servers(one, other)
+    with server(with_us, *modules) as ours, server(PLAIN_TORCH, *modules) as plain:
+        yield Servers(ours, plain)

@@ -135,13 +135,7 @@ def _read(recording: Recording, scratch: Path, place: Path) -> _Demo:
         raise DamagedInput(f"{recording.place}: {error.message}", REINSTALL) from error
     sources = tuple(replace(source, file=str(place / recording.file_name)) for source in session.sources)
     session = replace(session, sources=sources)
-    return _Demo(
-        recording=recording,
-        report=data,
-        session=session,
-        kernels=sort_kernels(list(session.kernels), "time"),
-        place=place,
-    )
+    return _Demo(recording, data, session, kernels=sort_kernels(list(session.kernels), "time"), place=place)
 
 
 def _files(demo: _Demo) -> Mapping[Path, bytes]:

@@ -46,15 +46,9 @@ def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str])
 def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
     """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
     if plan is not None:
-        filters = replace(plan.filters(), ranges=request.ranges)
+        filters = plan.filters()
     else:
-        filters = Filters(
-            kernel=request.kernel,
-            kernel_id=None,
-            launch_skip=request.launch_skip,
-            launch_count=request.launch_count,
-            ranges=request.ranges,
-        )
+        filters = Filters(request.kernel, launch_skip=request.launch_skip, launch_count=request.launch_count)
     chosen = SETS[request.counters]
     return _command(
         request,
@@ -62,7 +56,7 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pr
         PROFILE_FILE,
         PROFILE_LOG,
         metrics=metrics_of(arch, request.counters),
-        filters=filters,
+        filters=replace(filters, ranges=request.ranges),
         cache_control=request.cache_control,
         replay_mode=request.replay_mode,
         sections=chosen.sections,

@@ -47,7 +47,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class Host:
     """What the checks look at."""
 
     machine: Machine
@@ -59,23 +59,23 @@ class Here:
 def examine(environ: Mapping[str, str], machine: Machine | None = None) -> list[Check]:
     """Run every check, in the order in which they explain one another."""
     machine = machine or Machine()
-    here = Here(machine, environ, gpus_here(environ), ncus=find_ncu(environ, machine))
-    return [check for look in _CHECKS for check in look(here)]
+    host = Host(machine, environ, gpus_here(environ), ncus=find_ncu(environ, machine))
+    return [check for look in _CHECKS for check in look(host)]
 
 
-def _driver(here: Here) -> Iterator[Check]:
-    version = here.machine.driver()
+def _driver(host: Host) -> Iterator[Check]:
+    version = host.machine.driver()
     if version is not None:
         yield Check("driver", OK, f"NVIDIA {version}")
-    elif here.gpus:
-        yield Check("driver", OK, f"NVIDIA {here.gpus[0].driver}, by nvidia-smi")
+    elif host.gpus:
+        yield Check("driver", OK, f"NVIDIA {host.gpus[0].driver}, by nvidia-smi")
     else:
         fix = "use a machine with an NVIDIA GPU and its driver; in a container: docker run --gpus all"
         yield Check("driver", PROBLEM, "no NVIDIA driver is loaded; reports can be read without one", fix=fix)
 
 
-def _gpus(here: Here) -> Iterator[Check]:
-    for gpu in here.gpus:
+def _gpus(host: Host) -> Iterator[Check]:
+    for gpu in host.gpus:
         yield Check("GPU", OK, f"{gpu.name}, compute capability {gpu.compute_capability}")
         if gpu.mig:
             result = "MIG is on: units that instances share have no counters, and clocks cannot be locked"
@@ -87,24 +87,20 @@ def _gpus(here: Here) -> Iterator[Check]:
             yield Check(
                 "vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", fix="the host must allow profiling of this vGPU"
             )
-    if not here.gpus:
-        yield Check(
-            "GPU",
-            UNKNOWN,
-            "nvidia-smi names none",
-            fix="" if here.machine.driver_version() is None else "nvidia-smi -L",
-        )
+    if not host.gpus:
+        fix = "" if host.machine.driver_version() is None else "nvidia-smi -L"
+        yield Check("GPU", UNKNOWN, "nvidia-smi names none", fix=fix)
 
 
-def _ncu(here: Here) -> Iterator[Check]:
+def _ncu(host: Host) -> Iterator[Check]:
     try:
-        chosen = choose_from(here.ncus, here.machine.driver_version())
+        chosen = choose_from(host.ncus, host.machine.driver_version())
     except EnvironmentProblem as error:
         yield Check("ncu", PROBLEM, error.message, fix=error.hint or INSTALL_HINT)
         return
     yield Check("ncu", OK, str(chosen))
-    driver = here.machine.driver_version()
-    for ncu in here.ncus:
+    driver = host.machine.driver_version()
+    for ncu in host.ncus:
         if not ncu.supported:
             yield Check("ncu", UNKNOWN, f"{ncu}: older than {version_text(OLDEST)}, not used")
         elif not ncu.suits(driver):
@@ -115,13 +111,13 @@ def _ncu(here: Here) -> Iterator[Check]:
             yield Check("ncu", OK, f"{ncu}: also here")
 
 
-def _permission(here: Here) -> Iterator[Check]:
-    restricted = here.machine.counters_need_admin()
+def _permission(host: Host) -> Iterator[Check]:
+    restricted = host.machine.counters_need_admin()
     if restricted is None:
         yield Check("counters", UNKNOWN, "the driver does not say who may read the GPU's counters")
     elif not restricted:
         yield Check("counters", OK, "every user may read the GPU's counters")
-    elif _is_admin(here.machine):
+    elif _is_admin(host.machine):
         yield Check("counters", OK, "only the administrator may read the GPU's counters, which this user is")
     else:
         yield Check("counters", PROBLEM, "only the administrator may read the GPU's counters", fix=PERMISSION_FIX)
@@ -132,8 +128,8 @@ def _is_admin(machine: Machine) -> bool:
     return match is not None and bool(int(match[1], 16) >> _ADMIN_CAPABILITY & 1)
 
 
-def _other_tools(here: Here) -> Iterator[Check]:
-    running = set(_processes(here.machine))
+def _other_tools(host: Host) -> Iterator[Check]:
+    running = set(_processes(host.machine))
     if running & {"nv-hostengine", "dcgm-exporter"}:
         yield Check(
             "other profilers",
@@ -141,14 +137,14 @@ def _other_tools(here: Here) -> Iterator[Check]:
             "DCGM runs here: it may hold the GPU's counters",
             fix="dcgmi profile --pause before, dcgmi profile --resume after",
         )
-    if running & {"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"} or "CUDA_MPS_PIPE_DIRECTORY" in here.environ:
+    if running & {"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"} or "CUDA_MPS_PIPE_DIRECTORY" in host.environ:
         fix = "stop it: echo quit | nvidia-cuda-mps-control"
         yield Check(
             "MPS", PROBLEM, "the multi-process service runs: what ncu measures under it is not defined", fix=fix
         )
     for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
-        if here.environ.get(name):
-            result = f"{name} is set to {here.environ[name]}; gpuprof run leaves it out"
+        if host.environ.get(name):
+            result = f"{name} is set to {host.environ[name]}; gpuprof run leaves it out"
             yield Check("injection", OK, result)
 
 
@@ -159,14 +155,14 @@ def _processes(machine: Machine) -> Iterator[str]:
             yield name.strip()
 
 
-def _surroundings(here: Here) -> Iterator[Check]:
-    if "microsoft" in (here.machine.text("/proc/version") or "").lower():
+def _surroundings(host: Host) -> Iterator[Check]:
+    if "microsoft" in (host.machine.text("/proc/version") or "").lower():
         yield Check("WSL", UNKNOWN, "Windows Subsystem for Linux: counters need leave in the NVIDIA control panel")
-    inside = here.machine.path("/.dockerenv").exists() or here.machine.path("/run/.containerenv").exists()
-    if inside and not _is_admin(here.machine):
+    inside = host.machine.path("/.dockerenv").exists() or host.machine.path("/run/.containerenv").exists()
+    if inside and not _is_admin(host.machine):
         fix = "docker run --cap-add=SYS_ADMIN, if the driver keeps counters to the administrator"
         yield Check("container", UNKNOWN, "a container without CAP_SYS_ADMIN", fix=fix)
-    for name, place in (("temporary folder", Path(tempfile.gettempdir())), ("home folder", _home(here.environ))):
+    for name, place in (("temporary folder", Path(tempfile.gettempdir())), ("home folder", _home(host.environ))):
         yield _writable(name, place)
     lock = Path(tempfile.gettempdir()) / "nsight-compute-lock"
     if lock.exists() and not os.access(lock, os.W_OK):
@@ -189,7 +185,7 @@ def _writable(name: str, place: Path) -> Check:
         )
 
 
-def _packages(_: Here) -> Iterator[Check]:
+def _packages(_: Host) -> Iterator[Check]:
     yield Check("Python", OK, f"{version_text(sys.version_info[:3])}, {sys.executable}")
     for name, needed in _PACKAGES.items():
         try:
@@ -199,9 +195,9 @@ def _packages(_: Here) -> Iterator[Check]:
                 yield Check("package", PROBLEM, f"{name} is not installed", fix=needed)
 
 
-def _too_new(here: Here) -> Iterator[Check]:
+def _too_new(host: Host) -> Iterator[Check]:
     """Note packages that measuring cannot use, for they are of a newer CUDA than the driver."""
-    version = here.machine.driver_version()
+    version = host.machine.driver_version()
     if version is None or version[0] >= DRIVER_BY_CUDA[13]:
         return
     installed = {package.metadata["Name"].lower() for package in importlib.metadata.distributions()}
@@ -211,6 +207,6 @@ def _too_new(here: Here) -> Iterator[Check]:
             yield Check("CUDA", NOTE, result, fix=f"python -m pip install {old}")
 
 
-_CHECKS: tuple[Callable[[Here], Iterator[Check]], ...] = (
+_CHECKS: tuple[Callable[[Host], Iterator[Check]], ...] = (
     _driver, _gpus, _ncu, _permission, _other_tools, _surroundings, _packages, _too_new,
 )  # fmt: skip

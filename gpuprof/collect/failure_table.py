@@ -48,15 +48,8 @@ def _row(
     note: bool = False,
     injected: bool = False,
 ) -> FailureCause:
-    return FailureCause(
-        cause=cause,
-        pattern=re.compile(pattern, re.IGNORECASE | re.MULTILINE),
-        what=what,
-        hint=hint,
-        remedy=remedy,
-        note=note,
-        injected=injected,
-    )
+    compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    return FailureCause(cause, compiled, what, hint=hint, remedy=remedy, note=note, injected=injected)
 
 
 def _quoted(sentence: str) -> Callable[[re.Match[str]], str]:

@@ -1,4 +1,4 @@
-"""Defaults of other frameworks that are in the way of ncu, and the variables that change them."""
+"""Frameworks that preallocate the memory that ncu needs, and the variables that keep them from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuprof.collect.ranks import launcher_of
 
 
 @dataclass(frozen=True, slots=True)
-class Default:
+class Preallocator:
     """A framework by the packages that bring it, and the variable by which it takes memory only as it needs it.
 
     Without that it takes nearly all of the GPU's memory at its start, and ncu, which saves what a kernel can reach
@@ -25,19 +25,11 @@ class Default:
     value: str
 
 
-DEFAULTS = (
-    Default(
-        name="JAX",
-        packages=frozenset({"jax", "jaxlib", "flax", "equinox"}),
-        variable="XLA_PYTHON_CLIENT_PREALLOCATE",
-        value="false",
+PREALLOCATORS = (
+    Preallocator(
+        "JAX", frozenset({"jax", "jaxlib", "flax", "equinox"}), "XLA_PYTHON_CLIENT_PREALLOCATE", value="false"
     ),
-    Default(
-        name="TensorFlow",
-        packages=frozenset({"tensorflow", "keras"}),
-        variable="TF_FORCE_GPU_ALLOW_GROWTH",
-        value="true",
-    ),
+    Preallocator("TensorFlow", frozenset({"tensorflow", "keras"}), "TF_FORCE_GPU_ALLOW_GROWTH", value="true"),
 )
 
 
@@ -46,21 +38,24 @@ def variables_for(program: Sequence[str], environ: Mapping[str, str]) -> dict[st
     own = _own(program)
     names = imported(own)
     return {
-        default.variable: default.value
-        for default in DEFAULTS
-        if default.variable not in environ and (default.packages & names if names is not None else not _is_binary(own))
+        framework.variable: framework.value
+        for framework in PREALLOCATORS
+        if framework.variable not in environ
+        and (framework.packages & names if names is not None else not _is_binary(own))
     }
 
 
 def remark_on(program: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Return what to tell the user of variables that were set, if the program is known to heed them."""
     names = imported(_own(program)) or frozenset()
-    heeded = [default for default in DEFAULTS if default.packages & names and default.variable in variables]
+    heeded = [
+        framework for framework in PREALLOCATORS if framework.packages & names and framework.variable in variables
+    ]
     if not heeded:
         return None
-    set_to = " and ".join(f"{default.variable}={default.value}" for default in heeded)
-    frameworks = " and ".join(default.name for default in heeded)
-    return f"under ncu {set_to} is set: {frameworks} would take nearly all of the GPU's memory otherwise"
+    set_to = " and ".join(f"{framework.variable}={framework.value}" for framework in heeded)
+    named = " and ".join(framework.name for framework in heeded)
+    return f"under ncu {set_to} is set: {named} would take nearly all of the GPU's memory otherwise"
 
 
 def _own(program: Sequence[str]) -> Sequence[str]:

@@ -88,9 +88,7 @@ def gpus_here(environ: Mapping[str, str]) -> tuple[InstalledGpu, ...]:
         [cell.strip() for cell in line.split(",")] for line in completed.stdout.decode(errors="replace").splitlines()
     ]
     return tuple(
-        InstalledGpu(
-            name=row[0], compute_capability=row[1], driver=row[2], mig=_switch(row[3]), persistence=_switch(row[4])
-        )
+        InstalledGpu(row[0], row[1], row[2], mig=_switch(row[3]), persistence=_switch(row[4]))
         for row in rows
         if len(row) == 5 and re.fullmatch(r"\d+\.\d+", row[1])
     )

@@ -135,28 +135,21 @@ def make_plan(
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
     others = tuple(kernel for kernel in shapes if kernel.shape not in planned)
-    return ProfilePlan(
-        kernels=kernels,
-        peers=tuple(waiting),
-        others=others,
-        time_s=time_s,
-        seen=len(launches),
-        profiled=_profiled(kernels, others, waiting),
-    )
+    profiled = _profiled(kernels, others, waiting)
+    return ProfilePlan(kernels, tuple(waiting), others, time_s=time_s, seen=len(launches), profiled=profiled)
 
 
 def _shapes(launches: Iterable[Seen]) -> list[PlannedKernel]:
     """Return the kernels by shape, those with most time first; without times in the order of their first launch."""
     by_shape: dict[LaunchShape, list[Seen]] = {}
     for launch in launches:
-        by_shape.setdefault(LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block), []).append(
-            launch
-        )
+        shape = LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block)
+        by_shape.setdefault(shape, []).append(launch)
     kernels = [
         PlannedKernel(
-            shape=shape,
-            symbol=group[0].symbol,
-            demangled=group[0].demangled,
+            shape,
+            group[0].symbol,
+            group[0].demangled,
             durations=tuple(launch.duration_s for launch in group),
             counts=_series(group),
             invocations=(),

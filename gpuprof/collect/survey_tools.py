@@ -84,9 +84,7 @@ def results(folder: Path) -> list[Path]:
 def injected_command(tool: str, program: Sequence[str], folder: Path, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the plain run of a Python program in which PyTorch, or cupti-python, records what the GPUs do."""
     variables = survey_variables(environ, (folder / _FOLDER).absolute())
-    return SurveyCommand(
-        tool=tool, arguments=tuple(program), folder=folder, variables={**variables, "GPUPROF_SURVEY_BY": tool}
-    )
+    return SurveyCommand(tool, tuple(program), folder, variables={**variables, "GPUPROF_SURVEY_BY": tool})
 
 
 def nsys_command(
@@ -98,7 +96,7 @@ def nsys_command(
         "--stats=false", "--force-overwrite=true", f"--output={folder / 'survey'}",
     )  # fmt: skip
     variables = annotation(environ) if annotate else {}
-    return SurveyCommand(tool=NSYS, arguments=(nsys, "profile", *options, *program), folder=folder, variables=variables)
+    return SurveyCommand(NSYS, (nsys, "profile", *options, *program), folder, variables=variables)
 
 
 def tools_for(program: Sequence[str], environ: Mapping[str, str], machine: Machine | None = None) -> tuple[str, ...]:

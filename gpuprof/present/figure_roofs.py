@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.session import Ceiling, KernelProfile
@@ -14,6 +14,23 @@ from gpuprof.units import format_si
 ORIGINS = ("rated", "at-clock", "measured")
 STYLES = {"rated": "dashed", "at-clock": "solid", "measured": "bold"}
 _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRoofs:
+    """Roofs as lines, their ridges, and the ranges of intensity and FLOP/s that hold them and the points."""
+
+    lines: tuple[RoofLine, ...]
+    ridges: tuple[Ridge, ...]
+    intensities: Extent
+    rates: Extent
+
+
+def drawn_roofs(ceilings: Sequence[Ceiling], points: Sequence[FigurePoint]) -> DrawnRoofs:
+    """Draw ceilings as lines in ranges that suit them and the points."""
+    ridges = tuple(_ridges(ceilings))
+    intensities, rates = _ranges(ceilings, ridges, points)
+    return DrawnRoofs(tuple(_lines(ceilings, intensities, rates)), ridges, intensities, rates=rates)
 
 
 def at_kernel_clock(ceiling: Ceiling, kernel: KernelProfile) -> Ceiling:
@@ -71,21 +88,16 @@ def _one_of_each_height(ceilings: Sequence[Ceiling]) -> set[str]:
     return set(heights.values())
 
 
-def ridges_of(ceilings: Sequence[Ceiling]) -> Iterator[Ridge]:
+def _ridges(ceilings: Sequence[Ceiling]) -> Iterator[Ridge]:
     """Yield the ridge of every flat roof with every slope of the same origin."""
     for flat in ceilings:
         for slope in ceilings:
             if flat.path is not None and slope.level is not None and flat.origin == slope.origin:
-                yield Ridge(
-                    origin=flat.origin,
-                    path=flat.path,
-                    level=slope.level,
-                    intensity=flat.value / slope.value,
-                    flop_per_s=flat.value,
-                )
+                intensity = flat.value / slope.value
+                yield Ridge(flat.origin, flat.path, slope.level, intensity=intensity, flop_per_s=flat.value)
 
 
-def ranges_of(
+def _ranges(
     ceilings: Sequence[Ceiling], ridges: Sequence[Ridge], points: Sequence[FigurePoint]
 ) -> tuple[Extent, Extent]:
     """Return ranges that hold every point and ridge with room for labels, and at least three decades of both axes."""
@@ -117,7 +129,7 @@ def _widened(low: float, high: float, *, upwards: bool = True) -> Extent:
     return (low / missing**0.5, high * missing**0.5) if upwards else (low / missing, high)
 
 
-def roof_lines(ceilings: Sequence[Ceiling], intensities: Extent, rates: Extent) -> Iterator[RoofLine]:
+def _lines(ceilings: Sequence[Ceiling], intensities: Extent, rates: Extent) -> Iterator[RoofLine]:
     """Yield the lines: slopes up to the highest flat roof of their origin, flat roofs from the leftmost slope on."""
     for ceiling in ceilings:
         line = _slope(ceiling, ceilings, intensities, rates) if ceiling.level else _flat(ceiling, ceilings, intensities)

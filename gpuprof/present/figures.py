@@ -9,7 +9,7 @@ from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
-from gpuprof.present.figure_roofs import at_kernel_clock, ranges_of, ridges_of, roof_lines, shown_ceilings
+from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_ceilings
 from gpuprof.present.plot_text import shortened
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
 from gpuprof.present.session_text import (
@@ -39,38 +39,30 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
     """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter."""
     kernels = [kernel for kernel in session.kernels if kernel.device == device]
     ceilings = [item for item in session.ceilings if item.device == device]
-    repeated = _repeated_labels(session)
-    integers = _only_integers(kernels, level, ceiling)
-    points = [
-        _figure_point(
-            kernel,
-            point,
-            main=point.path == main.path,
-            caption=_caption(kernel, repeated),
-            source=source_name(session, kernel),
-        )
-        for kernel in by_time(kernels)
-        if (main := _main(kernel, level, ceiling, integers=integers)) is not None
-        for point in _meaningful(kernel, main, ceilings)
-    ]
+    points = tuple(_overview_points(session, kernels, ceilings, level, ceiling))
     left_out = _left_out(kernels, {point.kernel for point in points}, level, ceiling)
     shown = shown_ceilings(ceilings, {point.path for point in points}, (level,))
-    return _assemble(
-        figure_id=f"overview-{device}-{level}",
+    roofs = drawn_roofs(shown, points)
+    return RooflineFigure(
+        id=f"overview-{device}-{level}",
         title=f"{_device_name(session, device)}: roofline at {LEVEL_NAMES[level]}",
         subtitle=_overview_subtitle(kernels, ceiling, points),
         device=device,
         ceiling=ceiling,
         levels=(level,),
+        unit=_unit(points),
         sized=True,
-        ceilings=shown,
+        intensity_range=roofs.intensities,
+        flop_per_s_range=roofs.rates,
+        roofs=roofs.lines,
+        ridges=roofs.ridges,
         points=points,
         left_out=left_out,
-        notes=[
+        notes=(
             *_clock_notes(kernels, points, shown),
             *_certificate_notes(points),
             *_left_out_notes(session, left_out),
-        ],
+        ),
     )
 
 
@@ -78,25 +70,31 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
     """Place the main path of one kernel at L1, L2 and DRAM, under the roofs of the clock that it ran at."""
     kernel = next(kernel for kernel in session.kernels if kernel.id == kernel_id)
     main = _main_of_any_level(kernel, ceiling)
-    points = [
+    points = tuple(
         _figure_point(kernel, point, main=point.level == main.level, caption=_level_caption(point))
         for point in sorted(kernel.roofline, key=lambda point: LEVELS.index(point.level))
         if main is not None and point.path == main.path and point.ceiling == ceiling
-    ]
+    )
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
     paths = {main.path} if main is not None else set()
-    return _assemble(
-        figure_id=f"kernel-{kernel.id}",
+    levels = tuple(point.level for point in points) or LEVELS
+    roofs = drawn_roofs(shown_ceilings(ceilings, paths, levels), points)
+    return RooflineFigure(
+        id=f"kernel-{kernel.id}",
         title=f"{kernel.label} #{kernel.id}{in_source(session, kernel)}",
         subtitle=_kernel_subtitle(kernel, main),
         device=kernel.device,
         ceiling=ceiling,
-        levels=tuple(point.level for point in points) or LEVELS,
+        levels=levels,
+        unit=_unit(points),
         sized=False,
-        ceilings=shown_ceilings(ceilings, paths, tuple(point.level for point in points) or LEVELS),
+        intensity_range=roofs.intensities,
+        flop_per_s_range=roofs.rates,
+        roofs=roofs.lines,
+        ridges=roofs.ridges,
         points=points,
         left_out=() if points else _left_out([kernel], set(), "dram", ceiling),
-        notes=[*_level_notes(kernel, points), *_certificate_notes(points)],
+        notes=(*_level_notes(kernel, points), *_certificate_notes(points)),
     )
 
 
@@ -125,6 +123,20 @@ def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at
     else:
         why, how = f"no {ceiling.replace('-', ' ')} roof known for its work", "give a GPU spec with --spec NAME|FILE"
     return Missing("roofline point", why, how)
+
+
+def _overview_points(
+    session: Session, kernels: Sequence[KernelProfile], ceilings: Sequence[Ceiling], level: str, ceiling: str
+) -> Iterator[FigurePoint]:
+    repeated = _repeated_labels(session)
+    integers = _only_integers(kernels, level, ceiling)
+    for kernel in by_time(kernels):
+        main = _main(kernel, level, ceiling, integers=integers)
+        if main is None:
+            continue
+        caption, source = _caption(kernel, repeated), source_name(session, kernel)
+        for point in _meaningful(kernel, main, ceilings):
+            yield _figure_point(kernel, point, main=point.path == main.path, caption=caption, source=source)
 
 
 def _repeated_labels(session: Session) -> set[str]:
@@ -206,41 +218,6 @@ def _figure_point(
 def _uncertified(work: Work) -> bool:
     """Tell whether nothing vouches for the counters of work. Estimates say so themselves; old sessions do not know."""
     return work.certificate == "none" and work.basis != "estimated"
-
-
-def _assemble(
-    *,
-    figure_id: str,
-    title: str,
-    subtitle: str,
-    device: int,
-    ceiling: str,
-    levels: tuple[str, ...],
-    sized: bool,
-    ceilings: Sequence[Ceiling],
-    points: Sequence[FigurePoint],
-    left_out: Sequence[LeftOut],
-    notes: list[str],
-) -> RooflineFigure:
-    ridges = tuple(ridges_of(ceilings))
-    intensities, rates = ranges_of(ceilings, ridges, points)
-    return RooflineFigure(
-        id=figure_id,
-        title=title,
-        subtitle=subtitle,
-        device=device,
-        ceiling=ceiling,
-        levels=levels,
-        unit=_unit(points),
-        sized=sized,
-        intensity_range=intensities,
-        flop_per_s_range=rates,
-        roofs=tuple(roof_lines(ceilings, intensities, rates)),
-        ridges=ridges,
-        points=tuple(points),
-        left_out=tuple(left_out),
-        notes=tuple(notes),
-    )
 
 
 def _unit(points: Sequence[FigurePoint]) -> str:

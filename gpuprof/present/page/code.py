@@ -68,22 +68,11 @@ def code_tables(kernel: KernelProfile) -> Iterator[CodeTable]:
             for line, text in zip(excerpt.lines, texts, strict=True)
         )
         number_title = "Address" if excerpt.language == "sass" else "Line"
-        yield CodeTable(
-            title=_title(excerpt),
-            weight=printable(excerpt.weight),
-            number_title=number_title,
-            has_text=True,
-            lines=lines,
-        )
+        yield CodeTable(_title(excerpt), printable(excerpt.weight), number_title, has_text=True, lines=lines)
     if alone:
         alone.sort(key=lambda entry: -entry[0])
-        yield CodeTable(
-            title=_ALONE,
-            weight=printable(kernel.excerpts[0].weight),
-            number_title="Line",
-            has_text=False,
-            lines=tuple(line for _, line in alone),
-        )
+        hottest_first = tuple(line for _, line in alone)
+        yield CodeTable(_ALONE, printable(kernel.excerpts[0].weight), "Line", has_text=False, lines=hottest_first)
 
 
 def code_places(kernel: KernelProfile) -> Mapping[tuple[str | None, int], str]:

@@ -118,13 +118,8 @@ def _station(index: int, level: str, kernel: KernelProfile, moved: Traffic | Non
         lines.insert(0, f"hit rate {format_percent(moved.hit_rate)}")
     elif level in ("l1", "l2"):
         lines.insert(0, "no hit rate")
-    return Station(
-        level=level,
-        name=UNIT_NAMES[level],
-        left=_number(left),
-        middle=_number(left + _BOX_WIDTH / 2),
-        lines=tuple(lines),
-    )
+    middle = _number(left + _BOX_WIDTH / 2)
+    return Station(level, UNIT_NAMES[level], _number(left), middle=middle, lines=tuple(lines))
 
 
 def _stream(index: int, level: str, moved: Traffic | None, fraction: float | None) -> Stream:

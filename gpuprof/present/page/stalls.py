@@ -74,12 +74,5 @@ def stall_colour(reason: str) -> str:
 def _part(name: str, share: float, colour: str, *, is_stall: bool) -> StallPart:
     ink = max(("#000000", "#ffffff"), key=lambda ink: contrast_ratio(ink, colour))
     width = percent_number(share)
-    return StallPart(
-        name=name,
-        text=format_percent(share),
-        colour=colour,
-        ink=ink,
-        width=width,
-        named=share >= _LEAST_NAMED,
-        is_stall=is_stall,
-    )
+    named, text = share >= _LEAST_NAMED, format_percent(share)
+    return StallPart(name, text, colour, ink=ink, width=width, named=named, is_stall=is_stall)
