@@ -5,21 +5,36 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 TESTS := $(VENV)/.tests
 KEPT := .test-cache
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The versions that are installed, also to build gpuprof. make clean test CONSTRAINTS=/dev/null takes the newest.
+CONSTRAINTS ?= constraints.txt
+PIP := PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
+UV := $(VENV)/.uv/bin/uv pip compile --quiet --no-annotate --custom-compile-command 'make constraints' --universal \
+	--python-version 3.10
+PYTHONS := 3.10 3.11 3.12 3.13 3.14
+PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin
 # A report to demonstrate on instead of the recordings that come with gpuprof: make demo REPORT=path.
 REPORT ?=
 DEMO := gpuprof-demo
 
-.PHONY: demo test test-all docs clean help
+# What reads reports: for systems on which nothing can be profiled.
+READING := $(addprefix tests/test_,container.py damaged_reports.py ncu_csv.py ncu_repz.py reading_files.py \
+	real_reports.py recordings.py session_json.py show.py)
+
+.PHONY: demo test test-all test-reading coverage docs constraints dist clean help
 
 help:
 	@echo "make demo [REPORT=file.ncu-rep]   read recordings, or a report, and leave pages in $(DEMO)/"
 	@echo "make test                         lint, types and tests; the same in CI"
 	@echo "make test-all                     the same, and every variant of every kernel compiled and judged"
+	@echo "make test-reading                 the tests of reading reports alone"
+	@echo "make coverage                     which lines and branches the tests reach, in coverage/index.html"
 	@echo "make docs                         write docs/reference anew from the code"
+	@echo "make constraints                  pin what pyproject.toml asks for anew; UPGRADE=1 takes the newest of all"
+	@echo "make dist                         build wheel and sdist in dist/, and try them"
 	@echo "make clean                        remove what the others made"
 
-$(RUNS): pyproject.toml
+$(RUNS): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
 	@echo "making an environment in $(VENV), about 360 MB"
 	@$(PYTHON) -m venv $(VENV)
@@ -46,8 +61,43 @@ test: $(TESTS)
 test-all:
 	@GPUPROF_ALL_VARIANTS=1 $(MAKE) test
 
+test-reading: $(TESTS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(READING)
+
+# Slower than the tests, for what they start is measured, too. FILES= takes some tests.
+FILES ?=
+coverage: $(TESTS)
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report= $(FILES)
+	$(BIN)/python -m coverage html --quiet
+	$(BIN)/python -m coverage report --format=total
+
 docs: $(TESTS)
 	$(BIN)/python docs/generate.py
 
+# uv solves for every Python and system at once, and then has to find a wheel of each of these versions for each of them.
+# It is installed beside the environment, which cannot be made while pyproject.toml and the pins disagree.
+constraints:
+	@$(PYTHON) -m venv $(VENV)/.uv
+	@$(VENV)/.uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@echo editables | $(UV) $(if $(UPGRADE),--upgrade) --extra dev pyproject.toml - --output-file constraints.txt
+	@echo torch | $(UV) $(if $(UPGRADE),--upgrade) - --output-file .ci/constraints-torch.txt
+	@for python in $(PYTHONS); do for platform in $(PLATFORMS); do \
+		echo "wheels for Python $$python, $$platform"; \
+		$(VENV)/.uv/bin/uv pip compile --quiet --only-binary :all: --constraint constraints.txt --extra dev \
+			--python-version $$python --python-platform $$platform pyproject.toml >/dev/null || exit; \
+	done; done
+
+# A wheel and an sdist of what is committed, checked, and the wheel tried in an environment of its own.
+dist: $(TESTS)
+	@git diff --quiet HEAD || { echo "commit first: what is built should be what is tagged" >&2; exit 1; }
+	rm -rf dist $(VENV)/.dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python .ci/check_dist.py dist
+	$(PYTHON) -m venv $(VENV)/.dist
+	PIP_CONSTRAINT=$(CONSTRAINTS) $(VENV)/.dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd $(VENV)/.dist && bin/gpuprof --version && bin/gpuprof specs check && bin/gpuprof demo --output demo >demo.txt
+	@ls -l dist
+
 clean:
-	rm -rf $(VENV) .venv-torch .nvrtc .nvdisasm $(DEMO) .hypothesis .mypy_cache .pytest_cache .ruff_cache $(KEPT)
+	rm -rf $(VENV) .venv-torch .nvrtc .nvdisasm $(DEMO) coverage .coverage* dist .hypothesis .mypy_cache .pytest_cache .ruff_cache $(KEPT)

@@ -15,9 +15,9 @@ LEFT = 75
 """The exit code where time did not suffice: the same command goes on."""
 
 
-def run(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
+def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     """Run the command that the words name, the default `run` of its parser; return its exit code or an error's."""
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     try:
         return int(options.run(options))
     except GpuprofError as error:
@@ -29,10 +29,10 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
 
 def minutes(text: str) -> float:
     """Read a number of minutes."""
-    found = float(text)
-    if not 0 < found < math.inf:
+    value = float(text)
+    if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is no time")
-    return found
+    return value
 
 
 def add_part_options(command: argparse.ArgumentParser) -> None:

@@ -46,7 +46,7 @@ def repeated(data: bytes, wanted: int) -> bytes:
 
 def last_block(data: bytes) -> tuple[int, int]:
     """Return where the last block of a report that holds one launch lies."""
-    at, found = 8 + int.from_bytes(data[4:8], "little"), (0, 0)
+    at, block = 8 + int.from_bytes(data[4:8], "little"), (0, 0)
     from gpuprof.read.container import walk
 
     spans = walk(data).spans
@@ -59,10 +59,10 @@ def last_block(data: bytes) -> tuple[int, int]:
         for other in following[:1]:
             end = other.end
         if following and following[0] == last:
-            found = (at, last.end)
+            block = (at, last.end)
             break
         at = end if following else len(data)
-    return found
+    return block
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def _always(claim: Claim) -> Callable[[str], Claim]:
 
 def _stall(text: str) -> Claim:
     title = text.partition("On average")[0].replace("_", " ").strip().removesuffix(" Stalls").lower()
-    title = title or next((reason for words, reason in _UNTITLED.items() if words in text), "")
+    title = title or next((reason for phrase, reason in _UNTITLED.items() if phrase in text), "")
     if title == "not selected":
         return Claim(f"stall: {title}", (), "not a stall: the warp was eligible and another one issued")
     return Claim(f"stall: {title}", STALLS.get(title, ("latency-bound",)))
@@ -180,7 +180,7 @@ def compare(path: Path) -> Iterator[Comparison]:
         for result in launch.details.rule_results():
             claim = claim_of(result)
             if claim is not None:
-                yield Comparison(path.name, kernel, claim, result.message)
+                yield Comparison(path.name, kernel, claim=claim, message=result.message)
 
 
 def print_table(comparisons: list[Comparison]) -> bool:

@@ -60,8 +60,8 @@ def part_name(archive: Path, number: int) -> Path:
 
 def number_of(file: Path) -> tuple[str, int | None]:
     """Return the archive that a file belongs to, and its number; None for a whole one."""
-    found = _NUMBER.fullmatch(file.name)
-    return (found[1], int(found[2])) if found is not None else (file.name, None)
+    part = _NUMBER.fullmatch(file.name)
+    return (part[1], int(part[2])) if part is not None else (file.name, None)
 
 
 def _drafts(archive: Path, pieces: Iterable[bytes | Path], part_bytes: int) -> Iterator[Path]:

@@ -73,7 +73,7 @@ def draw_pictures() -> None:
 
     folder = REFERENCE.parent / "images"
     folder.mkdir(exist_ok=True)
-    (recording,) = (one for one in recordings() if one.name == PICTURED)
+    (recording,) = (pictured for pictured in recordings() if pictured.name == PICTURED)
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / recording.file_name
         report.write_bytes(recording.report())
@@ -88,7 +88,7 @@ EXAMPLE = re.compile(r"(?<=<!-- the demo -->\n```text\n).*?(?=```\n)", re.DOTALL
 
 def readme() -> str:
     """The README as it is, with what `gpuprof demo` prints of one recording."""
-    (recording,) = (one for one in recordings() if one.name == PICTURED)
+    (recording,) = (pictured for pictured in recordings() if pictured.name == PICTURED)
     command = [sys.executable, "-m", "gpuprof", "demo"]
     environ = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
     with tempfile.TemporaryDirectory() as scratch:
@@ -137,9 +137,9 @@ def _command_blocks(command: click.Command, name: str, parent: click.Context) ->
     yield _help_block(name, command.get_help(context))
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
-            found = command.get_command(context, child)
-            assert found is not None
-            yield from _command_blocks(found, f"{name} {child}", context)
+            subcommand = command.get_command(context, child)
+            assert subcommand is not None
+            yield from _command_blocks(subcommand, f"{name} {child}", context)
 
 
 def _help_block(name: str, text: str) -> str:
@@ -198,8 +198,8 @@ def _rate(fact: Any) -> str:
 
 
 def _archs(library: SpecLibrary) -> list[ArchSpec]:
-    found = [library.arch(path.stem) for path in library.arch_files()]
-    return sorted((arch for arch in found if arch is not None), key=lambda arch: float(arch.compute_capability))
+    archs = [library.arch(path.stem) for path in library.arch_files()]
+    return sorted((arch for arch in archs if arch is not None), key=lambda arch: float(arch.compute_capability))
 
 
 def counters_page() -> str:

@@ -64,20 +64,20 @@ def _header(source: Path) -> dict[str, str]:
         if not line.startswith("//"):
             break
         text = line.removeprefix("//").strip()
-        found = _SENTENCE.match(text)
-        if found:
-            part, text = found[1], text[found.end() :]
+        sentence = _SENTENCE.match(text)
+        if sentence:
+            part, text = sentence[1], text[sentence.end() :]
         parts[part] = f"{parts.get(part, '')} {text}".strip()
     return parts
 
 
 def _limit(limit: PhysicalLimit) -> str:
-    words = _compute(limit.compute, sparse=limit.sparse) if limit.compute is not None else limit.bandwidth
-    if words is None:
-        words = f"{significant(limit.rate)}: {limit.source}" if limit.rate is not None else limit.operation or ""
-    words = words if limit.fraction == 1 else f"{format_percent(limit.fraction)} of {words}"
+    bound = _compute(limit.compute, sparse=limit.sparse) if limit.compute is not None else limit.bandwidth
+    if bound is None:
+        bound = f"{significant(limit.rate)}: {limit.source}" if limit.rate is not None else limit.operation or ""
+    bound = bound if limit.fraction == 1 else f"{format_percent(limit.fraction)} of {bound}"
     return (
-        words if limit.floor is None else f"{words}; believed from {format_percent(limit.floor)} of it on: {limit.why}"
+        bound if limit.floor is None else f"{bound}; believed from {format_percent(limit.floor)} of it on: {limit.why}"
     )
 
 

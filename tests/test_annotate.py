@@ -582,12 +582,8 @@ def test_user_ranges_do_nothing_where_nvtx_is_not_installed(tmp_path: Path) -> N
 def test_annotate_is_imported_on_use_and_brings_nothing_heavy(tmp_path: Path) -> None:
     assert "annotate" in gpuprof.__all__
     code = "import sys, gpuprof; before = 'gpuprof.ranges' in sys.modules; gpuprof.annotate('x')\n"
-    printed = run(
-        ["-c", f"{code}print(before, [m for m in ('gpuprof.api', 'numpy', 'nvtx') if m in sys.modules])"],
-        tmp_path,
-        PLAIN,
-    )
-    assert printed.stdout == "False []\n"
+    told = "print(before, [m for m in ('gpuprof.api', 'numpy', 'nvtx') if m in sys.modules])"
+    assert run(["-c", code + told], tmp_path, PLAIN).stdout == "False []\n"
 
 
 TRITONS_AUTOTUNER = """

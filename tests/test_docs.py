@@ -27,7 +27,7 @@ from tests.ncu_bytes import A100, simple_report
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted({*DOCS.rglob("*.md"), ROOT / "README.md"})
+PAGES = sorted({*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))})
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
 TUTORIAL = DOCS / "tutorial" / "first-report.md"
 

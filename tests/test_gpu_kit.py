@@ -600,13 +600,13 @@ def test_this_machine_s_own_names_are_looked_for(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("getpass.getuser", lambda: "jdoe")
     monkeypatch.setenv("HOME", "/home/jdoe")
     found = names_here([(tmp_path, "/out")])
-    assert {name for name, _ in found.words} == {"gpu-box-3.example.org", "gpu-box-3", "jdoe"}
+    assert {name for name, _ in found.identities} == {"gpu-box-3.example.org", "gpu-box-3", "jdoe"}
     assert found.folders == tuple(
         sorted(((str(tmp_path), "/out"), ("/home/jdoe", "/home/user")), key=lambda one: -len(one[0]))
     )
     monkeypatch.setattr("getpass.getuser", lambda: "root")
     monkeypatch.setenv("HOME", "/root")
-    assert "root" not in {name for name, _ in names_here([]).words}
+    assert "root" not in {name for name, _ in names_here([]).identities}
 
 
 def test_a_large_pack_is_cut_into_parts_and_stale_ones_go(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from gpuprof.resources import data_dir
 FOLDER = data_dir("specs") / "certificates"
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the first word says and return the exit code; every error has been printed."""
-    return run(_parser(), words)
+    return run(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,17 +56,21 @@ def check(options: argparse.Namespace) -> int:
     paths = sorted(path for path in options.folder.rglob("*") if path.suffix in REPORTS)
     if not paths:
         raise UsageError(f"no reports in {options.folder}", f"name a folder with {' or '.join(REPORTS)} files")
-    found = certificates_of(equalities(paths), datetime.now(timezone.utc).strftime("%Y-%m-%d"))
-    if not found:
+    certificates = certificates_of(equalities(paths), datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    if not certificates:
         raise UsageError(
             f"no report in {options.folder} counts the same work twice",
             "record some with ncu --set full",
         )
-    print("\n".join(rows(found)))
+    print("\n".join(rows(certificates)))
     if options.write:
-        for certificate in found:
+        for certificate in certificates:
             _write(certificate, f"{certificate.arch}-checked.yaml")
-    return 1 if any(_off(one, certificate) for certificate in found for one in certificate.agreements) else 0
+    return (
+        1
+        if any(_off(agreement, certificate) for certificate in certificates for agreement in certificate.agreements)
+        else 0
+    )
 
 
 def measure(options: argparse.Namespace) -> int:
@@ -82,13 +86,15 @@ def measure(options: argparse.Namespace) -> int:
 
     options.folder.mkdir(parents=True, exist_ok=True)
     done = measure_probes(options, seconds_of(options), tell)
-    found = [read_certificate(options.certificates / name) for name in done.certificates]
-    for certificate in found:
+    certificates = [read_certificate(options.certificates / name) for name in done.certificates]
+    for certificate in certificates:
         print("\n".join(_rows(certificate)))
-    if not found and not done.left:
+    if not certificates and not done.left:
         tell("nothing was certified")
-    wrong = done.problems + sum(_off(one, certificate) for certificate in found for one in certificate.agreements)
-    return ended(options.folder, options.archive, wrong + (not found and not done.left), done.left, tell)
+    wrong = done.problems + sum(
+        _off(agreement, certificate) for certificate in certificates for agreement in certificate.agreements
+    )
+    return ended(options.folder, options.archive, wrong + (not certificates and not done.left), done.left, tell)
 
 
 def _write(certificate: Certificate, name: str) -> None:
@@ -96,15 +102,15 @@ def _write(certificate: Certificate, name: str) -> None:
     (FOLDER / name).write_text(certificate_text(certificate), encoding="utf-8")
 
 
-def _off(one: Agreement, certificate: Certificate) -> bool:
-    return one.deviation > tolerance(one.quantity, certificate.level)
+def _off(agreement: Agreement, certificate: Certificate) -> bool:
+    return agreement.deviation > tolerance(agreement.quantity, certificate.level)
 
 
 def _rows(certificate: Certificate) -> Iterator[str]:
     """Yield what each probe says of each way to count its work."""
-    for one in certificate.agreements:
-        mark, names = "OFF" if _off(one, certificate) else "", ", ".join(sorted(one.counters))
-        yield f"{mark:4} {one.quantity:24} {one.lowest:9.5f} {one.known:44} {names}"
+    for agreement in certificate.agreements:
+        mark, names = "OFF" if _off(agreement, certificate) else "", ", ".join(sorted(agreement.counters))
+        yield f"{mark:4} {agreement.quantity:24} {agreement.lowest:9.5f} {agreement.known:44} {names}"
 
 
 if __name__ == "__main__":

@@ -61,9 +61,18 @@ def equalities(paths: Iterable[Path]) -> Iterator[Equality]:
             continue
         for launch in report:
             hardware = finder(report.devices[launch.device])
-            found = (*_scalar(launch, hardware), *_tensor(launch, hardware))
+            comparisons = (*_scalar(launch, hardware), *_tensor(launch, hardware))
             yield from (
-                Equality(hardware.arch.name, release, *one, report=path.name.partition(".")[0]) for one in found
+                Equality(
+                    arch=hardware.arch.name,
+                    release=release,
+                    quantity=quantity,
+                    counters=counters,
+                    known=known,
+                    ratio=quotient,
+                    report=path.name.partition(".")[0],
+                )
+                for quantity, counters, known, quotient in comparisons
             )
 
 
@@ -75,17 +84,17 @@ def _scalar(launch: Launch, hardware: Hardware) -> Iterator[tuple[str, frozenset
         by_opcodes = [link for link in links if link.how == "thread-opcodes"]
         histogram = _value(by_opcodes[0], quantity, launch, clocks) if by_opcodes else None
         values = [_value(link, quantity, launch, clocks) for link in links if link not in by_opcodes]
-        counters = [found for found in values if found is not None and found.value > 0]
+        counters = [count for count in values if count is not None and count.value > 0]
         if histogram is None or not histogram.value or not counters:
             continue
-        for found in counters:
-            yield quantity, base_names(found.metrics), "opcode histogram", ratio(found.value, histogram.value)
+        for count in counters:
+            yield quantity, base_names(count.metrics), "opcode histogram", ratio(count.value, histogram.value)
         yield quantity, base_names([THREAD_OPCODES]), "counters", ratio(histogram.value, counters[0].value)
 
 
 def _value(link: CounterLink, quantity: str, launch: Launch, clocks: Clocks) -> Counted | None:
-    found = evaluate((link,), quantity, launch.metrics, clocks)
-    return found if isinstance(found, Counted) else None
+    count = evaluate((link,), quantity, launch.metrics, clocks)
+    return count if isinstance(count, Counted) else None
 
 
 def _clocks(launch: Launch, hardware: Hardware) -> Clocks:
@@ -93,7 +102,7 @@ def _clocks(launch: Launch, hardware: Hardware) -> Clocks:
         what: evaluate(hardware.arch.counters[what], what, launch.metrics, Clocks())
         for what in ("duration", "sm-clock")
     }
-    duration, clock = (found.value if isinstance(found, Counted) else None for found in values.values())
+    duration, clock = (count.value if isinstance(count, Counted) else None for count in values.values())
     return Clocks(duration_s=duration, sm_hz=clock)
 
 
@@ -112,16 +121,16 @@ def _tensor(launch: Launch, hardware: Hardware) -> Iterator[tuple[str, frozenset
         yield f"work.{path}", base_names([WARP_OPCODES]), "busy share of the tensor pipe", ratio(100 * share, busy)
 
 
-def certificates_of(found: Iterable[Equality], date: str) -> list[Certificate]:
+def certificates_of(checked: Iterable[Equality], date: str) -> list[Certificate]:
     """Return one certificate per architecture; what is further off than the tolerance vouches for nothing in it."""
     by_arch: dict[str, list[Equality]] = defaultdict(list)
-    for one in found:
-        by_arch[one.arch].append(one)
+    for equality in checked:
+        by_arch[equality.arch].append(equality)
     return [
         Certificate(
             arch=arch,
             level=CHECKED,
-            ncu=tuple(sorted({one.release for one in mine})),
+            ncu=tuple(sorted({equality.release for equality in mine})),
             gpu=None,
             driver=None,
             date=date,
@@ -132,23 +141,33 @@ def certificates_of(found: Iterable[Equality], date: str) -> list[Certificate]:
     ]
 
 
-def _agreements(found: list[Equality]) -> Iterator[Agreement]:
+def _agreements(checked: list[Equality]) -> Iterator[Agreement]:
     kinds: dict[tuple[str, frozenset[str], str], list[Equality]] = defaultdict(list)
-    for one in found:
-        kinds[one.quantity, one.counters, one.known].append(one)
+    for equality in checked:
+        kinds[equality.quantity, equality.counters, equality.known].append(equality)
     for (quantity, counters, known), mine in kinds.items():
-        ratios = [one.ratio for one in mine]
-        reports = ", ".join(sorted({one.report for one in mine}))
-        yield Agreement(quantity, counters, known, min(ratios), max(ratios), len(mine), f"public reports {reports}")
+        ratios = [equality.ratio for equality in mine]
+        reports = ", ".join(sorted({equality.report for equality in mine}))
+        yield Agreement(
+            quantity=quantity,
+            counters=counters,
+            known=known,
+            lowest=min(ratios),
+            highest=max(ratios),
+            cases=len(mine),
+            source=f"public reports {reports}",
+        )
 
 
-def rows(found: Iterable[Certificate]) -> Iterator[str]:
+def rows(certificates: Iterable[Certificate]) -> Iterator[str]:
     """Yield the table: per architecture and quantity, the kernels, the worst deviation, and whether it is enough."""
     yield f"{'arch':8} {'quantity':18} {'counters':58} {'kernels':>7} {'worst':>8}"
-    for certificate in found:
-        for one in sorted(certificate.agreements, key=lambda one: (one.quantity, sorted(one.counters))):
-            names = ", ".join(sorted(one.counters))
+    for certificate in certificates:
+        for agreement in sorted(
+            certificate.agreements, key=lambda agreement: (agreement.quantity, sorted(agreement.counters))
+        ):
+            names = ", ".join(sorted(agreement.counters))
             short = names if len(names) <= 58 else names[:57] + "…"
-            verdict = "" if one.deviation <= CHECKED_TOLERANCE else "  too far off"
-            worst = f"{100 * one.deviation:7.3f} %{verdict}"
-            yield f"{certificate.arch:8} {one.quantity:18} {short:58} {one.cases:7} {worst}"
+            verdict = "" if agreement.deviation <= CHECKED_TOLERANCE else "  too far off"
+            worst = f"{100 * agreement.deviation:7.3f} %{verdict}"
+            yield f"{certificate.arch:8} {agreement.quantity:18} {short:58} {agreement.cases:7} {worst}"

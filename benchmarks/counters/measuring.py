@@ -53,14 +53,14 @@ def measure_probes(options: argparse.Namespace, seconds: float, tell: Callable[[
         elif time.monotonic() + longest_s > until:
             left.append(name)
         else:
-            done[name] = _one(name, options, tell)
+            done[name] = _probe(name, options, tell)
             longest_s = max(longest_s, float(str(done[name]["seconds"])))
             draft = file.with_suffix(".draft")
             draft.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
             draft.replace(file)
     mine = [done[name] for name in wanted if name in done]
-    certificates = dict.fromkeys(str(one["certificate"]) for one in mine if one["certificate"])
-    return Measured(sum(bool(one["code"]) for one in mine), tuple(left), tuple(certificates))
+    certificates = dict.fromkeys(str(outcome["certificate"]) for outcome in mine if outcome["certificate"])
+    return Measured(sum(bool(outcome["code"]) for outcome in mine), tuple(left), tuple(certificates))
 
 
 def _claiming(names: list[str]) -> list[str]:
@@ -69,7 +69,7 @@ def _claiming(names: list[str]) -> list[str]:
     return [probe.id for probe in chosen if probe.method == "slope" and probe.limits]
 
 
-def _one(name: str, options: argparse.Namespace, tell: Callable[[str], None]) -> dict[str, object]:
+def _probe(name: str, options: argparse.Namespace, tell: Callable[[str], None]) -> dict[str, object]:
     """Run one probe; add what it certifies to the certificate, and return what became of it."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
         ended = _run(name, Path(folder), options)
@@ -80,23 +80,23 @@ def _one(name: str, options: argparse.Namespace, tell: Callable[[str], None]) ->
         if ended.code == EnvironmentProblem.exit_code:
             said = " ".join(ended.tail.rpartition("error: ")[2].split())
             raise EnvironmentProblem(said[:_TOLD], "gpuprof doctor says more")
-        found = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
-        for path in found:
+        certificates = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
+        for path in certificates:
             options.certificates.mkdir(parents=True, exist_ok=True)
             place = options.certificates / path.name
             place.write_text(certificate_text(on_file(read_certificate(path), place)), encoding="utf-8")
-    told = "certified" if found else f"not certified: {' '.join(ended.tail.split())[-_TOLD:]}"
+    told = "certified" if certificates else f"not certified: {' '.join(ended.tail.split())[-_TOLD:]}"
     tell(f"{name}: {told}")
-    return {"code": ended.code, "seconds": ended.seconds, "certificate": found[0].name if found else ""}
+    return {"code": ended.code, "seconds": ended.seconds, "certificate": certificates[0].name if certificates else ""}
 
 
 def _run(name: str, folder: Path, options: argparse.Namespace) -> Ended:
-    words = ("characterize", "--quick", "--verify-counters", "--device", str(options.device), "--only", name)
+    arguments = ("characterize", "--quick", "--verify-counters", "--device", str(options.device), "--only", name)
     environ = dict(os.environ)
     if options.ncu:
         environ["PATH"] = os.pathsep.join((str(Path(options.ncu).absolute().parent), environ.get("PATH", "")))
     return run_process(
-        [sys.executable, "-m", "gpuprof", *words, "--force", "-o", str(folder / "gpu.measured.yaml")],
+        [sys.executable, "-m", "gpuprof", *arguments, "--force", "-o", str(folder / "gpu.measured.yaml")],
         environ=environ,
         stdout=subprocess.DEVNULL,
         timeout_s=_TIMEOUT_S,

@@ -22,7 +22,7 @@ from benchmarks.diagnosis.case_file import load_cases
 from gpuprof.errors import GpuprofError
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the first word says; return 0, 1 where something is wrong, or an error's exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.diagnosis", description=(__doc__ or "").partition("\n")[0]
@@ -45,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if name == "record":
             command.add_argument("--device", type=int, default=0, metavar="N")
             add_part_options(command)
-    return run_command(parser, words)
+    return run_command(parser, arguments)
 
 
 def check(options: argparse.Namespace) -> int:

@@ -66,11 +66,11 @@ class Sum(NamedTuple):
 class Extent(NamedTuple):
     """Blocks along one axis: a number, a size divided by what a block does, or so many for each SM; and some more."""
 
-    number: int | None
-    cover: str | None
-    by: int
-    sms: int | None
-    plus: int
+    number: int | None = None
+    cover: str | None = None
+    by: int = 1
+    sms: int | None = None
+    plus: int = 0
 
     def value(self, sizes: Sizes, room: Room) -> int:
         """Return the number of blocks."""
@@ -197,10 +197,10 @@ class Case:
     def digest(self) -> str:
         """Return a hash of what the case is made of: its files, and the headers of its folder."""
         files = (self.source, self.source.with_suffix(".yaml"), *sorted(self.source.parent.glob("*.cuh")))
-        found = hashlib.sha256()
+        checksum = hashlib.sha256()
         for file in files:
-            found.update(file.read_bytes())
-        return found.hexdigest()
+            checksum.update(file.read_bytes())
+        return checksum.hexdigest()
 
     @property
     def entries(self) -> tuple[str, ...]:

@@ -133,10 +133,10 @@ def _lines(top: Fields, source: Path, entries: tuple[str, ...]) -> tuple[int, ..
     lines = []
     for node in top.entries("line"):
         wanted, before = node.text("line"), head.count("\n")
-        found = _lines_with(wanted, slow, before) or _lines_with(wanted, head, 0)
-        if len(found) != 1:
-            raise BrokenSpec(node.place, f"{wanted!r} stands on {len(found)} lines of `slow`, not on one")
-        lines += found
+        numbers = _lines_with(wanted, slow, before) or _lines_with(wanted, head, 0)
+        if len(numbers) != 1:
+            raise BrokenSpec(node.place, f"{wanted!r} stands on {len(numbers)} lines of `slow`, not on one")
+        lines += numbers
     return tuple(lines)
 
 
@@ -259,10 +259,10 @@ def _fill(node: YamlNode, sizes: Mapping[str, object]) -> Fill:
     if len(kinds) != 1:
         raise BrokenSpec(node.place, "fill is one thing")
     if kinds[0] != "offsets":
-        found = _number_or_size(entry.required(kinds[0]), sizes)
-        if kinds[0] != "value" and isinstance(found, float) and (found < 1 or found != round(found)):
+        value = _number_or_size(entry.required(kinds[0]), sizes)
+        if kinds[0] != "value" and isinstance(value, float) and (value < 1 or value != round(value)):
             raise BrokenSpec(node.place, f"{kinds[0]} needs a whole number above zero")
-        return Fill(kinds[0], (found,))
+        return Fill(kinds[0], (value,))
     rows = Fields(entry.required("offsets"), "offsets", {"short", "long", "every"})
     return Fill("offsets", tuple(_named(rows.required(key), sizes) for key in ("short", "long", "every")))
 
@@ -296,26 +296,22 @@ def _launch(node: YamlNode, sizes: Mapping[str, object], times: int) -> LaunchSp
     for key, numbers in (("grid", grid), ("block", block)):
         if not 1 <= len(numbers) <= _MOST_AXES:
             raise BrokenSpec(entry.place(key), f"{key} has one to three numbers")
-    return LaunchSpec(
-        grid,
-        block,
-        whole(entry.required("shared"), "shared", 0) if "shared" in entry else 0,
-        times,
-    )
+    shared = whole(entry.required("shared"), "shared", 0) if "shared" in entry else 0
+    return LaunchSpec(grid=grid, block=block, shared_bytes=shared, times=times)
 
 
 def _extent(node: YamlNode, sizes: Mapping[str, object]) -> Extent:
     if not isinstance(node.value, Mapping):
         named = _named(node, sizes)
-        return Extent(None, named, 1, None, 0) if isinstance(named, str) else Extent(named, None, 1, None, 0)
+        return Extent(cover=named) if isinstance(named, str) else Extent(number=named)
     entry = Fields(node, "grid", {"cover", "by", "sms", "plus"})
     if ("cover" in entry) == ("sms" in entry):
         raise BrokenSpec(node.place, "a grid covers a size, or has blocks for each SM")
     plus = whole(entry.required("plus"), "plus") if "plus" in entry else 0
     if "sms" in entry:
-        return Extent(None, None, 1, whole(entry.required("sms"), "sms"), plus)
+        return Extent(sms=whole(entry.required("sms"), "sms"), plus=plus)
     cover = entry.choice("cover", tuple(sizes))
-    return Extent(None, cover, whole(entry.required("by"), "by"), None, plus)
+    return Extent(cover=cover, by=whole(entry.required("by"), "by"), plus=plus)
 
 
 def _gate(top: Fields, targets: tuple[str, ...], entries: tuple[str, ...]):  # type: ignore[no-untyped-def]

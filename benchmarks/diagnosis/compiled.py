@@ -72,9 +72,9 @@ def kernels_of(cases: Sequence[CaseCode], target: str) -> list[dict[str, Compile
 
 def resources(log: str) -> dict[str, dict[str, int]]:
     """Return registers, local and static shared bytes by kernel from what ptxas says with `-v`."""
-    found: dict[str, dict[str, int]] = {}
+    by_kernel: dict[str, dict[str, int]] = {}
     parts = _KERNEL.split(log)
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         matches = {what: pattern.search(text) for what, pattern in _NUMBERS.items()}
-        found[name] = {what: int(match[1]) if match else 0 for what, match in matches.items()}
-    return found
+        by_kernel[name] = {what: int(match[1]) if match else 0 for what, match in matches.items()}
+    return by_kernel

@@ -31,8 +31,8 @@ def contents(name: str, buffer: BufferSpec, sizes: Sizes) -> Array:
     count = buffer.count.value(sizes)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     values = [sizes[value] if isinstance(value, str) else value for value in buffer.fill.values]
-    found = _FILLS[buffer.fill.kind](count, buffer.type, values, rng)
-    return _as_type(np.asarray(found), buffer.type)
+    filled = _FILLS[buffer.fill.kind](count, buffer.type, values, rng)
+    return _as_type(np.asarray(filled), buffer.type)
 
 
 def _as_type(values: Array, kind: str) -> Array:
@@ -98,11 +98,11 @@ def agree(left: Array, right: Array, kind: str, within: float) -> float | None:
 
 def difference(left: Array, right: Array, kind: str) -> float:
     """Return the largest difference of two results as a fraction of the largest value; infinite where one is NaN."""
-    one, other = _numbers(left, kind), _numbers(right, kind)
-    if not (np.isfinite(one).all() and np.isfinite(other).all()):
+    these, those = _numbers(left, kind), _numbers(right, kind)
+    if not (np.isfinite(these).all() and np.isfinite(those).all()):
         return float("inf")
-    largest = float(np.max(np.abs(one), initial=0.0))
-    return float(np.max(np.abs(one - other), initial=0.0)) / (largest or 1.0)
+    largest = float(np.max(np.abs(these), initial=0.0))
+    return float(np.max(np.abs(these - those), initial=0.0)) / (largest or 1.0)
 
 
 def _numbers(values: Array, kind: str) -> NDArray[np.float64]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from benchmarks.diagnosis.access import accesses_of
@@ -31,7 +32,7 @@ class Answer(NamedTuple):
     target: str
     gate: str
     why: str
-    kernels: dict[str, CompiledKernel]
+    kernels: Mapping[str, CompiledKernel] = MappingProxyType({})
     excused: tuple[str, ...] = ()
 
 
@@ -41,24 +42,24 @@ def check_cases(cases: Sequence[Case], target: str) -> tuple[Answer, ...]:
     Raises EnvironmentProblem without NVRTC or nvdisasm.
     """
     seen = [_code(case, target) for case in cases]
-    kernels = iter(kernels_of([one for one in seen if not isinstance(one, Answer)], target))
+    kernels = iter(kernels_of([code for code in seen if not isinstance(code, Answer)], target))
     return tuple(
-        one if isinstance(one, Answer) else _judged(case, target, next(kernels))
-        for case, one in zip(cases, seen, strict=True)
+        code if isinstance(code, Answer) else _judged(case, target, next(kernels))
+        for case, code in zip(cases, seen, strict=True)
     )
 
 
 def _code(case: Case, target: str) -> CaseCode | Answer:
     """Return the code of a case, or the answer where there is none."""
     if target not in case.targets:
-        return Answer(case, target, "unsupported", case.unsupported.get(target, "the case is not for it"), {})
+        return Answer(case, target, "unsupported", why=case.unsupported.get(target, "the case is not for it"))
     compiled = compile_case(case, target)
     if isinstance(compiled, NotCompiled):
-        return Answer(case, target, "unsupported" if compiled.unsupported else "fail", compiled.why, {})
+        return Answer(case, target, "unsupported" if compiled.unsupported else "fail", why=compiled.why)
     try:
         return code_of(case, compiled)
     except DamagedInput as error:
-        return Answer(case, target, "fail", error.message, {})
+        return Answer(case, target, "fail", why=error.message)
 
 
 def _judged(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Answer:
@@ -74,7 +75,7 @@ def _judged(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> Answ
     ]
     excused = tuple(trait for trait in seconds if trait in case.besides)
     gate, why = ("fail", "; ".join(problems)) if problems else ("pass", _census(kernels))
-    return Answer(case, target, gate, why, kernels, excused)
+    return Answer(case, target, gate, why=why, kernels=kernels, excused=excused)
 
 
 def _census(kernels: dict[str, CompiledKernel]) -> str:
@@ -132,7 +133,9 @@ def _value(what: str, case: Case, entry: str, kernel: CompiledKernel, rooms: dic
 def _pattern_problems(bound: Bound, accesses: Sequence[Access]) -> Iterator[str]:
     """Judge the pattern of the instructions of an opcode: one must reach `least`, all must stay within `most`."""
     assert bound.opcode is not None
-    numbers = [_PATTERNS[bound.what](one) for one in accesses if one.runs and _is_a(one.opcode, bound.opcode)]
+    numbers = [
+        _PATTERNS[bound.what](access) for access in accesses if access.runs and _is_a(access.opcode, bound.opcode)
+    ]
     known = [number for number in numbers if number is not None]
     if not known:
         yield f"no {bound.opcode} whose addresses can be known, of {len(numbers)}"
@@ -152,8 +155,8 @@ def _is_a(opcode: str, wanted: str) -> bool:
 def _range(bound: Bound) -> str:
     if bound.low == bound.high:
         return f"{bound.low:g}"
-    words = [f"at least {bound.low:g}"] if bound.low is not None else []
-    return " and ".join([*words, *([f"at most {bound.high:g}"] if bound.high is not None else [])])
+    limits = [f"at least {bound.low:g}"] if bound.low is not None else []
+    return " and ".join([*limits, *([f"at most {bound.high:g}"] if bound.high is not None else [])])
 
 
 def _rooms(case: Case, target: str, kernels: dict[str, CompiledKernel]) -> dict[str, Room]:
@@ -166,8 +169,8 @@ def _blocks_per_sm(case: Case, entry: str, kernel: CompiledKernel, arch: ArchSpe
     shape = case.launches[entry].shape(case.small, Room(1, 1))
     reserved = arch.limits["shared_reserved_per_block"].value if "shared_reserved_per_block" in arch.limits else 0
     shared = round(kernel.shared + shape.shared_bytes + reserved)
-    found = theoretical_occupancy(LaunchResources(shape.threads, kernel.registers, shared), arch)
-    return found.blocks_per_sm if found is not None else 1
+    occupancy = theoretical_occupancy(LaunchResources(shape.threads, kernel.registers, shared), arch)
+    return occupancy.blocks_per_sm if occupancy is not None else 1
 
 
 @lru_cache(maxsize=8)

@@ -103,10 +103,10 @@ def run(
 
 
 def _compiler() -> str:
-    found = shutil.which("g++")
-    if found is None:
+    compiler = shutil.which("g++")
+    if compiler is None:
         raise EnvironmentProblem("there is no g++, which the host's check compiles with", "install g++ 9 or newer")
-    return found
+    return compiler
 
 
 def _prepared(source: Path, compiler: str) -> str:
@@ -129,11 +129,11 @@ def _prepared(source: Path, compiler: str) -> str:
 
 def _refuse(source: Path, text: str) -> None:
     """Raise for what the host cannot run, with the line."""
-    if (found := _PTX.search(text)) is not None:
-        where, hint = _place(text, found.start()), "give the function a version for the host (#ifdef GPUPROF_HOST)"
+    if (match := _PTX.search(text)) is not None:
+        where, hint = _place(text, match.start()), "give the function a version for the host (#ifdef GPUPROF_HOST)"
         raise NotForTheHost(f"{where}: the host does not run PTX", hint)
-    if (found := re.search(r"\b__cluster_dims__\b", text)) is not None:
-        raise NotForTheHost(f"{_place(text, found.start())}: the host does not run clusters of blocks")
+    if (match := re.search(r"\b__cluster_dims__\b", text)) is not None:
+        raise NotForTheHost(f"{_place(text, match.start())}: the host does not run clusters of blocks")
     if "<<<" in text:
         raise NotForTheHost(f"{source.name}: the host does not run launches from within a source (<<<)")
 
@@ -151,9 +151,9 @@ def _place(text: str, offset: int) -> str:
 def _entries(text: str) -> list[str]:
     """Return the names of the kernels that are no templates, in their order."""
     names: dict[str, None] = {}
-    for found in _KERNEL.finditer(text):
-        before = re.split(r"[;{}]", text[: found.start()])[-1]
-        after = re.sub(_DECORATION, " ", text[found.end() : found.end() + 2000])
+    for kernel in _KERNEL.finditer(text):
+        before = re.split(r"[;{}]", text[: kernel.start()])[-1]
+        after = re.sub(_DECORATION, " ", text[kernel.end() : kernel.end() + 2000])
         name = re.match(r"[^;{}()]*?\b(\w+)\s*\(", after)
         if name is not None and not re.search(r"\btemplate\b", before):
             names[name[1]] = None
@@ -163,18 +163,18 @@ def _entries(text: str) -> list[str]:
 def _with_shared(text: str) -> str:
     """Rewrite `__shared__`: `extern __shared__ T name[]` is a pointer, everything else `thread_local`."""
     parts, done = [], 0
-    for found in _SHARED.finditer(text):
-        parts.append(text[done : found.start()])
-        done = found.end()
-        dynamic = _DYNAMIC.match(text, done) if re.search(r"\bextern\b", found[0]) else None
+    for declaration in _SHARED.finditer(text):
+        parts.append(text[done : declaration.start()])
+        done = declaration.end()
+        dynamic = _DYNAMIC.match(text, done) if re.search(r"\bextern\b", declaration[0]) else None
         if dynamic is not None:
             parts.append(_pointer(re.sub(_DECORATION, " ", dynamic[1]).strip(), dynamic[2], dynamic[3].strip()))
             done = dynamic.end()
         else:
             # Alignments stand in front, where C++ wants them.
-            aligned = " ".join(re.findall(_DECORATION, found[0]))
+            aligned = " ".join(re.findall(_DECORATION, declaration[0]))
             parts.append(f"{aligned} thread_local __attribute__((aligned(16))) ")
-        parts.append("\n" * text.count("\n", found.start(), done))
+        parts.append("\n" * text.count("\n", declaration.start(), done))
     return "".join((*parts, text[done:]))
 
 

@@ -41,11 +41,11 @@ class Gpu:
         self._driver: Any = driver
         runtime.setDevice(device)
         runtime.free(runtime.malloc(256))  # so that there is a context
-        found = runtime.getDeviceProperties(device)
-        self.target = target_of(f"{found['major']}.{found['minor']}") or ""
+        properties = runtime.getDeviceProperties(device)
+        self.target = target_of(f"{properties['major']}.{properties['minor']}") or ""
         cuda = cuda_version(int(runtime.driverGetVersion()))
         self.nvrtc = nvrtc_for(cuda, self.target, self._try) if self.target else None
-        self.sm_count = int(found["multiProcessorCount"])
+        self.sm_count = int(properties["multiProcessorCount"])
 
     def load(self, cubin: bytes, entries: Sequence[str]) -> dict[str, int]:
         """Load a cubin; return its kernels."""
@@ -75,9 +75,9 @@ class Gpu:
 
     def fetch(self, address: int, like: Array) -> Array:
         """Return a copy of what lies at an address."""
-        found = np.empty_like(like)
-        self._runtime.memcpy(found.ctypes.data, address, found.nbytes, self._runtime.memcpyDefault)
-        return found
+        array = np.empty_like(like)
+        self._runtime.memcpy(array.ctypes.data, address, array.nbytes, self._runtime.memcpyDefault)
+        return array
 
     def release(self, address: int, where: str) -> None:
         """Give memory back."""
@@ -115,9 +115,9 @@ class Loaded(NamedTuple):
     sizes: Sizes
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Launch what the command line says; return 1 where the kernels disagree."""
-    device, name = words
+    device, name = arguments
     (case,) = load_cases([name])
     gpu = Gpu(int(device))
     loaded = _loaded(gpu, case)

@@ -64,8 +64,10 @@ def said(results: Iterable[RuleResult]) -> tuple[Said, ...]:
 
     A message that says nothing of ours keeps its place; one that is about no defect at all has none.
     """
-    found = list(_said(results))
-    return tuple(sorted(found, key=lambda one: (_SCOPES.index(one.scope), -(one.speedup_percent or 0.0))))
+    messages = list(_said(results))
+    return tuple(
+        sorted(messages, key=lambda message: (_SCOPES.index(message.scope), -(message.speedup_percent or 0.0)))
+    )
 
 
 def _said(results: Iterable[RuleResult]) -> Iterator[Said]:
@@ -75,7 +77,13 @@ def _said(results: Iterable[RuleResult]) -> Iterator[Said]:
         ours = _ours(result)
         if ours is not None:
             scope = result.speedup_scope if result.speedup_percent is not None else None
-            yield Said(result.rule, result.title, result.speedup_percent, scope if scope in _SCOPES else None, ours)
+            yield Said(
+                rule=result.rule,
+                title=result.title,
+                speedup_percent=result.speedup_percent,
+                scope=scope if scope in _SCOPES else None,
+                ours=ours,
+            )
 
 
 def _ours(result: RuleResult) -> tuple[str, ...] | None:
@@ -88,13 +96,13 @@ def _ours(result: RuleResult) -> tuple[str, ...] | None:
     if result.rule == "PCSamplingData":
         return None
     text = f"{result.title} {result.message}"
-    by_words = next((ours for rule, words, ours in MORE if result.rule == rule and words in text), None)
-    if by_words is None and result.rule == "SOLFPRoofline":
+    by_phrase = next((ours for rule, phrase, ours in MORE if result.rule == rule and phrase in text), None)
+    if by_phrase is None and result.rule == "SOLFPRoofline":
         return _by_peaks(text)
-    return by_words or ()
+    return by_phrase or ()
 
 
 def _by_peaks(text: str) -> tuple[str, ...]:
     """Read what NVIDIA's roofline rule warns of: FP64 work on a GPU that has little of it."""
-    found = _ACHIEVED.search(text)
-    return ("fp64-bound",) if found and int(found[2]) >= max(_FP64_OF_PEAK, int(found[1])) else ()
+    peaks = _ACHIEVED.search(text)
+    return ("fp64-bound",) if peaks and int(peaks[2]) >= max(_FP64_OF_PEAK, int(peaks[1])) else ()

@@ -82,8 +82,8 @@ def record(
 def recorded(folder: Path) -> dict[str, str]:
     """Return the hash of each case whose report lies in a folder."""
     file = folder / RECORDED
-    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return {str(name): str(digest) for name, digest in found.items()}
+    digests = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {str(name): str(digest) for name, digest in digests.items()}
 
 
 def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device: int) -> NcuCommand:

@@ -81,15 +81,15 @@ class Outcome(NamedTuple):
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return what speaks against the case itself, or against its recording."""
-        found = []
+        doubts = []
         expected = self.case.gain
         if expected is not None and self.real is not None and not expected.low <= self.real <= expected.high:
-            found.append(f"the repair saves {self.real:.0%}, not {expected.low:.0%} to {expected.high:.0%}")
+            doubts.append(f"the repair saves {self.real:.0%}, not {expected.low:.0%} to {expected.high:.0%}")
         elif self.planted and self.real is not None and self.real <= 0:
-            found.append(f"the repair saves nothing ({self.real:.0%})")
+            doubts.append(f"the repair saves nothing ({self.real:.0%})")
         if self.clocks is not None and abs(self.clocks - 1) > CLOCK_TOLERANCE:
-            found.append(f"fixed ran at {self.clocks:.3f} × the clock of slow")
-        return tuple(found)
+            doubts.append(f"fixed ran at {self.clocks:.3f} × the clock of slow")
+        return tuple(doubts)
 
 
 class Totals(NamedTuple):
@@ -149,19 +149,23 @@ def outcome_of(case: Case, file: Path) -> Outcome:
     if not isinstance(report, Report) or sorted(names) != sorted(case.entries):
         has = ", ".join(names) or "nothing"
         raise InputError(f"{file.name} has {has}, not each of {', '.join(case.entries)} once", "record it again")
-    return judged(case, {one.name: one for one in session.kernels}, {one.name: one for one in report})
+    return judged(case, {kernel.name: kernel for kernel in session.kernels}, {launch.name: launch for launch in report})
 
 
 def judged(case: Case, kernels: Mapping[str, KernelProfile], launches: Mapping[str, Launch]) -> Outcome:
     """Judge what was found of the kernels of a case."""
     asked = kernels[case.entries[0]]
     messages = said(launches[case.entries[0]].details.rule_results())
-    planted = next((one for one in asked.findings if _is_planted(case, asked, one)), None)
+    planted = next((finding for finding in asked.findings if _is_planted(case, asked, finding)), None)
     return Outcome(
         case,
         place=asked.findings.index(planted) + 1 if planted is not None else None,
         first=asked.findings[0].rule if asked.findings else None,
-        alarms=tuple(one.rule for one in kernels[FIXED].findings if one.severity in ALARMS and one.rule != case.roof),
+        alarms=tuple(
+            finding.rule
+            for finding in kernels[FIXED].findings
+            if finding.severity in ALARMS and finding.rule != case.roof
+        ),
         line=_line(case, planted),
         predicted=planted.gain_kernel if planted is not None and planted.severity != "info" else None,
         real=_real_gain(case, kernels),
@@ -206,33 +210,33 @@ def _time(case: Case, kernels: Mapping[str, KernelProfile], entry: str) -> float
 
 
 def _nvidia_place(case: Case, messages: Sequence[Said]) -> int | None:
-    return next((place for place, one in enumerate(messages, 1) if case.planted_rule in one.ours), None)
+    return next((place for place, message in enumerate(messages, 1) if case.planted_rule in message.ours), None)
 
 
 def totals(outcomes: Iterable[Outcome]) -> Totals:
     """Count. NVIDIA's rules are counted over all planted cases whose report has messages of theirs."""
     outcomes = list(outcomes)
-    planted = [one for one in outcomes if one.planted]
-    lines = [one for one in planted if one.case.lines]
-    gains = [one for one in planted if one.gain_right is not None]
-    spoken = [one for one in planted if one.nvidia_spoke]
+    planted = [outcome for outcome in outcomes if outcome.planted]
+    lines = [outcome for outcome in planted if outcome.case.lines]
+    gains = [outcome for outcome in planted if outcome.gain_right is not None]
+    spoken = [outcome for outcome in planted if outcome.nvidia_spoke]
     return Totals(
         cases=len(planted),
-        first=sum(one.right for one in planted),
-        top=sum(_within(one.place) for one in planted),
-        misled=sum(one.misled for one in planted),
+        first=sum(outcome.right for outcome in planted),
+        top=sum(_within(outcome.place) for outcome in planted),
+        misled=sum(outcome.misled for outcome in planted),
         fixed=len(outcomes),
-        alarmed=sum(bool(one.alarms) for one in outcomes),
+        alarmed=sum(bool(outcome.alarms) for outcome in outcomes),
         lines=len(lines),
-        lines_named=sum(bool(one.line) for one in lines),
+        lines_named=sum(bool(outcome.line) for outcome in lines),
         gains=len(gains),
-        gains_right=sum(bool(one.gain_right) for one in gains),
-        guessed=_best_guess([one.real for one in gains if one.real is not None]),
-        bounds_held=sum(bool(one.bound_held) for one in gains),
-        error=median(abs((one.predicted or 0.0) - (one.real or 0.0)) for one in gains) if gains else None,
+        gains_right=sum(bool(outcome.gain_right) for outcome in gains),
+        guessed=_best_guess([outcome.real for outcome in gains if outcome.real is not None]),
+        bounds_held=sum(bool(outcome.bound_held) for outcome in gains),
+        error=median(abs((outcome.predicted or 0.0) - (outcome.real or 0.0)) for outcome in gains) if gains else None,
         nvidia=len(spoken),
-        nvidia_first=sum(one.nvidia_place == 1 for one in spoken),
-        nvidia_top=sum(_within(one.nvidia_place) for one in spoken),
+        nvidia_first=sum(outcome.nvidia_place == 1 for outcome in spoken),
+        nvidia_top=sum(_within(outcome.nvidia_place) for outcome in spoken),
     )
 
 
@@ -248,5 +252,5 @@ def _within(place: int | None) -> bool:
 def by_half(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Totals]]:
     """Yield the totals of both halves, then of all."""
     for name in HALVES:
-        yield name, totals(one for one in outcomes if half(one.case.name) == name)
+        yield name, totals(outcome for outcome in outcomes if half(outcome.case.name) == name)
     yield "all", totals(outcomes)

@@ -27,45 +27,45 @@ RATES = (
 
 def case_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the table of cases."""
-    yield from _table(HEAD, [_row(one) for one in outcomes])
+    yield from _table(HEAD, [_row(outcome) for outcome in outcomes])
 
 
 def rate_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the table of rates."""
     halves = list(by_half(outcomes))
-    rows = [(words, *(_rate(one, what, of) for _, one in halves)) for words, what, of in RATES]
-    errors = ("median error of the gain", *(_percent(one.error) for _, one in halves))
+    rows = [(rate, *(_rate(of_half, what, of) for _, of_half in halves)) for rate, what, of in RATES]
+    errors = ("median error of the gain", *(_percent(of_half.error) for _, of_half in halves))
     yield from _table(("", *(name for name, _ in halves)), [*rows, errors])
 
 
 def doubt_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield what speaks against single cases or recordings, and what NVIDIA's rules cannot say."""
-    for one in outcomes:
-        for doubt in one.doubts:
-            yield f"doubt: {one.case.name}: {doubt}"
-    unspoken = sum(one.case.planted_rule in UNSPOKEN for one in outcomes)
+    for outcome in outcomes:
+        for doubt in outcome.doubts:
+            yield f"doubt: {outcome.case.name}: {doubt}"
+    unspoken = sum(outcome.case.planted_rule in UNSPOKEN for outcome in outcomes)
     if unspoken:
         yield f"{unspoken} of the cases have causes that no message of NVIDIA's names: {', '.join(UNSPOKEN)}"
 
 
-def _rate(one: Totals, what: str, of: str) -> str:
-    count, total = getattr(one, what), getattr(one, of)
+def _rate(of_half: Totals, what: str, of: str) -> str:
+    count, total = getattr(of_half, what), getattr(of_half, of)
     return f"{count} of {total} ({100 * count / total:.0f} %)" if total else "–"
 
 
-def _row(one: Outcome) -> tuple[str, ...]:
+def _row(outcome: Outcome) -> tuple[str, ...]:
     return (
-        one.case.name,
-        one.case.planted_rule,
-        half(one.case.name),
-        one.first or "nothing",
-        _number(one.place),
-        {True: "yes", False: "no", None: "–"}[one.line],
-        _percent(one.predicted),
-        _percent(one.real),
-        ", ".join(one.alarms) or "none",
-        one.nvidia_first or "–",
-        _number(one.nvidia_place),
+        outcome.case.name,
+        outcome.case.planted_rule,
+        half(outcome.case.name),
+        outcome.first or "nothing",
+        _number(outcome.place),
+        {True: "yes", False: "no", None: "–"}[outcome.line],
+        _percent(outcome.predicted),
+        _percent(outcome.real),
+        ", ".join(outcome.alarms) or "none",
+        outcome.nvidia_first or "–",
+        _number(outcome.nvidia_place),
     )
 
 

@@ -12,7 +12,17 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 BY_OPCODE = ("sectors", "ways")
 PLAIN = ("registers", "local", "shared", "code", "waves", "blocks_per_sm")
-_START = GateRules("function", (), (), (), (), (), (), (), None, ())
+_START = GateRules(
+    within="function",
+    required=(),
+    forbidden=(),
+    allowed=(),
+    no_zero_operands=(),
+    chained=(),
+    together=(),
+    chains=(),
+    emulated_by=(),
+)
 
 Gate = Mapping[str, tuple[tuple[Condition, Twin], ...]]
 
@@ -54,17 +64,17 @@ def _bounds(entry: Fields) -> Iterator[Bound]:
         for opcode, node in entry.mapping(what).items():
             yield _bound(what, opcode, node)
     for what in PLAIN:
-        found = entry.node(what)
-        if found is not None:
-            yield _bound(what, None, found)
+        bound = entry.node(what)
+        if bound is not None:
+            yield _bound(what, None, bound)
 
 
 def _bound(what: str, opcode: str | None, node: YamlNode) -> Bound:
     if not isinstance(node.value, Mapping):
         exact = number(node, what)
-        return Bound(what, opcode, exact, exact)
+        return Bound(what, opcode, low=exact, high=exact)
     entry = Fields(node, what, {"least", "most"})
     low, high = (number(entry.required(key), key) if key in entry else None for key in ("least", "most"))
     if low is None and high is None:
         raise BrokenSpec(node.place, f"{what} needs least or most")
-    return Bound(what, opcode, low, high)
+    return Bound(what, opcode, low=low, high=high)

@@ -87,8 +87,8 @@ def instructions_per_byte(code: Sequence[Instruction]) -> float | None:
     every = find_loops(code)
     loops = [loop for loop in every if _bytes(loop.instructions)]
     innermost = [loop for loop in loops if not any(_within(other, loop) for other in every)]
-    found = max(innermost or loops, key=lambda loop: _bytes(loop.instructions), default=None)
-    part = found.instructions if found is not None else code
+    busiest = max(innermost or loops, key=lambda loop: _bytes(loop.instructions), default=None)
+    part = busiest.instructions if busiest is not None else code
     loaded = _bytes(part)
     return sum(not item.idle for item in part) / loaded if loaded else None
 

@@ -28,9 +28,9 @@ NEUTRAL = Path("/tmp/gpuprof-gpu")
 _NOTE = "Of visit D, changing a slow program until it is fast is left to a person."
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the first word says and return the exit code."""
-    return run_command(_parser(), words)
+    return run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +77,14 @@ def run(options: argparse.Namespace) -> int:
             folders.append((scratch, str(NEUTRAL)))
         if not tools.prefix.startswith(("/usr", "/opt")):
             folders.append((Path(tools.prefix), "/python"))
-        kit = Kit(Places(scratch, out), tools, names_here(folders), environ, _tell, visit=options.visit)
+        kit = Kit(
+            places=Places(scratch, out),
+            tools=tools,
+            names=names_here(folders),
+            environ=environ,
+            tell=_tell,
+            visit=options.visit,
+        )
         if options.packs is not None:
             kit.packs = options.packs.absolute()
             kit.packs.mkdir(parents=True, exist_ok=True)

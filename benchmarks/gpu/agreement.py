@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def main(words: Sequence[str]) -> int:
+def main(files: Sequence[str]) -> int:
     """Compare two files; return 0 whatever agrees: the number is the result."""
     from gpuprof.characterize.sheet.measured import load_measured
     from gpuprof.characterize.sheet.side_by_side import side_by_side
 
-    rows = side_by_side(*(load_measured(Path(name)) for name in words))
+    rows = side_by_side(*(load_measured(Path(name)) for name in files))
     compared = [row for row in rows if row.ratio is not None]
     apart = [row for row in compared if row.word != "same"]
     print(f"{len(compared) - len(apart)} of {len(compared)} values agree within 2 %")

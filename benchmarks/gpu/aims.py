@@ -35,11 +35,11 @@ AIMS = (
 and L1; the tensor cores' rate at the clock that they ran at."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Hold a file against the aims; return 0 whatever it reaches: the lines are the result."""
     from gpuprof.characterize.sheet.measured import load_measured
 
-    lines = list(reached(load_measured(Path(words[0]))))
+    lines = list(reached(load_measured(Path(arguments[0]))))
     print(f"{sum(good for good, _ in lines)} of {len(lines)} aims are reached")
     for _, line in lines:
         print(f"  {line}")
@@ -53,12 +53,12 @@ def reached(measured: Measured) -> list[tuple[bool, str]]:
 
 def _held(measured: Measured, aim: Aim) -> tuple[bool, str]:
     ones = [(name, value) for name, value in measured.values.items() if name.startswith(aim.value) and value.usable]
-    known = [(found, name, value) for name, value in ones if (found := _number(value, aim)) is not None]
+    known = [(number, name, value) for name, value in ones if (number := _number(value, aim)) is not None]
     wanted = _written(aim.least, aim, None)
     if not known:
         return False, f"{aim.value.strip()}: not measured, at least {wanted} is aimed at"
-    found, name, value = max(known)
-    return found >= aim.least, f"{name}: {_written(found, aim, value)}, {value.verdict}; aimed at {wanted}"
+    number, name, value = max(known)
+    return number >= aim.least, f"{name}: {_written(number, aim, value)}, {value.verdict}; aimed at {wanted}"
 
 
 def _number(value: MeasuredValue, aim: Aim) -> float | None:

@@ -32,10 +32,10 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A command that ran: its words, exit code and seconds, when it began, who ended it, and the files it left."""
+    """A command that ran: its exit code and seconds, when it began, who ended it, and the files it left."""
 
     name: str
-    words: tuple[str, ...]
+    command: tuple[str, ...]
     code: int
     seconds: float
     began_s: float
@@ -99,7 +99,7 @@ class StepContext:
         return self.until - time.monotonic()
 
     def call(
-        self, name: str, words: Sequence[str], expected: Collection[int] | None = (0,), timeout_s: float | None = None
+        self, name: str, command: Sequence[str], expected: Collection[int] | None = (0,), timeout_s: float | None = None
     ) -> Call:
         """Run a command in the step's folder, and keep what it prints. None expects any exit code.
 
@@ -115,13 +115,21 @@ class StepContext:
         out, err = self.folder / f"{name}.out.txt", self.folder / f"{name}.err.txt"
         with _inside(self.folder), out.open("wb") as stdout:
             ended = run_process(
-                words, environ=self.environ, stdout=stdout, timeout_s=timeout_s if mine else left, quiet=True
+                command, environ=self.environ, stdout=stdout, timeout_s=timeout_s if mine else left, quiet=True
             )
         err.write_text(ended.tail, encoding="utf-8")
         for text in (out, err):
             _shortened(text)
         files = tuple(sorted(path for path, state in _states(self.folder).items() if before.get(path) != state))
-        made = Call(name, tuple(words), ended.code, ended.seconds, began, ended.stopped_by, files)
+        made = Call(
+            name=name,
+            command=tuple(command),
+            code=ended.code,
+            seconds=ended.seconds,
+            began_s=began,
+            stopped_by=ended.stopped_by,
+            files=files,
+        )
         self.calls.append(made)
         if ended.stopped_by == "interrupt":
             raise Stopped(name)
@@ -132,32 +140,34 @@ class StepContext:
             self.problems.append(f"{name} ended with {ended.code}: {told}")
         return made
 
-    def gpuprof(self, name: str, *words: str, expected: Collection[int] | None = (0,)) -> Call:
+    def gpuprof(self, name: str, *arguments: str, expected: Collection[int] | None = (0,)) -> Call:
         """Run a command of gpuprof."""
-        return self.call(name, self.gpuprof_words(*words), expected)
+        return self.call(name, self.gpuprof_words(*arguments), expected)
 
-    def gpuprof_words(self, *words: str) -> list[str]:
+    def gpuprof_words(self, *arguments: str) -> list[str]:
         """Return a command line of gpuprof; what runs programs under ncu takes the same ncu as all else."""
-        own = ["--ncu", str(self.tools.ncu)] if words[0] in {"run", "roofline"} and self.tools.ncu is not None else []
-        return [self.tools.python, "-m", "gpuprof", words[0], *own, *words[1:]]
+        own = (
+            ["--ncu", str(self.tools.ncu)] if arguments[0] in {"run", "roofline"} and self.tools.ncu is not None else []
+        )
+        return [self.tools.python, "-m", "gpuprof", arguments[0], *own, *arguments[1:]]
 
     def ncu(
         self, name: str, options: Sequence[str], program: Sequence[str], expected: Collection[int] | None = None
     ) -> Call:
         """Run a program under ncu, with clocks as they are: NAME.ncu-rep is its report, NAME.log what ncu says."""
-        words = [
+        command = [
             str(self.tools.ncu), "--config-file", "off", "--clock-control", "none", *options,
             "--log-file", f"{name}.log", "--export", f"{name}.ncu-rep", "--force-overwrite", *program,
         ]  # fmt: skip
-        return self.call(name, words, expected)
+        return self.call(name, command, expected)
 
     def listed(self, name: str, *options: str) -> int:
         """Write what a report holds as NAME.csv, as ncu prints it; return the number of its launches."""
         report, table = self.folder / f"{name}.ncu-rep", self.folder / f"{name}.csv"
         if not report.exists():
             return 0
-        words = [str(self.tools.ncu), "--import", report.name, "--csv", "--page", "raw", *options]
-        self.call(f"{name}-list", words, None)
+        command = [str(self.tools.ncu), "--import", report.name, "--csv", "--page", "raw", *options]
+        self.call(f"{name}-list", command, None)
         printed = self.folder / f"{name}-list.out.txt"
         if not printed.exists():
             return 0
@@ -169,7 +179,7 @@ class StepContext:
         """Tell a number."""
         self.figures.append(Figure(name, float(value), unit))
 
-    def launches(self, *words: str) -> list[str]:
+    def launches(self, *arguments: str) -> list[str]:
         """Return the command line of the CUDA program; it is compiled where that was not done yet."""
         program = self.places.programs / "launches"
         if not program.exists():
@@ -180,15 +190,16 @@ class StepContext:
             if done.code:
                 raise subprocess.CalledProcessError(done.code, compiler[0])
             draft.replace(program)
-        return [str(program), *words]
+        return [str(program), *arguments]
 
-    def script(self, name: str, *words: str) -> list[str]:
+    def script(self, name: str, *arguments: str) -> list[str]:
         """Return the command line of a program in Python."""
-        return [self.tools.python, str(self.places.programs / f"{name}.py"), *words]
+        return [self.tools.python, str(self.places.programs / f"{name}.py"), *arguments]
 
     def record(self) -> list[dict[str, object]]:
-        """Return the calls as they are written down."""
-        return [asdict(one) for one in self.calls]
+        """Return the calls as they are written down, where the command is called `words`."""
+        rows = (asdict(call) for call in self.calls)
+        return [{"words": row.pop("command"), **row} for row in rows]
 
 
 def _code(tools: Tools) -> tuple[str, ...]:
@@ -209,13 +220,13 @@ def _inside(folder: Path) -> Iterator[None]:
 
 def _states(folder: Path) -> dict[str, tuple[int, int]]:
     """Return size and time of every file below a folder."""
-    found = {}
+    states = {}
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             if path.is_file() and not path.is_symlink():
                 state = path.stat()
-                found[str(path.relative_to(folder))] = (state.st_size, state.st_mtime_ns)
-    return found
+                states[str(path.relative_to(folder))] = (state.st_size, state.st_mtime_ns)
+    return states
 
 
 def _shortened(text: Path) -> None:

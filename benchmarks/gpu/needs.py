@@ -92,32 +92,41 @@ def find_tools(environ: Mapping[str, str], ncu: str | None, python: str) -> Tool
         if gone:
             missing[need] = f"Python has no {', '.join(gone)}"
     help_text = _said([str(found_ncu), "--help"], environ) if found_ncu is not None else ""
-    return Tools(python, answer["prefix"], found_ncu, found_nvcc, gpu, help_text, missing, versions)
+    return Tools(
+        python=python,
+        prefix=answer["prefix"],
+        ncu=found_ncu,
+        nvcc=found_nvcc,
+        gpu=gpu,
+        ncu_help=help_text,
+        missing=missing,
+        versions=versions,
+    )
 
 
 def _ncu(
     environ: Mapping[str, str], named: str | None, missing: dict[str, str], versions: dict[str, str]
 ) -> Path | None:
     try:
-        found = choose_ncu(environ, named)
+        ncu = choose_ncu(environ, named)
     except EnvironmentProblem as problem:
         if named is not None:
             raise
         missing[NCU] = problem.message
         return None
-    versions["ncu"] = version_text(found.version)
-    return found.path
+    versions["ncu"] = version_text(ncu.version)
+    return ncu.path
 
 
 def _nvcc(environ: Mapping[str, str], missing: dict[str, str], versions: dict[str, str]) -> Path | None:
     try:
-        found = find_nvcc(environ)
+        nvcc = find_nvcc(environ)
     except EnvironmentProblem as problem:
         missing[NVCC] = problem.message
         return None
-    release = re.search(r"release (\d+\.\d+)", _said([str(found), "--version"], environ))
+    release = re.search(r"release (\d+\.\d+)", _said([str(nvcc), "--version"], environ))
     versions["nvcc"] = release[1] if release is not None else "unknown"
-    return found
+    return nvcc
 
 
 def _asked(python: str, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -128,11 +137,11 @@ def _asked(python: str, modules: Sequence[str], environ: Mapping[str, str]) -> d
         raise UsageError(f"{python} does not answer as a Python does", "--python PATH names another one") from error
 
 
-def _said(words: Sequence[str], environ: Mapping[str, str]) -> str:
+def _said(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return what a program prints; nothing where it cannot be run."""
     try:
         done = subprocess.run(
-            words, env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL
+            command, env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -143,14 +152,14 @@ def environment(scratch: Path, tree: Path, environ: Mapping[str, str] | None = N
     """Return the variables for all that runs: neutral names and folders, this gpuprof, the user's own packages."""
     import site
 
-    found = dict(os.environ if environ is None else environ)
+    variables = dict(os.environ if environ is None else environ)
     base = site.getuserbase()
     for name in ("HOSTNAME", "SUDO_USER", "MAIL", "OLDPWD", "SSH_CLIENT", "SSH_CONNECTION", "XDG_CONFIG_HOME"):
-        found.pop(name, None)
+        variables.pop(name, None)
     return {
-        **found,
+        **variables,
         "HOME": str(scratch / "home"), "USER": "user", "LOGNAME": "user", "TMPDIR": str(scratch / "tmp"),
         "PYTHONUSERBASE": base, "PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "GPUPROF_SPECS": str(scratch / "specs"),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(tree), found.get("PYTHONPATH", "")))),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(tree), variables.get("PYTHONPATH", "")))),
     }  # fmt: skip

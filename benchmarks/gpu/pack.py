@@ -101,7 +101,8 @@ def packed(
 def _pieces(out: Path, steps: Sequence[str]) -> Iterator[Piece]:
     for step in steps:
         for row in _index(out, step).get("pieces", []):
-            yield Piece(out / "pieces" / step / row["file"], row["rank"], row["size"], tuple(row["members"]))
+            file = out / "pieces" / step / row["file"]
+            yield Piece(file, rank=row["rank"], size=row["size"], members=tuple(row["members"]))
 
 
 def _index(out: Path, step: str) -> dict[str, list]:  # type: ignore[type-arg]

@@ -15,7 +15,7 @@ RECORDED = "recorded.json"
 """What `benchmarks.diagnosis record` keeps beside its reports."""
 _HALVES = 2
 _RATE = re.compile(r"(\d+) of (\d+) \(")
-Words = Callable[[StepContext], list[str]]
+CommandOf = Callable[[StepContext], list[str]]
 
 
 def environment(context: StepContext) -> None:
@@ -29,11 +29,11 @@ def environment(context: StepContext) -> None:
     (context.folder / "versions.txt").write_text(f"{text}\n{missing}\n", encoding="utf-8")
 
 
-def profile_of(words: Words, *, full: bool = True) -> Callable[[StepContext], None]:
+def profile_of(command_of: CommandOf, *, full: bool = True) -> Callable[[StepContext], None]:
     """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for some launches."""
 
     def work(context: StepContext) -> None:
-        program = words(context)
+        program = command_of(context)
         if not alone(context, program):
             return
         done = context.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
@@ -56,21 +56,21 @@ def alone(context: StepContext, program: Sequence[str]) -> bool:
     return True
 
 
-def roofline_of(words: Words) -> Callable[[StepContext], None]:
+def roofline_of(command_of: CommandOf) -> Callable[[StepContext], None]:
     """Return a step that draws the roofline of a program."""
 
     def work(context: StepContext) -> None:
-        done = context.gpuprof("roofline", "roofline", "-o", "roofline", "--force", "--", *words(context))
+        done = context.gpuprof("roofline", "roofline", "-o", "roofline", "--force", "--", *command_of(context))
         context.figure("under gpuprof roofline", done.seconds, "s")
 
     return work
 
 
-def noise_of(words: Words) -> Callable[[StepContext], None]:
+def noise_of(command_of: CommandOf) -> Callable[[StepContext], None]:
     """Return a step that profiles the same program three times; tell how far the times of its kernels are apart."""
 
     def work(context: StepContext) -> None:
-        program = words(context)
+        program = command_of(context)
         for number in ("1", "2", "3"):
             context.gpuprof(f"run-{number}", "run", "-o", number, "--force", "--", *program)
         files = [context.folder / number / "session.json" for number in ("1", "2", "3")]
@@ -99,11 +99,11 @@ def spread(sessions: Sequence[dict[str, list[dict[str, object]]]]) -> list[float
     return [max(mine[key] for mine in times) / min(mine[key] for mine in times) - 1 for key in common]
 
 
-def overhead_of(words: Words) -> Callable[[StepContext], None]:
+def overhead_of(command_of: CommandOf) -> Callable[[StepContext], None]:
     """Return a step that times a program alone, and with each kind of survey."""
 
     def work(context: StepContext) -> None:
-        program = words(context)
+        program = command_of(context)
         if not alone(context, program):
             return
         for survey in ("torch", "ncu"):
@@ -146,8 +146,8 @@ def agreement(context: StepContext) -> None:
     files = [context.places.result(step) / f"{step}.measured.yaml" for step in ("default", "default-again")]
     for file in files:
         (context.folder / file.name).write_bytes(file.read_bytes())
-    words = [context.tools.python, "-m", "benchmarks.gpu.agreement", *(file.name for file in files)]
-    context.call("agreement", words)
+    command = [context.tools.python, "-m", "benchmarks.gpu.agreement", *(file.name for file in files)]
+    context.call("agreement", command)
     first = (context.folder / "agreement.out.txt").read_text(encoding="utf-8").split()
     agreeing, compared = int(first[0]), int(first[2])
     context.figure("values of two runs that agree within 2 %", agreeing, f"of {compared}")
@@ -166,8 +166,8 @@ def counted(names: Sequence[str]) -> Callable[[StepContext], None]:
     """Return a step that certifies counters by probes of known work; it goes on where it was cut."""
 
     def work(context: StepContext) -> None:
-        words = ("measure", "--folder", ".", "--certificates", ".", *names)
-        context.call("measure", [context.tools.python, "-m", "benchmarks.counters", *words])
+        arguments = ("measure", "--folder", ".", "--certificates", ".", *names)
+        context.call("measure", [context.tools.python, "-m", "benchmarks.counters", *arguments])
 
     return work
 
@@ -176,8 +176,8 @@ def planted(names: Sequence[str]) -> Callable[[StepContext], None]:
     """Return a step that records planted bottlenecks; it goes on where it was cut."""
 
     def work(context: StepContext) -> None:
-        words = ("record", ".", "--ncu", str(context.tools.ncu), *names)
-        context.call("record", [context.tools.python, "-m", "benchmarks.diagnosis", *words])
+        arguments = ("record", ".", "--ncu", str(context.tools.ncu), *names)
+        context.call("record", [context.tools.python, "-m", "benchmarks.diagnosis", *arguments])
 
     return work
 
@@ -213,7 +213,7 @@ def _rates(context: StepContext) -> None:
     for line in printed.read_text(encoding="utf-8").splitlines() if printed.exists() else ():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         rates = [_RATE.match(cell) for cell in cells[1:]]
-        found = [rate for rate in rates if rate is not None]
-        if len(cells) == _HALVES + 1 and found:
-            right, total = (sum(int(rate[group]) for rate in found) for group in (1, 2))
+        known = [rate for rate in rates if rate is not None]
+        if len(cells) == _HALVES + 1 and known:
+            right, total = (sum(int(rate[group]) for rate in known) for group in (1, 2))
             context.figure(cells[0], right, f"of {total}")

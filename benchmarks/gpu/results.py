@@ -24,12 +24,12 @@ _BEFORE_LINK = "  - [Trust](explanation/trust.md)"
 def write_results(root: Path) -> Path:
     """Write the table, and the page with its link where there is none; return the page."""
     page, data = root / "docs" / "explanation" / "results.md", root / "tests" / "data" / "gpu"
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(data.glob("*/index.json"))]
+    indices = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(data.glob("*/index.json"))]
     text = page.read_text(encoding="utf-8") if page.exists() else _PAGE.format(begin=BEGIN, end=END)
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     page.parent.mkdir(parents=True, exist_ok=True)
-    table = "\n".join(_table(found))
+    table = "\n".join(_table(indices))
     page.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
     _linked(root / "docs" / "index.md")
     return page
@@ -44,12 +44,12 @@ def _linked(index: Path) -> None:
         index.write_text(text.replace(_BEFORE_LINK, f"{_LINK}{_BEFORE_LINK}", 1), encoding="utf-8")
 
 
-def _table(found: list[dict[str, Any]]) -> Iterator[str]:
+def _table(indices: list[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield "| GPU | driver, ncu | step | what | result |"
     yield "|---|---|---|---|---|"
-    for index in found:
-        for name, step in sorted(index["steps"].items(), key=lambda one: (one[1]["visit"], one[0])):
+    for index in indices:
+        for name, step in sorted(index["steps"].items(), key=lambda named: (named[1]["visit"], named[0])):
             versions = step["versions"]
             tools = f"{versions.get('driver', '–')}, {versions.get('ncu', '–')}"
             rows = [*_figures(step), *((problem, step["state"]) for problem in step["problems"])]
@@ -60,8 +60,8 @@ def _table(found: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _figures(step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for one in step["figures"]:
-        yield one["name"], "–" if one["value"] is None else f"{one['value']:.4g} {one['unit']}".rstrip()
+    for figure in step["figures"]:
+        yield figure["name"], "–" if figure["value"] is None else f"{figure['value']:.4g} {figure['unit']}".rstrip()
 
 
 def _cell(text: str) -> str:

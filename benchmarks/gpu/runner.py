@@ -99,8 +99,8 @@ def scratch_folder(scratch: Path) -> Iterator[None]:
     """
     with contextlib.suppress(FileExistsError):
         scratch.mkdir(mode=0o700, parents=True)
-    found = scratch.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    state = scratch.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
         raise UsageError(f"{scratch} is not a folder of yours", "choose another one with --scratch")
     with (scratch / ".lock").open("ab") as lock:
         try:
@@ -130,7 +130,7 @@ def _same_gpu(kit: Kit) -> None:
     """Write down which GPU this is. Raises UsageError where the results are of another one."""
     file, gpu = kit.places.out / KIT_FILE, kit.tools.gpu
     mine = {"gpu": gpu.name if gpu else None, "compute_capability": gpu.compute_capability if gpu else None}
-    known = next((_read(one) for one in (file, file.with_name(_UNPACKED)) if one.exists()), {})
+    known = next((_read(place) for place in (file, file.with_name(_UNPACKED)) if place.exists()), {})
     if known.get("gpu") and mine["gpu"] and known["gpu"] != mine["gpu"]:
         raise UsageError(f"{file.parent} has results of {known['gpu']}, this is {mine['gpu']}", "name another folder")
     kept = {name: value for name, value in mine.items() if value is not None}
@@ -138,8 +138,8 @@ def _same_gpu(kit: Kit) -> None:
 
 
 def _read(file: Path) -> dict[str, object]:
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return {name: found.get(name) for name in ("gpu", "compute_capability")}
+    about = json.loads(file.read_text(encoding="utf-8"))
+    return {name: about.get(name) for name in ("gpu", "compute_capability")}
 
 
 def _state(kit: Kit, step: Step, *, again: bool) -> str:
@@ -172,7 +172,14 @@ def _run(kit: Kit, step: Step) -> str:
     work = _work_folder(kit.places, step)
     now = time.monotonic()
     ends = now + kit.limit_s
-    context = StepContext(kit.places, kit.tools, dict(kit.environ), work, min(ends, kit.until or ends), kit.stopped)
+    context = StepContext(
+        places=kit.places,
+        tools=kit.tools,
+        environ=dict(kit.environ),
+        folder=work,
+        until=min(ends, kit.until or ends),
+        stopped=kit.stopped,
+    )
     state = WELL
     try:
         step.work(context)
@@ -217,7 +224,8 @@ def _keep(kit: Kit, step: Step, context: StepContext, state: str) -> None:
         about = {
             "name": step.name, "visit": step.visit, "state": state, "problems": context.problems,
             "seconds": time.monotonic() - context.began, "versions": dict(kit.tools.versions),
-            "figures": [asdict(one) for one in context.figures], "commands": context.record(), "left_out": left_out,
+            "figures": [asdict(figure) for figure in context.figures], "commands": context.record(),
+            "left_out": left_out,
         }  # fmt: skip
         write_whole(draft / STEP_FILE, in_value(about, kit.names))
     shutil.rmtree(result, ignore_errors=True)

@@ -55,10 +55,10 @@ class NotKept(Exception):
 
 
 class Names(NamedTuple):
-    """What is looked for: folders, longest first, and words, each with what a text says in its place."""
+    """What is looked for: folders, and users and hosts, longest first; each with what a text says in its place."""
 
     folders: tuple[tuple[str, str], ...]
-    words: tuple[tuple[str, str], ...]
+    identities: tuple[tuple[str, str], ...]
 
 
 def names_here(folders: Iterable[tuple[Path, str]]) -> Names:
@@ -68,11 +68,12 @@ def names_here(folders: Iterable[tuple[Path, str]]) -> Names:
     home = Path.home()
     users = {*_user(), home.name}
     hosts = {name for whole in (socket.gethostname(), socket.getfqdn()) for name in (whole, whole.partition(".")[0])}
-    found = {}
+    folder_words = {}
     for folder, word in (*folders, (home, "/home/user")):
-        found.update({str(folder): word, realpath(folder): word})
+        folder_words.update({str(folder): word, realpath(folder): word})
     return Names(
-        tuple(sorted(((name, word) for name, word in found.items() if len(name) >= _SHORTEST_FOLDER), key=_longest)),
+        tuple(sorted(((name, word) for name, word in folder_words.items() if len(name) >= _SHORTEST_FOLDER),
+                     key=_longest)),
         tuple(sorted(((name, word) for names, word in ((users, "user"), (hosts, "host")) for name in names
                       if len(name) > 1 and name.lower() not in _ORDINARY), key=_longest)),
     )  # fmt: skip
@@ -85,8 +86,8 @@ def _user() -> Iterator[str]:
         return
 
 
-def _longest(one: tuple[str, str]) -> tuple[int, str]:
-    return -len(one[0]), one[0]
+def _longest(named: tuple[str, str]) -> tuple[int, str]:
+    return -len(named[0]), named[0]
 
 
 def scrubbed(name: str, data: bytes, names: Names) -> bytes:
@@ -131,8 +132,8 @@ def in_value(value: object, names: Names) -> object:
     if isinstance(value, str):
         return in_text(value.encode("utf-8", "surrogateescape"), names).decode("utf-8", "replace")
     if isinstance(value, dict):
-        return {key: in_value(one, names) for key, one in value.items()}
-    return [in_value(one, names) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: in_value(item, names) for key, item in value.items()}
+    return [in_value(item, names) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def in_report(data: bytes, names: Names) -> bytes:
@@ -143,7 +144,7 @@ def in_report(data: bytes, names: Names) -> bytes:
     for name, _ in names.folders:
         data = re.sub(_ways(name), lambda match: b"/" + b"x" * (len(match[0]) - 1), data)
     data = _HOME_IN_REPORT.sub(lambda match: match[1] + b"x" * len(match[2]), data)
-    for name, _ in names.words:
+    for name, _ in names.identities:
         data = re.sub(_ways(name), _neutral, data, flags=re.IGNORECASE)
     return _UUID.sub(_zeros, data)
 
@@ -154,7 +155,7 @@ def _folder_patterns(names: Names) -> Iterator[tuple[re.Pattern[bytes], bytes]]:
 
 
 def _word_patterns(names: Names) -> Iterator[tuple[re.Pattern[bytes], bytes]]:
-    for name, word in names.words:
+    for name, word in names.identities:
         alone = rb"(?<![A-Za-z0-9])(?:" + _ways(name) + rb")(?![A-Za-z0-9])"
         yield re.compile(alone, re.IGNORECASE), word.encode()
 

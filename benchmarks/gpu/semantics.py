@@ -45,8 +45,8 @@ def ask_ncu(context: StepContext) -> None:
         context.call(name, [ncu, f"--{name}"], None)
     for collection in collections(context.tools.ncu_help):
         for mode in ("base", "all"):
-            words = [ncu, "--query-metrics", "--query-metrics-collection", collection, "--query-metrics-mode", mode]
-            context.call(f"metrics-{collection}-{mode}", words, (0,) if collection == _ALWAYS else None)
+            command = [ncu, "--query-metrics", "--query-metrics-collection", collection, "--query-metrics-mode", mode]
+            context.call(f"metrics-{collection}-{mode}", command, (0,) if collection == _ALWAYS else None)
 
 
 def collections(help_text: str) -> list[str]:
@@ -70,9 +70,9 @@ def two_streams(context: StepContext) -> None:
 def renamed_kernels(context: StepContext) -> None:
     """Filter by a namespace, with kernels renamed and not, where this ncu can rename them."""
     ways: dict[str, tuple[str, ...]] = {"default": ()}
-    words = options_in(context.tools.ncu_help).switch("rename-kernels")
-    if words is not None:
-        ways |= {way: ("--rename-kernels", word) for way, word in zip(("renamed", "as-they-are"), words, strict=True)}
+    values = options_in(context.tools.ncu_help).switch("rename-kernels")
+    if values is not None:
+        ways |= {way: ("--rename-kernels", word) for way, word in zip(("renamed", "as-they-are"), values, strict=True)}
     for way, options in ways.items():
         for base in ("demangled", "function"):
             for what, expression in (("with", "parts.+left"), ("without", "^(void )?left")):
@@ -90,7 +90,7 @@ def names_of_templates(context: StepContext) -> None:
     for base in ("demangled", "mangled", "function"):
         report = context.folder / "every.ncu-rep"
         if report.exists():
-            words = [
+            command = [
                 str(context.tools.ncu),
                 "--import",
                 report.name,
@@ -100,7 +100,7 @@ def names_of_templates(context: StepContext) -> None:
                 "--print-kernel-base",
                 base,
             ]
-            context.call(f"names-{base}", words, None)
+            context.call(f"names-{base}", command, None)
     for name, expression in (("cast", "shifted<.int.-2>"), ("plain", "shifted<-2>"), ("either", f"shifted<{_CAST}-2>")):
         which = ("--kernel-name-base", "demangled", "--kernel-name", f"regex:{expression}")
         context.ncu(name, [*which, *TIME], program)
@@ -170,9 +170,9 @@ def passes(context: StepContext) -> None:
         printed.replace(context.folder / f"{counters}.sh")
         done = context.call(counters, ["bash", f"{counters}.sh"])
         context.figure(f"saxpy ×2 under ncu, --set {counters}", done.seconds, "s")
-        found = _PASSES.findall(_log(context.folder / counters))
-        if found:
-            context.figure(f"passes of a launch, --set {counters}", max(map(int, found)), "passes")
+        numbers = _PASSES.findall(_log(context.folder / counters))
+        if numbers:
+            context.figure(f"passes of a launch, --set {counters}", max(map(int, numbers)), "passes")
 
 
 def _log(folder: Path) -> str:
@@ -182,7 +182,7 @@ def _log(folder: Path) -> str:
 def report_names(context: StepContext) -> None:
     """Export to a name with and without an extension, and write down which files there are and how they begin."""
     for name in ("with.ncu-rep", "without"):
-        words = [
+        command = [
             str(context.tools.ncu),
             "--config-file",
             "off",
@@ -195,7 +195,7 @@ def report_names(context: StepContext) -> None:
         folder = context.folder / name.partition(".")[0]
         folder.mkdir(exist_ok=True)
         export = ("--export", f"{folder.name}/{name}", "--force-overwrite")
-        context.call(f"export-{folder.name}", [*words, *export, *context.launches("--streams", "2")], None)
+        context.call(f"export-{folder.name}", [*command, *export, *context.launches("--streams", "2")], None)
     files = sorted(path for path in context.folder.glob("with*/*") if path.is_file())
     lines = [f"{file.parent.name}/{file.name} {file.stat().st_size} {file.read_bytes()[:16].hex()}" for file in files]
     (context.folder / "files.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

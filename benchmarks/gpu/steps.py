@@ -49,10 +49,21 @@ def steps() -> tuple[Step, ...]:
 
 
 def _semantics() -> Iterator[Step]:
-    yield Step("A", "environment", 20, (), profiles.environment, "GPU, driver, versions, gpuprof doctor")
-    yield Step("A", "ask-ncu", 60, (GPU, NCU), semantics.ask_ncu, "ncu's help, sets, metrics of this GPU")
+    yield Step(
+        "A", "environment", 20, needs=(), work=profiles.environment, what="GPU, driver, versions, gpuprof doctor"
+    )
+    yield Step(
+        "A", "ask-ncu", 60, needs=(GPU, NCU), work=semantics.ask_ncu, what="ncu's help, sets, metrics of this GPU"
+    )
     needs = (*_CUDA, GPUPROF)
-    yield Step("A", "passes", 40, needs, semantics.passes, "the counter sets on two launches, with their passes")
+    yield Step(
+        "A",
+        "passes",
+        40,
+        needs=needs,
+        work=semantics.passes,
+        what="the counter sets on two launches, with their passes",
+    )
     yield _recording("launches", 60, (NVCC,), _launches)
     for name, forecast_s, work, what in (
         ("two-streams", 60, semantics.two_streams, "invocation numbers over two streams"),
@@ -62,47 +73,61 @@ def _semantics() -> Iterator[Step]:
         ("names-of-templates", 30, semantics.names_of_templates, "negative template arguments in names"),
         ("report-names", 15, semantics.report_names, "exports with and without extension"),
     ):
-        yield Step("A", name, forecast_s, _CUDA, semantics.recording(work), what)
+        yield Step("A", name, forecast_s, needs=_CUDA, work=semantics.recording(work), what=what)
 
 
 def _recordings() -> Iterator[Step]:
     yield _recording("transformer", 150, (TORCH,), _transformer)
     work = profiles.roofline_of(_transformer)
-    yield Step("A", "roofline-transformer", 80, (*_PROFILE, TORCH), work, "gpuprof roofline on a script")
+    yield Step(
+        "A", "roofline-transformer", 80, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
+    )
     yield _recording("transformer-compiled", 240, (TORCH, TRITON), _compiled)
     yield _recording("triton", 120, (TORCH, TRITON), _triton)
     yield _recording("triton-autotuned", 180, (TORCH, TRITON), _autotuned)
     yield _recording("cupy", 90, (CUPY,), _cupy)
     yield _recording("jax", 120, (JAX,), _jax)
     what = "name expressions of 5 kB over 2,000 launches"
-    yield Step("A", "long-expressions", 240, _CUDA, semantics.long_expressions, what)
+    yield Step("A", "long-expressions", 240, needs=_CUDA, work=semantics.long_expressions, what=what)
 
 
-def _recording(name: str, forecast_s: float, needs: tuple[str, ...], words: profiles.Words) -> Step:
+def _recording(name: str, forecast_s: float, needs: tuple[str, ...], command_of: profiles.CommandOf) -> Step:
     what = "alone, under gpuprof run, under ncu --set full"
-    return Step("A", f"run-{name}", forecast_s, (*_PROFILE, *needs), profiles.profile_of(words), what)
+    return Step(
+        "A", f"run-{name}", forecast_s, needs=(*_PROFILE, *needs), work=profiles.profile_of(command_of), what=what
+    )
 
 
 def _chip() -> Iterator[Step]:
     for name, forecast_s, mode in (("quick", 90, ["--quick"]), ("default", 400, []), ("default-again", 400, [])):
         work = profiles.characterized(name, *mode)
-        yield Step("B", name, forecast_s, _PROBES, work, " ".join(("gpuprof characterize", *mode)), continues=True)
+        yield Step(
+            "B",
+            name,
+            forecast_s,
+            needs=_PROBES,
+            work=work,
+            what=" ".join(("gpuprof characterize", *mode)),
+            continues=True,
+        )
     files = ("default", "default-again")
-    yield Step("B", "agreement", 5, (GPUPROF,), profiles.agreement, "do two runs agree within 2 %", after=files)
+    yield Step(
+        "B", "agreement", 5, needs=(GPUPROF,), work=profiles.agreement, what="do two runs agree within 2 %", after=files
+    )
     what = "which of the bandwidths and rates that were aimed at are reached"
-    yield Step("B", "aims", 5, (GPUPROF,), profiles.aims, what, after=("default",))
+    yield Step("B", "aims", 5, needs=(GPUPROF,), work=profiles.aims, what=what, after=("default",))
     options = ("--quick", "--verify-counters", "--only", "bandwidth", "--only", "instruction/ffma-throughput")
     needs = (*_PROBES, COUNTERS, NCU, READER)
     yield Step(
-        "B", "certificates", 240, needs, profiles.characterized("certificates", *options),
-        "certificates of counters: bandwidth, ffma", continues=True,
+        "B", "certificates", 240, needs=needs, work=profiles.characterized("certificates", *options),
+        what="certificates of counters: bandwidth, ffma", continues=True,
     )  # fmt: skip
     for family in ("bandwidth", "tensor", "instruction"):
         for number, names in enumerate(_batches(_probes(family)), 1):
             what = f"what counters give for known work: {len(names)} probes of {family}"
             yield Step(
-                "B", f"counters-{family}-{number}", _PROBE_S * len(names), needs, profiles.counted(names), what,
-                continues=True,
+                "B", f"counters-{family}-{number}", _PROBE_S * len(names), needs=needs, work=profiles.counted(names),
+                what=what, continues=True,
             )  # fmt: skip
 
 
@@ -111,19 +136,50 @@ def _planted() -> Iterator[Step]:
     needs = (*_PROBES, COUNTERS, NCU, READER)
     for name, names in batches:
         what = f"{len(names)} planted bottlenecks under ncu"
-        yield Step("C", name, _CASE_S * len(names), needs, profiles.planted(names), what, continues=True)
+        yield Step(
+            "C", name, _CASE_S * len(names), needs=needs, work=profiles.planted(names), what=what, continues=True
+        )
     after = tuple(name for name, _ in batches)
     yield Step(
-        "C", "score", 90, (GPUPROF, READER), profiles.score_of(after), "how often the diagnosis is right", after=after
+        "C",
+        "score",
+        90,
+        needs=(GPUPROF, READER),
+        work=profiles.score_of(after),
+        what="how often the diagnosis is right",
+        after=after,
     )
 
 
 def _users() -> Iterator[Step]:
-    yield Step("D", "noise-launches", 75, (*_PROFILE, NVCC), profiles.noise_of(_launches), "the same run three times")
+    yield Step(
+        "D",
+        "noise-launches",
+        75,
+        needs=(*_PROFILE, NVCC),
+        work=profiles.noise_of(_launches),
+        what="the same run three times",
+    )
     needs = (*_PROFILE, TORCH)
-    yield Step("D", "noise-transformer", 300, needs, profiles.noise_of(_transformer), "the same run three times")
-    yield Step("D", "overhead", 180, needs, profiles.overhead_of(_transformer), "what each kind of survey costs")
-    yield Step("D", "serving", 120, needs, profiles.serving, "a server, one that ends and one that is ended")
+    yield Step(
+        "D",
+        "noise-transformer",
+        300,
+        needs=needs,
+        work=profiles.noise_of(_transformer),
+        what="the same run three times",
+    )
+    yield Step(
+        "D",
+        "overhead",
+        180,
+        needs=needs,
+        work=profiles.overhead_of(_transformer),
+        what="what each kind of survey costs",
+    )
+    yield Step(
+        "D", "serving", 120, needs=needs, work=profiles.serving, what="a server, one that ends and one that is ended"
+    )
 
 
 def _batches(names: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -84,8 +84,8 @@ def read_pack(data: bytes) -> Pack:
         if name == MANIFEST:
             manifest = _object(content, name)
             continue
-        found = _STEP.fullmatch(name)
-        step, file = found.groups() if found is not None else ("", "")
+        place = _STEP.fullmatch(name)
+        step, file = place.groups() if place is not None else ("", "")
         if manifest is not None or member_name(step, file) != name:
             raise InputError(f"the pack has a file {name[:80]!r}, which no pack has", "was it made by the kit?")
         if not _kept_kind(file):
@@ -117,9 +117,9 @@ class _Unpacked:
         """Return so many bytes. Raises DamagedInput where there are fewer, InputError where they are too many."""
         while len(self._ready) < size:
             self._more()
-        found = bytes(self._ready[:size])
+        piece = bytes(self._ready[:size])
         del self._ready[:size]
-        return found
+        return piece
 
     def _more(self) -> None:
         pending = self._unpacker.unconsumed_tail
@@ -161,12 +161,12 @@ def _members(source: _Unpacked) -> Iterator[tuple[str, bytes]]:
 
 def _object(content: bytes, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(content.decode("utf-8"))
+        value = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DamagedInput(f"{name} is damaged: {error}", "get it again") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise InputError(f"{name} holds no object", "was it made by the kit?")
-    return found
+    return value
 
 
 def _placed(pack: Pack, data: Path) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
     room = LARGEST_DATA - sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
     for name, step in about.items():
         files = {}
-        for file, content in sorted(pack.steps[name].items(), key=lambda one: len(one[1])):
+        for file, content in sorted(pack.steps[name].items(), key=lambda named: len(named[1])):
             if file == STEP_FILE:
                 continue
             if len(content) > LARGEST_FILE or len(content) > room:
@@ -207,8 +207,8 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
 
 
 def _index(file: Path) -> dict[str, Any]:
-    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return {"kind": KIND, "schema": SCHEMA, **found}
+    index = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {"kind": KIND, "schema": SCHEMA, **index}
 
 
 def _left_out(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -227,11 +227,11 @@ def _told(step: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": number(step.get("seconds")),
         "versions": {word(name): word(text) for name, text in versions.items()} if isinstance(versions, dict) else {},
         "figures": [
-            {"name": word(one.get("name", "")), "value": number(one.get("value")), "unit": word(one.get("unit", ""))}
-            for one in (figures if isinstance(figures, list) else [])
-            if isinstance(one, dict)
+            {"name": word(item.get("name", "")), "value": number(item.get("value")), "unit": word(item.get("unit", ""))}
+            for item in (figures if isinstance(figures, list) else [])
+            if isinstance(item, dict)
         ],
-        "problems": [word(one) for one in (problems if isinstance(problems, list) else [])],
+        "problems": [word(item) for item in (problems if isinstance(problems, list) else [])],
     }
 
 
@@ -241,9 +241,11 @@ def _made_by(step: Mapping[str, Any], file: str) -> dict[str, Any]:
     for call in reversed(commands if isinstance(commands, list) else []):
         files = call.get("files") if isinstance(call, dict) else None
         if isinstance(files, list) and file in files:
-            words = call.get("words")
+            command = call.get("words")
             return {
-                "command": [str(one)[:_LONGEST_COMMAND] for one in words] if isinstance(words, list) else [],
+                "command": [str(argument)[:_LONGEST_COMMAND] for argument in command]
+                if isinstance(command, list)
+                else [],
                 "code": number(call.get("code")),
                 "seconds": number(call.get("seconds")),
             }

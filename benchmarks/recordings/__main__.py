@@ -22,12 +22,12 @@ from gpuprof.errors import UsageError
 from gpuprof.recordings import recordings
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Write every recording of others and return the exit code; every error has been printed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recordings", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.set_defaults(run=write)
-    return run(parser, words)
+    return run(parser, arguments)
 
 
 def write(options: argparse.Namespace) -> int:

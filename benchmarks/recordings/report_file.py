@@ -73,11 +73,11 @@ Programs = dict[str, tuple[int, dict[int, Position]]]
 
 def _programs(values: ReportValues) -> Programs:
     """Return for each kernel the number of its program and the lines of its instructions, over all its launches."""
-    found: Programs = {}
+    programs: Programs = {}
     for launch in values.launches:
-        _, lines = found.setdefault(launch.mangled, (len(found) + 1, {}))
+        _, lines = programs.setdefault(launch.mangled, (len(programs) + 1, {}))
         lines.update(launch.lines)
-    return found
+    return programs
 
 
 def _source(reference: int, kernel: str, lines: Mapping[int, Position], sm: int) -> bytes:
@@ -116,7 +116,7 @@ def _result(launch: LaunchValues, numbers: Mapping[str, int], programs: Programs
             *metrics,
             message(15, number(1, programs[launch.mangled][0])),
             number(16, 0),
-            *(message(field, found) for field, found in optional if found is not None),
+            *(message(field, value) for field, value in optional if value is not None),
             *_numbers(((22, launch.context), (23, launch.stream))),
         )
     )

@@ -60,16 +60,16 @@ def values_of(path: Path, launches: int | None) -> ReportValues:
     assert capability is not None, "the report names no compute capability"
     taken = report.launches[:launches]
     places = [_places(launch) for launch in taken]
-    names = file_names(file for found in places for file, _ in found.values())
+    names = file_names(file for lines in places for file, _ in lines.values())
     return ReportValues(
         tuple(
             _launch(
                 launch,
                 data[span.start : span.end],
                 container.names,
-                {pc: (names[file], line) for pc, (file, line) in found.items()},
+                {pc: (names[file], line) for pc, (file, line) in lines.items()},
             )
-            for launch, span, found in zip(taken, container.spans, places, strict=False)
+            for launch, span, lines in zip(taken, container.spans, places, strict=False)
         ),
         process=container.processes[0][0],
         program=container.processes[0][1].rpartition("/")[2],
@@ -81,20 +81,20 @@ def values_of(path: Path, launches: int | None) -> ReportValues:
 
 def _launch(launch: Launch, message: bytes, names: Sequence[str], lines: Mapping[int, Position]) -> LaunchValues:
     assert launch.grid is not None and launch.block is not None, f"{launch.name} has no grid or block"
-    found = [(field, value) for field, value, _ in fields(message, 0)]
-    alone = dict(found)
+    values = [(field, value) for field, value, _ in fields(message, 0)]
+    alone = dict(values)
     thread, nvtx, clocks = alone[_THREAD], alone.get(_NVTX), alone.get(_CLOCKS)
     assert isinstance(thread, int), "a thread is a number"
     return LaunchValues(
-        thread,
-        launch.mangled or launch.name,
-        launch.name,
-        launch.demangled,
-        launch.grid,
-        launch.block,
-        launch.context,
-        launch.stream,
-        metrics=dict(_metrics((value for field, value in found if field == _METRIC_RESULT), names)),
+        thread=thread,
+        mangled=launch.mangled or launch.name,
+        name=launch.name,
+        demangled=launch.demangled,
+        grid=launch.grid,
+        block=launch.block,
+        context=launch.context,
+        stream=launch.stream,
+        metrics=dict(_metrics((value for field, value in values if field == _METRIC_RESULT), names)),
         lines=lines,
         nvtx=nvtx if isinstance(nvtx, bytes) else None,
         clocks=clocks if isinstance(clocks, bytes) else None,
@@ -111,8 +111,8 @@ def _metrics(results: Iterable[int | bytes], names: Sequence[str]) -> Iterator[t
 
 
 def _places(launch: Launch) -> dict[int, Position]:
-    found = ((one.pc, one.file, one.line) for one in launch.details.instructions())
-    return {pc: (file, line) for pc, file, line in found if file is not None and line is not None}
+    positions = ((instruction.pc, instruction.file, instruction.line) for instruction in launch.details.instructions())
+    return {pc: (file, line) for pc, file, line in positions if file is not None and line is not None}
 
 
 def file_names(files: Iterable[str]) -> dict[str, str]:

@@ -26,10 +26,10 @@ class Model(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the scores of every next token."""
-        found = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        hidden = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         for layer in self.layers:
-            found = layer(found)
-        return self.head(found)
+            hidden = layer(hidden)
+        return self.head(hidden)
 
 
 def main() -> int:

@@ -1,0 +1,148 @@
+"""What a release and a run of CI rest on: exact versions for each Python, and built packages that hold every file."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+PYTHONS = WORKFLOW["jobs"]["linux"]["strategy"]["matrix"]["python"]
+
+
+def lines_of(file: str) -> Iterator[str]:
+    """The lines of a file of constraints that are no comments."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return (line for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_ci_tries_every_python_from_the_oldest_that_is_supported_and_the_pins_are_checked_for_the_same() -> None:
+    supported = SpecifierSet(PROJECT["requires-python"])
+    assert [f"3.{minor}" for minor in range(15) if f"3.{minor}" in supported] == PYTHONS
+    (checked,) = re.findall(r"^PYTHONS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert checked.split() == PYTHONS
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_requirement_has_one_pinned_version_that_it_allows(python: str, system: str) -> None:
+    here = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": system}
+
+    def applies(requirement: Requirement) -> bool:
+        return requirement.marker is None or requirement.marker.evaluate(here)
+
+    pins = [pin for pin in map(Requirement, lines_of("constraints.txt")) if applies(pin)]
+    versions = {pin.name: re.sub("^==", "", str(pin.specifier)) for pin in pins}
+    assert len(versions) == len(pins)
+    wanted = map(Requirement, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
+    needed = {requirement.name.lower(): requirement.specifier for requirement in wanted if applies(requirement)}
+    assert {name for name in needed if name not in versions} == set(), "make constraints"
+    assert {name for name, allowed in needed.items() if versions[name] not in allowed} == set(), "make constraints"
+
+
+@pytest.mark.parametrize("file", ["constraints.txt", ".ci/constraints-torch.txt"])
+def test_pins_are_exact_and_name_no_place(file: str) -> None:
+    assert [line for line in lines_of(file) if not re.match(r"[a-z0-9.-]+==[\w.+]+( ; .*)?$", line)] == []
+
+
+def test_forms_for_issues_ask_for_something_under_names_that_differ() -> None:
+    forms = sorted(set((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")) - {ROOT / ".github/ISSUE_TEMPLATE/config.yml"})
+    bodies: list[list[dict[str, Any]]] = [yaml.safe_load(form.read_text(encoding="utf-8"))["body"] for form in forms]
+    for body in bodies:
+        ids = [field["id"] for field in body if field["type"] != "markdown"]
+        assert len(set(ids)) == len(ids)
+        assert any(field.get("validations", {}).get("required") for field in body)
+    assert len(bodies) == 3
+
+
+# What `make dist` checks
+
+
+@pytest.fixture
+def check_dist() -> ModuleType:
+    """The script that looks at what was built."""
+    spec = importlib.util.spec_from_file_location("check_dist", ROOT / ".ci/check_dist.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, check_dist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of version 1.2.0 with a file of code and one of data."""
+    (tmp_path / "gpuprof").mkdir()
+    (tmp_path / "gpuprof/_version.py").write_text('__version__ = "1.2.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 1.2.0, 2026-01-31\n")
+    monkeypatch.setattr(check_dist, "ROOT", tmp_path)
+    monkeypatch.setattr(check_dist, "_git", lambda *_: "gpuprof/_version.py\0specs/gpu/x.yaml\0NOTICE\0tests/x.py\0")
+    return tmp_path
+
+
+def built(folder: Path, wheel: set[str], sdist: set[str]) -> Path:
+    """A folder with a wheel and an sdist of 1.2.0 that hold these files, empty."""
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "gpuprof_cli-1.2.0-py3-none-any.whl", "w") as archive:
+        for name in wheel:
+            archive.writestr(name, "")
+    with tarfile.open(folder / "gpuprof_cli-1.2.0.tar.gz", "w:gz") as packed:
+        for name in sdist:
+            packed.addfile(tarfile.TarInfo(f"gpuprof_cli-1.2.0/{name}"))
+    return folder
+
+
+WHEEL = {"gpuprof/_version.py", "gpuprof/_data/specs/gpu/x.yaml"} | {
+    f"gpuprof_cli-1.2.0.dist-info/licenses/{name}" for name in ("LICENSE", "NOTICE")
+}
+SDIST = {"gpuprof/_version.py", "specs/gpu/x.yaml", "LICENSE", "NOTICE"}
+
+
+def test_packages_that_hold_everything_pass(checkout: Path, check_dist: ModuleType) -> None:
+    assert list(check_dist.problems_of(built(checkout / "dist", WHEEL, SDIST))) == []
+
+
+@pytest.mark.parametrize("name", sorted(WHEEL))
+def test_a_wheel_that_lacks_a_file_is_refused(checkout: Path, check_dist: ModuleType, name: str) -> None:
+    (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL - {name}, SDIST))
+    assert problem.endswith(f"whl lacks {name}")
+
+
+def test_a_wheel_with_a_file_that_is_not_tracked_is_refused(checkout: Path, check_dist: ModuleType) -> None:
+    (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL | {"gpuprof/draft.py"}, SDIST))
+    assert problem.endswith("whl has gpuprof/draft.py, which is not tracked")
+
+
+@pytest.mark.parametrize("name", sorted(SDIST))
+def test_an_sdist_that_lacks_a_file_is_refused(checkout: Path, check_dist: ModuleType, name: str) -> None:
+    (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL, SDIST - {name}))
+    assert problem.endswith(f"tar.gz lacks {name}")
+
+
+def test_packages_of_another_version_or_without_a_dated_section_are_refused(
+    checkout: Path, check_dist: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = built(checkout / "dist", WHEEL, SDIST)
+    (checkout / "CHANGELOG.md").write_text("## 1.2.0\n")
+    assert check_dist.main(folder) == 1
+    assert "no section `## 1.2.0, YEAR-MONTH-DAY`" in capsys.readouterr().err
+    (checkout / "gpuprof/_version.py").write_text('__version__ = "1.3.0"\n')
+    assert check_dist.main(folder) == 1
+    assert "does not hold gpuprof_cli-1.3.0-py3-none-any.whl" in capsys.readouterr().err
