@@ -1,4 +1,4 @@
-"""Writes docs/reference from code and data: commands, JSON schema, rules, counters, hardware, probes, and so on.
+"""Writes docs/reference from code and data: commands, the session, rules, counters, hardware, probes, and so on.
 
 `python docs/generate.py` writes the files, and the demo's output into the README; with `--check` it writes nothing and
 fails if one is out of date. `--pictures` also draws the README's picture, whose bytes depend on the version of
@@ -23,6 +23,7 @@ import click
 from bottlenecks_page import bottlenecks_page
 from measured_page import measured_page
 from probes_page import probes_page
+from session_page import session_page
 
 from gpuprof import errors
 from gpuprof.cli.main import COMMANDS, cli
@@ -290,6 +291,7 @@ Rules of the run, {_of_run()}, need a timeline, which a counter report does not 
 FILES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "rules.md": rules_page,
+    "session.md": lambda: NOTE + "\n" + session_page(),
     "session.schema.json": session_schema,
     "hardware.md": hardware_page,
     "counters.md": counters_page,

@@ -5,10 +5,11 @@ Everything that draws or makes tables is imported when it is first used.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from gpuprof.errors import InputError
 from gpuprof.model.session import KernelProfile, Session
@@ -20,20 +21,19 @@ if TYPE_CHECKING:
 _FIGURE_INCHES = (8.6, 5.6)
 
 
-class LoadedSession(Session):
+class LoadedSession(Session, frozen=True):
     """What `gpuprof.load` returns: the session of the contract, with views for notebooks. It equals its plain twin."""
-
-    __slots__ = ()
 
     @classmethod
     def of(cls, session: Session) -> LoadedSession:
         """Return a session with the same content."""
-        return cls(*(getattr(session, field.name) for field in dataclasses.fields(Session)))
+        return cls(**structs.asdict(session))
 
     def __eq__(self, other: object) -> bool:
-        return _content(self) == _content(other) if isinstance(other, Session) else NotImplemented
+        return structs.astuple(self) == structs.astuple(other) if isinstance(other, Session) else NotImplemented
 
-    __hash__ = Session.__hash__
+    def __hash__(self) -> int:
+        return hash(Session(**structs.asdict(self)))
 
     def __repr__(self) -> str:
         from gpuprof.present.session_text import verdict_text
@@ -112,7 +112,3 @@ class LoadedSession(Session):
 
         with Path(path).open("wb" if overwrite else "xb") as out:
             out.write(session_bytes(self))
-
-
-def _content(session: Session) -> tuple[object, ...]:
-    return tuple(getattr(session, field.name) for field in dataclasses.fields(Session))

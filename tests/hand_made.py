@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuprof.model.session import (
     CodeLine,
@@ -35,13 +35,13 @@ def finding(rule: str = "uncoalesced-global", gain: float | None = 0.3, **change
         confidence="measured",
         headline=f"headline of {rule}",
         why="Half of each sector is not used.",
-        evidence=(Evidence("sectors_per_request", 8.0, "sector", 4.0, "sectors of a request"),),
+        evidence=(Evidence("sectors_per_request", 8.0, "sector", threshold=4.0, meaning="sectors of a request"),),
         advice="Let consecutive threads read consecutive words.",
-        location=Location("src/gather.cu", 41, 0x100, "LDG.E R2, [R4]", 0.62),
+        location=Location(file="src/gather.cu", line=41, pc=0x100, sass="LDG.E R2, [R4]", share=0.62),
         gain_kernel=gain,
         gain_total=gain / 2 if gain is not None else None,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProfile:
@@ -53,8 +53,9 @@ def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProf
         duration_percentiles_s=None, duration_source="counters", time_total_s=2e-3, time_share=0.5, sm_clock_hz=1.4e9,
         throttled=None, work=(),
         traffic=(
-            Traffic("l1", 1000.0, 1e12, "l1", "counted", 0.25), Traffic("l2", 750.0, 7.5e11, "l2", "counted", 0.5),
-            Traffic("dram", 300.0, 3e11, "dram", "counted"),
+            Traffic("l1", 1000.0, 1e12, definition="l1", basis="counted", hit_rate=0.25),
+            Traffic("l2", 750.0, 7.5e11, definition="l2", basis="counted", hit_rate=0.5),
+            Traffic("dram", 300.0, 3e11, definition="dram", basis="counted"),
         ),
         roofline=(),
         throughput=(
@@ -62,21 +63,24 @@ def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProf
         ),
         occupancy=Occupancy(0.75, 0.6, ("registers",)),
         stalls=(
-            Stall("long_scoreboard", 0.5, 10.0, "counter"), Stall("wait", 0.2, 4.0, "counter"),
-            Stall("selected", 0.1, 2.0, "counter"), Stall("barrier", 0.15, 3.0, "counter"),
-            Stall("not_selected", 0.04, 0.8, "counter"), Stall("misc", 0.01, 0.2, "counter"),
+            Stall("long_scoreboard", 0.5, 10.0, family="counter"), Stall("wait", 0.2, 4.0, family="counter"),
+            Stall("selected", 0.1, 2.0, family="counter"), Stall("barrier", 0.15, 3.0, family="counter"),
+            Stall("not_selected", 0.04, 0.8, family="counter"), Stall("misc", 0.01, 0.2, family="counter"),
         ),
-        findings=findings, missing=(), waves=2.5, scheduler=Scheduler(0.3, 0.5, 9.6, 16.0),
+        findings=findings, missing=(), waves=2.5,
+        scheduler=Scheduler(issue_active=0.3, eligible_warps=0.5, active_warps=9.6, warp_slots=16.0),
         pipes=(Pipe("fma", 0.1, "fma"), Pipe("lsu", 0.4, "lsu"), Pipe("alu", 0.2, "alu"), Pipe("xu", 0.05, "xu")),
         excerpts=(
-            Excerpt("source", "src/gather.cu", "samples", (
-                CodeLine(40, None, "int j = index[i];", 0.1, (StallShare("wait", 1.0),)),
-                CodeLine(41, None, "out[i] = in[j];", 0.6, (StallShare("long_scoreboard", 0.8),)),
-                CodeLine(42, None, "__syncthreads();", 0.2, (StallShare("barrier", 0.9),)),
+            Excerpt(language="source", file="src/gather.cu", weight="samples", lines=(
+                CodeLine(number=40, pc=None, text="int j = index[i];", share=0.1, stalls=(StallShare("wait", 1.0),)),
+                CodeLine(
+                    number=41, pc=None, text="out[i] = in[j];", share=0.6, stalls=(StallShare("long_scoreboard", 0.8),),
+                ),
+                CodeLine(number=42, pc=None, text="__syncthreads();", share=0.2, stalls=(StallShare("barrier", 0.9),)),
             )),
         ),
     )  # fmt: skip
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def session(*kernels: KernelProfile) -> Session:
@@ -86,8 +90,21 @@ def session(*kernels: KernelProfile) -> Session:
     return Session(
         schema_version=1,
         gpuprof_version="0",
-        sources=(Source("hand.ncu-rep", "0" * 64, "ncu-rep", "ncu", "2024.1.1.0", "base", "all", None),),
-        devices=(Device(0, "NVIDIA A100 80GB PCIe", "8.0", 108, "a100-80gb-pcie"),),
+        sources=(
+            Source(
+                file="hand.ncu-rep",
+                sha256="0" * 64,
+                kind="ncu-rep",
+                tool="ncu",
+                tool_version="2024.1.1.0",
+                clock_control="base",
+                cache_control="all",
+                command=None,
+            ),
+        ),
+        devices=(
+            Device(id=0, name="NVIDIA A100 80GB PCIe", compute_capability="8.0", sm_count=108, spec="a100-80gb-pcie"),
+        ),
         ceilings=(),
         kernels=kernels,
         ranking=tuple(Ranked(kernel.id, finding.rule, finding.gain_total) for kernel, finding in findings),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Evidence, Finding, Pipe, Stall
@@ -337,11 +337,16 @@ def test_paper_has_everything_open_with_scripts_and_without(browser: Browser, tm
 
 def test_words_without_a_break_stay_inside(browser: Browser, tmp_path: Path) -> None:
     word = "w" * 700
-    evidence = (Evidence(word, 5.0, word, 5.0, word),)
+    evidence = (Evidence(word, 5.0, word, threshold=5.0, meaning=word),)
     endless = replace(
         diagnosed().kernels[0], label=word, demangled=word, ranges=(word,), missing=(Missing(word, word, word),),
-        pipes=(Pipe(word, 0.5, word),), stalls=(Stall("s" * 60, 1.0, None, "counter"),),
-        findings=(Finding("r" * 60, "high", "measured", word, word, evidence, word, None, 0.5, 0.5),),
+        pipes=(Pipe(word, 0.5, word),), stalls=(Stall("s" * 60, 1.0, None, family="counter"),),
+        findings=(
+            Finding(
+                rule="r" * 60, severity="high", confidence="measured", headline=word, why=word, evidence=evidence,
+                advice=word, location=None, gain_kernel=0.5, gain_total=0.5,
+            ),
+        ),
     )  # fmt: skip
     page = render_html(replace(diagnosed(), kernels=(endless,)), title=word)
     for width in (360, 1240):

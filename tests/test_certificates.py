@@ -32,6 +32,7 @@ from gpuprof.hardware.certificates import (
 from gpuprof.hardware.check import check_files
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import THREAD_OPCODES
+from gpuprof.hardware.trust import Trust
 from gpuprof.hardware.yaml_tree import BrokenSpec
 from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.resources import data_dir
@@ -45,7 +46,7 @@ def agreement(ratio: float = 1.0, quantity: str = "work.fp32", counters: frozens
     return Agreement(quantity, counters, "probe instruction/ffma", ratio, ratio, 1, None)
 
 
-def certificate(*agreements: Agreement, level: str = "certified") -> Certificate:
+def certificate(*agreements: Agreement, level: Trust = "certified") -> Certificate:
     return Certificate("sm_90", level, ("2025.3",), "NVIDIA H200", "580.95", "2026-11-22", agreements, "")
 
 
@@ -92,7 +93,7 @@ def test_the_best_of_several_files_counts() -> None:
     ],
 )  # fmt: skip
 def test_counters_that_were_wrong_have_none_whatever_the_others_say(
-    level: str, release: str | None, expected: str
+    level: Trust, release: str | None, expected: str
 ) -> None:
     """A certified file decides for its own release of ncu, a check for all."""
     wrong, right = certificate(agreement(2.0), level=level), certificate(agreement(), level="checked")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct, structs
+from msgspec.structs import replace
 from rich.console import Console
 
 from gpuprof.diagnose.explain import explain
@@ -211,13 +211,13 @@ def test_numbers_that_no_gpu_has_are_shown(number: float) -> None:
 
 
 def with_every_float(value: Any, number: float) -> Any:
-    """Replace every float in a value made of dataclasses and tuples."""
+    """Replace every float in a value of the session."""
     if isinstance(value, float):
         return number
     if isinstance(value, tuple):
         return tuple(with_every_float(item, number) for item in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        fields = structs.asdict(value)
         return replace(value, **{name: with_every_float(item, number) for name, item in fields.items()})
     return value
 

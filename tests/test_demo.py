@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.diagnosis.host_run import compile_case
 from benchmarks.diagnosis.host_run import run as run_on_host
@@ -198,7 +198,21 @@ def test_without_a_bound_or_a_duration_there_is_nothing_to_hold() -> None:
 
 
 def test_what_a_recording_has_is_not_called_missing() -> None:
-    whole = kernel(0, roofline=(RooflinePoint("fp32", "dram", 1.0, 1e9, 2e9, 0.5, "at-clock", "memory"),))
+    whole = kernel(
+        0,
+        roofline=(
+            RooflinePoint(
+                path="fp32",
+                level="dram",
+                intensity=1.0,
+                flop_per_s=1e9,
+                roof_flop_per_s=2e9,
+                fraction_of_roof=0.5,
+                ceiling="at-clock",
+                bound="memory",
+            ),
+        ),
+    )
     assert whole.stalls and whole.excerpts
     assert lacking([whole]) == ""
     assert lacking([kernel(0)]).startswith("This recording has no rooflines: ")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.diagnosis.case import Case
 from benchmarks.diagnosis.case_file import read_case
@@ -81,7 +81,9 @@ def outcome(
     return judged(one, kernels, {"slow": launch(*said_)})
 
 
-PLANTED = finding("uncoalesced-global", 0.6, location=Location("/x/doubles.cu", 4, None, None, 0.9))
+PLANTED = finding(
+    "uncoalesced-global", 0.6, location=Location(file="/x/doubles.cu", line=4, pc=None, sass=None, share=0.9)
+)
 OTHER = finding("memory-latency", 0.3)
 
 
@@ -105,7 +107,11 @@ def test_a_rule_that_is_silent_has_no_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "named"),
-    [(Location("doubles.cu", 7, None, None), False), (Location("other.cu", 4, None, None), False), (None, False)],
+    [
+        (Location(file="doubles.cu", line=7, pc=None, sass=None), False),
+        (Location(file="other.cu", line=4, pc=None, sass=None), False),
+        (None, False),
+    ],
 )
 def test_another_line_is_not_the_line(tmp_path: Path, place: Location | None, named: bool) -> None:
     found = outcome(case(tmp_path), [replace(PLANTED, location=place)], [])

@@ -222,7 +222,10 @@ def test_example_output_of_specs_show_is_real() -> None:
 
 
 def test_worked_example_of_the_roofline_is_right() -> None:
-    work, traffic = Work("fp32", 13e6, 1.3e12, "counted"), Traffic("dram", 2e6, 2e11, "dram__bytes", "counted")
+    work, traffic = (
+        Work("fp32", 13e6, 1.3e12, basis="counted"),
+        Traffic("dram", 2e6, 2e11, definition="dram__bytes", basis="counted"),
+    )
     roof = Roof("at-clock", 10e12, 1e12)
     point = roofline_point(work, traffic, roof)
     assert point is not None

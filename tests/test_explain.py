@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.diagnose.explain import STALL_MEANINGS, explain
 from gpuprof.diagnose.explain_node import ExplanationNode
@@ -78,26 +78,28 @@ def test_bytes_that_pass_by_l1_are_told_as_they_are() -> None:
 
 
 def test_sampled_stalls_say_that_they_are() -> None:
-    tree = explain(kernel(stalls=(Stall("wait", 0.5, None, "sampled-not-issued"),)))
+    tree = explain(kernel(stalls=(Stall("wait", 0.5, None, family="sampled-not-issued"),)))
     assert stall(tree, "wait").detail.endswith("; of the samples without an issue")
 
 
 def test_two_reasons_of_one_unit_explain_it_once() -> None:
-    stalls = (Stall("long_scoreboard", 0.5, None, "counter"), Stall("lg_throttle", 0.3, None, "counter"))
+    stalls = (Stall("long_scoreboard", 0.5, None, family="counter"), Stall("lg_throttle", 0.3, None, family="counter"))
     tree = explain(kernel(stalls=stalls))
     assert stall(tree, "long scoreboard").children[0].kind == "cause"
     assert stall(tree, "lg throttle").children == ()
 
 
 def test_the_queue_of_shared_memory_is_explained_by_its_pipes() -> None:
-    tree = explain(kernel(stalls=(Stall("mio_throttle", 0.9, None, "counter"),)))
+    tree = explain(kernel(stalls=(Stall("mio_throttle", 0.9, None, family="counter"),)))
     causes = stall(tree, "mio throttle").children
     assert [node.value for node in causes] == [40, 5, None]
     assert causes[2].text == "2 KiB of shared memory in each block"
 
 
 def test_a_busy_arithmetic_pipe_is_explained_by_the_arithmetic_pipes() -> None:
-    causes = stall(explain(kernel(stalls=(Stall("math_pipe_throttle", 0.9, None, "counter"),))), "math pipe throttle")
+    causes = stall(
+        explain(kernel(stalls=(Stall("math_pipe_throttle", 0.9, None, family="counter"),))), "math pipe throttle"
+    )
     assert [node.text for node in causes.children] == [
         "busy of active cycles: the ALU pipe",
         "busy of active cycles: the FMA pipe",
@@ -120,7 +122,9 @@ def test_a_barrier_names_the_warps_of_a_block() -> None:
 
 
 def test_full_issue_slots_are_told_to_need_fewer_instructions() -> None:
-    tree = explain(kernel(scheduler=Scheduler(0.9, 3.0, 12.0, 16.0)))
+    tree = explain(
+        kernel(scheduler=Scheduler(issue_active=0.9, eligible_warps=3.0, active_warps=12.0, warp_slots=16.0))
+    )
     issue = the(tree, "issue")
     assert "fewer or cheaper instructions" in issue.detail
     assert [node.kind for node in issue.children[:3]] == ["cause"] * 3
@@ -161,7 +165,7 @@ def test_a_hot_line_is_not_repeated_below_its_finding() -> None:
 
 
 def test_a_place_without_a_line_is_its_instruction() -> None:
-    place = Location(None, None, 0x2A0, "LDG.E R2, [R4]", None)
+    place = Location(file=None, line=None, pc=0x2A0, sass="LDG.E R2, [R4]", share=None)
     line = the(the(explain(kernel(0, finding(location=place))), "finding"), "line")
     assert (line.text, line.value) == ("0x2a0  LDG.E R2, [R4]", None)
 
@@ -190,7 +194,10 @@ def test_an_empty_profile_still_has_a_tree() -> None:
 
 def test_missing_hit_rates_and_pipes_are_named_where_they_would_stand() -> None:
     traffic = tuple(replace(moved, hit_rate=None) for moved in kernel().traffic)
-    stalls = (Stall("long_scoreboard", 0.5, None, "counter"), Stall("short_scoreboard", 0.4, None, "counter"))
+    stalls = (
+        Stall("long_scoreboard", 0.5, None, family="counter"),
+        Stall("short_scoreboard", 0.4, None, family="counter"),
+    )
     tree = explain(kernel(traffic=traffic, pipes=(), stalls=stalls, throughput=()))
     assert [node.text for node in of_kind(stall(tree, "long scoreboard"), "missing")] == [
         "L1 hit rate", "L2 hit rate", "DRAM utilisation",

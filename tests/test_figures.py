@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
+from gpuprof.hardware.specs import LEVELS, Basis, Level
+from gpuprof.hardware.trust import Trust
+from gpuprof.model.field_types import CeilingOrigin, RooflineBound
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     Ceiling,
@@ -24,12 +27,13 @@ from gpuprof.model.session import (
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.plot import render_svg
 from gpuprof.present.roofline_figure import RooflineFigure
-from gpuprof.store.write import plain
+from gpuprof.store.write import encoded
 
 PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}
 BANDWIDTHS = {"l1": 1e13, "l2": 4e12, "dram": 1e12}
 RATED = {"fp32": 1.25e13, "tensor.fp16": 1.25e14, "dram": 1.1e12}
 CLOCK = 1e9
+LEVEL_OF: dict[str, Level] = {level: level for level in LEVELS}
 HOSTILE = "</script><img src=x onerror=alert(1)> $\\frac{a}{b}$ \x1b[31m\u202e & \"quoted' #fa007e"
 
 
@@ -41,8 +45,8 @@ def kernel(
     duration_s: float | None = 1e-3,
     label: str | None = None,
     clock_hz: float = CLOCK,
-    basis: str = "counted",
-    certificate: str | None = "checked",
+    basis: Basis = "counted",
+    certificate: Trust | None = "checked",
     **changes: object,
 ) -> KernelProfile:
     """Return a kernel with its points under the peaks above, scaled to its clock (DRAM excepted)."""
@@ -54,35 +58,51 @@ def kernel(
         shared_memory_per_block=49152, launches=1, duration_s=duration_s, duration_percentiles_s=None,
         duration_source="counters", time_total_s=duration_s, time_share=None, sm_clock_hz=clock_hz, throttled=None,
         work=tuple(
-            Work(path, flop, flop / duration_s if duration_s else None, basis, certificate)
+            Work(path, flop, flop / duration_s if duration_s else None, basis=basis, certificate=certificate)
             for path, flop in work.items()
         ),
         traffic=tuple(
-            Traffic(level, moved, moved / duration_s if duration_s else None, f"{level}__bytes", "counted")
+            Traffic(
+                LEVEL_OF[level], moved, moved / duration_s if duration_s else None, definition=f"{level}__bytes",
+                basis="counted",
+            )
             for level, moved in traffic.items()
         ),
         roofline=tuple(_points(work, traffic, duration_s, clock_hz / CLOCK)) if duration_s else (),
         throughput=(Throughput("sm", 0.25), Throughput("dram", 0.5)),
         occupancy=Occupancy(0.5, 0.4, ("registers",)),
-        stalls=(Stall("long_scoreboard", 0.6, 6.0, "counter"), Stall("selected", 0.4, 4.0, "counter")),
+        stalls=(Stall("long_scoreboard", 0.6, 6.0, family="counter"), Stall("selected", 0.4, 4.0, family="counter")),
         findings=(), missing=(),
     )  # fmt: skip
-    return replace(profile, **changes)  # type: ignore[arg-type]
+    return replace(profile, **changes)
 
 
 def _points(work: dict[str, float], traffic: dict[str, float], duration_s: float, scale: float) -> list[RooflinePoint]:
     points = []
     for path, flop in work.items():
         for level, moved in traffic.items():
-            limits = [("at-clock", PEAKS[path] * scale, BANDWIDTHS[level] * (1.0 if level == "dram" else scale))]
+            limits: list[tuple[CeilingOrigin, float, float]] = [
+                ("at-clock", PEAKS[path] * scale, BANDWIDTHS[level] * (1.0 if level == "dram" else scale))
+            ]
             if path in RATED and level in RATED:
                 limits.append(("rated", RATED[path], RATED[level]))
             for origin, peak, bandwidth in limits:
                 if flop and moved:
                     roof = min(peak, bandwidth * flop / moved)
-                    side = "memory" if flop / moved < peak / bandwidth else "compute"
+                    side: RooflineBound = "memory" if flop / moved < peak / bandwidth else "compute"
                     rate = flop / duration_s
-                    points.append(RooflinePoint(path, level, flop / moved, rate, roof, rate / roof, origin, side))
+                    points.append(
+                        RooflinePoint(
+                            path=path,
+                            level=LEVEL_OF[level],
+                            intensity=flop / moved,
+                            flop_per_s=rate,
+                            roof_flop_per_s=roof,
+                            fraction_of_roof=rate / roof,
+                            ceiling=origin,
+                            bound=side,
+                        )
+                    )
     return points
 
 
@@ -92,22 +112,27 @@ def session(*kernels: KernelProfile, measured: dict[str, float] | None = None) -
     shared = tuple(
         replace(item, time_share=item.time_total_s / total if item.time_total_s and total else None) for item in kernels
     )
-    limits = [("at-clock", PEAKS | BANDWIDTHS), ("rated", RATED), ("measured", measured or {})]
+    limits: list[tuple[CeilingOrigin, dict[str, float]]] = [
+        ("at-clock", PEAKS | BANDWIDTHS),
+        ("rated", RATED),
+        ("measured", measured or {}),
+    ]
     return Session(
         schema_version=1,
         gpuprof_version="0.1.0",
         sources=(
             Source(
-                "/home/someone/secret/run.ncu-rep", "ab" * 32, "ncu-rep", "ncu", "2024.1.1.0", "base", "all",
-                "/home/someone/bin/ncu --set full ./app", "550.54", 1700000000,
+                file="/home/someone/secret/run.ncu-rep", sha256="ab" * 32, kind="ncu-rep", tool="ncu",
+                tool_version="2024.1.1.0", clock_control="base", cache_control="all",
+                command="/home/someone/bin/ncu --set full ./app", driver="550.54", created_s=1700000000,
             ),
         ),
-        devices=(Device(0, "NVIDIA Test GPU", "8.0", 108, "test-gpu"),),
+        devices=(Device(id=0, name="NVIDIA Test GPU", compute_capability="8.0", sm_count=108, spec="test-gpu"),),
         ceilings=tuple(
             Ceiling(
-                0, f"{origin}/{target}", "bandwidth" if target in BANDWIDTHS else "compute",
-                None if target in BANDWIDTHS else target, target if target in BANDWIDTHS else None, value,
-                CLOCK if origin == "at-clock" else None, origin, "by hand",
+                device=0, id=f"{origin}/{target}", kind="bandwidth" if target in BANDWIDTHS else "compute",
+                path=None if target in BANDWIDTHS else target, level=LEVEL_OF.get(target),
+                value=value, clock_hz=CLOCK if origin == "at-clock" else None, origin=origin, source="by hand",
             )
             for origin, targets in limits
             for target, value in targets.items()
@@ -134,7 +159,7 @@ def digits(figure: RooflineFigure) -> object:
             return {name: rounded(item) for name, item in value.items()}
         return value
 
-    return rounded(json.loads(json.dumps(plain(figure), allow_nan=False)))
+    return rounded(json.loads(encoded(figure)))
 
 
 def field(figure: RooflineFigure, name: str) -> object:
@@ -237,7 +262,7 @@ def test_estimated_work_makes_a_hollow_point() -> None:
 
 
 @pytest.mark.parametrize("certificate", ["certified", "checked", None])
-def test_counters_that_something_vouches_for_make_a_full_point(certificate: str | None) -> None:
+def test_counters_that_something_vouches_for_make_a_full_point(certificate: Trust | None) -> None:
     """Older sessions do not say what vouches for their counters: nothing is claimed of them."""
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, certificate=certificate)))
     assert [point.hollow for point in figure.points] == [False]

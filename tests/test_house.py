@@ -27,7 +27,6 @@ EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
         "collect",
         "diagnose",
         "model",
-        "store",
     }
 )
 """Rooms that still have such names: only ever shorter."""
@@ -38,7 +37,6 @@ BY_POSITION_LEFT: frozenset[str] = frozenset(
         "collect",
         "diagnose",
         "model",
-        "notebook",
     }
 )
 """Rooms that still fill large records by position: only ever shorter."""
@@ -114,7 +112,7 @@ def named(module: str) -> Mapping[str, tuple[str, str]]:
 
 @cache
 def number_of_fields(module: str, name: str) -> int:
-    """Return how many fields a named tuple or dataclass has, those of its bases among them; 0 for other classes."""
+    """Return how many fields a named tuple, Struct or dataclass has, with those of its bases; 0 for other classes."""
     node = classes()[module, name]
     inherited = [named(module)[base] for base in map(ast.unparse, node.bases) if base in named(module)]
     marks = [*node.bases, *(mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list)]
@@ -123,7 +121,7 @@ def number_of_fields(module: str, name: str) -> int:
         for statement in node.body
         if isinstance(statement, ast.AnnAssign) and "ClassVar" not in ast.unparse(statement.annotation)
     ]
-    is_record = any(ast.unparse(mark).split(".")[-1] in {"NamedTuple", "dataclass"} for mark in marks)
+    is_record = any(ast.unparse(mark).split(".")[-1] in {"NamedTuple", "Struct", "dataclass"} for mark in marks)
     return sum(number_of_fields(*base) for base in inherited) + (len(own) if is_record else 0)
 
 

@@ -7,13 +7,13 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 import tests.cli
 from gpuprof.api import load_spec
@@ -95,7 +95,10 @@ def test_verdict_counts_launches_without_a_duration_apart() -> None:
 
 
 def test_verdict_without_durations_says_so() -> None:
-    read = replace(session(kernel(0, duration_s=None)), devices=(Device(0, None, None, None, None),))
+    read = replace(
+        session(kernel(0, duration_s=None)),
+        devices=(Device(id=0, name=None, compute_capability=None, sm_count=None, spec=None),),
+    )
     assert verdict_text(read) == "1 profiled launch on a GPU of unknown name; durations were not collected."
 
 
@@ -151,7 +154,11 @@ def test_hostile_texts_are_text_everywhere() -> None:
     hostile = kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE, ranges=(HOSTILE,), missing=(gap,))
     read = session(hostile)
     source = replace(read.sources[0], file=f"/tmp/{HOSTILE}", command=HOSTILE, driver=HOSTILE, warnings=(HOSTILE,))
-    read = replace(read, sources=(source,), devices=(Device(0, HOSTILE, HOSTILE, 1, HOSTILE),))
+    read = replace(
+        read,
+        sources=(source,),
+        devices=(Device(id=0, name=HOSTILE, compute_capability=HOSTILE, sm_count=1, spec=HOSTILE),),
+    )
     page = render_html(read, title=HOSTILE, keep_paths=True)
     outline = Outline(page)
     assert outline.open == []

@@ -32,7 +32,7 @@ def work_of(path: str, values: Mapping[str, float | str], **instances: dict[str 
 
 def test_fp32_flop_are_adds_plus_multiplies_plus_twice_the_fused() -> None:
     work = work_of("fp32", builders.FLOP_1)
-    assert work == Work("fp32", 1.3e7, 1.3e13, "counted", "none")
+    assert work == Work("fp32", 1.3e7, 1.3e13, basis="counted", certificate="none")
 
 
 def test_per_cycle_counters_are_scaled_by_sm_clock_and_duration() -> None:
@@ -52,7 +52,7 @@ def test_the_opcode_histogram_counts_where_counters_are_missing() -> None:
     histogram: dict[str | int, float] = {"FADD": 32.0, "FFMA": 64.0, "DFMA": 3.0, "LDG": 7.0}
     opcodes = {"sass__thread_inst_executed_true_per_opcode": histogram}
     work = work_of("fp32", {"gpu__time_duration.sum": 1.0}, **opcodes)
-    assert work == Work("fp32", 160.0, 160.0, "counted", "none")
+    assert work == Work("fp32", 160.0, 160.0, basis="counted", certificate="none")
 
 
 def test_packed_half_instructions_count_both_lanes() -> None:
@@ -94,7 +94,7 @@ def test_an_idle_tensor_pipe_proves_that_there_was_no_tensor_work() -> None:
         "gpu__time_duration.sum": 1.0,
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 0.0,
     }
-    assert work_of("tensor.bf16", idle) == Work("tensor.bf16", 0.0, 0.0, "counted", "none")
+    assert work_of("tensor.bf16", idle) == Work("tensor.bf16", 0.0, 0.0, basis="counted", certificate="none")
     assert (
         work_of("tensor.bf16", idle | {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 0.1}) is None
     )
@@ -145,7 +145,9 @@ def test_an_opcode_that_hides_its_shape_makes_the_path_missing() -> None:
 
 def test_a_point_under_the_slope_is_bound_by_memory() -> None:
     roof = Roof("at-clock", flop_per_s=100.0, bytes_per_s=10.0)
-    point = roofline_point(Work("fp32", 40.0, 10.0, "counted"), Traffic("dram", 20.0, 5.0, "", "counted"), roof)
+    point = roofline_point(
+        Work("fp32", 40.0, 10.0, basis="counted"), Traffic("dram", 20.0, 5.0, definition="", basis="counted"), roof
+    )
     assert point is not None
     assert (point.intensity, point.flop_per_s, point.roof_flop_per_s) == (2.0, 10.0, 20.0)
     assert (point.fraction_of_roof, point.bound) == (0.5, "memory")
@@ -154,15 +156,27 @@ def test_a_point_under_the_slope_is_bound_by_memory() -> None:
 
 def test_a_point_right_of_the_ridge_is_bound_by_compute() -> None:
     roof = Roof("rated", flop_per_s=100.0, bytes_per_s=10.0)
-    point = roofline_point(Work("fp32", 400.0, 50.0, "counted"), Traffic("dram", 20.0, 2.5, "", "counted"), roof)
+    point = roofline_point(
+        Work("fp32", 400.0, 50.0, basis="counted"), Traffic("dram", 20.0, 2.5, definition="", basis="counted"), roof
+    )
     assert point is not None
     assert (point.roof_flop_per_s, point.fraction_of_roof, point.bound) == (100.0, 0.5, "compute")
 
 
 def test_no_work_or_no_traffic_gives_no_point() -> None:
     roof = Roof("rated", 100.0, 10.0)
-    assert roofline_point(Work("fp32", 0.0, 0.0, "counted"), Traffic("dram", 20.0, 20.0, "", "counted"), roof) is None
-    assert roofline_point(Work("fp32", 9.0, 9.0, "counted"), Traffic("dram", 0.0, 0.0, "", "counted"), roof) is None
+    assert (
+        roofline_point(
+            Work("fp32", 0.0, 0.0, basis="counted"), Traffic("dram", 20.0, 20.0, definition="", basis="counted"), roof
+        )
+        is None
+    )
+    assert (
+        roofline_point(
+            Work("fp32", 9.0, 9.0, basis="counted"), Traffic("dram", 0.0, 0.0, definition="", basis="counted"), roof
+        )
+        is None
+    )
 
 
 @given(
@@ -173,9 +187,9 @@ def test_a_roofline_fraction_is_the_larger_of_both_utilisations(
     flop: float, moved: float, time_s: float, compute: float, bandwidth: float
 ) -> None:
     point = roofline_point(
-        Work("fp32", flop, flop / time_s, "counted"),
-        Traffic("dram", moved, moved / time_s, "", "counted"),
-        Roof("x", compute, bandwidth),
+        Work("fp32", flop, flop / time_s, basis="counted"),
+        Traffic("dram", moved, moved / time_s, definition="", basis="counted"),
+        Roof("measured", compute, bandwidth),
     )
     assert point is not None
     expected = max(flop / time_s / compute, moved / time_s / bandwidth)
@@ -188,7 +202,9 @@ def test_rates_place_a_kernel_whose_duration_was_not_recorded() -> None:
     values |= {"sm__cycles_elapsed.avg.per_second": 1e9, "dram__bytes.sum.per_second": 5e11}
     profile = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
     assert profile.duration_s is None
-    assert next(work for work in profile.work if work.path == "fp32") == Work("fp32", None, 1e12, "counted", "none")
+    assert next(work for work in profile.work if work.path == "fp32") == Work(
+        "fp32", None, 1e12, basis="counted", certificate="none"
+    )
     point = main_point(profile, ceiling="rated")
     assert point is not None and point.intensity == pytest.approx(2.0)
 

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpuprof.api import HardwareFinder
 from gpuprof.diagnose.diagnose import diagnose
@@ -320,7 +321,7 @@ def test_a_saved_session_has_the_same_flop_and_names_no_file_that_is_not_there()
     found = session(a_loop())
     assert found.timeline is not None
     counted = MeasuredFlop("tensor.bf16", 4e11, 0.93)
-    found = replace(found, timeline=replace(found.timeline, measured_flop=(counted,)))
+    found = structs.replace(found, timeline=structs.replace(found.timeline, measured_flop=(counted,)))
     text = session_bytes(found)
     assert read_session(text.decode(), "s.json") == found
     data = json.loads(text)
@@ -336,10 +337,11 @@ def test_a_saved_session_has_the_same_flop_and_names_no_file_that_is_not_there()
 
 
 def test_a_ceiling_that_was_measured_stands_beside_the_rated_one() -> None:
-    ceilings = [
-        Ceiling(0, f"{origin}/tensor.bf16", "compute", "tensor.bf16", None, value, None, origin, "")
-        for origin, value in (("rated", 989.4e12), ("measured", 800e12))
-    ]
+    rated = Ceiling(
+        device=0, id="rated/tensor.bf16", kind="compute", path="tensor.bf16", level=None, value=989.4e12, clock_hz=None,
+        origin="rated", source="",
+    )  # fmt: skip
+    ceilings = [rated, structs.replace(rated, id="measured/tensor.bf16", value=800e12, origin="measured")]
     found = utilisation((PathFlop("tensor.bf16", 4e11, 1),), 1e-3, ceilings)
     assert [(one.origin, one.fraction) for one in found] == [
         ("rated", pytest.approx(0.40429, rel=1e-4)),
@@ -352,7 +354,7 @@ def test_counted_flop_are_those_of_all_launches_with_the_share_of_time_that_they
         return hand_made.kernel(number, launches=launches, time_total_s=total_s, work=work)
 
     def counted(path: str, flop: float | None) -> Work:
-        return Work(path, flop, None, "counted")
+        return Work(path, flop, None, basis="counted")
 
     kernels = (
         one(0, 10, 0.006, counted("tensor.bf16", 1e9), counted("fp32", 1e6), counted("int32", 5e6)),
@@ -365,7 +367,7 @@ def test_counted_flop_are_those_of_all_launches_with_the_share_of_time_that_they
     assert [one.time_share for one in totals] == pytest.approx([0.6, 0.9])
     found = session(a_loop())
     assert found.timeline is not None
-    found = replace(found, timeline=replace(found.timeline, measured_flop=totals))
+    found = structs.replace(found, timeline=structs.replace(found.timeline, measured_flop=totals))
     assert facts(found)["FLOP on GPU"] == (
         "counted: 10.0 MFLOP fp32 in kernels with 60 % of the time; "
         "11.0 GFLOP tensor.bf16 in kernels with 90 % of the time"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from msgspec import structs
+from msgspec.structs import replace
 
 import gpuprof
 from gpuprof.errors import InputError
@@ -75,7 +75,7 @@ def test_load_returns_a_session_that_equals_its_plain_twin(tmp_path: Path) -> No
     path = tmp_path / "one.ncu-rep"
     path.write_bytes(ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **builders.FLOP_1})]))
     loaded = gpuprof.load(path)
-    plain = Session(*(getattr(loaded, field.name) for field in dataclasses.fields(Session)))
+    plain = Session(**structs.asdict(loaded))
     assert isinstance(loaded, LoadedSession) and type(plain) is Session
     assert loaded == plain and plain == loaded and hash(loaded) == hash(plain)
     assert loaded != replace(plain, gpuprof_version="other") and loaded != "text"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.recorded import Missing
@@ -44,11 +44,11 @@ UNCOALESCED = Finding(
     headline="Uncoalesced loads: 2 of 4 sectors of each request are used",
     why="Each request moves twice the sectors that it needs.",
     evidence=(
-        Evidence("excess_share", 50.0, "%", 10.0, "excess sectors"),
-        Evidence("sectors", 4.2e6, "sector", None, "sectors moved"),
+        Evidence("excess_share", 50.0, "%", threshold=10.0, meaning="excess sectors"),
+        Evidence("sectors", 4.2e6, "sector", threshold=None, meaning="sectors moved"),
     ),
     advice="Make the access in gather_rows contiguous.",
-    location=Location("/home/someone/gather.cu", 41, 0x120, "LDG.E R2, [R2]", 0.8),
+    location=Location(file="/home/someone/gather.cu", line=41, pc=0x120, sass="LDG.E R2, [R2]", share=0.8),
     gain_kernel=0.31,
     gain_total=0.2,
 )
@@ -58,13 +58,21 @@ GUESS = replace(
 )  # fmt: skip
 SETTLED = replace(GUESS, rule="dram-bandwidth", severity="info", headline="DRAM: near its roof", gain_kernel=0.0)
 SOURCE = Excerpt(
-    "source", "/home/someone/gather.cu", "samples",
-    (
-        CodeLine(40, None, "    for (int i = 0; i < n; ++i) {", 0.05, ()),
-        CodeLine(41, None, "\t    sum += rows[index[i]];", 0.6, (StallShare("long_scoreboard", 0.9),)),
+    language="source", file="/home/someone/gather.cu", weight="samples",
+    lines=(
+        CodeLine(number=40, pc=None, text="    for (int i = 0; i < n; ++i) {", share=0.05, stalls=()),
+        CodeLine(
+            number=41, pc=None, text="\t    sum += rows[index[i]];", share=0.6,
+            stalls=(StallShare("long_scoreboard", 0.9),),
+        ),
     ),
 )  # fmt: skip
-SASS = Excerpt("sass", "gather.cu", "samples", (CodeLine(41, 0x120, "LDG.E R2, [R2]", 0.6, ()),))
+SASS = Excerpt(
+    language="sass",
+    file="gather.cu",
+    weight="samples",
+    lines=(CodeLine(number=41, pc=0x120, text="LDG.E R2, [R2]", share=0.6, stalls=()),),
+)
 
 
 @cache
@@ -74,8 +82,9 @@ def diagnosed() -> Session:
         0, {"fp32": 1e9}, {"l1": 1.6e9, "l2": 8e8, "dram": 4e8}, label="gather_rows", duration_s=4e-3,
         findings=(UNCOALESCED, SETTLED), excerpts=(SOURCE, SASS),
         pipes=(Pipe("fma", 0.25, "sm__pipe_fma"), Pipe("tensor", 0.0, "sm__pipe_tensor")),
-        scheduler=Scheduler(0.25, 0.4, 6.0, 16.0), waves=1.5, launches=3, time_total_s=1.2e-2,
-        duration_percentiles_s=DurationSpread(3e-3, 4e-3, 5e-3, 5e-3, 5e-3, 3),
+        scheduler=Scheduler(issue_active=0.25, eligible_warps=0.4, active_warps=6.0, warp_slots=16.0),
+        waves=1.5, launches=3, time_total_s=1.2e-2,
+        duration_percentiles_s=DurationSpread(min=3e-3, p50=4e-3, p95=5e-3, p99=5e-3, max=5e-3, count=3),
         throughput=(Throughput("sm", 0.25), Throughput("l2", 0.3), Throughput("dram", 0.5)),
         missing=(Missing("x", "not in the report", "collect with ncu --set full"),),
     )  # fmt: skip
@@ -179,7 +188,10 @@ def _height(outline: str | None) -> float:
 
 def test_memory_path_says_what_was_not_collected_and_draws_rates_where_bytes_are_unknown() -> None:
     assert memory_path(kernel(0)) is None
-    rates = (Traffic("l2", None, 2e9, "x", "counted"), Traffic("dram", None, 1e9, "x", "counted"))
+    rates = (
+        Traffic("l2", None, 2e9, definition="x", basis="counted"),
+        Traffic("dram", None, 1e9, definition="x", basis="counted"),
+    )
     path = memory_path(replace(kernel(0), traffic=rates))
     assert path is not None
     assert path.streams[0].outline is None and path.streams[0].above == "not collected"
@@ -196,7 +208,7 @@ def _path_of(*traffic: Traffic, busy: float | None = None) -> MemoryPath:
 
 
 def test_the_only_arrow_of_a_memory_path_is_as_wide_as_its_level_is_busy() -> None:
-    only = Traffic("dram", 1e8, 1e9, "x", "counted")
+    only = Traffic("dram", 1e8, 1e9, definition="x", basis="counted")
     path = _path_of(only, busy=0.5)
     assert _height(path.streams[2].outline) == pytest.approx(17.0)
     assert path.widths == "Width of the arrow: how busy DRAM is."
@@ -208,9 +220,9 @@ def test_the_only_arrow_of_a_memory_path_is_as_wide_as_its_level_is_busy() -> No
 
 def test_memory_path_marks_estimated_bytes_and_says_what_is_counted() -> None:
     path = _path_of(
-        Traffic("l1", 1e8, None, "loads only: l1tex__a × 128 B", "counted"),
-        Traffic("l2", 5e8, None, "all clients of L2: lts__t_bytes", "counted"),
-        Traffic("dram", 1e8, None, "gpu__dram_throughput × peak", "estimated"),
+        Traffic("l1", 1e8, None, definition="loads only: l1tex__a × 128 B", basis="counted"),
+        Traffic("l2", 5e8, None, definition="all clients of L2: lts__t_bytes", basis="counted"),
+        Traffic("dram", 1e8, None, definition="gpu__dram_throughput × peak", basis="estimated"),
     )
     assert [stream.mark for stream in path.streams] == ["", "", "estimated"]
     assert path.counted == "Counted at L1: loads only; at L2: all clients of L2."
@@ -218,14 +230,14 @@ def test_memory_path_marks_estimated_bytes_and_says_what_is_counted() -> None:
 
 
 def test_traffic_of_zero_bytes_is_a_line_and_no_division() -> None:
-    path = memory_path(replace(kernel(0), traffic=(Traffic("dram", 0.0, 0.0, "x", "counted"),)))
+    path = memory_path(replace(kernel(0), traffic=(Traffic("dram", 0.0, 0.0, definition="x", basis="counted"),)))
     assert path is not None and path.streams[2].outline is not None
 
 
 def test_stalls_are_written_and_sum_to_the_whole_bar() -> None:
     states = (
-        Stall("long_scoreboard", 0.6, None, "counter"), Stall("selected", 0.37, None, "counter"),
-        Stall("drain", 0.019, None, "counter"), Stall("new_reason", 0.011, None, "counter"),
+        Stall("long_scoreboard", 0.6, None, family="counter"), Stall("selected", 0.37, None, family="counter"),
+        Stall("drain", 0.019, None, family="counter"), Stall("new_reason", 0.011, None, family="counter"),
     )  # fmt: skip
     parts = list(stall_parts(kernel(0, stalls=states)))
     assert [(part.name, part.is_stall) for part in parts] == [
@@ -289,9 +301,15 @@ def test_points_of_the_overview_link_to_rows() -> None:
 def test_hostile_findings_and_code_are_text() -> None:
     finding = replace(
         UNCOALESCED, rule="small-grid", headline=HOSTILE, why=HOSTILE, advice=HOSTILE,
-        evidence=(Evidence(HOSTILE, 1.0, HOSTILE, 1.0, HOSTILE),), location=Location(HOSTILE, 1, None, HOSTILE),
+        evidence=(Evidence(HOSTILE, 1.0, HOSTILE, threshold=1.0, meaning=HOSTILE),),
+        location=Location(file=HOSTILE, line=1, pc=None, sass=HOSTILE),
     )  # fmt: skip
-    code = Excerpt("source", HOSTILE, "samples", (CodeLine(1, None, HOSTILE, 1.0, (StallShare("wait", 1.0),)),))
+    code = Excerpt(
+        language="source",
+        file=HOSTILE,
+        weight="samples",
+        lines=(CodeLine(number=1, pc=None, text=HOSTILE, share=1.0, stalls=(StallShare("wait", 1.0),)),),
+    )
     read = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE, findings=(finding,), excerpts=(code,)))
     html = render_html(replace(read, ranking=ranking(read.kernels)), title=HOSTILE)
     outline = Outline(html)

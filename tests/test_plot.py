@@ -6,9 +6,9 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from gpuprof.model.session import Session

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Ranked, Session
@@ -19,10 +18,17 @@ PRIVATE = "/home/ann.smith/project/gather.cu"
 def revealing() -> Session:
     """A session that names its owner in every kind of text."""
     finding = Finding(
-        "small-grid", "low", "guess", f"in {PRIVATE}", f"see {PRIVATE}", (Evidence("m", 1.0, "%", None, PRIVATE),),
-        f"edit {PRIVATE}", Location(PRIVATE, 3, None, None), 0.1, 0.1,
+        rule="small-grid", severity="low", confidence="guess", headline=f"in {PRIVATE}", why=f"see {PRIVATE}",
+        evidence=(Evidence("m", 1.0, "%", threshold=None, meaning=PRIVATE),),
+        advice=f"edit {PRIVATE}", location=Location(file=PRIVATE, line=3, pc=None, sass=None),
+        gain_kernel=0.1, gain_total=0.1,
     )  # fmt: skip
-    code = Excerpt("source", PRIVATE, "samples", (CodeLine(3, None, f'#include "{PRIVATE}"', 1.0, ()),))
+    code = Excerpt(
+        language="source",
+        file=PRIVATE,
+        weight="samples",
+        lines=(CodeLine(number=3, pc=None, text=f'#include "{PRIVATE}"', share=1.0, stalls=()),),
+    )
     gap = Missing("x", f"not in {PRIVATE}", f"open {PRIVATE}")
     item = kernel(
         0, {"fp32": 1e9}, {"dram": 1e9}, label=f"f<{PRIVATE}>", ranges=(PRIVATE,), findings=(finding,),
@@ -89,7 +95,7 @@ def test_private_folders_leave_every_text_and_division_stays(text: str, shown: s
 
 def test_layers_that_are_named_like_paths_stay_and_paths_of_the_session_s_folders_go() -> None:
     names = ("/encoder/layer.0/MatMul", "load /scratch/ann/images", "/home/ann/images")
-    code = Excerpt("source", "/scratch/ann/k.cu", "samples", ())
+    code = Excerpt(language="source", file="/scratch/ann/k.cu", weight="samples", lines=())
     (shown,) = without_private(session(kernel(0, label=names[0], ranges=names, excerpts=(code,)))).kernels
     assert shown.label == names[0]
     assert shown.ranges == (names[0], "load images", "images")
@@ -110,7 +116,12 @@ def test_no_text_of_the_session_names_the_owner() -> None:
 
 def owned(command: str, word: str) -> Session:
     """A session whose command has a folder, and whose kernel has a word in all that its programmer wrote."""
-    code = Excerpt("source", "gather.cu", "samples", (CodeLine(3, None, f"int x; // written by {word}", 1.0, ()),))
+    code = Excerpt(
+        language="source",
+        file="gather.cu",
+        weight="samples",
+        lines=(CodeLine(number=3, pc=None, text=f"int x; // written by {word}", share=1.0, stalls=()),),
+    )
     read = session(kernel(0, label=f"{word}_gather<int>", ranges=(f"step {word}",), excerpts=(code,)))
     return replace(read, sources=(replace(read.sources[0], command=command),))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
@@ -18,9 +19,10 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import ABOUT, WEIGHTS, Rule, finding_of
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.analyse import analyse
+from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.groups import percentile
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, DurationSpread, Finding, KernelProfile, Ranked, Session
+from gpuprof.model.session import DurationSpread, Finding, KernelProfile, Ranked, Session
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
@@ -173,8 +175,8 @@ def run_of(*durations: float | None, names: str = "") -> Session:
         share = duration / total if duration is not None and total else None
         finding = found("barrier-wait", 0.1, total=0.1 * share if share is not None else None)
         made_kernel = kernel(number, finding, duration=duration, share=share)
-        kernels.append(replace(made_kernel, demangled=names[number] if names else "same"))
-    return replace(hand_made.session(), kernels=tuple(kernels), ranking=ranking(tuple(kernels)))
+        kernels.append(structs.replace(made_kernel, demangled=names[number] if names else "same"))
+    return structs.replace(hand_made.session(), kernels=tuple(kernels), ranking=ranking(tuple(kernels)))
 
 
 def test_equal_launches_become_one_kernel_of_their_total_time() -> None:
@@ -200,7 +202,9 @@ def test_gains_of_a_group_are_those_of_its_share() -> None:
 def test_the_spread_of_a_group_is_by_nearest_rank() -> None:
     # 20 launches of 1 to 20 s: rank 10, 19 (95 % of 20) and 20 (99 % of 20 is 19.8).
     together = grouped(run_of(*(float(number) for number in range(20, 0, -1))))
-    assert together.kernels[0].duration_percentiles_s == DurationSpread(1.0, 10.0, 19.0, 20.0, 20.0, 20)
+    assert together.kernels[0].duration_percentiles_s == DurationSpread(
+        min=1.0, p50=10.0, p95=19.0, p99=20.0, max=20.0, count=20
+    )
     assert together.kernels[0].duration_s == 10.0
 
 
@@ -233,7 +237,7 @@ def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
 )  # fmt: skip
 def test_launches_that_differ_stay_apart(change: dict[str, object]) -> None:
     first, second = run_of(1.0, 2.0).kernels
-    run = replace(hand_made.session(), kernels=(first, replace(second, **change)))  # type: ignore[arg-type]
+    run = structs.replace(hand_made.session(), kernels=(first, structs.replace(second, **change)))
     assert grouped(run) is run
 
 
@@ -252,7 +256,7 @@ def test_launches_without_durations_are_grouped_without_a_spread() -> None:
 def test_launches_with_and_without_durations_are_one_group_of_what_is_known() -> None:
     (together,) = grouped(run_of(None, 3.0, 1.0)).kernels
     assert (together.launches, together.time_total_s, together.id) == (3, 4.0, 2)
-    assert together.duration_percentiles_s == DurationSpread(1.0, 1.0, 3.0, 3.0, 3.0, 2)
+    assert together.duration_percentiles_s == DurationSpread(min=1.0, p50=1.0, p95=3.0, p99=3.0, max=3.0, count=2)
 
 
 def test_grouping_twice_changes_nothing_more() -> None:
@@ -282,7 +286,7 @@ DURATIONS = st.lists(
 
 @given(st.sampled_from(RULES), GAINS, st.sampled_from(CONFIDENCES), st.booleans(), SHARES)
 def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
-    rule: Rule, gain: float | None, confidence: str, settled: bool, share: float | None
+    rule: Rule, gain: float | None, confidence: Confidence, settled: bool, share: float | None
 ) -> None:
     one = finding_of(rule, verdict(gain, confidence, settled), share)
     if gain is None:

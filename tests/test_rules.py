@@ -19,7 +19,8 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, Evidence, Finding
+from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
+from gpuprof.model.session import Evidence, Finding
 from tests import builders
 from tests.kernels import (
     CLOCK,
@@ -1226,8 +1227,8 @@ def test_rules_are_known_by_unique_ids_and_describe_themselves() -> None:
 # Severity.
 
 
-def verdict(gain: float | None, confidence: str = "measured", settled: bool = False) -> RuleVerdict:
-    evidence = (Evidence("metric", 1.0, "%", None, "meaning"),)
+def verdict(gain: float | None, confidence: Confidence = "measured", settled: bool = False) -> RuleVerdict:
+    evidence = (Evidence("metric", 1.0, "%", threshold=None, meaning="meaning"),)
     return RuleVerdict("headline", "why", "advice", confidence, gain, evidence, None, settled)
 
 
@@ -1252,7 +1253,7 @@ def verdict(gain: float | None, confidence: str = "measured", settled: bool = Fa
     ],
 )
 def test_severity_follows_gain_confidence_and_what_can_be_repaired(
-    about: str, gain: float | None, confidence: str, settled: bool, severity: str
+    about: str, gain: float | None, confidence: Confidence, settled: bool, severity: str
 ) -> None:
     rule = next(rule for rule in RULES if rule.about == about)
     assert finding_of(rule, verdict(gain, confidence, settled), 0.5).severity == severity

@@ -81,11 +81,11 @@ def test_certificates_are_read_back(level: str | None) -> None:
     [
         ({"schema_version": 2}, "newer than the 1"),
         ({"schema_version": 0}, "older than the 1"),
-        ({"kernels": 5}, "kernels is not a list"),
+        ({"kernels": 5}, "kernels is 5: expected `array`"),
         ({"kernels": [{}]}, r"kernels\[0\] has no id"),
         ({"devices": []}, "names a device or source that is not there"),
         ({"gpuprof_version": None}, "gpuprof_version is None"),
-        ({"ranking": [1]}, r"ranking\[0\] is not an object"),
+        ({"ranking": [1]}, r"ranking\[0\] is 1: expected `object`"),
         ({"schema_version": "1"}, "schema '1', and not the 1"),
     ],
 )
@@ -138,8 +138,8 @@ def found() -> Session:
     ("place", "value", "message"),
     [
         (("kernels", 1, "id"), 0, "two kernels have the number 0"),
-        (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5, more than all of the time"),
-        (("kernels", 0, "findings", 1, "gain_total"), 7, "more than all of the time"),
+        (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5: expected `float` <= 1\.0"),
+        (("kernels", 0, "findings", 1, "gain_total"), 7, r"kernels\[0\]\.findings\[1\]\.gain_total is 7: expected"),
         (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
         (("ranking", 0, "gain_total"), 9.0, r"ranking\[0\]\.gain_total is 9\.0"),
         (("ranking",), [], "its ranking lacks the finding small-grid of kernel 0"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.diagnose.priorities import fix_first
 from gpuprof.diagnose.ranking import ranking
@@ -177,7 +177,7 @@ def test_a_real_kernel_has_one_size_of_shared_memory(reports: Path) -> None:
 
 
 VECTORS = Missing("work.fp64, work.fp32, work.fp16, work.int32", "no counter", "collect with ncu --set roofline")
-IDLE = (Work("tensor.fp16", 0.0, 0.0, "counted"), Work("tensor.int8", 0.0, 0.0, "counted"))
+IDLE = (Work("tensor.fp16", 0.0, 0.0, basis="counted"), Work("tensor.int8", 0.0, 0.0, basis="counted"))
 
 
 def test_an_idle_tensor_pipe_alone_is_no_collected_work() -> None:
@@ -192,11 +192,11 @@ def test_an_idle_tensor_pipe_alone_is_no_collected_work() -> None:
 
 def test_work_of_one_path_that_is_missing_everywhere_is_named() -> None:
     half = Missing("work.fp16", "no counter", "collect with ncu --set full")
-    some = kernel(0, work=(Work("fp32", 0.0, 0.0, "counted"),), missing=(half,))
+    some = kernel(0, work=(Work("fp32", 0.0, 0.0, basis="counted"),), missing=(half,))
     facts = page_facts(session(some))
     assert "work" in facts["Collected"].split(", ")
     assert facts["Not collected"] == "FP16 work (collect with ncu --set full)"
-    whole = kernel(1, work=(Work("fp32", 0.0, 0.0, "counted"),), label="other")
+    whole = kernel(1, work=(Work("fp32", 0.0, 0.0, basis="counted"),), label="other")
     assert "Not collected" not in page_facts(session(some, whole))
     assert without_point(some).why == "FP16 work not collected"
     assert without_point(whole).why == "no floating-point work"
@@ -218,8 +218,8 @@ def test_tensor_paths_are_told_as_one() -> None:
 
 
 def with_work(flop: float, dram: float | None) -> KernelProfile:
-    traffic = () if dram is None else (Traffic("dram", dram, dram * 1e3, "dram", "counted"),)
-    return kernel(0, work=(Work("fp32", flop, flop * 1e3, "counted"),), traffic=traffic)
+    traffic = () if dram is None else (Traffic("dram", dram, dram * 1e3, definition="dram", basis="counted"),)
+    return kernel(0, work=(Work("fp32", flop, flop * 1e3, basis="counted"),), traffic=traffic)
 
 
 def test_a_roof_that_is_not_known_is_not_called_uncollected() -> None:

@@ -7,11 +7,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.options import into_folder, overwriting, reading, refuse_overwrite

@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from gpuprof.cli.options import refuse_overwrite
 from gpuprof.collect.counter_sets import DEFAULT, SETS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -173,14 +172,14 @@ def _figures(session: Session, level: str | None, ceiling: str) -> list[Roofline
 
 
 def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
-    from gpuprof.store.write import plain
+    from gpuprof.store.write import encoded
 
     document = {
         "schema_version": session.schema_version,
         "gpuprof_version": session.gpuprof_version,
-        "figures": [plain(figure) for figure in figures],
+        "figures": figures,
     }
-    return json.dumps(document, allow_nan=False)
+    return encoded(document)
 
 
 def _targets(figures: Sequence[RooflineFigure], output: Path) -> dict[Path, RooflineFigure | None]:

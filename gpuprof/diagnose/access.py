@@ -10,6 +10,7 @@ from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, Case, opcode_of
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold
 from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence, Location
 from gpuprof.units import format_percent
 
@@ -61,7 +62,7 @@ _ALIGN = (
 class _Excess(NamedTuple):
     fraction: float
     text: str
-    confidence: str
+    confidence: Confidence
     evidence: tuple[Evidence, ...]
 
 
@@ -109,8 +110,8 @@ def _counted_sectors(case: Case) -> _Sectors | None:
     if told is None:
         return None
     evidence = (
-        Evidence(_TOLD, told.excess, "sector", None, "excess sectors"),
-        Evidence(_TOLD, told.total, "sector", None, "sectors of global accesses"),
+        Evidence(_TOLD, told.excess, "sector", threshold=None, meaning="excess sectors"),
+        Evidence(_TOLD, told.total, "sector", threshold=None, meaning="sectors of global accesses"),
     )
     return _Sectors(told.excess, told.total, evidence)
 
@@ -121,7 +122,7 @@ def _counted_excess(counts: _Sectors) -> _Excess | None:
         return None
     fraction = min(1.0, counts.excess / counts.total)
     text = f"{format_percent(fraction)} of {_count(counts.total)} sectors are excess"
-    share = Evidence("", 100 * fraction, "%", EXCESS.value, "excess share")
+    share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, meaning="excess share")
     return _Excess(fraction, text, "measured", (*counts.evidence, share))
 
 
@@ -139,7 +140,13 @@ def _unused_bytes(case: Case) -> _Excess | None:
         return None
     words = {"ld": "loads", "st": "stores"}
     evidence = tuple(
-        Evidence(_PER_SECTOR.format(what), value, "B/sector", 32.0, f"bytes used of a sector by {words[what]}")
+        Evidence(
+            _PER_SECTOR.format(what),
+            value,
+            "B/sector",
+            threshold=32.0,
+            meaning=f"bytes used of a sector by {words[what]}",
+        )
         for what, value in known.items()
     )
     return _Excess(fraction, f"of 32 bytes of a sector {mean:.3g} are used", "measured", evidence)
@@ -153,8 +160,8 @@ def _sectors_per_request(case: Case) -> _Excess | None:
             continue
         ratio = sectors / requests
         evidence = (
-            Evidence(_SECTORS.format(what), sectors, "sector", None, f"{word} sectors"),
-            Evidence("", ratio, "sector/request", _MANY_SECTORS, f"sectors a {word} request"),
+            Evidence(_SECTORS.format(what), sectors, "sector", threshold=None, meaning=f"{word} sectors"),
+            Evidence("", ratio, "sector/request", threshold=_MANY_SECTORS, meaning=f"sectors a {word} request"),
         )
         return _Excess(1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence)
     return None
@@ -180,10 +187,12 @@ def _many_wavefronts(case: Case) -> _Excess | None:
             "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "L1 data pipe busy", "%", BUSY.value
         ),
         *case.metric(REQUESTS, "L1 requests, of their peak", "%"),
-        Evidence("", ratio, "wavefront/request", MANY_WAVEFRONTS.value, "passes through L1 per request"),
+        Evidence(
+            "", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="passes through L1 per request"
+        ),
     )
     text = f"a request takes {ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
-    confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
+    confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence)
 
 
@@ -211,7 +220,8 @@ _WAVE_WORDS = {
 
 
 def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
-    total, excess, confidence = case.number(_WAVES), case.number(_WAVES_EXCESS), "measured"
+    confidence: Confidence = "measured"
+    total, excess = case.number(_WAVES), case.number(_WAVES_EXCESS)
     ideal = case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
         excess = total - ideal
@@ -241,7 +251,7 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
         gain=fraction * case.shared_weight(),
         evidence=(
             *(item for name in names for item in case.metric(name, _WAVE_WORDS[name], "wavefront")),
-            Evidence("", 100 * fraction, "%", CONFLICTS.value, "conflict share"),
+            Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share"),
             *case.stall_evidence("short_scoreboard", None),
             *case.stall_evidence("mio_throttle", None),
         ),
@@ -279,7 +289,7 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         gain=share * case.memory_weight(),
         evidence=(
             *found.evidence,
-            Evidence("", 100 * share, "%", SPILL.value, f"local share of {found.what}"),
+            Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {found.what}"),
             *case.metric("launch__registers_per_thread", "registers a thread", "register"),
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
@@ -385,7 +395,13 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
         confidence="inferred",
         gain=min(share * (1 - size / 16) * pressure, 1.0) if pressure is not None else None,
         evidence=(
-            Evidence(WARP_OPCODES, 100 * share, "%", NARROW.value, f"global accesses of at most {size} bytes a thread"),
+            Evidence(
+                WARP_OPCODES,
+                100 * share,
+                "%",
+                threshold=NARROW.value,
+                meaning=f"global accesses of at most {size} bytes a thread",
+            ),
             *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
             *((case.pipe_evidence("lsu"),) if pipe is not None else ()),
         ),

@@ -101,7 +101,7 @@ class Case:
         if not units:
             return ()
         unit = max(units, key=lambda name: units[name])
-        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold, meaning),)
+        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold=threshold, meaning=meaning),)
 
     @property
     def headroom(self) -> float:
@@ -170,7 +170,7 @@ class Case:
     def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
         """Return a pipe's busy fraction as evidence; the pipe must be there."""
         pipe = next(pipe for pipe in self.kernel.pipes if pipe.name == name)
-        return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, f"{name.upper()} pipe busy")
+        return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, meaning=f"{name.upper()} pipe busy")
 
     def work(self, path: str) -> float:
         """Return the FLOP or operations of a path, zero where it has none."""
@@ -190,7 +190,7 @@ class Case:
     def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""
         value = self.number(name)
-        return (Evidence(name, value, unit, threshold, meaning),) if value is not None else ()
+        return (Evidence(name, value, unit, threshold=threshold, meaning=meaning),) if value is not None else ()
 
     def stall_evidence(self, reason: str, threshold: float | None = 30.0) -> tuple[Evidence, ...]:
         """Return a stall reason's share as evidence, with the metric that it comes from."""
@@ -198,9 +198,15 @@ class Case:
         if found is None:
             told = self.stalls.get(reason)
             meaning = f"warps in {reason.replace('_', ' ')}, as NVIDIA's rule tells"
-            return (Evidence("rule CPIStall", 100 * told, "%", threshold, meaning),) if told is not None else ()
+            return (
+                (Evidence("rule CPIStall", 100 * told, "%", threshold=threshold, meaning=meaning),)
+                if told is not None
+                else ()
+            )
         name = stall_metric(reason, found.family)
-        return (Evidence(name, 100 * found.share, "%", threshold, f"warps in {reason.replace('_', ' ')}"),)
+        return (
+            Evidence(name, 100 * found.share, "%", threshold=threshold, meaning=f"warps in {reason.replace('_', ' ')}"),
+        )
 
     def issue_evidence(self, threshold: float | None = 80.0) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -209,7 +215,7 @@ class Case:
         chain = self.recorded.hardware.arch.counters.get("scheduler.issue-active", ())
         names = (metric for link in chain for metric, _ in link.terms)
         name = next((metric for metric in names if self.number(metric) is not None), "")
-        return (Evidence(name, 100 * self.issue_active, "%", threshold, "issue slots used"),)
+        return (Evidence(name, 100 * self.issue_active, "%", threshold=threshold, meaning="issue slots used"),)
 
     @cached_property
     def code(self) -> tuple[ProfiledInstruction, ...]:
@@ -240,7 +246,7 @@ class Case:
             lines[_line(instruction)] = lines.get(_line(instruction), 0.0) + value
         hottest = max(lines, key=lambda line: lines[line])
         top, _ = max(((i, w) for i, w in weights if _line(i) == hottest), key=lambda pair: pair[1])
-        return Location(top.file, top.line, top.pc, top.sass or None, lines[hottest] / total)
+        return Location(file=top.file, line=top.line, pc=top.pc, sass=top.sass or None, share=lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
         """Return the line with most of the first of these counts that any instruction has."""

@@ -11,6 +11,7 @@ from gpuprof.diagnose.case import SHARED_STALLS, Case, opcode_of
 from gpuprof.diagnose.rule import AT_MATH, Rule, RuleVerdict, Threshold, TreePlace
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.ceilings import fastest
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
@@ -50,7 +51,7 @@ _FMA_ADVICE = (
 
 
 def _pipe_verdict(
-    case: Case, pipe: str, title: str, advice: str, confidence: str = "measured"
+    case: Case, pipe: str, title: str, advice: str, confidence: Confidence = "measured"
 ) -> Iterator[RuleVerdict]:
     """Say that a pipe is the limit: busy from 60 % on, or the busiest one while warps are throttled by math pipes."""
     fraction = case.pipe(pipe)
@@ -102,7 +103,7 @@ def _issue_verdict(case: Case, pipe: str, advice: str) -> RuleVerdict:
         confidence="inferred",
         gain=1.0 - sm,
         evidence=(
-            Evidence(case.light_metric("sm"), 100 * sm, "%", BUSY.value, "SM busy"),
+            Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=BUSY.value, meaning="SM busy"),
             case.pipe_evidence(pipe, SM_PIPE.value),
         ),
         location=case.place_of_opcode(*_OPCODES[pipe]),
@@ -151,8 +152,14 @@ def _busy_sm(case: Case, what: str, advice: str) -> Iterator[RuleVerdict]:
         confidence="guess",
         gain=1.0 - sm,
         evidence=(
-            Evidence(case.light_metric("sm"), 100 * sm, "%", BUSY.value, "SM busy"),
-            Evidence("", 100 * case.arithmetic_fraction, "%", FMA_WORK.value, "floating-point work of its peak"),
+            Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=BUSY.value, meaning="SM busy"),
+            Evidence(
+                "",
+                100 * case.arithmetic_fraction,
+                "%",
+                threshold=FMA_WORK.value,
+                meaning="floating-point work of its peak",
+            ),
         ),
     )
 
@@ -236,7 +243,15 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
             *((case.pipe_evidence("fp64", BUSY.value),) if busy is not None else ()),
             *((_peak_evidence(case, "FP64", "dfma", of_peak, FP64.value),) if of_peak is not None else ()),
             *(
-                (Evidence(WARP_OPCODES, 100 * divisions, "%", None, "FP64 instructions of divisions, at about 7 each"),)
+                (
+                    Evidence(
+                        WARP_OPCODES,
+                        100 * divisions,
+                        "%",
+                        threshold=None,
+                        meaning="FP64 instructions of divisions, at about 7 each",
+                    ),
+                )
                 if divisions
                 else ()
             ),
@@ -281,7 +296,7 @@ def _peak_evidence(case: Case, name: str, operation: str, fraction: float, thres
     metric = next((one for one in names if recorded.number(one) is not None), "")
     if not metric and recorded.instances(THREAD_OPCODES):
         metric = THREAD_OPCODES
-    return Evidence(metric, 100 * fraction, "%", threshold, f"{name} of its peak")
+    return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} of its peak")
 
 
 def _rate_ratio(case: Case) -> float | None:
@@ -327,11 +342,23 @@ def _non_fused(case: Case) -> Iterator[RuleVerdict]:
             confidence="inferred" if busy is None or busy >= (case.memory_utilisation or 0.0) else "guess",
             gain=_fusing_gain(case, counted, busy),
             evidence=(
-                Evidence(counted.fused_metric, counted.fused, counted.unit, None, f"fused {name}"),
-                Evidence(counted.alone_metric, counted.alone, counted.unit, None, f"not fused {name}"),
-                Evidence("", 50 * share, "%", NON_FUSED.value, f"fewer {name} instructions if all paired"),
+                Evidence(counted.fused_metric, counted.fused, counted.unit, threshold=None, meaning=f"fused {name}"),
+                Evidence(
+                    counted.alone_metric, counted.alone, counted.unit, threshold=None, meaning=f"not fused {name}"
+                ),
+                Evidence(
+                    "", 50 * share, "%", threshold=NON_FUSED.value, meaning=f"fewer {name} instructions if all paired"
+                ),
                 *(
-                    (Evidence("", 100 * counted.pairs / counted.all, "%", None, "fewer by the scarcer of both"),)
+                    (
+                        Evidence(
+                            "",
+                            100 * counted.pairs / counted.all,
+                            "%",
+                            threshold=None,
+                            meaning="fewer by the scarcer of both",
+                        ),
+                    )
                     if counted.pairs is not None
                     else ()
                 ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from msgspec import structs
+
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
@@ -29,7 +31,7 @@ def diagnose(analysis: Analysis) -> Session:
         _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), session.only_times))
         for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True)
     )
-    return replace(session, kernels=kernels, ranking=ranking(kernels))
+    return structs.replace(session, kernels=kernels, ranking=ranking(kernels))
 
 
 def _diagnosed(case: Case) -> KernelProfile:
@@ -40,7 +42,7 @@ def _diagnosed(case: Case) -> KernelProfile:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
     elif code and not any(excerpt.has_text for excerpt in code):
         missing = (*missing, _NO_TEXT)
-    return replace(case.kernel, findings=findings, excerpts=code, missing=missing)
+    return structs.replace(case.kernel, findings=findings, excerpts=code, missing=missing)
 
 
 def _findings(case: Case) -> Iterable[Finding]:

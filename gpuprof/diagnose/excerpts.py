@@ -75,15 +75,15 @@ def _source(
         for first, last in _spans([number for name, number in hot if name == file], len(lines)):
             shown = tuple(
                 CodeLine(
-                    number,
-                    None,
-                    _cut(lines[number - 1]),
-                    shares.get((file, number), 0.0),
-                    _stalls(by_line.get((file, number), ())),
+                    number=number,
+                    pc=None,
+                    text=_cut(lines[number - 1]),
+                    share=shares.get((file, number), 0.0),
+                    stalls=_stalls(by_line.get((file, number), ())),
                 )
                 for number in range(first, last + 1)
             )
-            yield Excerpt("source", file, word, shown)
+            yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
 def _lines(code: Sequence[ProfiledInstruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
@@ -93,8 +93,11 @@ def _lines(code: Sequence[ProfiledInstruction], weight: str, word: str, total: f
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file in dict.fromkeys(name for name, _ in hot):
         numbers = sorted(number for name, number in hot if name == file)
-        shown = (CodeLine(number, None, "", shares[file, number], _stalls(by_line[file, number])) for number in numbers)
-        yield Excerpt("source", file, word, tuple(shown))
+        shown = (
+            CodeLine(number=number, pc=None, text="", share=shares[file, number], stalls=_stalls(by_line[file, number]))
+            for number in numbers
+        )
+        yield Excerpt(language="source", file=file, weight=word, lines=tuple(shown))
 
 
 def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
@@ -116,15 +119,15 @@ def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, total: fl
     first, last = max(0, hottest - _INSTRUCTIONS_AROUND), min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)
     lines = tuple(
         CodeLine(
-            instruction.line,
-            instruction.pc,
-            _cut(instruction.sass),
-            instruction.counts.get(weight, 0.0) / total,
-            _stalls((instruction,)),
+            number=instruction.line,
+            pc=instruction.pc,
+            text=_cut(instruction.sass),
+            share=instruction.counts.get(weight, 0.0) / total,
+            stalls=_stalls((instruction,)),
         )
         for instruction in code[first:last]
     )
-    yield Excerpt("sass", code[hottest].file, word, lines)
+    yield Excerpt(language="sass", file=code[hottest].file, weight=word, lines=lines)
 
 
 def _weight(code: Sequence[ProfiledInstruction], weight: str) -> float:

@@ -111,12 +111,12 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
         gain=None,
         gain_of_run=case.pauses.idle_share,
         evidence=(
-            Evidence("", 100 * share, "%", IDLE.value, "idle share of the span"),
-            Evidence("", float(gaps.count), "pause", None, "pauses"),
-            Evidence("", gaps.median_s, "s", None, "median pause"),
-            Evidence("", gaps.longest_s, "s", None, "longest pause"),
-            Evidence("", float(wait.pauses), "pause", None, f"pauses that end at {_end(wait)}"),
-            *([Evidence("", unsure, "%", UNSURE.value, UNSURE.name)] if gaps.unsure_s else ()),
+            Evidence("", 100 * share, "%", threshold=IDLE.value, meaning="idle share of the span"),
+            Evidence("", float(gaps.count), "pause", threshold=None, meaning="pauses"),
+            Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
+            Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
+            Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses that end at {_end(wait)}"),
+            *([Evidence("", unsure, "%", threshold=UNSURE.value, meaning=UNSURE.name)] if gaps.unsure_s else ()),
         ),
     )
 

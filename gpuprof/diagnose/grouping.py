@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.groups import collected, kind_of, middle, spread

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.case import MEMORY_STALLS, Case
 from gpuprof.diagnose.rule import AT_MEMORY, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
@@ -88,7 +89,7 @@ def _wait_verdict(
     why: str,
     advice: str,
     threshold: Threshold,
-    confidence: str,
+    confidence: Confidence,
     *,
     settled: bool = False,
 ) -> Iterator[RuleVerdict]:
@@ -223,7 +224,7 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
         confidence="inferred",
         gain=min(1.0 - threads / 32, 1.0 - memory),
         evidence=(
-            Evidence(name, threads, "thread", THREADS.value, "active threads an instruction"),
+            Evidence(name, threads, "thread", threshold=THREADS.value, meaning="active threads an instruction"),
             *case.metric(_UNIFORM, "uniform branches", "%"),
         ),
         location=case.place_of("smsp__branch_targets_threads_divergent"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
@@ -71,6 +72,7 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
         yield from _few_blocks(blocks)
         return
     full = _places_by_tile(case)
+    confidence: Confidence
     if sms is not None and blocks < sms:
         filled = waves * full if waves is not None else blocks / sms
         gain, confidence = min(max(1.0 - blocks / sms, 1.0 - filled), case.headroom), "inferred"
@@ -94,7 +96,13 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
         confidence=confidence,
         gain=gain,
         evidence=(
-            Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, "blocks, against SMs"),
+            Evidence(
+                "launch__grid_size",
+                float(blocks),
+                "block",
+                threshold=float(sms) if sms else None,
+                meaning="blocks, against SMs",
+            ),
             *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
         ),
     )
@@ -109,7 +117,15 @@ def _few_blocks(blocks: int) -> Iterator[RuleVerdict]:
             advice=_MORE_BLOCKS,
             confidence="inferred",
             gain=1.0 - blocks / FEWEST_SMS.value,
-            evidence=(Evidence("launch__grid_size", float(blocks), "block", FEWEST_SMS.value, "blocks, against SMs"),),
+            evidence=(
+                Evidence(
+                    "launch__grid_size",
+                    float(blocks),
+                    "block",
+                    threshold=FEWEST_SMS.value,
+                    meaning="blocks, against SMs",
+                ),
+            ),
         )
 
 
@@ -157,7 +173,13 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
         gain=gain,
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
-            Evidence("", 100 / rounds, "%", TAIL_SHARE.value, "share of the time that the last round can take"),
+            Evidence(
+                "",
+                100 / rounds,
+                "%",
+                threshold=TAIL_SHARE.value,
+                meaning="share of the time that the last round can take",
+            ),
             *_active_evidence(case),
         ),
     )
@@ -214,7 +236,7 @@ def _active_evidence(case: Case) -> tuple[Evidence, ...]:
     active = _active_share(case)
     if active is None:
         return ()
-    return (Evidence(_AVERAGE_SM, 100 * active, "%", None, "SMs with work, of elapsed cycles"),)
+    return (Evidence(_AVERAGE_SM, 100 * active, "%", threshold=None, meaning="SMs with work, of elapsed cycles"),)
 
 
 def _imbalance(case: Case) -> Iterator[RuleVerdict]:
@@ -234,7 +256,7 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
             (
                 *case.metric(_BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
                 *case.metric(_AVERAGE_SM, "active cycles of an average SM", "cycle"),
-                Evidence("", 100 * idle, "%", IMBALANCE.value, "idle share of an average SM"),
+                Evidence("", 100 * idle, "%", threshold=IMBALANCE.value, meaning="idle share of an average SM"),
             ),
         )
         return
@@ -260,10 +282,26 @@ def _occupancy_gap(case: Case) -> Iterator[RuleVerdict]:
         min(1.0 - achieved / expected, case.headroom, idle),
         (
             Evidence(
-                "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * achieved, "%", None, "achieved occupancy"
+                "sm__warps_active.avg.pct_of_peak_sustained_active",
+                100 * achieved,
+                "%",
+                threshold=None,
+                meaning="achieved occupancy",
             ),
-            Evidence("sm__maximum_warps_per_active_cycle_pct", 100 * theoretical, "%", None, "theoretical occupancy"),
-            Evidence("", 100 * (expected - achieved), "%", OCCUPANCY_GAP.value, _between(theoretical, expected)),
+            Evidence(
+                "sm__maximum_warps_per_active_cycle_pct",
+                100 * theoretical,
+                "%",
+                threshold=None,
+                meaning="theoretical occupancy",
+            ),
+            Evidence(
+                "",
+                100 * (expected - achieved),
+                "%",
+                threshold=OCCUPANCY_GAP.value,
+                meaning=_between(theoretical, expected),
+            ),
         ),
         settled=(case.busiest or 0.0) >= WELL_USED,
     )
@@ -287,14 +325,14 @@ def _uneven_slices(case: Case) -> Iterator[RuleVerdict]:
         evidence=(
             *case.metric(_BUSIEST_SLICE, "active cycles of the busiest slice", "cycle"),
             *case.metric(_AVERAGE_SLICE, "active cycles of an average slice", "cycle"),
-            Evidence("", 100 * (busiest / average - 1), "%", SLICES.value, "busiest above average"),
-            *((Evidence("", 100 * l2, "%", None, "L2 busy"),) if l2 is not None else ()),
+            Evidence("", 100 * (busiest / average - 1), "%", threshold=SLICES.value, meaning="busiest above average"),
+            *((Evidence("", 100 * l2, "%", threshold=None, meaning="L2 busy"),) if l2 is not None else ()),
         ),
     )
 
 
 def _imbalance_verdict(
-    headline: str, confidence: str, gain: float, evidence: tuple[Evidence, ...], *, settled: bool = False
+    headline: str, confidence: Confidence, gain: float, evidence: tuple[Evidence, ...], *, settled: bool = False
 ) -> RuleVerdict:
     return RuleVerdict(
         headline=headline,
@@ -345,15 +383,35 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
         gain=gain,
         evidence=(
             Evidence(
-                "sm__maximum_warps_per_active_cycle_pct", 100 * theoretical, "%", FULL.value, "theoretical occupancy"
+                "sm__maximum_warps_per_active_cycle_pct",
+                100 * theoretical,
+                "%",
+                threshold=FULL.value,
+                meaning="theoretical occupancy",
             ),
             *(
-                (Evidence("launch__registers_per_thread", float(registers), "register", None, "registers a thread"),)
+                (
+                    Evidence(
+                        "launch__registers_per_thread",
+                        float(registers),
+                        "register",
+                        threshold=None,
+                        meaning="registers a thread",
+                    ),
+                )
                 if registers is not None
                 else ()
             ),
             *(
-                (Evidence("launch__shared_mem_per_block", float(shared), "B", None, "shared memory a block"),)
+                (
+                    Evidence(
+                        "launch__shared_mem_per_block",
+                        float(shared),
+                        "B",
+                        threshold=None,
+                        meaning="shared memory a block",
+                    ),
+                )
                 if shared
                 else ()
             ),
@@ -393,7 +451,7 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
         ),
         confidence="inferred",
         gain=None,
-        evidence=(Evidence("gpu__time_duration.sum", duration, "s", SHORT.value, "duration"),),
+        evidence=(Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, meaning="duration"),),
     )
 
 

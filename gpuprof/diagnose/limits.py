@@ -80,7 +80,7 @@ def _bandwidth_verdict(case: Case, level: str, fraction: float) -> RuleVerdict:
         gain=1.0 - fraction if level == "dram" else reuse_gain(case, level),
         evidence=(
             *_throughput_evidence(case, level, fraction),
-            *((Evidence("", rate, "B/s", None, f"{name} rate"),) if rate is not None else ()),
+            *((Evidence("", rate, "B/s", threshold=None, meaning=f"{name} rate"),) if rate is not None else ()),
             *case.stall_evidence("long_scoreboard", None),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
@@ -96,7 +96,9 @@ def reuse_gain(case: Case, level: str) -> float:
 
 
 def _throughput_evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
-    return (Evidence(case.light_metric(level), 100 * fraction, "%", BUSY.value, f"{_NAMES[level]} busy"),)
+    return (
+        Evidence(case.light_metric(level), 100 * fraction, "%", threshold=BUSY.value, meaning=f"{_NAMES[level]} busy"),
+    )
 
 
 def _is_limit(case: Case, level: str) -> bool:
@@ -183,7 +185,9 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         confidence="inferred",
         gain=reuse_gain(case, "l1"),
         evidence=(
-            Evidence(busiest[0], 100 * fraction, "%", BUSY.value, _L1_WORDS.get(busiest[0], "L1 busy")),
+            Evidence(
+                busiest[0], 100 * fraction, "%", threshold=BUSY.value, meaning=_L1_WORDS.get(busiest[0], "L1 busy")
+            ),
             *(
                 item
                 for name, words in _L1_WORDS.items()
@@ -286,7 +290,7 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
             *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
             *case.metric(_DRAM_WRITES, "sectors that DRAM wrote", "sector"),
-            Evidence("", 100 * share, "%", HOST_SHARE.value, "host share of L2 misses and writes"),
+            Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning="host share of L2 misses and writes"),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.rule import ABOUT, WEIGHTS
-from gpuprof.model.session import SEVERITIES, Finding, KernelProfile, Ranked
+from gpuprof.model.field_types import SEVERITIES
+from gpuprof.model.session import Finding, KernelProfile, Ranked
 
 _NEAR_ROOF = 1.5
 """A kernel near its roof is told so before its small findings, and after anything of medium severity."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
+from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.session import Evidence, Finding, Location
 
 HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
@@ -54,7 +55,7 @@ class RuleVerdict:
     headline: str
     why: str
     advice: str
-    confidence: str
+    confidence: Confidence
     gain: float | None
     evidence: tuple[Evidence, ...]
     location: Location | None = None
@@ -111,7 +112,7 @@ def _bounded(gain: float | None) -> float | None:
     return min(1.0, max(0.0, gain)) if gain is not None else None
 
 
-def _severity(gain: float | None, verdict: RuleVerdict, about: str) -> str:
+def _severity(gain: float | None, verdict: RuleVerdict, about: str) -> Severity:
     """A guess is low at most, and only a defect is high: a limit or a symptom names nothing to repair."""
     if gain is None or verdict.settled or gain < LOW:
         return "info"

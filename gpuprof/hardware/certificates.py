@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
+from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE, Trust
 from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 CERTIFICATES = "certificates"
 """The folder of the spec folders that holds them."""
-LEVELS = (CERTIFIED, CHECKED)
+LEVELS: tuple[Trust, ...] = (CERTIFIED, CHECKED)
 """What a file can say."""
 TOLERANCES = {"work": 0.01, "traffic.dram": 0.03, "traffic.l2": 0.05, "traffic.l1": 0.05}
 """How far what is counted may be from what is known: FLOP, bytes at DRAM, bytes at L2 and L1."""
@@ -56,7 +56,7 @@ class Certificate:
     """What one file says: on which architecture, with which releases of ncu, on which GPU, when."""
 
     arch: str
-    level: str
+    level: Trust
     ncu: tuple[str, ...]
     gpu: str | None
     driver: str | None
@@ -110,7 +110,7 @@ def release_of(tool_version: str | None) -> str | None:
     return release[0] if release else None
 
 
-def trust(certificates: Sequence[Certificate], quantity: str, metrics: Iterable[str], release: str | None) -> str:
+def trust(certificates: Sequence[Certificate], quantity: str, metrics: Iterable[str], release: str | None) -> Trust:
     """Return the best level at which certificates vouch for metrics as a quantity; "none" where none does.
 
     One that disproves the counters outweighs all that vouch for them.

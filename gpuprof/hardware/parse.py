@@ -14,7 +14,7 @@ from gpuprof.hardware.parse_facts import (
     positive,
     spec_fields,
 )
-from gpuprof.hardware.specs import ArchSpec, Chain, CounterLink, Fact, GpuSpec, Match
+from gpuprof.hardware.specs import BASES, ArchSpec, Chain, CounterLink, Fact, GpuSpec, Match
 from gpuprof.hardware.yaml_fields import Fields, number
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode
 
@@ -22,7 +22,6 @@ HOWS = (
     "total", "product", "per-second", "per-sm-cycle", "per-dram-cycle", "thread-opcodes", "tensor-opcodes",
     "percent-of-peak",
 )  # fmt: skip
-BASES = ("counted", "derived", "estimated")
 
 _ARCH_KEYS = {
     "schema", "kind", "name", "base", "compute_capability", "family", "chips", "ncu_chip", "compile",

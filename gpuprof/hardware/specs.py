@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from gpuprof.hardware.yaml_tree import FileLine
 
@@ -14,7 +14,10 @@ TENSOR_PATHS = (
     "tensor.fp6", "tensor.fp4", "tensor.int8", "tensor.int4", "tensor.int1",
 )  # fmt: skip
 PATHS = SCALAR_PATHS + TENSOR_PATHS
-LEVELS = ("l1", "l2", "dram")
+Level = Literal["l1", "l2", "dram"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+Basis = Literal["counted", "derived", "estimated"]
+BASES: tuple[Basis, ...] = get_args(Basis)
 PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor", "xu", "lsu", "tex", "uniform", "adu", "cbu")
 ACCUMULATORS = ("fp64", "fp32", "fp16", "int32")
 INSTRUCTIONS = ("mma.sync", "wgmma", "tcgen05")
@@ -51,7 +54,7 @@ class CounterLink:
 
     how: str
     terms: tuple[tuple[str, float], ...]
-    basis: str
+    basis: Basis
     definition: str | None
     place: FileLine
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-CERTIFIED, CHECKED, NONE = "certified", "checked", "none"
-TRUST = (CERTIFIED, CHECKED, NONE)
+from typing import Final, Literal
+
+Trust = Literal["certified", "checked", "none"]
 """Best first: kernels of known work gave it; two counts of the same kernels agreed; neither."""
+CERTIFIED: Final = "certified"
+CHECKED: Final = "checked"
+NONE: Final = "none"

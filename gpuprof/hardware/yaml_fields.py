@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
 
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode
 from gpuprof.units import Quantity, parse_quantity
+
+Option = TypeVar("Option", bound=str)
 
 _PLACEHOLDERS = {"TODO", "TBD", "FIXME", "?", "XXX"}
 _MOST_DIGITS = 15
@@ -60,13 +63,13 @@ class Fields:
         node = self._entries.get(key)
         return node.text(key) if node is not None and node.value is not None else None
 
-    def choice(self, key: str, options: tuple[str, ...], default: str | None = None) -> str:
+    def choice(self, key: str, options: tuple[Option, ...], default: Option | None = None) -> Option:
         """Return one of `options`; `default`, if there is one, where the key is missing."""
         if default is not None and key not in self:
             return default
         return _one_of(self.required(key), key, options)
 
-    def choices(self, key: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    def choices(self, key: str, options: tuple[Option, ...]) -> tuple[Option, ...]:
         """Return one or more of `options`."""
         node = self.required(key)
         items = node.sequence(key)
@@ -120,11 +123,12 @@ class Fields:
         return whole(self.required(key), key)
 
 
-def _one_of(node: YamlNode, what: str, options: tuple[str, ...]) -> str:
+def _one_of(node: YamlNode, what: str, options: tuple[Option, ...]) -> Option:
     text = node.text(what)
-    if text not in options:
-        raise BrokenSpec(node.place, f"{what} {text!r} is not one of {', '.join(options)}")
-    return text
+    for option in options:
+        if option == text:
+            return option
+    raise BrokenSpec(node.place, f"{what} {text!r} is not one of {', '.join(options)}")
 
 
 def number(node: YamlNode, what: str) -> float:

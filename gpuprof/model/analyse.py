@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from msgspec import structs
+
 from gpuprof.hardware.certificates import release_of
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
+from gpuprof.model.field_types import ORIGINS, CeilingOrigin
 from gpuprof.model.groups import collected, kind_of, middle, spread
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_duration, profile_launch
@@ -64,7 +67,7 @@ def analyse(
         durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
         entry = group[middle(durations)]
         found = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
-        found = found._replace(profile=replace(found.profile, rank=reports[entry.source].rank))
+        found = found._replace(profile=structs.replace(found.profile, rank=reports[entry.source].rank))
         launches.append(_for_group(found, durations) if len(group) > 1 else found)
         recorded.append(Recorded(entry.launch, entry.hardware, found.at_clock))
         ids.append(entry.number)
@@ -97,8 +100,15 @@ def spec_session(gpu: GpuSpec, version: str) -> Session:
     ]
     sms = round(gpu.facts["sm_count"].value)
     capability = ".".join((gpu.arch[3:-1], gpu.arch[-1]))
-    device = Device(0, gpu.title, capability, sms, gpu.name)
-    return Session(SCHEMA_VERSION, version, (), (device,), tuple(ceilings), ())
+    device = Device(id=0, name=gpu.title, compute_capability=capability, sm_count=sms, spec=gpu.name)
+    return Session(
+        schema_version=SCHEMA_VERSION,
+        gpuprof_version=version,
+        sources=(),
+        devices=(device,),
+        ceilings=tuple(ceilings),
+        kernels=(),
+    )
 
 
 def _entries(
@@ -123,7 +133,7 @@ def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
 def _for_group(found: LaunchProfile, durations: Sequence[float | None]) -> LaunchProfile:
     """Let a launch's profile speak for all launches of its kind."""
     times = [duration for duration in durations if duration is not None]
-    profile = replace(
+    profile = structs.replace(
         found.profile,
         launches=len(durations),
         time_total_s=sum(times) if times else None,
@@ -207,7 +217,7 @@ def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfil
     labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(
-        replace(profile, id=number, label=label, time_share=_share(profile.time_total_s, total))
+        structs.replace(profile, id=number, label=label, time_share=_share(profile.time_total_s, total))
         for number, profile, label in zip(ids, profiles, labels, strict=True)
     )
 
@@ -224,14 +234,14 @@ def _session_ceilings(launches: Sequence[LaunchProfile], devices: int) -> Iterat
     for device in range(devices):
         mine = [launch for launch in launches if launch.profile.device == device]
         mine.sort(key=lambda launch: launch.profile.time_total_s or 0.0, reverse=True)
-        for origin in ("rated", "at-clock", "measured"):
+        for origin in ORIGINS:
             for target in (*PATHS, *LEVELS):
                 limit = _first_limit(mine, origin, target)
                 if limit is not None:
                     yield _ceiling(device, origin, target, limit)
 
 
-def _first_limit(launches: Sequence[LaunchProfile], origin: str, target: str) -> Limit | None:
+def _first_limit(launches: Sequence[LaunchProfile], origin: CeilingOrigin, target: str) -> Limit | None:
     for launch in launches:
         limit = {"rated": launch.rated, "at-clock": launch.at_clock, "measured": launch.measured}[origin].get(target)
         if limit is not None:
@@ -239,14 +249,14 @@ def _first_limit(launches: Sequence[LaunchProfile], origin: str, target: str) ->
     return None
 
 
-def _ceiling(device: int, origin: str, target: str, limit: Limit) -> Ceiling:
-    is_level = target in LEVELS
+def _ceiling(device: int, origin: CeilingOrigin, target: str, limit: Limit) -> Ceiling:
+    level = next((one for one in LEVELS if one == target), None)
     return Ceiling(
         device=device,
         id=f"{origin}/{target}",
-        kind="bandwidth" if is_level else "compute",
-        path=None if is_level else target,
-        level=target if is_level else None,
+        kind="compute" if level is None else "bandwidth",
+        path=target if level is None else None,
+        level=level,
         value=limit.value,
         clock_hz=limit.clock_hz,
         origin=origin,

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
+from gpuprof.hardware.trust import Trust
 from gpuprof.model.quantities import Clocks, Counted, evaluate
 from gpuprof.model.recorded import MetricTable
 
@@ -64,7 +65,7 @@ class Hardware:
         """Combine an architecture with its product's exceptions, what was measured on it, what vouches for counters."""
         return cls(arch, gpu, device, compute_rates(arch, gpu), measured, certificates)
 
-    def trust(self, quantity: str, metrics: Iterable[str]) -> str:
+    def trust(self, quantity: str, metrics: Iterable[str]) -> Trust:
         """Return how far metrics are trusted as a quantity: "certified", "checked" or "none"."""
         return trust(self.certificates, quantity, metrics, self.release)
 

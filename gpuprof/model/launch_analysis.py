@@ -6,12 +6,14 @@ Pure: the hardware comes in as a value. Nothing here reads files but through the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, THREAD_OPCODES, WARP_OPCODES, ComputeKey
-from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE
+from msgspec.structs import replace
+
+from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, THREAD_OPCODES, WARP_OPCODES, Basis, ComputeKey
+from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE, Trust
 from gpuprof.model.ceilings import (
     Hardware,
     Limit,
@@ -20,6 +22,7 @@ from gpuprof.model.ceilings import (
     rated_bandwidth,
     rated_compute,
 )
+from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
 from gpuprof.model.occupancy import launch_resources, reported_limiters, theoretical_occupancy
 from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
 from gpuprof.model.recorded import Launch, Missing
@@ -37,7 +40,6 @@ from gpuprof.model.session import (
 )
 from gpuprof.model.stalls import stall_breakdown
 
-THROUGHPUT_UNITS = ("sm", "memory", "dram", "l2", "l1")
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
 
@@ -81,9 +83,9 @@ class _Amount(NamedTuple):
 
     total: float | None
     per_second: float | None
-    basis: str
+    basis: Basis
     definition: str
-    certificate: str = NONE
+    certificate: Trust = NONE
 
 
 @dataclass(slots=True)
@@ -101,12 +103,16 @@ class _LaunchAnalysis:
     measured: dict[str, Limit] = field(default_factory=dict)
 
     def result(self, source: int, device: int) -> LaunchProfile:
-        """Run the steps in the order in which they need each other."""
+        """Run the steps in the order in which they need each other, and in which `missing` lists what they lack."""
         launch, number = self.launch, self.launch.metrics.number
         self.clocks = self._read_clocks()
         self.split = self._read_split()
         work = tuple(self._work())
         traffic = tuple(self._traffic())
+        throughput = tuple(self._throughput())
+        occupancy = self._occupancy()
+        stalls = self._stalls()
+        pipes = tuple(self._pipes())
         duration_s = self.clocks.duration_s
         profile = KernelProfile(
             id=0,
@@ -134,13 +140,13 @@ class _LaunchAnalysis:
             work=work,
             traffic=traffic,
             roofline=tuple(self._points(work, traffic)),
-            throughput=tuple(self._throughput()),
-            occupancy=self._occupancy(),
-            stalls=self._stalls(),
+            throughput=throughput,
+            occupancy=occupancy,
+            stalls=stalls,
             findings=(),
             waves=number("launch__waves_per_multiprocessor"),
             scheduler=self._scheduler(),
-            pipes=tuple(self._pipes()),
+            pipes=pipes,
             missing=_grouped(self.missing),
         )
         return LaunchProfile(profile, self.at_clock, self.rated, self.measured)
@@ -196,7 +202,7 @@ class _LaunchAnalysis:
     def _counted(self, what: str, counted: Counted, total: float | None, per_second: float | None) -> _Amount:
         return _Amount(total, per_second, counted.basis, counted.definition, self._trust(what, counted))
 
-    def _trust(self, what: str, counted: Counted) -> str:
+    def _trust(self, what: str, counted: Counted) -> Trust:
         """Return the certificate of an amount: of an estimate none; certified only what is a sum of events.
 
         Kernels of known work certify sums; rate × clock × duration adds what the clock and the duration are off.
@@ -217,7 +223,7 @@ class _LaunchAnalysis:
                 continue
             if path == "fp16" and amount.total:
                 amount = self._without_constant_moves(amount, amount.total)
-            yield Work(path, amount.total, amount.per_second, amount.basis, amount.certificate)
+            yield Work(path, amount.total, amount.per_second, basis=amount.basis, certificate=amount.certificate)
             if amount.total or amount.per_second:
                 self._compute_limits(path)
 
@@ -280,10 +286,10 @@ class _LaunchAnalysis:
                     level,
                     amount.total,
                     amount.per_second,
-                    amount.definition,
-                    amount.basis,
-                    hits.value if hits is not None else None,
-                    amount.certificate,
+                    definition=amount.definition,
+                    basis=amount.basis,
+                    hit_rate=hits.value if hits is not None else None,
+                    certificate=amount.certificate,
                 )
 
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:
@@ -299,7 +305,7 @@ class _LaunchAnalysis:
                     if point is not None:
                         yield point
 
-    def _roofs(self) -> tuple[tuple[str, Mapping[str, Limit]], ...]:
+    def _roofs(self) -> tuple[tuple[CeilingOrigin, Mapping[str, Limit]], ...]:
         return ("at-clock", self.at_clock), ("rated", self.rated), ("measured", self.measured)
 
     def _throughput(self) -> Iterator[Throughput]:
@@ -330,10 +336,10 @@ class _LaunchAnalysis:
         limits = self.hardware.arch.limits
         slots = limits["warps_per_sm"].value / limits["sub_partitions"].value if "warps_per_sm" in limits else None
         return Scheduler(
-            issue.value if issue is not None else None,
-            eligible.value if eligible is not None else None,
-            active.value if active is not None else None,
-            slots,
+            issue_active=issue.value if issue is not None else None,
+            eligible_warps=eligible.value if eligible is not None else None,
+            active_warps=active.value if active is not None else None,
+            warp_slots=slots,
         )
 
     def _stalls(self) -> tuple[Stall, ...]:

@@ -9,8 +9,9 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import rated_compute
@@ -72,7 +73,14 @@ def model_flop(
         gap = Missing("MFU", "too much of the kernels' time is of what is not counted", _COUNT_ON_GPU)
     elif step is not None and not step.utilisation:
         gap = Missing("MFU", "no spec rates the GPU for these data types", "give one with --spec FILE")
-    return ModelFlop(source, by_path(known) if known else None, step, uncounted, share, (gap,) if gap else ())
+    return ModelFlop(
+        source=source,
+        total=by_path(known) if known else None,
+        step=step,
+        uncounted=uncounted,
+        uncounted_share=share,
+        missing=(gap,) if gap else (),
+    )
 
 
 def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:
@@ -88,7 +96,17 @@ def rated_ceilings(device: int, gpu: GpuSpec | None) -> tuple[Ceiling, ...]:
     """Return what the datasheet of a GPU promises of each path of work."""
     limits = [(path, rated_compute(path, None, gpu)) for path in PATHS]
     return tuple(
-        Ceiling(device, f"rated/{path}", "compute", path, None, limit.value, limit.clock_hz, "rated", limit.source)
+        Ceiling(
+            device=device,
+            id=f"rated/{path}",
+            kind="compute",
+            path=path,
+            level=None,
+            value=limit.value,
+            clock_hz=limit.clock_hz,
+            origin="rated",
+            source=limit.source,
+        )
         for path, limit in limits
         if limit is not None
     )
@@ -144,7 +162,10 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
         elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
             names[_launcher(activity), _OUTSIDE] += 1
             times[_launcher(activity), _OUTSIDE].append(activity.duration_s or 0.0)
-    found = [Uncounted(name, number, sum(times[name, why]), why) for (name, why), number in names.items()]
+    found = [
+        Uncounted(name=name, count=number, time_s=sum(times[name, why]), why=why)
+        for (name, why), number in names.items()
+    ]
     return tuple(sorted(found, key=lambda one: -one.time_s))
 
 

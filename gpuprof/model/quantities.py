@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Chain, ComputeKey, CounterLink
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink
 from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
 from gpuprof.model.sass_opcodes import matrix_opcode
 
@@ -19,7 +19,7 @@ class Counted(NamedTuple):
     """A quantity in base units, how it was obtained, and from which metrics."""
 
     value: float
-    basis: str
+    basis: Basis
     definition: str
     metrics: tuple[str, ...]
     split: Mapping[ComputeKey, float] | None = None

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Struct
 
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.field_types import Celsius, Fraction, Hertz, Watts, Whole, about
 
-Dim3 = tuple[int, int, int]
+Dim3 = tuple[Whole, Whole, Whole]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,12 @@ class Metric:
     digits: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A value that is not known: what, why, and what would make it known."""
 
-    what: str
-    why: str
-    how: str
+    what: Annotated[str, about("names of the values")]
+    why: Annotated[str, about("what the source lacks")]
+    how: Annotated[str, about("what would make it known")]
 
 
 class MetricTable(Protocol):
@@ -216,30 +218,27 @@ class Launch:
     mangled: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Throttling:
+class Throttling(Struct, frozen=True):
     """Why the driver lowered the clocks, and in which share of the samples."""
 
-    reason: str
-    share: float
+    reason: Annotated[str, about("the driver's reason")]
+    share: Annotated[Fraction, about("of the samples")]
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSamples:
-    """What the driver said of a GPU while the program ran, in the samples in which it was not idle.
+class GpuSamples(Struct, frozen=True, kw_only=True):
+    """What the driver said of a GPU while the program ran, in the samples in which it was not idle."""
 
-    `gpu` is its number on the machine. `throttling` is None where the driver does not say, empty where there was none.
-    """
-
-    gpu: int
-    name: str
-    samples: int
-    sm_clock_min_hz: float | None
-    sm_clock_median_hz: float | None
-    sm_clock_max_hz: float | None
-    power_max_w: float | None
-    temperature_max_c: float | None
-    throttling: tuple[Throttling, ...] | None
+    gpu: Annotated[Whole, about("its number on the machine")]
+    name: Annotated[str, about("product name")]
+    samples: Annotated[Whole, about("samples in which it was not idle")]
+    sm_clock_min_hz: Annotated[Hertz | None, about("lowest SM clock")]
+    sm_clock_median_hz: Annotated[Hertz | None, about("median SM clock")]
+    sm_clock_max_hz: Annotated[Hertz | None, about("highest SM clock")]
+    power_max_w: Annotated[Watts | None, about("highest power")]
+    temperature_max_c: Annotated[Celsius | None, about("highest temperature")]
+    throttling: Annotated[
+        tuple[Throttling, ...] | None, about("null where the driver does not say, empty where there was none")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

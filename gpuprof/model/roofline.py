@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from gpuprof.model.field_types import CeilingOrigin
 from gpuprof.model.session import RooflinePoint, Traffic, Work
 
 
 class Roof(NamedTuple):
     """Two ceilings of one origin: FLOP/s of a path and bytes/s of a level."""
 
-    ceiling: str
+    ceiling: CeilingOrigin
     flop_per_s: float
     bytes_per_s: float
 

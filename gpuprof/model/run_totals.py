@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuprof.model.groups import kind_of
 from gpuprof.model.session import KernelProfile, RunTotals, Session

@@ -1,36 +1,66 @@
-"""The result of an analysis: exactly the values of the JSON contract, version 1, as frozen dataclasses.
+"""The result of an analysis: the JSON contract, version 1. Reader, writer and schema follow from these types.
 
 Base SI units, the unit in the name. None means missing, and `missing` says why; zero means measured zero.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from msgspec import Struct
+
+from gpuprof.hardware.specs import Basis, Level
+from gpuprof.hardware.trust import Trust
+from gpuprof.model.field_types import (
+    ByteAmount,
+    ByteCount,
+    BytesPerSecond,
+    CeilingKind,
+    CeilingOrigin,
+    Confidence,
+    Drawn,
+    DrawnFlopPerSecond,
+    Flop,
+    FlopPerSecond,
+    Fraction,
+    Gain,
+    Hertz,
+    Intensity,
+    Language,
+    Moment,
+    Number,
+    Positive,
+    RooflineBound,
+    Seconds,
+    Severity,
+    StallFamily,
+    ThroughputUnit,
+    Whole,
+    Word,
+    about,
+)
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
-from gpuprof.model.sources import SURVEY_MARK
+from gpuprof.model.sources import SURVEY_MARK, SourceKindName
 
-SCHEMA_VERSION = 1
-SEVERITIES = ("high", "medium", "low", "info")
-CONFIDENCES = ("measured", "inferred", "guess")
+SchemaVersion = Literal[1]
+SCHEMA_VERSION: SchemaVersion = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """A file that the session was made from."""
 
-    file: str
-    sha256: str
-    kind: str
-    tool: str
-    tool_version: str | None
-    clock_control: str | None
-    cache_control: str | None
-    command: str | None
-    driver: str | None = None
-    created_s: int | None = None
-    warnings: tuple[str, ...] = ()
-    samples: tuple[GpuSamples, ...] = ()
+    file: Annotated[str, about("path or name, as it was given")]
+    sha256: Annotated[str, about("hash of its bytes")]
+    kind: Annotated[SourceKindName, about("kind of file; a survey only timed the kernels that another source counts")]
+    tool: Annotated[str, about("program that wrote it")]
+    tool_version: Annotated[str | None, about("version of that program")]
+    clock_control: Annotated[str | None, about("ncu's --clock-control: whether it locked the clocks")]
+    cache_control: Annotated[str | None, about("ncu's --cache-control: whether it flushed the caches")]
+    command: Annotated[str | None, about("command line of the profiled program")]
+    driver: Annotated[str | None, about("version of the GPU's driver")] = None
+    created_s: Annotated[Moment | None, about("when it was recorded, since 1970")] = None
+    warnings: Annotated[tuple[str, ...], about("what could not be read of it, in sentences")] = ()
+    samples: Annotated[tuple[GpuSamples, ...], about("clocks, power and temperature while the program ran")] = ()
 
     @property
     def is_survey(self) -> bool:
@@ -38,34 +68,31 @@ class Source:
         return self.kind.endswith(SURVEY_MARK)
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """A GPU of the session and the spec that describes it (None: only its architecture's facts are used)."""
 
-    id: int
-    name: str | None
-    compute_capability: str | None
-    sm_count: int | None
-    spec: str | None
+    id: Annotated[Whole, about("place among the devices, from 0")]
+    name: Annotated[str | None, about("product name, as the driver gives it")]
+    compute_capability: Annotated[str | None, about("such as 9.0")]
+    sm_count: Annotated[Whole | None, about("streaming multiprocessors")]
+    spec: Annotated[str | None, about("name of its GPU spec")]
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True, kw_only=True):
     """A limit that percentages refer to: FLOP/s (OP/s for integers) of a path, or bytes/s of a level."""
 
-    device: int
-    id: str
-    kind: str
-    path: str | None
-    level: str | None
-    value: float
-    clock_hz: float | None
-    origin: str
-    source: str
+    device: Annotated[Whole, about("the device that it is of")]
+    id: Annotated[str, about("origin/path or origin/level")]
+    kind: Annotated[CeilingKind, about("what it limits")]
+    path: Annotated[Word | None, about("compute path, of a compute ceiling")]
+    level: Annotated[Level | None, about("memory level, of a bandwidth ceiling")]
+    value: Annotated[Drawn, about("FLOP/s or bytes/s, by kind")]
+    clock_hz: Annotated[Hertz | None, about("clock that the value holds at")]
+    origin: Annotated[CeilingOrigin, about("datasheet, this kernel's clock, or micro-kernels")]
+    source: Annotated[str, about("where the value comes from")]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Floating-point (or integer) operations of one path. `flop` is None where only the rate was recorded.
 
     `certificate` says how far its counters are known to count this: "certified" (kernels of known work gave it),
@@ -73,138 +100,121 @@ class Work:
     a gpuprof from before this field.
     """
 
-    path: str
-    flop: float | None
-    flop_per_s: float | None
-    basis: str
-    certificate: str | None = None
+    path: Annotated[Word, about("compute path, such as fp32 or tensor.bf16")]
+    flop: Annotated[Flop | None, about("operations of one launch")]
+    flop_per_s: Annotated[FlopPerSecond | None, about("operations over the duration")]
+    basis: Annotated[Basis, about("how it was obtained")]
+    certificate: Annotated[Trust | None, about("how far its counters are known to count this")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Bytes at one memory level, and which counters define them. None where only the rate was recorded.
 
     `hit_rate` is the fraction of the level's lookups that found their data there. `certificate` as for work.
     """
 
-    level: str
-    bytes: float | None
-    bytes_per_s: float | None
-    definition: str
-    basis: str
-    hit_rate: float | None = None
-    certificate: str | None = None
+    level: Annotated[Level, about("memory level")]
+    bytes: Annotated[ByteAmount | None, about("bytes of one launch")]
+    bytes_per_s: Annotated[BytesPerSecond | None, about("bytes over the duration")]
+    definition: Annotated[str, about("the counters, and what they count")]
+    basis: Annotated[Basis, about("how it was obtained")]
+    hit_rate: Annotated[Fraction | None, about("lookups that found their data there")] = None
+    certificate: Annotated[Trust | None, about("how far its counters are known to count this")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class RooflinePoint:
+class RooflinePoint(Struct, frozen=True, kw_only=True):
     """A kernel under one roof: intensity in FLOP/byte, and the fraction of what the roof allows at that intensity."""
 
-    path: str
-    level: str
-    intensity: float
-    flop_per_s: float
-    roof_flop_per_s: float
-    fraction_of_roof: float
-    ceiling: str
-    bound: str
+    path: Annotated[Word, about("compute path")]
+    level: Annotated[Level, about("memory level")]
+    intensity: Annotated[Intensity, about("arithmetic intensity: FLOP of the path per byte at the level")]
+    flop_per_s: Annotated[DrawnFlopPerSecond, about("what the kernel reached")]
+    roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("what the roof allows at this intensity")]
+    fraction_of_roof: Annotated[Fraction, about("reached over allowed")]
+    ceiling: Annotated[CeilingOrigin, about("origin of the ceilings that make the roof")]
+    bound: Annotated[RooflineBound, about("the side of the ridge that it is on")]
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
+class Throughput(Struct, frozen=True):
     """Nsight Compute's speed of light of one unit, as a fraction of its peak over all elapsed cycles.
 
     `definition` says so where only another fraction was recorded, such as that "of active cycles".
     """
 
-    unit: str
-    fraction: float
-    definition: str | None = None
+    unit: Annotated[ThroughputUnit, about("hardware unit")]
+    fraction: Annotated[Fraction, about("throughput over its peak")]
+    definition: Annotated[str | None, about("what it is a fraction of, where not of all elapsed cycles")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """Resident warps as a fraction of the SM's limit, and what limits them."""
 
-    theoretical: float | None
-    achieved: float | None
-    limiters: tuple[str, ...]
+    theoretical: Annotated[Fraction | None, about("what the launch allows")]
+    achieved: Annotated[Fraction | None, about("the average while the kernel ran")]
+    limiters: Annotated[tuple[Word, ...], about("what limits the theoretical one")]
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """A warp state. `cycles_per_issue` are warp cycles in it per issued instruction (counter family only)."""
 
-    reason: str
-    share: float
-    cycles_per_issue: float | None
-    family: str
+    reason: Annotated[Word, about("name of the state, as Nsight Compute has it")]
+    share: Annotated[Fraction, about("of all warp states of the family")]
+    cycles_per_issue: Annotated[Number | None, about("warp cycles per issued instruction")]
+    family: Annotated[StallFamily, about("counted, sampled, or sampled where no warp issued")]
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduler:
-    """What the warp schedulers did, per scheduler and active cycle.
+class Scheduler(Struct, frozen=True, kw_only=True):
+    """What the warp schedulers did, per scheduler and active cycle."""
 
-    `issue_active`: fraction of cycles with an issue; `eligible_warps` and `active_warps`: warps, of `warp_slots`.
-    """
-
-    issue_active: float | None
-    eligible_warps: float | None
-    active_warps: float | None
-    warp_slots: float | None
+    issue_active: Annotated[Fraction | None, about("cycles with an issue")]
+    eligible_warps: Annotated[Number | None, about("warps that could issue")]
+    active_warps: Annotated[Number | None, about("resident warps")]
+    warp_slots: Annotated[Number | None, about("warps that a scheduler can hold")]
 
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipe(Struct, frozen=True):
     """An execution pipe of the SM and its busy fraction of the SM's active cycles."""
 
-    name: str
-    fraction: float
-    metric: str
+    name: Annotated[str, about("such as fma, alu or tensor")]
+    fraction: Annotated[Fraction, about("busy part of the active cycles")]
+    metric: Annotated[str, about("counter that tells it")]
 
 
-@dataclass(frozen=True, slots=True)
-class DurationSpread:
-    """How the launches of a group differ in duration. `count` is how many durations are known."""
+class DurationSpread(Struct, frozen=True, kw_only=True):
+    """How the launches of a group differ in duration."""
 
-    min: float
-    p50: float
-    p95: float
-    p99: float
-    max: float
-    count: int
+    min: Annotated[Seconds, about("shortest")]
+    p50: Annotated[Seconds, about("median, by nearest rank as all percentiles")]
+    p95: Annotated[Seconds, about("95th percentile")]
+    p99: Annotated[Seconds, about("99th percentile")]
+    max: Annotated[Seconds, about("longest")]
+    count: Annotated[Whole, about("known durations")]
 
 
-@dataclass(frozen=True, slots=True)
-class StallShare:
+class StallShare(Struct, frozen=True):
     """A stall reason's share of the samples of one line."""
 
-    reason: str
-    share: float
+    reason: Annotated[Word, about("name of the state")]
+    share: Annotated[Fraction, about("of the samples of the line")]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
-    """A line of source (`number`) or an instruction (`pc`). `share` is its part of the whole kernel's weight.
+class CodeLine(Struct, frozen=True, kw_only=True):
+    """A line of source (`number`) or an instruction (`pc`)."""
 
-    `text` is empty where the report knows the line and not what it says.
-    """
-
-    number: int | None
-    pc: int | None
-    text: str
-    share: float
-    stalls: tuple[StallShare, ...]
+    number: Annotated[Whole | None, about("line number in the source file")]
+    pc: Annotated[Whole | None, about("address of the instruction")]
+    text: Annotated[str, about("the code; empty where the report knows the line and not what it says")]
+    share: Annotated[Fraction, about("of the whole kernel's weight")]
+    stalls: Annotated[tuple[StallShare, ...], about("its main stall reasons")]
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Hot lines in order, with their neighbours where they have text. `weight` names what `share` counts."""
+class Excerpt(Struct, frozen=True, kw_only=True):
+    """Hot lines in order, with their neighbours where they have text."""
 
-    language: str
-    file: str | None
-    weight: str
-    lines: tuple[CodeLine, ...]
+    language: Annotated[Language, about("source code or machine code")]
+    file: Annotated[str | None, about("source file")]
+    weight: Annotated[Word, about("what the shares count, such as samples")]
+    lines: Annotated[tuple[CodeLine, ...], about("the lines shown")]
 
     @property
     def has_text(self) -> bool:
@@ -212,314 +222,265 @@ class Excerpt:
         return any(line.text for line in self.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A value that a finding rests on. `threshold` is what it was held against, in the same unit; None: context."""
+class Evidence(Struct, frozen=True):
+    """A value that a finding rests on."""
 
-    metric: str
-    value: float
-    unit: str
-    threshold: float | None
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """The place with most of the excess: source line or instruction, and its share of the excess."""
-
-    file: str | None
-    line: int | None
-    pc: int | None
-    sass: str | None
-    share: float | None = None
+    metric: Annotated[str, about("metric that gives it; empty where it is computed from several")]
+    value: Annotated[Number, about("the value, in its unit")]
+    unit: Annotated[str, about("unit of value and threshold")]
+    threshold: Annotated[Number | None, about("what the value was held against; null for context")]
+    meaning: Annotated[str, about("what the value is, in words")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Location(Struct, frozen=True, kw_only=True):
+    """The place with most of the excess: source line or instruction."""
+
+    file: Annotated[str | None, about("source file")]
+    line: Annotated[Whole | None, about("line number in it")]
+    pc: Annotated[Whole | None, about("address of the instruction")]
+    sass: Annotated[str | None, about("the instruction")]
+    share: Annotated[Fraction | None, about("its part of the excess")] = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing that a rule found. Gains are fractions of time, upper bounds; None where none can be told."""
 
-    rule: str
-    severity: str
-    confidence: str
-    headline: str
-    why: str
-    evidence: tuple[Evidence, ...]
-    advice: str
-    location: Location | None
-    gain_kernel: float | None
-    gain_total: float | None
+    rule: Annotated[Word, about("id of the rule")]
+    severity: Annotated[Severity, about("by what repairing it gains; info: nothing to repair")]
+    confidence: Annotated[Confidence, about("how sure it is")]
+    headline: Annotated[str, about("what was found")]
+    why: Annotated[str, about("why it costs time")]
+    evidence: Annotated[tuple[Evidence, ...], about("what it rests on")]
+    advice: Annotated[str, about("what to change")]
+    location: Annotated[Location | None, about("where")]
+    gain_kernel: Annotated[Gain | None, about("most that repairing it saves of the kernel's time")]
+    gain_total: Annotated[Gain | None, about("most that repairing it saves of the run's time")]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """A finding's place in the ranking over all kernels."""
 
-    kernel: int
-    rule: str
-    gain_total: float | None
+    kernel: Annotated[Whole, about("id of the kernel")]
+    rule: Annotated[Word, about("id of the rule")]
+    gain_total: Annotated[Gain | None, about("as in the finding")]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelProfile:
+class KernelProfile(Struct, frozen=True, kw_only=True):
     """One profiled launch, or a group of equal launches."""
 
-    id: int
-    source: int
-    device: int
-    rank: int | None
-    process: int | None
-    stream: int | None
-    name: str
-    demangled: str
-    label: str
-    ranges: tuple[str, ...]
-    grid: Dim3 | None
-    block: Dim3 | None
-    registers_per_thread: int | None
-    shared_memory_per_block: int | None
-    launches: int
-    duration_s: float | None
-    duration_percentiles_s: DurationSpread | None
-    duration_source: str | None
-    time_total_s: float | None
-    time_share: float | None
-    sm_clock_hz: float | None
-    throttled: bool | None
-    work: tuple[Work, ...]
-    traffic: tuple[Traffic, ...]
-    roofline: tuple[RooflinePoint, ...]
-    throughput: tuple[Throughput, ...]
-    occupancy: Occupancy
-    stalls: tuple[Stall, ...]
-    findings: tuple[Finding, ...]
-    missing: tuple[Missing, ...]
-    waves: float | None = None
-    scheduler: Scheduler | None = None
-    pipes: tuple[Pipe, ...] = ()
-    excerpts: tuple[Excerpt, ...] = ()
+    id: Annotated[Whole, about("its number in the session")]
+    source: Annotated[Whole, about("place of its file among the sources")]
+    device: Annotated[Whole, about("place of its GPU among the devices")]
+    rank: Annotated[Whole | None, about("rank of a distributed run")]
+    process: Annotated[Whole | None, about("process id")]
+    stream: Annotated[Whole | None, about("id of the CUDA stream")]
+    name: Annotated[str, about("function name, as recorded")]
+    demangled: Annotated[str, about("demangled name with parameters")]
+    label: Annotated[str, about("short name, unique in the session")]
+    ranges: Annotated[tuple[str, ...], about("NVTX ranges or modules around the launch, outermost first")]
+    grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z")]
+    block: Annotated[Dim3 | None, about("threads of a block: x, y, z")]
+    registers_per_thread: Annotated[Whole | None, about("registers of a thread")]
+    shared_memory_per_block: Annotated[ByteCount | None, about("static and dynamic, without what the driver reserves")]
+    launches: Annotated[Positive, about("launches that it stands for")]
+    duration_s: Annotated[Seconds | None, about("of one launch; of a group, the median")]
+    duration_percentiles_s: Annotated[DurationSpread | None, about("how the launches of a group differ")]
+    duration_source: Annotated[str | None, about("what the duration was read from: counters, trace or survey")]
+    time_total_s: Annotated[Seconds | None, about("of all its launches")]
+    time_share: Annotated[Fraction | None, about("of the time of all kernels")]
+    sm_clock_hz: Annotated[Hertz | None, about("SM clock while it ran")]
+    throttled: Annotated[bool | None, about("whether the driver lowered the clocks")]
+    work: Annotated[tuple[Work, ...], about("operations by compute path")]
+    traffic: Annotated[tuple[Traffic, ...], about("bytes by memory level")]
+    roofline: Annotated[tuple[RooflinePoint, ...], about("its points, by path, level and origin of the roof")]
+    throughput: Annotated[tuple[Throughput, ...], about("speed of light by unit")]
+    occupancy: Annotated[Occupancy, about("resident warps")]
+    stalls: Annotated[tuple[Stall, ...], about("warp states, largest first within a family")]
+    findings: Annotated[tuple[Finding, ...], about("what the rules found, most important first")]
+    missing: Annotated[tuple[Missing, ...], about("what is not known, and why")]
+    waves: Annotated[Number | None, about("how often the grid fills the GPU")] = None
+    scheduler: Annotated[Scheduler | None, about("what the warp schedulers did")] = None
+    pipes: Annotated[tuple[Pipe, ...], about("how busy the execution pipes were")] = ()
+    excerpts: Annotated[tuple[Excerpt, ...], about("its hottest code")] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunTotals:
-    """The totals of a run, which a session of some of its kernels keeps. `kernels` are labels with a known time.
+class RunTotals(Struct, frozen=True, kw_only=True):
+    """The totals of a run, which a session of some of its kernels keeps."""
 
-    `timed_shapes` are the kinds of launches with a known time: of one label, grid, block and ranges, in one report.
-    `main_kernels` of them, the longest, take most of the time: `main_time_s` of `time_s`.
-    """
-
-    kernels: int
-    launches: int
-    timed_launches: int
-    timed_shapes: int
-    time_s: float
-    main_kernels: int
-    main_time_s: float
+    kernels: Annotated[Whole, about("labels with a known time")]
+    launches: Annotated[Whole, about("all launches")]
+    timed_launches: Annotated[Whole, about("launches with a known time")]
+    timed_shapes: Annotated[Whole, about("kinds of them: of one label, grid, block and ranges, in one report")]
+    time_s: Annotated[Seconds, about("of all kernels")]
+    main_kernels: Annotated[Whole, about("the longest labels, which take most of the time")]
+    main_time_s: Annotated[Seconds, about("what they take")]
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """The pauses in which a GPU did nothing, between its first and its last activity. `short_s` is the time in pauses
-    shorter than 20 µs, `long_s` that in pauses of 1 ms and longer, `unsure_s` that in pauses after an activity without
-    a time, which may have filled them."""
+class Gaps(Struct, frozen=True, kw_only=True):
+    """The pauses in which a GPU did nothing, between its first and its last activity."""
 
-    count: int
-    total_s: float
-    median_s: float
-    longest_s: float
-    short_s: float
-    long_s: float
-    unsure_s: float
+    count: Annotated[Whole, about("pauses")]
+    total_s: Annotated[Seconds, about("time in all of them")]
+    median_s: Annotated[Seconds, about("median pause")]
+    longest_s: Annotated[Seconds, about("longest pause")]
+    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs")]
+    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer")]
+    unsure_s: Annotated[Seconds, about("time in pauses after an activity without a time, which may have filled them")]
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Struct, frozen=True, kw_only=True):
     """All copies of a direction, or settings of memory; the bandwidth is that while they ran."""
 
-    direction: str
-    count: int
-    bytes: int | None
-    time_s: float | None
-    bytes_per_s: float | None
+    direction: Annotated[str, about("from where to where, or memory set")]
+    count: Annotated[Whole, about("copies")]
+    bytes: Annotated[ByteCount | None, about("bytes of those with a known size")]
+    time_s: Annotated[Seconds | None, about("time of those with a known time")]
+    bytes_per_s: Annotated[BytesPerSecond | None, about("bandwidth while they ran")]
 
 
-@dataclass(frozen=True, slots=True)
-class Communication:
-    """Kernels that exchange data with other GPUs: their time, and what of it no other kernel ran beside.
+class Communication(Struct, frozen=True, kw_only=True):
+    """Kernels that exchange data with other GPUs: their time, and what of it no other kernel ran beside."""
 
-    `bus_bytes_per_s` is the bus bandwidth as NCCL's tests define it; None where the trace has no sizes.
-    """
-
-    launches: int
-    time_s: float
-    exposed_s: float
-    bus_bytes_per_s: float | None
+    launches: Annotated[Whole, about("launches of such kernels")]
+    time_s: Annotated[Seconds, about("their time")]
+    exposed_s: Annotated[Seconds, about("time in which no other kernel ran")]
+    bus_bytes_per_s: Annotated[
+        BytesPerSecond | None, about("bus bandwidth as NCCL's tests define it; null where the trace has no sizes")
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTimeline:
-    """What a GPU did of the time between its first and its last activity. `untimed` activities count as instants.
+class DeviceTimeline(Struct, frozen=True, kw_only=True):
+    """What a GPU did of the time between its first and its last activity."""
 
-    `device` is the kind of GPU, as of kernels; `ordinal` tells the GPUs of a source apart, equal ones too, from 0.
-    """
-
-    source: int
-    ordinal: int
-    device: int
-    span_s: float
-    busy_s: float
-    kernel_s: float
-    gaps: Gaps | None
-    copies: tuple[Copies, ...]
-    communication: Communication | None
-    untimed: int
+    source: Annotated[Whole, about("place of its file among the sources")]
+    ordinal: Annotated[Whole, about("tells the GPUs of a source apart, equal ones too, from 0")]
+    device: Annotated[Whole, about("kind of GPU, as of kernels")]
+    span_s: Annotated[Seconds, about("from the first to the last activity")]
+    busy_s: Annotated[Seconds, about("with any activity")]
+    kernel_s: Annotated[Seconds, about("with a kernel")]
+    gaps: Annotated[Gaps | None, about("its pauses")]
+    copies: Annotated[tuple[Copies, ...], about("by direction")]
+    communication: Annotated[Communication | None, about("exchange with other GPUs")]
+    untimed: Annotated[Whole, about("activities without a time, which count as instants")]
 
 
-@dataclass(frozen=True, slots=True)
-class StepTimes:
-    """A step of the program that comes again and again, and how long it takes.
+class StepTimes(Struct, frozen=True, kw_only=True):
+    """A step of the program that comes again and again, and how long it takes."""
 
-    `per_s` is how many a thread starts in a second, the mean of its threads; None where no thread has two of them.
-    `loop` marks what the program's work is counted by: one step of each source.
-    """
-
-    source: int
-    name: str
-    count: int
-    threads: int
-    duration_percentiles_s: DurationSpread
-    per_s: float | None
-    loop: bool
+    source: Annotated[Whole, about("place of its file among the sources")]
+    name: Annotated[str, about("name of the step")]
+    count: Annotated[Whole, about("how often it came")]
+    threads: Annotated[Whole, about("threads that ran it")]
+    duration_percentiles_s: Annotated[DurationSpread, about("how long it took")]
+    per_s: Annotated[
+        Number | None, about("started by a thread in a second, the mean of threads; null where none has two")
+    ]
+    loop: Annotated[bool, about("whether the program's work is counted by it: one step of each source")]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """For how long a GPU was idle, in all, just before one thing that it did.
+class Wait(Struct, frozen=True, kw_only=True):
+    """For how long a GPU was idle, in all, just before one thing that it did."""
 
-    `before` is "kernel", for launches of that kernel; or the direction of copies, or "memory set", which `kernel` was
-    the next one to run after, for most of the idle time. None if no kernel came after them.
-    """
-
-    source: int
-    ordinal: int
-    before: str
-    kernel: int | None
-    idle_s: float
-    pauses: int
+    source: Annotated[Whole, about("place of its file among the sources")]
+    ordinal: Annotated[Whole, about("the GPU within the source")]
+    before: Annotated[str, about('"kernel", the direction of copies, or "memory set"')]
+    kernel: Annotated[
+        Whole | None, about("id of the kernel, or of the one that copies mostly waited for; null: none came after them")
+    ]
+    idle_s: Annotated[Seconds, about("idle time")]
+    pauses: Annotated[Whole, about("pauses")]
 
 
-@dataclass(frozen=True, slots=True)
-class PathFlop:
-    """FLOP that the shapes of operators' inputs ask for, by the path of their data type; FP32 can also run as TF32.
+class PathFlop(Struct, frozen=True):
+    """FLOP that the shapes of operators' inputs ask for, by the path of their data type; FP32 can also run as TF32."""
 
-    `calls` are those of the operators. `path` is "other" for a data type that none is named for, such as complex ones.
-    """
-
-    path: str
-    flop: float
-    calls: int
+    path: Annotated[Word, about('compute path; "other" for a data type that none is named for, such as complex')]
+    flop: Annotated[Flop, about("operations")]
+    calls: Annotated[Whole, about("calls of the operators")]
 
 
-@dataclass(frozen=True, slots=True)
-class Uncounted:
+class Uncounted(Struct, frozen=True, kw_only=True):
     """Calls of an operator whose FLOP are not known, or launches of kernels that multiply matrices outside of those
-    that are counted. `time_s` is that of their kernels."""
+    that are counted."""
 
-    name: str
-    count: int
-    time_s: float
-    why: str
+    name: Annotated[str, about("operator or kernel")]
+    count: Annotated[Whole, about("calls or launches")]
+    time_s: Annotated[Seconds, about("time of their kernels")]
+    why: Annotated[str, about("why they are not counted")]
 
 
-@dataclass(frozen=True, slots=True)
-class Utilisation:
+class Utilisation(Struct, frozen=True, kw_only=True):
     """Model FLOP utilisation: FLOP of a path over time as a fraction of a ceiling of all GPUs that take part."""
 
-    path: str
-    fraction: float
-    ceiling_id: str
-    ceiling_path: str
-    ceiling_flop_per_s: float
-    clock_hz: float | None
-    origin: str
-    source: str
+    path: Annotated[Word, about("compute path of the operators")]
+    fraction: Annotated[Fraction, about("of the ceiling")]
+    ceiling_id: Annotated[str, about("id of the ceiling")]
+    ceiling_path: Annotated[str, about("its compute path")]
+    ceiling_flop_per_s: Annotated[FlopPerSecond, about("its value, of all GPUs that take part")]
+    clock_hz: Annotated[Hertz | None, about("clock that the ceiling holds at")]
+    origin: Annotated[CeilingOrigin, about("origin of the ceiling")]
+    source: Annotated[str, about("where the ceiling comes from")]
 
 
-@dataclass(frozen=True, slots=True)
-class StepFlop:
-    """The step of median time of the `count` that a loop has: its time, its FLOP and what of the ceilings that is.
+class StepFlop(Struct, frozen=True, kw_only=True):
+    """The step of median time of the `count` that a loop has: its time, its FLOP and what of the ceilings that is."""
 
-    `time_s` is the step's time, or that of the GPU for what it launched where that is longer. `min_flop` and `max_flop`
-    are those of a step. The fractions of several paths add up, one ceiling of each.
-    """
-
-    count: int
-    time_s: float
-    flop: tuple[PathFlop, ...]
-    flop_per_s: float
-    min_flop: float
-    max_flop: float
-    gpus: int
-    utilisation: tuple[Utilisation, ...]
+    count: Annotated[Whole, about("steps of the loop")]
+    time_s: Annotated[Seconds, about("the step's time, or that of the GPU for what it launched where that is longer")]
+    flop: Annotated[tuple[PathFlop, ...], about("operations of the step")]
+    flop_per_s: Annotated[FlopPerSecond, about("operations over the time")]
+    min_flop: Annotated[Flop, about("least of a step")]
+    max_flop: Annotated[Flop, about("most of a step")]
+    gpus: Annotated[Whole, about("GPUs that take part")]
+    utilisation: Annotated[tuple[Utilisation, ...], about("by path; fractions of several paths add up")]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFlop:
-    """What the operators of a source ask of its GPUs. `total` is that of the whole trace, None where it is not known.
+class ModelFlop(Struct, frozen=True, kw_only=True):
+    """What the operators of a source ask of its GPUs. Where operators are uncounted, all FLOP are at least what is
+    said."""
 
-    Where operators are uncounted, all FLOP are at least what is said; `uncounted_share` is that of the kernels' time.
-    """
-
-    source: int
-    total: tuple[PathFlop, ...] | None
-    step: StepFlop | None
-    uncounted: tuple[Uncounted, ...]
-    uncounted_share: float | None
-    missing: tuple[Missing, ...]
+    source: Annotated[Whole, about("place of its file among the sources")]
+    total: Annotated[tuple[PathFlop, ...] | None, about("of the whole trace")]
+    step: Annotated[StepFlop | None, about("of a step")]
+    uncounted: Annotated[tuple[Uncounted, ...], about("what is not counted")]
+    uncounted_share: Annotated[Fraction | None, about("what they take of the kernels' time")]
+    missing: Annotated[tuple[Missing, ...], about("what is not known, and why")]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredFlop:
-    """FLOP of a path that counters saw in all launches of the kernels they were collected for.
+class MeasuredFlop(Struct, frozen=True):
+    """FLOP of a path that counters saw in all launches of the kernels they were collected for."""
 
-    `time_share` is the share of the time of all kernels that those take.
-    """
-
-    path: str
-    flop: float
-    time_share: float | None
+    path: Annotated[Word, about("compute path")]
+    flop: Annotated[Flop, about("operations")]
+    time_share: Annotated[Fraction | None, about("of the time of all kernels, what those take")]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """What traces tell beyond the time of each kernel. `waits` come longest first. `rank` is that of the only source,
-    `source_ranks` are those of all of them. `model_flop` has those sources whose operators multiply matrices;
-    `measured_flop` is there where counters were collected too.
-    """
+class Timeline(Struct, frozen=True, kw_only=True):
+    """What traces tell beyond the time of each kernel."""
 
-    devices: tuple[DeviceTimeline, ...]
-    steps: tuple[StepTimes, ...]
-    waits: tuple[Wait, ...]
-    rank: int | None
-    ranks: int | None
-    peak_memory_bytes: int | None
-    source_ranks: tuple[int | None, ...]
-    model_flop: tuple[ModelFlop, ...] = ()
-    measured_flop: tuple[MeasuredFlop, ...] = ()
+    devices: Annotated[tuple[DeviceTimeline, ...], about("what each GPU did")]
+    steps: Annotated[tuple[StepTimes, ...], about("steps of the program")]
+    waits: Annotated[tuple[Wait, ...], about("what the GPUs were idle before, longest first")]
+    rank: Annotated[Whole | None, about("rank of the only source")]
+    ranks: Annotated[Whole | None, about("ranks of the distributed run")]
+    peak_memory_bytes: Annotated[ByteCount | None, about("most that was allocated on a GPU")]
+    source_ranks: Annotated[tuple[Whole | None, ...], about("rank of each source")]
+    model_flop: Annotated[tuple[ModelFlop, ...], about("sources whose operators multiply matrices")] = ()
+    measured_flop: Annotated[tuple[MeasuredFlop, ...], about("where counters were collected too")] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Everything that the presenters show. `run` is None where the kernels are all of the run."""
+class Session(Struct, frozen=True, kw_only=True):
+    """Everything that the presenters show."""
 
-    schema_version: int
-    gpuprof_version: str
-    sources: tuple[Source, ...]
-    devices: tuple[Device, ...]
-    ceilings: tuple[Ceiling, ...]
-    kernels: tuple[KernelProfile, ...]
-    timeline: Timeline | None = None
-    ranking: tuple[Ranked, ...] = ()
-    run: RunTotals | None = None
+    schema_version: Annotated[SchemaVersion, about("version of this contract")]
+    gpuprof_version: Annotated[str, about("version of the gpuprof that wrote it")]
+    sources: Annotated[tuple[Source, ...], about("files that it was made from")]
+    devices: Annotated[tuple[Device, ...], about("GPUs")]
+    ceilings: Annotated[tuple[Ceiling, ...], about("limits that percentages refer to")]
+    kernels: Annotated[tuple[KernelProfile, ...], about("launches, or groups of equal launches")]
+    timeline: Annotated[Timeline | None, about("what traces tell; null without one")] = None
+    ranking: Annotated[tuple[Ranked, ...], about("all findings but info, the first to repair first")] = ()
+    run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
 
     @property
     def only_times(self) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from gpuprof.model.field_types import Word
 
 
 class SourceKind(NamedTuple):
@@ -23,6 +27,10 @@ SOURCE_KINDS = {
     TORCH_TRACE: SourceKind(is_trace=True),
     "nsys-sqlite": SourceKind(is_trace=True),
 }
+SourceKindName = Annotated[
+    Word, Meta(extra_json_schema={"enum": [f"{kind}{mark}" for mark in ("", SURVEY_MARK) for kind in SOURCE_KINDS]})
+]
+"""One of these; the reader takes another one, of a later gpuprof, for a report."""
 
 
 def kind_named(name: str) -> SourceKind:

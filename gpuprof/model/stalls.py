@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.field_types import StallFamily
 from gpuprof.model.recorded import MetricTable
 from gpuprof.model.session import Stall
 
@@ -39,10 +40,10 @@ def _metric_names(reasons: tuple[str, ...], pattern: str) -> tuple[tuple[str, st
     return tuple((reason, pattern.format(renamed.get(reason, reason))) for reason in reasons)
 
 
-def _shares(values: Mapping[str, float], family: str) -> tuple[Stall, ...]:
+def _shares(values: Mapping[str, float], family: StallFamily) -> tuple[Stall, ...]:
     total = sum(values.values())
     if total <= 0:
         return ()
     cycles = values if family == "counter" else {}
-    stalls = [Stall(reason, value / total, cycles.get(reason), family) for reason, value in values.items()]
+    stalls = [Stall(reason, value / total, cycles.get(reason), family=family) for reason, value in values.items()]
     return tuple(sorted(stalls, key=lambda stall: (-stall.share, stall.reason)))

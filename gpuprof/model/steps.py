@@ -18,7 +18,15 @@ def step_times(traces: Sequence[Trace]) -> Iterator[StepTimes]:
             times = spread([step.duration_s for step in steps])
             if times is not None:
                 threads = len({step.thread for step in steps})
-                yield StepTimes(source, name, len(steps), threads, times, _rate(steps), loop=name == loop)
+                yield StepTimes(
+                    source=source,
+                    name=name,
+                    count=len(steps),
+                    threads=threads,
+                    duration_percentiles_s=times,
+                    per_s=_rate(steps),
+                    loop=name == loop,
+                )
 
 
 def loop_of(trace: Trace) -> Sequence[ProgramStep]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.kernel_key import kernel_key

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile
@@ -234,7 +235,13 @@ def _copies_of(direction: str, ones: Sequence[Activity]) -> Copies:
     times = [one.duration_s for one in ones if one.duration_s is not None]
     moving_s = sum(one.duration_s or 0.0 for one in timed)
     rate = sum(one.bytes or 0 for one in timed) / moving_s if moving_s else None
-    return Copies(direction, len(ones), sum(sized) if sized else None, sum(times) if times else None, rate)
+    return Copies(
+        direction=direction,
+        count=len(ones),
+        bytes=sum(sized) if sized else None,
+        time_s=sum(times) if times else None,
+        bytes_per_s=rate,
+    )
 
 
 def _communication(kernels: Sequence[Activity]) -> Communication | None:
@@ -302,11 +309,21 @@ def _waits(
             for before, of_kernel in found.items():
                 if before == KERNEL:
                     yield from (
-                        Wait(source, index, KERNEL, one, sum(some), len(some)) for one, some in of_kernel.items()
+                        Wait(
+                            source=source, ordinal=index, before=KERNEL, kernel=one, idle_s=sum(some), pauses=len(some)
+                        )
+                        for one, some in of_kernel.items()
                     )
                 else:
                     every = [length for some in of_kernel.values() for length in some]
-                    yield Wait(source, index, before, _longest(of_kernel), sum(every), len(every))
+                    yield Wait(
+                        source=source,
+                        ordinal=index,
+                        before=before,
+                        kernel=_longest(of_kernel),
+                        idle_s=sum(every),
+                        pauses=len(every),
+                    )
 
 
 def _kernel_id(ids: Mapping[tuple[object, ...], int], source: int, device: int, launch: Activity | None) -> int | None:

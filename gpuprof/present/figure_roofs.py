@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.model.field_types import ORIGINS
 from gpuprof.model.session import Ceiling, KernelProfile
 from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine
 from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
 from gpuprof.units import format_si
 
-ORIGINS = ("rated", "at-clock", "measured")
 STYLES = {"rated": "dashed", "at-clock": "solid", "measured": "bold"}
 _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
 

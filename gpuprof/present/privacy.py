@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+from msgspec import Struct, structs
 
 from gpuprof.model.session import (
     Ceiling,
@@ -21,9 +22,6 @@ from gpuprof.model.session import (
     Uncounted,
     Utilisation,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Redacted = TypeVar("Redacted")
 
@@ -59,7 +57,6 @@ _MASKED = tuple(
 """What a command line says of hosts and secrets: the first group stays."""
 
 _HOME_PARTS = frozenset({"home", "users"})
-_NUMBER = re.compile(r"(?:float|int|bool|Dim3|None)(?: \| None)?")
 _FILE_FIELDS = frozenset({"file"})
 _COMMAND_FIELDS = frozenset({"command", "warnings"})
 _OWNED: Mapping[type, frozenset[str]] = {
@@ -101,7 +98,9 @@ def without_private(session: Session) -> Session:
 
 def with_file_names(session: Session) -> Session:
     """Return the session with the names of its files alone, without their folders; all else stays."""
-    return replace(session, sources=tuple(replace(source, file=file_name(source.file)) for source in session.sources))
+    return structs.replace(
+        session, sources=tuple(structs.replace(source, file=file_name(source.file)) for source in session.sources)
+    )
 
 
 def without_folders(text: str) -> str:
@@ -176,20 +175,27 @@ def _changed(item: object, known: _Known, kind: type, name: str) -> object | Non
         if all(part is None for part in changed):
             return None
         return tuple(old if new is None else new for old, new in zip(item, changed, strict=True))
-    if item is None or not is_dataclass(item) or isinstance(item, type):
+    if not isinstance(item, Struct):
         return None
     changes = {
         part: new
         for part in _fields_with_text(type(item))
         if (new := _changed(getattr(item, part), known, type(item), part)) is not None
     }
-    return replace(item, **changes) if changes else None
+    return structs.replace(item, **changes) if changes else None
 
 
 @cache
-def _fields_with_text(kind: type[DataclassInstance]) -> tuple[str, ...]:
+def _fields_with_text(kind: type[Struct]) -> tuple[str, ...]:
     """Return the fields that can hold a text, at any depth."""
-    return tuple(field.name for field in fields(kind) if not _NUMBER.fullmatch(str(field.type)))
+    return tuple(field.name for field in structs.fields(kind) if _can_hold_text(field.type))
+
+
+def _can_hold_text(kind: Any) -> bool:
+    """Tell whether a value of that type can have a text of its own: the words of a `Literal` are gpuprof's."""
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return issubclass(kind, (str, Struct))
+    return get_origin(kind) is not Literal and any(map(_can_hold_text, get_args(kind)))
 
 
 def _text(text: str, name: str, roots: Collection[str]) -> str:

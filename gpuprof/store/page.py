@@ -8,12 +8,11 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Protocol
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.session import Session
-from gpuprof.store.write import plain
+from gpuprof.store.write import encoded
 
 DATA_ID = "gpuprof-session"
 """The id of the element that holds the session: JSON, compressed with xz or gzip, in base64."""
@@ -69,20 +68,20 @@ def _compressor(kernels: int) -> _Compressor:
 
 def _pieces(session: Session) -> Iterator[str]:
     """Yield the JSON document piece by piece, so that a large session is not held twice."""
-    for index, field in enumerate(fields(session)):
-        value = getattr(session, field.name)
-        yield f"{',' if index else '{'}{json.dumps(field.name)}:"
+    for index, name in enumerate(Session.__struct_fields__):
+        value = getattr(session, name)
+        yield f"{',' if index else '{'}{json.dumps(name)}:"
         if not isinstance(value, tuple):
-            yield _dumped(value)
+            yield _dumped(value, name)
             continue
         for place, item in enumerate(value):
-            yield f"{',' if place else '['}{_dumped(item)}"
+            yield f"{',' if place else '['}{_dumped(item, f'{name}[{place}]')}"
         yield "]" if value else "[]"
     yield "}"
 
 
-def _dumped(value: object) -> str:
-    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
+def _dumped(value: object, where: str) -> str:
+    return encoded(value, where, separators=(",", ":"))
 
 
 def looks_like_page(head: bytes) -> bool:

@@ -1,92 +1,73 @@
-"""The JSON Schema of a session, from its types and the words that its fields may have."""
+"""The JSON Schema of a session, from its types: what `show --format json` writes, which leaves no field out."""
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import json
-import types
-import typing
-from typing import Any, get_args, get_origin, get_type_hints
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
 
-from gpuprof.hardware.specs import LEVELS
-from gpuprof.hardware.trust import TRUST
-from gpuprof.model.session import CONFIDENCES, SEVERITIES, Session
-from gpuprof.model.sources import SOURCE_KINDS, SURVEY_MARK
-from gpuprof.store.words import BOUNDS, LANGUAGES, ORIGINS, UNITS
+import msgspec
 
-_BASES = ("counted", "derived", "estimated")
-_WORDS_OF: dict[tuple[str, str], tuple[str, ...]] = {
-    ("Source", "kind"): tuple(f"{kind}{mark}" for mark in ("", SURVEY_MARK) for kind in SOURCE_KINDS),
-    ("Ceiling", "kind"): ("compute", "bandwidth"),
-    ("Ceiling", "origin"): ORIGINS,
-    ("Utilisation", "origin"): ORIGINS,
-    ("Work", "certificate"): TRUST,
-    ("Traffic", "certificate"): TRUST,
-    ("Work", "basis"): _BASES,
-    ("Traffic", "basis"): _BASES,
-    ("Traffic", "level"): LEVELS,
-    ("RooflinePoint", "level"): LEVELS,
-    ("RooflinePoint", "bound"): BOUNDS,
-    ("RooflinePoint", "ceiling"): ORIGINS,
-    ("Stall", "family"): ("counter", "sampled", "sampled-not-issued"),
-    ("Throughput", "unit"): UNITS,
-    ("Finding", "severity"): SEVERITIES,
-    ("Finding", "confidence"): CONFIDENCES,
-    ("Excerpt", "language"): LANGUAGES,
-}
+from gpuprof.model.session import SCHEMA_VERSION, Session
 
 
 def session_schema() -> str:
-    """Return the JSON Schema of `show --format json`, made from the session's types."""
-    definitions: dict[str, Any] = {}
-    schema = {
+    """Return the JSON Schema of `show --format json`."""
+    return json.dumps(schema_of_session(), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_of_session() -> dict[str, Any]:
+    """Return the schema as a value, with a definition for each type of record."""
+    records = msgspec.json.schema(Session)["$defs"]
+    orders = {frozenset(listed): listed for listed in _lists_of_words(Session)}
+    definitions = {name: _ordered(_written(records[name]), orders) for name in sorted(records)}
+    return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gpuprof session, version 1",
-        **_record(Session, definitions),
-        "$defs": dict(sorted(definitions.items())),
+        "title": f"gpuprof session, version {SCHEMA_VERSION}",
+        **definitions.pop(Session.__name__),
+        "$defs": definitions,
     }
-    schema["properties"]["schema_version"] = {"const": 1}
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def _record(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    properties = {}
-    for field in dataclasses.fields(kind):
-        shape = _shape(hints[field.name], definitions)
-        allowed: list[str | None] = [*_WORDS_OF.get((kind.__name__, field.name), ())]
-        if allowed and {"type": "null"} in shape.get("anyOf", ()):
-            allowed.append(None)
-        properties[field.name] = {"enum": allowed} if allowed else shape
-    description = (kind.__doc__ or "").strip().split("\n")[0]
+def _written(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a record as gpuprof writes it: with all of its fields and no other ones.
+
+    The reader takes defaults for fields that an older gpuprof did not know, and passes over those of a later one.
+    """
+    properties = {
+        name: {key: value for key, value in field.items() if key != "default"}
+        for name, field in record["properties"].items()
+    }
     return {
         "type": "object",
-        "description": description,
+        "description": re.sub(r"\bNone\b", "null", inspect.cleandoc(record["description"])),
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
 
 
-def _shape(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin = get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_shape(choice, definitions) for choice in get_args(kind)]}
-    if origin is tuple:
-        return _array(get_args(kind), definitions)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if kind.__name__ not in definitions:
-            definitions[kind.__name__] = {}
-            definitions[kind.__name__] = _record(kind, definitions)
-        return {"$ref": f"#/$defs/{kind.__name__}"}
-    names = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
-    return {"type": names[kind]}
+def _lists_of_words(kind: Any) -> Iterator[tuple[object, ...]]:
+    """Yield the words of each `Literal` below a type, as they are declared."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        for field in msgspec.structs.fields(kind):
+            yield from _lists_of_words(field.type)
+    elif get_origin(kind) is Literal:
+        yield get_args(kind)
+    else:
+        for part in get_args(kind):
+            yield from _lists_of_words(part)
 
 
-def _array(items: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
-    if not items:
-        return {"type": "array", "maxItems": 0}
-    if items[-1] is Ellipsis:
-        return {"type": "array", "items": _shape(items[0], definitions)}
-    shapes = [_shape(item, definitions) for item in items]
-    return {"type": "array", "prefixItems": shapes, "minItems": len(shapes), "maxItems": len(shapes)}
+def _ordered(schema: Any, orders: dict[frozenset[object], tuple[object, ...]]) -> Any:
+    """Return a schema with lists of words in the order of their declaration: msgspec sorts them."""
+    if isinstance(schema, list):
+        return [_ordered(part, orders) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: list(orders.get(frozenset(part)) or part) if key == "enum" else _ordered(part, orders)
+        for key, part in schema.items()
+    }

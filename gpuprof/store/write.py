@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import math
 import re
 from collections.abc import Iterator
-from functools import cache
+from typing import Any
+
+import msgspec
 
 from gpuprof.model.session import Session
 
@@ -17,18 +19,18 @@ _ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "ranking")
 
 
 def session_lines(session: Session) -> Iterator[str]:
-    """Yield the JSON document line by line, without line ends."""
+    """Yield the JSON document line by line, without line ends. Raises ValueError for a number that is not finite."""
     yield "{"
-    names = _field_names(Session)
+    names = Session.__struct_fields__
     for name in names:
         comma = "," if name != names[-1] else ""
         value = getattr(session, name)
         if name not in _ONE_LINE_EACH or not value:
-            yield f"  {json.dumps(name)}: {dumped(value)}{comma}"
+            yield f"  {json.dumps(name)}: {dumped(value, name)}{comma}"
             continue
         yield f"  {json.dumps(name)}: ["
         for index, item in enumerate(value):
-            yield f"    {dumped(item)}{',' if index + 1 < len(value) else ''}"
+            yield f"    {dumped(item, f'{name}[{index}]')}{',' if index + 1 < len(value) else ''}"
         yield f"  ]{comma}"
     yield "}"
 
@@ -38,23 +40,30 @@ def session_bytes(session: Session) -> bytes:
     return "".join(f"{line}\n" for line in session_lines(session)).encode("utf-8", "backslashreplace")
 
 
-def dumped(value: object) -> str:
+def dumped(value: object, where: str = "$") -> str:
     """Return a value of the contract as JSON on one line, with escapes for what could steer a terminal."""
-    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    text = encoded(value, where, ensure_ascii=False)
     return text if text.isascii() else _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def plain(value: object) -> object:
-    """Turn frozen dataclasses and tuples into dictionaries and lists, field by field: there can be millions."""
-    if value is None or isinstance(value, (float, str, int)):
-        return value
-    if isinstance(value, tuple):
-        return [plain(item) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in _field_names(type(value))}
-    return value
+def encoded(value: object, where: str = "$", **layout: Any) -> str:
+    """Return a value of the contract as JSON. Raises ValueError, which names the field, if a number is not finite.
+
+    `msgspec.json.encode` would write null for such a number, which means that it is missing.
+    """
+    plain = msgspec.to_builtins(value)
+    try:
+        return json.dumps(plain, allow_nan=False, **layout)
+    except ValueError as error:
+        raise ValueError(next(_not_finite(plain, where), where)) from error
 
 
-@cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+def _not_finite(value: object, where: str) -> Iterator[str]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{where} is {value}, which JSON has no number for"
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _not_finite(item, f"{where}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _not_finite(item, f"{where}[{index}]")

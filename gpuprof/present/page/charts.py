@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.figures import hierarchical, overview
@@ -26,7 +28,7 @@ def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[i
         mine = by_time(kernel for kernel in session.kernels if kernel.device == device.id)
         if not mine and session.kernels:
             continue
-        drawn = replace(session, kernels=tuple(mine[:_MOST_POINTS]))
+        drawn = structs.replace(session, kernels=tuple(mine[:_MOST_POINTS]))
         label = "Roofline of all kernels" + (f", GPU {device.id}" if len(session.devices) > 1 else "")
         chart = _chart(overview(drawn, device.id, level, ceiling), label, links, kernels=bool(mine))
         if len(mine) > _MOST_POINTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.session import KernelProfile, Traffic
 from gpuprof.present.session_text import LEVEL_NAMES, NOT_COLLECTED, UNIT_NAMES
 from gpuprof.present.text import printable
@@ -14,7 +15,6 @@ _BOX_WIDTH, _GAP = 116.0, 132.0
 _MIDDLE = 60.0
 _WIDEST, _NARROWEST = 34.0, 2.0
 _HEAD_LENGTH, _HEAD_OVERHANG = 10.0, 6.0
-_LEVELS = ("l1", "l2", "dram")
 _COUNTER = "__"
 """Part of the name of every counter, and of no word."""
 
@@ -57,7 +57,7 @@ class MemoryPath:
 
 def memory_path(kernel: KernelProfile) -> MemoryPath | None:
     """Return the drawing of a kernel's traffic; None where none was collected."""
-    traffic = {moved.level: moved for moved in kernel.traffic}
+    traffic: dict[str, Traffic] = {moved.level: moved for moved in kernel.traffic}
     if not traffic:
         return None
     by_rate = any(moved.bytes is None for moved in traffic.values())
@@ -70,9 +70,9 @@ def memory_path(kernel: KernelProfile) -> MemoryPath | None:
         fractions = {level: amount / largest if largest else 0.0 for level, amount in known.items()}
         widths = f"Width of an arrow: {'bytes per second' if by_rate else 'bytes moved'}, both ways together."
     streams = tuple(
-        _stream(index, level, traffic.get(level), fractions.get(level)) for index, level in enumerate(_LEVELS)
+        _stream(index, level, traffic.get(level), fractions.get(level)) for index, level in enumerate(LEVELS)
     )
-    stations = tuple(_station(index, level, kernel, traffic.get(level)) for index, level in enumerate(("sm", *_LEVELS)))
+    stations = tuple(_station(index, level, kernel, traffic.get(level)) for index, level in enumerate(("sm", *LEVELS)))
     counted = "; ".join(_counted(traffic))
     return MemoryPath(
         stations=stations,
@@ -97,7 +97,7 @@ def _busy(kernel: KernelProfile, level: str) -> float | None:
 
 def _counted(traffic: Mapping[str, Traffic]) -> Iterator[str]:
     """Yield what a level's figures count, in words, where its counters name more or less than all of its traffic."""
-    for level in _LEVELS:
+    for level in LEVELS:
         if level in traffic:
             definition = ", ".join(part for part in traffic[level].definition.split(": ") if _COUNTER not in part)
             if definition:

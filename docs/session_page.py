@@ -1,0 +1,76 @@
+"""The reference of the session: every object of its JSON, with the type and the meaning of each field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpuprof.store.schema import schema_of_session
+
+INTRO = """What `gpuprof show --format json` writes and `gpuprof show`, `report` and `gpuprof.load` read. This page is
+made from the types in `gpuprof/model/session.py`, as is [the JSON Schema](session.schema.json).
+
+- Numbers are in base units, with the unit in the name or in its column; fractions run from 0 to 1. No
+  quantity is negative or above 10³⁰.
+- `null` means missing, and `missing` of the kernel says why. Zero means measured zero.
+- gpuprof writes all fields. It reads a session that lacks those which an older gpuprof of the same version did not
+  know, and passes over fields that it does not know itself.
+- A *word* has letters, digits, `.`, `_`, `-` and spaces, at most 60 of them; where the words are few, they are listed.
+"""
+_PLAIN = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false", "null": "`null`"}
+
+
+def session_page() -> str:
+    """Return the page."""
+    schema = schema_of_session()
+    records = {"Session": schema, **schema["$defs"]}
+    return "\n".join(["# Session\n", INTRO, *(line for name in _reached(records) for line in _record(name, records))])
+
+
+def _reached(records: Mapping[str, Any], name: str = "Session", seen: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of the records, each before those that its fields hold."""
+    seen = (*seen, name)
+    for child in _references(records[name]["properties"]):
+        if child not in seen:
+            seen = _reached(records, child, seen)
+    return seen
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield _referred(schema)
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
+
+
+def _referred(schema: Mapping[str, Any]) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _record(name: str, records: Mapping[str, Any]) -> Iterator[str]:
+    yield f"## {name}\n"
+    yield f"{records[name]['description']}\n"
+    yield "| field | type or unit | meaning |"
+    yield "|---|---|---|"
+    for field, schema in records[name]["properties"].items():
+        yield f"| `{field}` | {_type(schema)} | {schema['description']} |"
+    yield ""
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(choice) for choice in schema["anyOf"])
+    if "$ref" in schema:
+        name = _referred(schema)
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"])
+    if schema["type"] == "array":
+        shape = schema.get("prefixItems")
+        return f"list of {len(shape)}: {_type(shape[0])}" if shape else f"list of {_type(schema['items'])}"
+    plain = "word" if "pattern" in schema else _PLAIN[schema["type"]]
+    return str(schema.get("x-unit", plain))

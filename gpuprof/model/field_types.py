@@ -1,0 +1,56 @@
+"""What fields of the JSON contract can hold: the words where they are few, and numbers with their unit and bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
+
+Severity = Literal["high", "medium", "low", "info"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+Confidence = Literal["measured", "inferred", "guess"]
+CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
+CeilingOrigin = Literal["rated", "at-clock", "measured"]
+"""Of a ceiling, and of what a fraction is a fraction of."""
+ORIGINS: tuple[CeilingOrigin, ...] = get_args(CeilingOrigin)
+CeilingKind = Literal["compute", "bandwidth"]
+RooflineBound = Literal["memory", "compute"]
+ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
+THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)
+StallFamily = Literal["counter", "sampled", "sampled-not-issued"]
+Language = Literal["source", "sass"]
+
+
+def about(text: str) -> Meta:
+    """Return what a field means, for the schema and the reference."""
+    return Meta(description=text)
+
+
+def _unit(name: str) -> Meta:
+    return Meta(extra_json_schema={"x-unit": name})
+
+
+Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_. -]{1,60}$(?!\n)")]
+"""A word of an open list, which presenters show as it is."""
+Whole = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+ByteCount = Annotated[Whole, _unit("B")]
+Number = Annotated[float, Meta(ge=0, le=1e30)]
+"""No quantity is negative or comes near 1e30; larger ones would break what is computed from them."""
+Drawn = Annotated[float, Meta(gt=1e-30, le=1e30)]
+"""A number with a place on logarithmic axes."""
+Fraction = Annotated[Number, _unit("fraction")]
+Gain = Annotated[float, Meta(ge=0, le=1 + 1e-9), _unit("fraction")]
+"""A fraction of time: at most all of it, and what adding shares up can round."""
+Seconds = Annotated[Number, _unit("s")]
+Moment = Annotated[int, Meta(ge=0, le=253_402_300_799), _unit("s")]
+"""Seconds since 1970, to the end of the year 9999."""
+Hertz = Annotated[Number, _unit("Hz")]
+ByteAmount = Annotated[Number, _unit("B")]
+BytesPerSecond = Annotated[Number, _unit("B/s")]
+Flop = Annotated[Number, _unit("FLOP")]
+FlopPerSecond = Annotated[Number, _unit("FLOP/s")]
+DrawnFlopPerSecond = Annotated[Drawn, _unit("FLOP/s")]
+Intensity = Annotated[Drawn, _unit("FLOP/B")]
+Watts = Annotated[Number, _unit("W")]
+Celsius = Annotated[Number, _unit("°C")]

@@ -1,0 +1,208 @@
+"""The session is declared once: what follows from the declaration stays what users and older files rely on."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema
+import msgspec
+import pytest
+
+from gpuprof.errors import DamagedInput
+from gpuprof.model import field_types, session
+from gpuprof.model.analyse import analyse
+from gpuprof.model.session import Session
+from gpuprof.recordings import Recording, recordings
+from gpuprof.store.page import packed_session
+from gpuprof.store.read import read_session
+from gpuprof.store.schema import schema_of_session
+from gpuprof.store.write import session_lines
+from tests import builders, hand_made
+from tests.readings import session_of, unpacked
+from tests.test_page import diagnosed
+from tests.test_timeline import kernel, trace
+from tests.test_timeline import session as session_of_traces
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "tests" / "data"
+REFERENCE = ROOT / "docs" / "reference" / "session.md"
+
+
+def text_of(made: Session) -> str:
+    return "\n".join(session_lines(made))
+
+
+# Older files and older readers
+
+
+@pytest.fixture(scope="module")
+def first_schema() -> jsonschema.Draft202012Validator:
+    """The schema of version 1 as it was before the session's types became Structs."""
+    schema = json.loads((DATA / "session.schema.v1.json").read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("recording", recordings(), ids=lambda recording: recording.place.name)
+def test_the_first_schema_takes_sessions_of_recordings(
+    recording: Recording, first_schema: jsonschema.Draft202012Validator
+) -> None:
+    first_schema.validate(json.loads(text_of(session_of(unpacked(recording)))))
+
+
+def test_the_first_schema_takes_findings_code_timelines_and_parts_of_a_run(
+    first_schema: jsonschema.Draft202012Validator,
+) -> None:
+    run = {
+        "kernels": 1, "launches": 3, "timed_launches": 3, "timed_shapes": 1, "time_s": 1.0, "main_kernels": 1,
+        "main_time_s": 1.0,
+    }  # fmt: skip
+    timeline = session_of_traces(trace(kernel("a", 0, 1), kernel("b", 9, 1)))
+    for made in (diagnosed(), timeline, hand_made.session(hand_made.kernel(0, hand_made.finding()))):
+        first_schema.validate(json.loads(text_of(made)))
+        first_schema.validate(json.loads(text_of(made)) | {"run": run})
+
+
+def test_a_session_of_the_first_gpuprof_is_read() -> None:
+    """Written by the first commit that had the contract, from a recording that ships."""
+    text = (DATA / "session.first.json").read_text(encoding="utf-8")
+    read = read_session(text, "session.first.json")
+    assert [kernel.launches for kernel in read.kernels] == [1, 1, 1]
+    assert read.kernels[0].pipes == () and read.kernels[0].work[0].certificate is None
+    assert read_session(text_of(read), "again.json") == read
+
+
+def test_fields_of_a_later_gpuprof_are_passed_over() -> None:
+    document = json.loads(text_of(diagnosed()))
+    later = {**document, "later": {"deep": [None]}}
+    later["kernels"] = [{**kernel, "later": 1} for kernel in document["kernels"]]
+    assert read_session(json.dumps(later), "s.json") == diagnosed()
+
+
+def test_a_kind_of_source_of_a_later_gpuprof_is_taken_for_a_report() -> None:
+    document = json.loads(text_of(diagnosed()))
+    document["sources"][0]["kind"] = "rocprof"
+    assert read_session(json.dumps(document), "s.json").sources[0].kind == "rocprof"
+
+
+def test_a_file_name_that_is_not_utf8_is_read_back() -> None:
+    made = analyse([replace(builders.report(builders.launch({})), file="\udcff.ncu-rep")], builders.hardware_of, "1")
+    assert read_session(text_of(made.session), "s.json") == made.session
+
+
+# Numbers that are not finite
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_refused_by_its_place(number: float) -> None:
+    spoiled = hand_made.session(
+        hand_made.kernel(0),
+        hand_made.kernel(1, stalls=(session.Stall("wait", 0.5, None, family="counter"),), waves=None),
+        hand_made.kernel(2, stalls=(session.Stall("wait", number, None, family="counter"),)),
+    )
+    for write in (text_of, packed_session):
+        with pytest.raises(ValueError, match=rf"^kernels\[2\]\.stalls\[0\]\.share is {number}, "):
+            write(spoiled)
+
+
+def test_every_number_of_a_session_is_looked_at() -> None:
+    """Each float of a kernel is replaced in turn; none is written as null."""
+    plain = json.loads(json.dumps(msgspec.to_builtins(hand_made.kernel(0, hand_made.finding()))))
+    places = list(floats(plain))
+    assert len(places) > 40
+    for place in places:
+        spoiled = json.loads(json.dumps(plain))
+        inner: Any = spoiled
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = math.nan
+        made = msgspec.structs.replace(hand_made.session(), kernels=(spoiled,))
+        with pytest.raises(ValueError, match=rf"\b{place[-1]} is nan"):
+            text_of(made)
+
+
+def floats(value: object, *path: str | int) -> Any:
+    """Yield where floats are below a value of JSON."""
+    if isinstance(value, float):
+        yield path
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from floats(part, *path, name)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from floats(part, *path, index)
+
+
+# Damage
+
+
+@pytest.mark.parametrize("value", ["\x1b[31m" * 100_000, ["x"] * 100_000, {"a": "\u202e" * 100_000}, 10**4000])
+@pytest.mark.parametrize("field", ["ceiling", "intensity", "path"])
+def test_a_message_about_damage_is_short_and_harmless(field: str, value: object) -> None:
+    document = json.loads(text_of(diagnosed()))
+    document["kernels"][0]["roofline"][0][field] = value
+    place = rf"^s\.json is damaged: session\.kernels\[0\]\.roofline\[0\]\.{field} is "
+    with pytest.raises(DamagedInput, match=place) as caught:
+        read_session(json.dumps(document), "s.json")
+    assert len(str(caught.value)) < 400 and str(caught.value).isprintable()
+
+
+# The declaration
+
+
+def records() -> dict[str, Any]:
+    schema = schema_of_session()
+    return {"Session": schema, **schema["$defs"]}
+
+
+def test_every_field_has_a_meaning_in_the_schema_and_a_row_in_the_reference() -> None:
+    page = REFERENCE.read_text(encoding="utf-8")
+    assert len(records()) > 35
+    for name, record in records().items():
+        rows = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0].splitlines()
+        for field, schema in record["properties"].items():
+            assert schema["description"], (name, field)
+            assert any(row.startswith(f"| `{field}` | ") for row in rows), (name, field)
+
+
+def test_words_come_in_the_order_of_their_declaration() -> None:
+    severity = records()["Finding"]["properties"]["severity"]["enum"]
+    assert severity == list(get_args(field_types.Severity)) == ["high", "medium", "low", "info"]
+
+
+def test_records_of_the_session_cannot_be_changed() -> None:
+    kinds = [kind for kind in vars(session).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    assert len(kinds) > 35
+    assert all(kind.__struct_config__.frozen for kind in kinds if kind is not msgspec.Struct)
+
+
+def test_missing_values_are_listed_in_the_order_of_the_steps() -> None:
+    made = analyse([builders.report(builders.launch({}))], builders.hardware_of, "1").session
+    parts = [gap.what.split(".")[0] for gap in made.kernels[0].missing]
+    assert list(dict.fromkeys(parts)) == [
+        "duration", "sm-clock", "work", "traffic", "throughput", "occupancy", "stalls", "pipes",
+    ]  # fmt: skip
+
+
+# What does without
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "specs list", "specs show h200-sxm", "doctor"])
+def test_what_reads_no_session_does_not_import_msgspec(command: str) -> None:
+    code = (
+        "import sys, gpuprof.cli.main as m; m.cli.main(sys.argv[1:], standalone_mode=False);"
+        "print('msgspec' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1:] == ["False"], done.stderr
+
+
+def test_importing_gpuprof_does_not_import_msgspec() -> None:
+    code = "import sys, gpuprof; print('msgspec' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
