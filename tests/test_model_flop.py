@@ -273,7 +273,7 @@ def test_a_trace_without_steps_has_flop_and_no_mfu() -> None:
 
 def test_steps_of_several_threads_overlap_and_cannot_be_told_apart() -> None:
     one = a_loop()
-    found = model_of(replace(one, steps=(*one.steps, one.steps[0]._replace(thread=2))))
+    found = model_of(replace(one, steps=(*one.steps, replace(one.steps[0], thread=2))))
     assert found.step is None and "several threads" in found.missing[0].why
 
 

@@ -559,7 +559,7 @@ def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
     assert not found.confirmed
     assert bound("tensor.fp16 fp32 tcgen05", b200, clocks).confirmed
     assert bound("issue", b200, clocks).confirmed
-    limits = {**b200.arch.limits, "sub_partitions": b200.arch.limits["sub_partitions"]._replace(confirmed=False)}
+    limits = {**b200.arch.limits, "sub_partitions": replace(b200.arch.limits["sub_partitions"], confirmed=False)}
     doubted = replace(b200, arch=replace(b200.arch, limits=limits))
     assert not bound("issue", doubted, clocks).confirmed
 
@@ -567,7 +567,7 @@ def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
 def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -> None:
     h200 = product("h200-sxm")
     assert h200.gpu is not None
-    facts = {**h200.gpu.facts, "sm_count": h200.gpu.facts["sm_count"]._replace(confirmed=False)}
+    facts = {**h200.gpu.facts, "sm_count": replace(h200.gpu.facts["sm_count"], confirmed=False)}
     doubted = replace(h200, gpu=replace(h200.gpu, facts=facts))
     assert not bound("fp32", doubted, Clocks(sm_hz=1e9)).confirmed
     assert bound("fp32", replace(doubted, device=RecordedDevice(sm_count=132)), Clocks(sm_hz=1e9)).confirmed

@@ -65,7 +65,7 @@ def _successors(code: Sequence[Instruction], starts: Sequence[int]) -> list[tupl
     for block, end in enumerate((*starts[1:], len(code))):
         last = code[end - 1]
         jumping = last.name in JUMPS or last.address in jumps
-        target = _joined(code, end - 1) if last.name == "BSYNC" else last.target if jumping else None
+        target = _reconvergence(code, end - 1) if last.name == "BSYNC" else last.target if jumping else None
         following = {blocks[target]} if target in blocks else set()
         if _goes_on(last, target, jumping=jumping) and block + 1 < len(starts):
             following.add(block + 1)
@@ -73,7 +73,7 @@ def _successors(code: Sequence[Instruction], starts: Sequence[int]) -> list[tupl
     return graph
 
 
-def _joined(code: Sequence[Instruction], index: int) -> int | None:
+def _reconvergence(code: Sequence[Instruction], index: int) -> int | None:
     """Return where threads go on after `BSYNC Bn`: the address in the last `BSSY Bn` before it."""
     register = code[index].operands[:1]
     before = (

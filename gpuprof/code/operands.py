@@ -36,11 +36,11 @@ def written(instruction: Instruction) -> tuple[str, ...]:
     return tuple(
         name
         for operand in instruction.operands[: _destinations(instruction)]
-        for name in _names(operand, instruction.opcode)
+        for name in _registers_of(operand, instruction.opcode)
     )
 
 
-def _names(operand: str, opcode: str) -> tuple[str, ...]:
+def _registers_of(operand: str, opcode: str) -> tuple[str, ...]:
     numbered = _NUMBERED.fullmatch(operand)
     if numbered is None:
         return (operand,) if _PREDICATE.fullmatch(operand) else ()
@@ -105,43 +105,43 @@ def read_by(opcodes: Sequence[str], code: Sequence[Instruction]) -> int:
 
 
 def carried(opcode: str, loop: Sequence[Instruction]) -> int:
-    """Count the instructions that read what one of them wrote in the turn before: the number of independent chains."""
+    """Count the independent chains: instructions that read what one of them wrote in the iteration before."""
     wrote: dict[str, int] = {}
     for instruction in loop:
-        _note(instruction, instruction.is_a(opcode), 0, wrote)
+        _note_writes(instruction, instruction.is_a(opcode), 0, wrote)
     chains = 0
     for instruction in loop:
         if instruction.is_a(opcode):
             chains += any(wrote.get(name) == 0 for name in _read(instruction))
-        _note(instruction, instruction.is_a(opcode), 1, wrote)
+        _note_writes(instruction, instruction.is_a(opcode), 1, wrote)
     return chains
 
 
-def _note(instruction: Instruction, counts: bool, turn: int, wrote: dict[str, int]) -> None:
-    """Note in which turn of the loop registers were written by instructions that count."""
+def _note_writes(instruction: Instruction, counts: bool, iteration: int, wrote: dict[str, int]) -> None:
+    """Note in which iteration of the loop registers were written by instructions that count."""
     for name in written(instruction):
         wrote.pop(name, None)
         if counts:
-            wrote[name] = turn
+            wrote[name] = iteration
 
 
 def zero_factors(opcode: str, loop: Sequence[Instruction], before: Sequence[Instruction]) -> int:
     """Count the multiply instructions of a loop with a factor that is zero: RZ, or a register that was set to zero.
 
     The factors are the first two sources. `before` is the code in front of the loop. A register holds zero if the last
-    that wrote it, in this turn of the loop, else in the turn before, else in front of the loop, set it to zero.
+    that wrote it, in this iteration of the loop, else in the one before, else in front of the loop, set it to zero.
     """
     zeros: set[str] = set()
     for instruction in (*before, *loop):
-        _execute(instruction, zeros)
+        _track_zeros(instruction, zeros)
     count = 0
     for instruction in loop:
         count += instruction.is_a(opcode) and any(_is_zero(factor, zeros) for factor in sources(instruction)[:2])
-        _execute(instruction, zeros)
+        _track_zeros(instruction, zeros)
     return count
 
 
-def _execute(instruction: Instruction, zeros: set[str]) -> None:
+def _track_zeros(instruction: Instruction, zeros: set[str]) -> None:
     """Bring the set of registers that hold zero up to date."""
     names = written(instruction)
     if instruction.name in _MOVES and all(_ZERO.fullmatch(source) for source in sources(instruction)):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpuprof.diagnose.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.diagnose.explain_lines import hottest_line, location_node, missing_lines, places_of
-from gpuprof.diagnose.explain_node import ExplanationNode
+from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
 from gpuprof.model.headline import limited_by, nearest_limit, stalls_of
@@ -68,7 +68,12 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNod
         *_chained(_issue_slots(kernel, findings.get("issue", ())), below_issue),
     )
     tree = ExplanationNode(
-        "kernel", f"#{kernel.id} {kernel.label}", kernel.duration_s, "s", _weight_text(kernel), below
+        "kernel",
+        f"#{kernel.id} {kernel.label}",
+        kernel.duration_s,
+        unit="s",
+        detail=_weight_text(kernel),
+        children=below,
     )
     return _of_export(tree) if from_text else tree
 
@@ -129,14 +134,14 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         if max(unit.fraction for unit in kernel.throughput) < IDLE
         else "busy, not full"
     )
-    others = ", ".join(
+    units = ", ".join(
         f"{unit.unit.upper()} {format_percent(unit.fraction)}{f' {unit.definition}' if unit.definition else ''}"
         for unit in kernel.throughput
         if unit.unit not in (limit.unit, "memory")
     )
-    detail = "; ".join(part for part in (meaning, others) if part)
+    detail = "; ".join(part for part in (meaning, units) if part)
     name = "a part of memory without a figure of its own" if limit.unit == "memory" else limit.unit.upper()
-    return ExplanationNode("unit", f"of peak in the busiest unit, {name}", 100 * limit.fraction, "%", detail, below)
+    return percent_node("unit", f"of peak in the busiest unit, {name}", limit.fraction, detail, below)
 
 
 def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
@@ -151,7 +156,7 @@ def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Explanat
         below = (*pipe_nodes(kernel), *below)
     else:
         meaning = f"below {format_percent(ISSUES_OFTEN)}, what the warps wait for costs time"
-    return ExplanationNode("issue", "of the issue slots used, in active cycles", 100 * issue, "%", meaning, below)
+    return percent_node("issue", "of the issue slots used, in active cycles", issue, meaning, below)
 
 
 def _not_scheduled(what: str, below: tuple[ExplanationNode, ...]) -> ExplanationNode:
@@ -171,7 +176,7 @@ def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNod
     of = ", ".join(part for part in parts if part)
     ready = "often none is ready, and latency shows" if scheduler.eligible_warps < 1 else ""
     text = f"eligible per scheduler{f', {of}' if of else ''}"
-    return ExplanationNode("warps", text, scheduler.eligible_warps, "warp", ready, below)
+    return ExplanationNode("warps", text, scheduler.eligible_warps, unit="warp", detail=ready, children=below)
 
 
 def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
@@ -181,10 +186,10 @@ def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     detail = "; ".join(part for part in (limited_by(kernel.occupancy), waves) if part)
     if achieved is not None:
         text = f"of the SM's warps active{f', {possible}' if possible else ''}"
-        yield ExplanationNode("occupancy", text, 100 * achieved, "%", detail)
+        yield percent_node("occupancy", text, achieved, detail)
     elif theoretical is not None:
         text = "of the SM's warps is what the launch allows; achieved occupancy was not collected"
-        yield ExplanationNode("occupancy", text, 100 * theoretical, "%", detail)
+        yield percent_node("occupancy", text, theoretical, detail)
     else:
         yield ExplanationNode("missing", "occupancy", detail="collect with ncu --section Occupancy")
 
@@ -208,11 +213,11 @@ def _warp_states(
     if rest:
         names = ", ".join(_name(stall.reason) for stall in sorted(rest, key=lambda stall: -stall.share)[:3])
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-        yield ExplanationNode("stall", "other reasons", 100 * sum(stall.share for stall in rest), "%", f"{names}{more}")
+        yield percent_node("stall", "other reasons", sum(stall.share for stall in rest), f"{names}{more}")
     ready = [stall for stall in states if stall.reason in NOT_STALLED and stall.share]
     if ready:
         names = ", ".join(f"{_name(stall.reason)} {format_percent(stall.share)}" for stall in ready)
-        yield ExplanationNode("not-stalled", "not stalled", 100 * sum(stall.share for stall in ready), "%", names)
+        yield percent_node("not-stalled", "not stalled", sum(stall.share for stall in ready), names)
 
 
 def _stall(
@@ -225,7 +230,7 @@ def _stall(
     places = {place for finding in findings for place in places_of(finding.location)}
     hottest = tuple(node for place, node in hottest_line(kernel, stall.reason) if place not in places)
     below = (*causes, *told, *hottest)
-    return ExplanationNode("stall", _name(stall.reason), 100 * stall.share, "%", detail, below)
+    return percent_node("stall", _name(stall.reason), stall.share, detail, below)
 
 
 def _name(reason: str) -> str:
@@ -238,6 +243,8 @@ def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterat
         gain = 100 * finding.gain_kernel if finding.gain_kernel is not None else None
         line = tuple(location_node(kernel, finding.location))
         if finding.severity == "info":
-            yield ExplanationNode("note", finding.headline, None, "", finding.rule, line)
+            yield ExplanationNode("note", finding.headline, None, unit="", detail=finding.rule, children=line)
         else:
-            yield ExplanationNode("finding", finding.headline, gain, "%", f"{finding.severity}, {finding.rule}", line)
+            yield ExplanationNode(
+                "finding", finding.headline, gain, unit="%", detail=f"{finding.severity}, {finding.rule}", children=line
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from gpuprof.diagnose.case import SHARED_STALLS
-from gpuprof.diagnose.explain_node import ExplanationNode
+from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
 from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile
 from gpuprof.units import format_binary, format_si, significant
@@ -27,13 +27,13 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]
     elif reason == "barrier" and kernel.block is not None:
         threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
         text = f"in a block of {threads} threads wait for the slowest of them"
-        yield ExplanationNode("cause", text, float(-(-threads // _WARP)), "warp")
+        yield ExplanationNode("cause", text, float(-(-threads // _WARP)), unit="warp")
     elif reason == "wait" and kernel.scheduler is not None and kernel.scheduler.active_warps is not None:
         text = "active per scheduler, whose instructions could fill the latency"
-        yield ExplanationNode("cause", text, kernel.scheduler.active_warps, "warp")
+        yield ExplanationNode("cause", text, kernel.scheduler.active_warps, unit="warp")
     elif reason == "no_instruction" and kernel.waves is not None:
         note = "each SM starts the code cold" if kernel.waves < 1 else ""
-        yield ExplanationNode("cause", "of blocks", kernel.waves, "wave", note)
+        yield ExplanationNode("cause", "of blocks", kernel.waves, unit="wave", detail=note)
 
 
 def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
@@ -46,14 +46,12 @@ def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
             yield ExplanationNode("missing", f"{level.upper()} hit rate", detail=how)
             continue
         rate = f"{format_si(moved.bytes_per_s, 'B/s')} asked" if moved.bytes_per_s is not None else ""
-        yield ExplanationNode(
-            "cause", f"of what is asked of {level.upper()} is found there", 100 * moved.hit_rate, "%", rate
-        )
+        yield percent_node("cause", f"of what is asked of {level.upper()} is found there", moved.hit_rate, rate)
     dram = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
     moved = traffic.get("dram")
     rate = format_si(moved.bytes_per_s, "B/s") if moved is not None and moved.bytes_per_s is not None else ""
     if dram is not None:
-        yield ExplanationNode("cause", "of DRAM's peak bandwidth", 100 * dram, "%", rate)
+        yield percent_node("cause", "of DRAM's peak bandwidth", dram, rate)
     else:
         yield ExplanationNode("missing", "DRAM utilisation", detail="collect with ncu --section SpeedOfLight")
     amounts = [moved.bytes for level in ("l1", "l2", "dram") if (moved := traffic.get(level)) is not None]
@@ -75,7 +73,7 @@ def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     busy = {pipe.name: pipe.fraction for pipe in kernel.pipes}
     known = [(name, text) for name, text in _QUEUE_PIPES.items() if name in busy]
     for name, text in known:
-        yield ExplanationNode("cause", text, 100 * busy[name], "%")
+        yield percent_node("cause", text, busy[name])
     if not known:
         yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
     if kernel.shared_memory_per_block:
@@ -99,9 +97,7 @@ def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Itera
     pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
     busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
-        yield ExplanationNode(
-            "cause", f"busy of active cycles: the {pipe_name(pipe.name)} pipe", 100 * pipe.fraction, "%"
-        )
+        yield percent_node("cause", f"busy of active cycles: the {pipe_name(pipe.name)} pipe", pipe.fraction)
     if not busiest:
         yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
 

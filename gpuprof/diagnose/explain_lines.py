@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.explain_node import ExplanationNode
+from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Location
 from gpuprof.units import format_percent
 
@@ -25,7 +25,7 @@ def location_node(kernel: KernelProfile, location: Location | None) -> Iterator[
     weight = f"{format_percent(line.share)} of all {excerpt.weight}" if line is not None and excerpt is not None else ""
     detail = ", ".join(part for part in ("of the finding" if share is not None else "", weight) if part)
     code = line.text if line is not None else location.sass or ""
-    yield ExplanationNode("line", _line_text(places[0], code), share, "%", detail)
+    yield ExplanationNode("line", _line_text(places[0], code), share, unit="%", detail=detail)
 
 
 def places_of(location: Location | None) -> list[SourceLine]:
@@ -49,7 +49,7 @@ def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[SourceLin
     weight, part, place, line = max(from_source, key=lambda entry: entry[0], default=(0.0, 0.0, (None, 0), None))
     if line is not None and weight >= _LEAST_LINE:
         detail = f"of all samples, {format_percent(part)} of these"
-        yield place, ExplanationNode("line", _line_text(place, line.text), 100 * line.share, "%", detail)
+        yield place, percent_node("line", _line_text(place, line.text), line.share, detail)
 
 
 def _lines(kernel: KernelProfile) -> Iterator[tuple[SourceLine, CodeLine, Excerpt]]:

@@ -20,3 +20,10 @@ class ExplanationNode:
     unit: str = ""
     detail: str = ""
     children: tuple[ExplanationNode, ...] = ()
+
+
+def percent_node(
+    kind: str, text: str, fraction: float, detail: str = "", children: tuple[ExplanationNode, ...] = ()
+) -> ExplanationNode:
+    """Return a step whose number is a fraction, in percent."""
+    return ExplanationNode(kind, text, 100 * fraction, unit="%", detail=detail, children=children)

@@ -42,23 +42,23 @@ def stall_shares(messages: Iterable[RuleResult]) -> Mapping[str, float]:
     """Return the shares of the stall reasons that the stall rule names."""
     shares = {}
     for message in messages:
-        found = _STALL.search(message.message) if message.rule == "CPIStall" else None
-        reason = next((name for words, name in _STALL_WORDS.items() if found and words in found["what"]), None)
-        if found and reason is not None:
-            shares[reason] = min(1.0, float(found["percent"]) / 100)
+        match = _STALL.search(message.message) if message.rule == "CPIStall" else None
+        reason = next((name for phrase, name in _STALL_WORDS.items() if match and phrase in match["what"]), None)
+        if match and reason is not None:
+            shares[reason] = min(1.0, float(match["percent"]) / 100)
     return shares
 
 
 def excess_sectors(messages: Iterable[RuleResult]) -> Sectors | None:
     """Return the sectors that the rule on uncoalesced accesses counts."""
-    found = (_SECTORS.search(message.message) for message in messages if message.rule == "UncoalescedGlobalAccess")
-    return next((Sectors(float(match["excess"]), float(match["total"])) for match in found if match), None)
+    matches = (_SECTORS.search(message.message) for message in messages if message.rule == "UncoalescedGlobalAccess")
+    return next((Sectors(float(match["excess"]), float(match["total"])) for match in matches if match), None)
 
 
 def fused_instructions(messages: Iterable[RuleResult], kind: str) -> Fused | None:
     """Return the instructions that the rule on floating-point instructions counts, of FP32 or FP64."""
-    found = (_FUSED.search(message.message) for message in messages if message.rule == "FPInstructions")
+    matches = (_FUSED.search(message.message) for message in messages if message.rule == "FPInstructions")
     return next(
-        (Fused(float(match["fused"]), float(match["alone"])) for match in found if match and match["type"] == kind),
+        (Fused(float(match["fused"]), float(match["alone"])) for match in matches if match and match["type"] == kind),
         None,
     )

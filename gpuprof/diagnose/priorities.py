@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpuprof.diagnose.ranking import changes_with_a_repair, expected_gain
 from gpuprof.model.session import Finding, KernelProfile, Ranked, Session
@@ -15,7 +15,8 @@ _LEAST_OF_RUN = 0.005
 """A finding that saves less of the run is left to its kernel."""
 
 
-class Priority(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Priority:
     """What one rule finds in one kernel: in `shapes` of its launch shapes (or launches).
 
     `kernel` and `finding` are those of the shape that is ranked first, `gain_total` is the gain of the run over all.
@@ -35,8 +36,13 @@ class Priority(NamedTuple):
 def fix_first(session: Session, limit: int = FIX_FIRST) -> list[Priority]:
     """Return the findings to repair first, the shapes of a kernel as one, without those that hardly change the run."""
     groups = sorted(_same_findings(session), key=_rank_of_group)
-    items = [Priority(*group[0], len(group), _total_gain(finding for _, finding in group)) for group in groups]
-    return [item for item in items if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN][:limit]
+    priorities = []
+    for group in groups:
+        kernel, finding = group[0]
+        gain_total = _total_gain(finding for _, finding in group)
+        if gain_total is None or gain_total >= _LEAST_OF_RUN:
+            priorities.append(Priority(kernel, finding, len(group), gain_total=gain_total))
+    return priorities[:limit]
 
 
 def _same_findings(session: Session) -> Iterable[list[tuple[KernelProfile, Finding]]]:

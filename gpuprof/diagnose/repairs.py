@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 from gpuprof.model.session import Finding, KernelProfile
 
 
-class Repair(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Repair:
     """A kernel and its repair. `saved` is the fraction of its time that went; negative where the repair is slower.
 
     `finding` is the first one of the kernel before it that has a bound on the kernel's own time.
@@ -30,6 +31,6 @@ class Repair(NamedTuple):
 def repairs(kernels: Sequence[KernelProfile]) -> Iterator[Repair]:
     """Yield each kernel with its repair, where both have a duration and something was found in the first."""
     for before, after in pairwise(kernels):
-        found = next((finding for finding in before.findings if finding.gain_kernel), None)
-        if found is not None and before.duration_s and after.duration_s:
-            yield Repair(before, after, found, 1 - after.duration_s / before.duration_s)
+        finding = next((finding for finding in before.findings if finding.gain_kernel), None)
+        if finding is not None and before.duration_s and after.duration_s:
+            yield Repair(before, after, finding, saved=1 - after.duration_s / before.duration_s)

@@ -34,7 +34,8 @@ class ComputeKey(NamedTuple):
         return " ".join(part for part in self if part)
 
 
-class Fact(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fact:
     """A value in base units with its evidence. `values` holds more than one for a list."""
 
     value: float

@@ -44,12 +44,14 @@ def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
 
 
 def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
-    kernels = [place for place, one in enumerate(trace.activities) if one.kind == KERNEL]
+    kernels = [place for place, activity in enumerate(trace.activities) if activity.kind == KERNEL]
     tries = {place for place in kernels if _is_marked(trace.activities[place].ranges)}
     tries.update(_of_first_calls(trace.activities, [place for place in kernels if place not in tries]))
     if not tries or len(tries) == len(kernels):
         return trace, Tries(0, 0.0)
-    activities = tuple(one._replace(kind=TRY) if place in tries else one for place, one in enumerate(trace.activities))
+    activities = tuple(
+        activity._replace(kind=TRY) if place in tries else activity for place, activity in enumerate(trace.activities)
+    )
     time_s = sum(trace.activities[place].duration_s or 0.0 for place in tries)
     return replace(trace, activities=activities), Tries(len(tries), time_s)
 
@@ -70,20 +72,20 @@ def _of_first_calls(activities: Sequence[Activity], kernels: Iterable[int]) -> I
 
 def _calls(activities: Sequence[Activity], kernels: Iterable[int]) -> dict[Hashable, list[list[int]]]:
     """Return the kernels of each call of a convolution: those launched one after the other by the same one."""
-    found: dict[Hashable, list[list[int]]] = {}
+    calls: dict[Hashable, list[list[int]]] = {}
     before: dict[Hashable, Hashable] = {}
     for place in sorted(kernels, key=lambda place: _launched(activities[place])):
-        one = activities[place]
-        where = (one.process, one.device)
-        what = (where, one.operator, one.ranges)
-        tries = one.operator is not None and _TRIES.search(one.operator) is not None
+        activity = activities[place]
+        where = (activity.process, activity.device)
+        what = (where, activity.operator, activity.ranges)
+        tries = activity.operator is not None and _TRIES.search(activity.operator) is not None
         if tries and before.get(where) == what:
-            found[what][-1].append(place)
+            calls[what][-1].append(place)
         elif tries:
-            found.setdefault(what, []).append([place])
+            calls.setdefault(what, []).append([place])
         before[where] = what
-    return found
+    return calls
 
 
-def _launched(one: Activity) -> float:
-    return one.launched_s if one.launched_s is not None else one.start_s
+def _launched(activity: Activity) -> float:
+    return activity.launched_s if activity.launched_s is not None else activity.start_s

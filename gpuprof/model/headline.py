@@ -36,8 +36,8 @@ def main_point(
 
 def limited_by(occupancy: Occupancy) -> str:
     """Say what limits theoretical occupancy: "limited by registers, shared memory and block size"; empty if nothing."""
-    *others, last = occupancy.limiters or ("",)
-    names = f"{', '.join(others)} and {last}" if others else last
+    *limiters, last = occupancy.limiters or ("",)
+    names = f"{', '.join(limiters)} and {last}" if limiters else last
     return f"limited by {names}" if names else ""
 
 
@@ -59,9 +59,9 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
 def stalls_of(kernel: KernelProfile) -> tuple[Stall, ...]:
     """Return the stall shares of one family: the counters, else the samples that the kernel has."""
     for wanted in ("counter", "sampled-not-issued", "sampled"):
-        found = tuple(stall for stall in kernel.stalls if stall.family == wanted)
-        if found:
-            return found
+        stalls = tuple(stall for stall in kernel.stalls if stall.family == wanted)
+        if stalls:
+            return stalls
     return ()
 
 

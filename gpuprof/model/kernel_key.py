@@ -58,16 +58,16 @@ def _qualified(parts: Sequence[Part], *, is_kernel: bool = False) -> Iterator[st
             yield from _types("<", part.args, ">")
         is_plain_kernel = is_kernel and part is parts[-1] and part.args is None
         if part.params is not None and (part.is_lambda or is_plain_kernel):
-            types = [one for one in part.params if one.pointer or one.parts[-1].name != "void"]
+            types = [parameter for parameter in part.params if parameter.pointer or parameter.parts[-1].name != "void"]
             yield from _types("(", types, ")", is_lambda=part.is_lambda)
 
 
 def _types(opening: str, types: Sequence[Type], closing: str, *, is_lambda: bool = False) -> Iterator[str]:
     yield opening
-    for one in types:
-        if is_lambda and len(one.parts) == 1 and _ANY_TYPE.fullmatch(one.parts[0].name):
+    for argument in types:
+        if is_lambda and len(argument.parts) == 1 and _ANY_TYPE.fullmatch(argument.parts[0].name):
             yield "auto"
         else:
-            yield from _qualified(one.parts)
-        yield "*," if one.pointer else ","
+            yield from _qualified(argument.parts)
+        yield "*," if argument.pointer else ","
     yield closing

@@ -61,7 +61,9 @@ def parse_name(demangled: str) -> KernelName:
     if not parts:
         return _plain_name(text)
     start = tokens.index(parts[-1].name) if parts[-1].name in tokens else 0
-    return KernelName(text, tokens[start:] + tokens[:start], parts[-1], tuple(parts[:-1]), plain=False)
+    return KernelName(
+        text, tokens=tokens[start:] + tokens[:start], function=parts[-1], scopes=tuple(parts[:-1]), plain=False
+    )
 
 
 def _normalised(text: str) -> str:
@@ -99,7 +101,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _plain_name(text: str) -> KernelName:
-    return KernelName(_mangled_base(text), tokens_of(text), Part(text), (), plain=True)
+    return KernelName(_mangled_base(text), tokens=tokens_of(text), function=Part(text), scopes=(), plain=True)
 
 
 def _mangled_base(text: str) -> str:

@@ -46,10 +46,10 @@ def worded(name: KernelName) -> str:
 
 
 def _nccl(name: KernelName) -> str:
-    found = re.match(r"ncclDev(?:Kernel|Func)_|ncclKernel_", name.base)
-    if not found:
+    prefix = re.match(r"ncclDev(?:Kernel|Func)_|ncclKernel_", name.base)
+    if not prefix:
         return ""
-    return joined("nccl", re.sub(r"_(?!LL|SIMPLE)", " ", name.base[found.end() :]))
+    return joined("nccl", re.sub(r"_(?!LL|SIMPLE)", " ", name.base[prefix.end() :]))
 
 
 def _identifier(text: str) -> str:
@@ -109,8 +109,8 @@ def _constant_size(a_type: Type) -> int:
 
 def _cutlass_schedule(types: list[Type]) -> str:
     for part in walk(types):
-        if found := re.search(r"Pingpong|Cooperative", part.name):
-            return found.group().lower()
+        if schedule := re.search(r"Pingpong|Cooperative", part.name):
+            return schedule.group().lower()
     return ""
 
 
@@ -141,7 +141,7 @@ def _kokkos(name: KernelName) -> str:
 def _raja(name: KernelName) -> str:
     if name.library != "RAJA":
         return ""
-    body = next((found for arg in name.args if (found := callable_name(arg))), "")
+    body = next(filter(None, map(callable_name, name.args)), "")
     return joined("RAJA", name.base.removesuffix("_kernel"), body)
 
 

@@ -47,8 +47,8 @@ def torch_multi_tensor(name: KernelName) -> str:
     if not name.base.startswith("multi_tensor_apply"):
         return ""
     functors = [head_of(arg).name for arg in name.args if not is_constant(arg) and not dtype_of(arg.parts[-1])]
-    words = [_operation_word(functor) for functor in functors if "Metadata" not in functor][:2]
-    return joined("multi_tensor_apply", *words, first_dtype(name.args)) if words else ""
+    operations = [_operation_word(functor) for functor in functors if "Metadata" not in functor][:2]
+    return joined("multi_tensor_apply", *operations, first_dtype(name.args)) if operations else ""
 
 
 def _torch_operation(functor: Type) -> tuple[str, str]:

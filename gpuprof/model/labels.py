@@ -126,9 +126,9 @@ def _with_details(draft: str, names: dict[str, KernelName]) -> dict[str, str]:
         for text, shown in details.items():
             groups[shown].append(text)
         for members in groups.values():
-            found = _differences([names[text] for text in members])
-            if len(set(found)) > 1:
-                added = zip(members, found, strict=True)
+            differences = _differences([names[text] for text in members])
+            if len(set(differences)) > 1:
+                added = zip(members, differences, strict=True)
                 details.update((text, (*details[text], detail)) for text, detail in added if detail)
     return {text: _detailed(draft, shown) for text, shown in details.items()}
 
@@ -136,10 +136,10 @@ def _with_details(draft: str, names: dict[str, KernelName]) -> dict[str, str]:
 def _differences(names: list[KernelName]) -> list[str]:
     """Return for each name the detail at the first token in which the names differ."""
     position = _first_difference([name.tokens for name in names])
-    words = [_detail(name.tokens, position) for name in names]
-    if min(len(word) for word in words) <= _MAX_DETAIL_WIDTH:
-        return words
-    pieces = [tuple(word.split("_")) for word in words]
+    details = [_detail(name.tokens, position) for name in names]
+    if min(len(detail) for detail in details) <= _MAX_DETAIL_WIDTH:
+        return details
+    pieces = [tuple(detail.split("_")) for detail in details]
     at = _first_difference(pieces)
     return [piece[at] if at < len(piece) else "" for piece in pieces]
 

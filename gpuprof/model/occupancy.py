@@ -7,6 +7,7 @@ per SM sub-partition, shared memory per block in units, and the driver reserves 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.hardware.specs import ArchSpec
@@ -21,7 +22,8 @@ _REPORTED_LIMITS = {
 }
 
 
-class LaunchResources(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LaunchResources:
     """What one block of a launch needs. Shared memory in bytes, with what the driver reserves."""
 
     threads_per_block: int

@@ -39,8 +39,7 @@ def matrix_opcode(opcode: str) -> MatrixOpcode | None:
     """Read an opcode with its modifiers; None if it is not a matrix instruction."""
     if _MATRIX.match(opcode) is None:
         return None
-    words = opcode.split(".")
-    head, modifiers = words[0], words[1:]
+    head, *modifiers = opcode.split(".")
     family = "UTC" if head.startswith("UTC") else "G" if head.endswith("GMMA") else ""
     letter = head.removeprefix("UTC")[0]
     sparse = "SP" in modifiers
@@ -49,15 +48,15 @@ def matrix_opcode(opcode: str) -> MatrixOpcode | None:
 
 
 def _path(letter: str, modifiers: list[str]) -> str:
-    words = set(modifiers)
+    types = set(modifiers)
     if letter == "I":
-        return "tensor.int4" if words & {"S4", "U4"} else "tensor.int8"
+        return "tensor.int4" if types & {"S4", "U4"} else "tensor.int8"
     if letter in "QO":
-        if words & _FP8 or not words & (_FP4 | _FP6):
+        if types & _FP8 or not types & (_FP4 | _FP6):
             return "tensor.fp4" if letter == "O" else "tensor.fp8"
-        return "tensor.fp6" if words & _FP6 else "tensor.fp4"
+        return "tensor.fp6" if types & _FP6 else "tensor.fp4"
     if letter == "H":
-        return "tensor.bf16" if "BF16" in words else "tensor.tf32" if "TF32" in words else "tensor.fp16"
+        return "tensor.bf16" if "BF16" in types else "tensor.tf32" if "TF32" in types else "tensor.fp16"
     return {"D": "tensor.fp64", "B": "tensor.int1"}[letter]
 
 

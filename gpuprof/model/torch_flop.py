@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.model.recorded import Missing
@@ -50,7 +51,8 @@ class _Formula(NamedTuple):
     needs: str
 
 
-class _Settings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Settings:
     """The places of a convolution's settings among its inputs; without a place for it, none is transposed."""
 
     stride: int
@@ -87,10 +89,10 @@ def _matrices(first: int, rank: int) -> Callable[[Shapes, OperatorSettings], int
     """Return the formula of an operator that multiplies two inputs that follow each other: [batch,] M×K and K×N."""
 
     def flop(shapes: Shapes, _: OperatorSettings) -> int | None:
-        one, other = _shape(shapes, first, rank), _shape(shapes, first + 1, rank)
-        if one is None or other is None or one[:-2] != other[:-2] or one[-1] != other[-2]:
+        left, right = _shape(shapes, first, rank), _shape(shapes, first + 1, rank)
+        if left is None or right is None or left[:-2] != right[:-2] or left[-1] != right[-2]:
             return None
-        return 2 * math.prod(one) * other[-1]
+        return 2 * math.prod(left) * right[-1]
 
     return flop
 
@@ -118,8 +120,8 @@ def _output(
     strides, paddings, dilations = told
     if strides is None or paddings is None or dilations is None or min(strides, default=1) < 1:
         return None
-    each = zip(size, window, strides, paddings, dilations, strict=True)
-    return tuple(max(0, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in each)
+    axes = zip(size, window, strides, paddings, dilations, strict=True)
+    return tuple(max(0, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in axes)
 
 
 def _convolution_backward(shapes: Shapes, settings: OperatorSettings) -> int | None:
@@ -160,16 +162,16 @@ def _attention(
 
 def _shape(shapes: Shapes, place: int, rank: int | None = None) -> TensorShape | None:
     """Return the shape of an input that is a tensor with dimensions, of that many if asked for."""
-    found = shapes[place] if place < len(shapes) else None
-    return found if found and (rank is None or len(found) == rank) else None
+    shape = shapes[place] if place < len(shapes) else None
+    return shape if shape and (rank is None or len(shape) == rank) else None
 
 
 def _integers(settings: OperatorSettings, place: int, count: int) -> tuple[int, ...] | None:
     """Return a setting such as "[2, 2]" as so many numbers; one number stands for all."""
-    found = tuple(map(int, _INTEGERS.findall(settings[place]))) if place < len(settings) else ()
-    if len(found) == 1:
-        return found * count
-    return found if len(found) == count else None
+    numbers = tuple(map(int, _INTEGERS.findall(settings[place]))) if place < len(settings) else ()
+    if len(numbers) == 1:
+        return numbers * count
+    return numbers if len(numbers) == count else None
 
 
 def _truth(settings: OperatorSettings, place: int) -> bool | None:
@@ -179,7 +181,7 @@ def _truth(settings: OperatorSettings, place: int) -> bool | None:
 _SHAPES = "shapes that fit together"
 _STRIDES = "stride, padding and dilation"
 _OFFSETS = "the lengths of sequences"
-_CONVOLUTION = _Formula(_convolution(_Settings(3, 4, 5, 6)), 0, _STRIDES)
+_CONVOLUTION = _Formula(_convolution(_Settings(stride=3, padding=4, dilation=5, transposed=6)), 0, _STRIDES)
 _FORWARD = _Formula(_attention(0, backward=False), 0, _SHAPES)
 _BACKWARD = _Formula(_attention(1, backward=True), 1, _SHAPES)
 _FORMULAS: Mapping[str, _Formula] = {
@@ -191,7 +193,9 @@ _FORMULAS: Mapping[str, _Formula] = {
     "aten::convolution": _CONVOLUTION,
     "aten::_convolution": _CONVOLUTION,
     "aten::convolution_overrideable": _CONVOLUTION,
-    "aten::cudnn_convolution": _Formula(_convolution(_Settings(3, 2, 4, None)), 0, _STRIDES),
+    "aten::cudnn_convolution": _Formula(
+        _convolution(_Settings(stride=3, padding=2, dilation=4, transposed=None)), 0, _STRIDES
+    ),
     "aten::convolution_backward": _Formula(_convolution_backward, 0, "the choice of gradients"),
     "aten::_scaled_dot_product_efficient_attention": _FORWARD,
     "aten::_scaled_dot_product_flash_attention": _FORWARD,

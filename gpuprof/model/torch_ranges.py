@@ -58,6 +58,6 @@ def launched_by(ranges: Sequence[str]) -> str:
         return ""
     around = [text for text in reversed(ranges[:at]) if not _OPERATOR.match(text)]
     own = next((text for text in around if not _NODE.match(text) and not _INSIDES.match(text)), None)
-    node = next((found[1] for text in around if (found := _NODE.match(text))), None)
+    node = next((match[1] for text in around if (match := _NODE.match(text))), None)
     place = own or node
     return f"{place} · {ranges[at]}" if place else ranges[at]

@@ -37,7 +37,8 @@ class Collective(NamedTuple):
 TensorShape = tuple[int, ...]
 
 
-class MatrixProduct(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
     """A call of one of PyTorch's operators that multiply matrices, convolutions and attention included.
 
     `start_s` as of an activity. `shapes` are those of its inputs in their order, None for an input that is no tensor,
@@ -81,7 +82,8 @@ class Activity(NamedTuple):
     product: int | None = None
 
 
-class ProgramStep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
 

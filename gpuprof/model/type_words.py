@@ -101,6 +101,6 @@ def head_of(a_type: Type) -> Part:
     return next((part for part in a_type.parts if part.has_brackets or part.is_lambda), a_type.parts[-1])
 
 
-def joined(*words: str) -> str:
+def joined(*parts: str) -> str:
     """Return the words that are not empty, a space between them."""
-    return " ".join(" ".join(words).split())
+    return " ".join(" ".join(parts).split())

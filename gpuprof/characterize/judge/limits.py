@@ -7,6 +7,7 @@ key may end in `sparse`. `issue` is one warp instruction a clock and scheduler, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS
@@ -208,7 +209,8 @@ def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     if not {"sub_partitions", "threads_per_warp"} <= limits.keys():
         return NoBound("issue", f"{hardware.arch.name} gives no schedulers per SM")
     schedulers, lanes = limits["sub_partitions"], limits["threads_per_warp"]
-    fact = schedulers._replace(
+    fact = replace(
+        schedulers,
         value=schedulers.value * lanes.value,
         unit="result/clk/SM",
         confirmed=schedulers.confirmed and lanes.confirmed,
@@ -240,9 +242,9 @@ def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     fact, exact = hardware.rates.get(key), True
     if fact is None:
         fact, exact = _fastest(fact for other, fact in hardware.rates.items() if other.path == key.path), False
-        fact = fact and fact._replace(source=f"the fastest of {key.path} on this chip; {fact.source}")
+        fact = fact and replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
     if fact is not None and sparse:
-        fact = fact._replace(value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
+        fact = replace(fact, value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
     found = _per_sm(name, fact, "rate", hardware, clocks)
     return found if isinstance(found, NoBound) else found._replace(exact=exact)
 

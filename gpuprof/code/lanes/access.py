@@ -34,7 +34,7 @@ class Access:
     `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None where that is not known.
     Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory where all
     of it is known, 1 where nothing is. `active`: the lanes that may take part; none where the warp never comes to the
-    instruction. `holds`: when that is so: in each turn of the loops that the instruction is in, or in the first turn
+    instruction. `holds`: when that is so: in each iteration of the loops that the instruction is in, or in the first
     of each; in every block of the grid, or in block 0.
     """
 
@@ -61,8 +61,8 @@ def accesses(
     """Return what each memory instruction of a kernel does in one warp of a block of threads.
 
     `constants` are the known bytes of constant bank 0 by their offset: `constants.constants_for`. What is not
-    given, and what is read from memory, is not known. Lanes that part are taken to come together again as soon as their
-    ways do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
+    given, and what is read from memory, is not known. Lanes that diverge are taken to reconverge as soon as their
+    paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
     """
     asked = [(instruction, request) for instruction in code for request in requests(instruction)]
     known: dict[tuple[int, Space], Access] = {}
@@ -70,15 +70,17 @@ def accesses(
     for first, every, once in _SCOPES:
         if graph is not None and (not first or any(access.offsets is None for access in known.values())):
             walk = Walk(graph, ThreadBlock(block, warp, first), constants)
-            walk.every_turn(partial(_note, every, known))
-            walk.first_turn(partial(_note, once, known))
+            walk.every_iteration(partial(_note_access, every, known))
+            walk.first_iteration(partial(_note_access, once, known))
     return tuple(
         known.get((instruction.address, request.space), _unknown(instruction, request, 0 if graph else _ALL))
         for instruction, request in asked
     )
 
 
-def _note(holds: Holds, known: dict[tuple[int, Space], Access], instruction: Instruction, reader: Reader) -> None:
+def _note_access(
+    holds: Holds, known: dict[tuple[int, Space], Access], instruction: Instruction, reader: Reader
+) -> None:
     """Note what is known of an instruction that the warp comes to, if nothing is known as yet."""
     for request in requests(instruction):
         old = known.get((instruction.address, request.space))

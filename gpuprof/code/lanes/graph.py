@@ -1,4 +1,4 @@
-"""The ways that lanes take through a kernel: basic blocks, and where lanes that part come together again."""
+"""The control flow of a kernel: basic blocks, and where lanes that diverge reconverge."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _LEAVES = JUMPS | ENDS | {"BSYNC", "CALL"}
 class ControlFlowGraph:
     """The basic blocks of a kernel, by number; the first begins it.
 
-    `following`: the blocks that can come next. `entries`: those that begin the kernel and functions that it calls.
+    `successors`: the blocks that can come next. `entries`: those that begin the kernel and functions that it calls.
     `called`: of blocks that end with a call, the registers and predicates that it may write; None: any. `loops`: the
     header of each loop, and its blocks.
     """
 
     blocks: tuple[tuple[Instruction, ...], ...]
-    following: tuple[tuple[int, ...], ...]
+    successors: tuple[tuple[int, ...], ...]
     entries: tuple[int, ...]
     called: Mapping[int, frozenset[str] | None]
     loops: Mapping[int, frozenset[int]]
 
-    def before(self) -> list[list[int]]:
-        """Return the blocks that each block can come after."""
-        before: list[list[int]] = [[] for _ in self.blocks]
-        for block, following in enumerate(self.following):
-            for successor in following:
-                before[successor].append(block)
-        return before
+    def predecessors(self) -> list[list[int]]:
+        """Return the predecessors of each block."""
+        predecessors: list[list[int]] = [[] for _ in self.blocks]
+        for block, successors in enumerate(self.successors):
+            for successor in successors:
+                predecessors[successor].append(block)
+        return predecessors
 
     def order(self) -> list[int]:
         """Return the blocks that can be reached, each after those that it comes after, but for loops."""
         seen: set[int] = set()
         order: list[int] = []
         for entry in self.entries:
-            waiting = [(entry, iter(self.following[entry]))] if entry not in seen else []
+            waiting = [(entry, iter(self.successors[entry]))] if entry not in seen else []
             seen.add(entry)
             while waiting:
                 successor = next((successor for successor in waiting[-1][1] if successor not in seen), None)
@@ -53,12 +53,12 @@ class ControlFlowGraph:
                     order.append(waiting.pop()[0])
                 else:
                     seen.add(successor)
-                    waiting.append((successor, iter(self.following[successor])))
+                    waiting.append((successor, iter(self.successors[successor])))
         return order[::-1]
 
 
-class Meeting(NamedTuple):
-    """Where lanes that part at a branch come together again, and what they may have written since; None: anything."""
+class Reconvergence(NamedTuple):
+    """Where lanes that diverge at a branch reconverge, and what they may have written since; None: anything."""
 
     blocks: frozenset[int]
     written: frozenset[str] | None
@@ -71,14 +71,14 @@ def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
     jumps = jumping_calls(code)
     blocks = _blocks(code)
     numbers = {block[0].address: number for number, block in enumerate(blocks)}
-    following = [set(_following(block[-1], number, numbers, jumps)) for number, block in enumerate(blocks)]
-    following[-1].discard(len(blocks))
-    _come_together(blocks, following, numbers)
+    successors = [set(_following(block[-1], number, numbers, jumps)) for number, block in enumerate(blocks)]
+    successors[-1].discard(len(blocks))
+    _add_reconvergence(blocks, successors, numbers)
     called = _called(blocks, numbers, jumps)
-    graph = tuple(tuple(sorted(successors)) for successors in following)
+    graph = tuple(tuple(sorted(targets)) for targets in successors)
     return ControlFlowGraph(
         blocks=blocks,
-        following=graph,
+        successors=graph,
         entries=tuple(dict.fromkeys((0, *(target for target in called.values() if target is not None)))),
         called={number: _written(target, blocks, graph, called) for number, target in called.items()},
         loops={header: frozenset(body) for header, body in natural_loops(graph).items()},
@@ -97,7 +97,7 @@ def _blocks(code: Sequence[Instruction]) -> tuple[tuple[Instruction, ...], ...]:
 
 
 def _following(last: Instruction, number: int, numbers: Mapping[int, int], jumps: frozenset[int]) -> Iterator[int]:
-    """Yield what can follow a block by its last instruction, but for BSYNC, which goes on where lanes come together."""
+    """Yield what can follow a block by its last instruction, but for BSYNC, which goes on where lanes reconverge."""
     jumping = last.name in JUMPS or last.address in jumps
     if jumping and last.target is not None and last.target in numbers:
         yield numbers[last.target]
@@ -106,8 +106,8 @@ def _following(last: Instruction, number: int, numbers: Mapping[int, int], jumps
         yield number + 1
 
 
-def _come_together(
-    blocks: Sequence[Sequence[Instruction]], following: list[set[int]], numbers: Mapping[int, int]
+def _add_reconvergence(
+    blocks: Sequence[Sequence[Instruction]], successors: list[set[int]], numbers: Mapping[int, int]
 ) -> None:
     """Let each `BSYNC Bn` be followed by what the last `BSSY Bn` before it names, on every way to it."""
     opened: list[dict[str, set[int]]] = [{} for _ in blocks]
@@ -120,16 +120,16 @@ def _come_together(
                 now[instruction.operands[0]] = {numbers[instruction.target]}
         last = blocks[number][-1]
         if last.name == "BSYNC":
-            following[number] |= now.get(last.operands[0], set())
-        for successor in following[number]:
+            successors[number] |= now.get(last.operands[0], set())
+        for successor in successors[number]:
             known = opened[successor]
             merged = {name: known.get(name, set()) | targets for name, targets in now.items()}
             if any(merged[name] != known.get(name) for name in merged):
                 known.update(merged)
                 waiting.add(successor)
     for number, block in enumerate(blocks[:-1]):
-        if block[-1].name == "BSYNC" and not following[number]:
-            following[number] = {number + 1}
+        if block[-1].name == "BSYNC" and not successors[number]:
+            successors[number] = {number + 1}
 
 
 def _called(
@@ -147,7 +147,7 @@ def _called(
 def _written(
     target: int | None,
     blocks: Sequence[Sequence[Instruction]],
-    following: Sequence[Sequence[int]],
+    successors: Sequence[Sequence[int]],
     called: Mapping[int, int | None],
 ) -> frozenset[str] | None:
     """Return what a function may write, with those that it calls."""
@@ -160,27 +160,27 @@ def _written(
             return None
         if block not in seen:
             seen.add(block)
-            names.update(_names(blocks[block]))
-            waiting += [*following[block], *([called[block]] if block in called else [])]
+            names.update(_may_write(blocks[block]))
+            waiting += [*successors[block], *([called[block]] if block in called else [])]
     return frozenset(names)
 
 
-def _names(instructions: Iterable[Instruction]) -> Iterator[str]:
+def _may_write(instructions: Iterable[Instruction]) -> Iterator[str]:
     return (name for instruction in instructions for name in may_write(instruction))
 
 
-def meeting(graph: ControlFlowGraph, number: int) -> Meeting:
-    """Return where lanes that part at the end of a block come together again.
+def reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
+    """Return where lanes that diverge at the end of a block reconverge.
 
     That is in the block that all ways from there lead to, if there is one; in blocks before it that both ways lead to;
-    and behind a loop that they leave after different numbers of turns.
+    and behind a loop that they leave after different numbers of iterations.
     """
     end = _common_end(graph, number)
-    sides = [_reached(graph, successor, end) for successor in graph.following[number]]
+    sides = [_reached(graph, successor, end) for successor in graph.successors[number]]
     both = frozenset.intersection(*sides)
     inside = frozenset.union(*sides, {number}) - {end}
     loops = [loop for loop in graph.loops.values() if number in loop]
-    before = graph.before()
+    before = graph.predecessors()
     blocks = {
         block
         for block in both
@@ -188,7 +188,7 @@ def meeting(graph: ControlFlowGraph, number: int) -> Meeting:
         or len(inside.intersection(before[block])) > 1
         or any(block not in loop and loop.intersection(before[block]) for loop in loops)
     }
-    return Meeting(frozenset(blocks), _all_written(graph, frozenset.union(*sides) - {end}))
+    return Reconvergence(frozenset(blocks), _all_written(graph, frozenset.union(*sides) - {end}))
 
 
 def _all_written(graph: ControlFlowGraph, blocks: Iterable[int]) -> frozenset[str] | None:
@@ -197,7 +197,7 @@ def _all_written(graph: ControlFlowGraph, blocks: Iterable[int]) -> frozenset[st
         called = graph.called.get(block, frozenset())
         if called is None:
             return None
-        names |= {*_names(graph.blocks[block]), *called}
+        names |= {*_may_write(graph.blocks[block]), *called}
     return frozenset(names)
 
 
@@ -209,7 +209,7 @@ def _reached(graph: ControlFlowGraph, first: int, end: int | None) -> frozenset[
         block = waiting.pop()
         if block not in seen:
             seen.add(block)
-            waiting += graph.following[block] if block != end else ()
+            waiting += graph.successors[block] if block != end else ()
     return frozenset(seen)
 
 
@@ -222,8 +222,8 @@ def _common_end(graph: ControlFlowGraph, number: int) -> int | None:
     while changed:
         changed = False
         for block in reversed(reached):
-            new = everything if graph.following[block] else 0
-            for successor in graph.following[block]:
+            new = everything if graph.successors[block] else 0
+            for successor in graph.successors[block]:
                 new &= after[successor]
             new |= 1 << block
             changed |= new != after[block]

@@ -35,7 +35,7 @@ def results(instruction: Instruction, reader: Reader) -> Results:
     if writes is None:
         writes = [(name, None) for name in may_write(instruction)]
         if instruction.name in LANE_BY_LANE:
-            held = uniform_of(map(reader.register, _read(instruction)))
+            held = uniform_of(map(reader.register, _registers_read(instruction)))
             writes += [(name, held) for name in written(instruction)]
         elif _loads_from_one_place(instruction, reader):
             writes = [(name, UNIFORM) for name, _ in writes if "P" not in name]
@@ -52,7 +52,7 @@ def _by_rule(instruction: Instruction, reader: Reader) -> Results | None:
     return writes if {name for name, _ in writes or ()}.issuperset(first_register(instruction)) else None
 
 
-def _read(instruction: Instruction) -> Iterator[str]:
+def _registers_read(instruction: Instruction) -> Iterator[str]:
     """Yield the registers and predicates that are read, of numbers of two words both."""
     double = "64" in instruction.opcode or instruction.name.startswith("D")
     for operand in sources(instruction):

@@ -1,4 +1,4 @@
-"""Follows what is known of registers through a kernel: on all ways, through all turns of its loops."""
+"""Follows what is known of registers through a kernel: on all paths, through all iterations of its loops."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
-from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, meeting
+from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, reconvergence
 from gpuprof.code.lanes.operands import Reader, ThreadBlock, WarpRegisters
 from gpuprof.code.lanes.rules import results
 from gpuprof.code.lanes.values import ONE, LaneValue, bits, choose, exactly, join, mix
@@ -22,30 +22,31 @@ class Walk:
     """One kernel in one warp of a block of threads, and what is known of its registers.
 
     At first nothing; then the blocks are gone through until nothing new is found. What is known of a block's beginning
-    is what holds on all ways that lead there, and only ever becomes less.
+    is what holds on all edges that lead there, and only ever becomes less.
     """
 
     def __init__(self, graph: ControlFlowGraph, block: ThreadBlock, constants: Mapping[int, int]) -> None:
         self._graph, self._block, self._constants = graph, block, constants
-        self._order, self._before = graph.order(), graph.before()
+        self._order, self._predecessors = graph.order(), graph.predecessors()
         self._begins: dict[int, WarpRegisters] = {}
         self._edges: dict[tuple[int, int], WarpRegisters] = {}
-        self._parted: set[int] = set()
+        self._diverged: set[int] = set()
         self._mixed: dict[int, frozenset[str] | None] = {}
         while self._learn():
             pass
 
-    def every_turn(self, visit: Visit) -> None:
+    def every_iteration(self, visit: Visit) -> None:
         """Visit the instructions that this warp can come to, with what holds each time that they run."""
         for number, state in self._begins.items():
             self._run(number, state, visit)
 
-    def first_turn(self, visit: Visit) -> None:
-        """Visit the instructions with what holds in the first turn of each loop that they are in."""
+    def first_iteration(self, visit: Visit) -> None:
+        """Visit the instructions with what holds in the first iteration of each loop that they are in."""
         place = {number: index for index, number in enumerate(self._order)}
         edges: dict[tuple[int, int], WarpRegisters] = {}
         for number in self._order:
-            sources = [source for source in self._before[number] if source not in self._graph.loops.get(number, ())]
+            body = self._graph.loops.get(number, ())
+            sources = [source for source in self._predecessors[number] if source not in body]
             known = {
                 source: self._edges if place.get(source, 0) >= place[number] or self._leaves(source, number) else edges
                 for source in sources
@@ -53,17 +54,17 @@ class Walk:
             state = self._meet(number, [known[source].get((source, number)) for source in sources])
             if state is not None:
                 left, _ = self._run(number, state, visit)
-                edges.update({(number, target): way for target, way in left.items()})
+                edges.update({(number, target): state for target, state in left.items()})
 
     def _leaves(self, source: int, target: int) -> bool:
-        """Tell whether the way from a block to another leaves a loop."""
+        """Tell whether the edge from a block to another leaves a loop."""
         return any(source in loop and target not in loop for loop in self._graph.loops.values())
 
     def _learn(self) -> bool:
         """Go through the blocks once; tell whether something new was found."""
         new = False
         for number in self._order:
-            state = self._meet(number, [self._edges.get((source, number)) for source in self._before[number]])
+            state = self._meet(number, [self._edges.get((source, number)) for source in self._predecessors[number]])
             old = self._begins.get(number)
             if state is None:
                 continue
@@ -73,19 +74,19 @@ class Walk:
                     continue
             new = True
             self._begins[number] = state
-            left, parted = self._run(number, state, lambda *_: None)
-            self._edges.update({(number, target): way for target, way in left.items()})
-            if parted and number not in self._parted:
-                self._part(number)
+            left, diverged = self._run(number, state, lambda *_: None)
+            self._edges.update({(number, target): state for target, state in left.items()})
+            if diverged and number not in self._diverged:
+                self._diverge(number)
         return new
 
-    def _part(self, number: int) -> None:
-        """Note where lanes that part at the end of a block meet again."""
-        self._parted.add(number)
-        met = meeting(self._graph, number)
-        for block in met.blocks:
+    def _diverge(self, number: int) -> None:
+        """Note where lanes that diverge at the end of a block reconverge."""
+        self._diverged.add(number)
+        merge = reconvergence(self._graph, number)
+        for block in merge.blocks:
             mixed = self._mixed.get(block, frozenset())
-            self._mixed[block] = None if mixed is None or met.written is None else mixed | met.written
+            self._mixed[block] = None if mixed is None or merge.written is None else mixed | merge.written
 
     def _meet(self, number: int, come: Iterable[WarpRegisters | None]) -> WarpRegisters | None:
         """Return what is known at the beginning of a block; None: this warp does not come there."""
@@ -104,7 +105,7 @@ class Walk:
         return joined
 
     def _run(self, number: int, begin: WarpRegisters, visit: Visit) -> tuple[dict[int, WarpRegisters], bool]:
-        """Run a block; return what is known on the ways that lead from it, and whether lanes may part at its end."""
+        """Run a block; return what is known on the edges that leave it, and whether lanes may diverge at its end."""
         state = WarpRegisters(begin.active, begin.values, begin.guarded)
         block = self._graph.blocks[number]
         for instruction in block:
@@ -119,13 +120,13 @@ class Walk:
     def _leave(
         self, number: int, state: WarpRegisters, flag: LaneValue | None
     ) -> tuple[dict[int, WarpRegisters], bool]:
-        """Return what is known on each way, with the lanes that may take it, and whether they may take several."""
-        last, following = self._graph.blocks[number][-1], self._graph.following[number]
+        """Return what is known on each edge, with the lanes that may take it, and whether they may take several."""
+        last, successors = self._graph.blocks[number][-1], self._graph.successors[number]
         leaving = bits(flag) if flag is not None and flag.exact else None
         edges = {}
-        for target in following:
+        for target in successors:
             lanes = state.active
-            if leaving is not None and (len(following) > 1 or last.name not in JUMPS):
+            if leaving is not None and (len(successors) > 1 or last.name not in JUMPS):
                 lanes &= leaving if last.target == self._graph.blocks[target][0].address else ~leaving
             if lanes:
                 edges[target] = WarpRegisters(lanes, state.values, state.guarded)
