@@ -22,7 +22,6 @@ MOST_BY_POSITION = 3
 
 EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
     {
-        "characterize",
         "cli",
         "collect",
         "diagnose",
@@ -32,7 +31,6 @@ EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
 """Rooms that still have such names: only ever shorter."""
 BY_POSITION_LEFT: frozenset[str] = frozenset(
     {
-        "characterize",
         "cli",
         "collect",
         "diagnose",

@@ -655,7 +655,7 @@ def test_results_push_the_line_down() -> None:
 
 
 def test_how_far_it_is_takes_one_line_whatever_the_name() -> None:
-    long = STARTED._replace(probe=f"latency/{HOSTILE}{'n' * 300}")
+    long = replace(STARTED, probe=f"latency/{HOSTILE}{'n' * 300}")
     line = lived(long, width=80, terminal=True).removesuffix("\r\x1b[K")
     assert len(line) == 79
     assert line.isprintable()

@@ -355,17 +355,17 @@ def test_clock_that_differs_names_both() -> None:
 
 @pytest.mark.parametrize(("value", "state"), [(1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")])
 def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten(value: float, state: str) -> None:
-    limit = Bound("shared", 1.0, "B/s", None, None, 1e9, "by hand")
+    limit = Bound(name="shared", value=1.0, unit="B/s", source="by hand", clock_hz=1e9)
     assert limit_check(value, "B/s", limit).state == state
 
 
 def test_probe_that_is_meant_to_be_slow_has_no_lower_end() -> None:
-    limit = Bound("dram", 1.0, "B/s", None, None, None, "by hand")
+    limit = Bound(name="dram", value=1.0, unit="B/s", source="by hand")
     assert limit_check(0.02, "B/s", limit, floor=0).state == "passed"
 
 
 def test_bound_from_something_else_has_no_lower_end() -> None:
-    limit = Bound("issue", 1.0, "result/s", None, None, 1e9, "by hand", exact=False)
+    limit = Bound(name="issue", value=1.0, unit="result/s", source="by hand", clock_hz=1e9, exact=False)
     assert limit_check(0.01, "result/s", limit).state == "passed"
 
 
@@ -376,7 +376,7 @@ def test_limit_holds_for_rates_per_clock_as_well() -> None:
 
 
 def test_unconfirmed_limit_raises_a_doubt_that_says_both_numbers() -> None:
-    limit = Bound("dram", 4.7e12, "B/s", None, None, None, "by hand", confirmed=False)
+    limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False)
     high, low = limit_check(4.75e12, "B/s", limit), limit_check(0.1e12, "B/s", limit)
     assert high.state == "missing"
     assert high.number == pytest.approx(4.75 / 4.7)
@@ -388,8 +388,8 @@ def test_unconfirmed_limit_raises_a_doubt_that_says_both_numbers() -> None:
 
 
 def test_limit_behind_an_unconfirmed_one_rejects() -> None:
-    certain = Bound("dram", 5.0e12, "B/s", None, None, None, "certain")
-    limit = Bound("dram", 4.7e12, "B/s", None, None, None, "by hand", confirmed=False, behind=certain)
+    certain = Bound(name="dram", value=5.0e12, unit="B/s", source="certain")
+    limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False, behind=certain)
     assert limit_check(4.9e12, "B/s", limit).state == "missing"
     rejected = limit_check(6.0e12, "B/s", limit)
     assert (rejected.state, rejected.why) == ("failed", "6.000 TB/s is 1.2 × the limit 5.000 TB/s: certain")
@@ -397,10 +397,17 @@ def test_limit_behind_an_unconfirmed_one_rejects() -> None:
 
 
 def test_multiple_of_a_limit_keeps_its_doubt_and_what_is_behind_it() -> None:
-    certain = Bound("l2", 8.0, "B/s", None, None, None, "certain")
-    half = Bound("l2", 6.0, "B/s", 3.0, "B/clk/SM", None, "doubted", confirmed=False, behind=certain).scaled(
-        0.5, "half"
-    )
+    certain = Bound(name="l2", value=8.0, unit="B/s", source="certain")
+    half = Bound(
+        name="l2",
+        value=6.0,
+        unit="B/s",
+        source="doubted",
+        rate=3.0,
+        rate_unit="B/clk/SM",
+        confirmed=False,
+        behind=certain,
+    ).scaled(0.5, "half")
     assert (half.value, half.rate, half.confirmed, half.source) == (3.0, 1.5, False, "0.5 × doubted (half)")
     assert half.behind is not None
     assert half.behind.value == 4.0
@@ -634,7 +641,9 @@ def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
     assert isinstance(half, Bound)
     assert (half.value, half.rate) == (64 * 10 * 1e9, 64)
     own = probe_limit(PhysicalLimit(anywhere, rate=4.0, source="the guide"), chip("sm_86", 10), clocks, "result/clk/SM")
-    assert own == Bound("rate", 4.0, "result/clk/SM", 4.0, "result/clk/SM", None, "the guide")
+    assert own == Bound(
+        name="rate", value=4.0, unit="result/clk/SM", source="the guide", rate=4.0, rate_unit="result/clk/SM"
+    )
     key = ComputeKey("tensor.fp16", "fp32", "mma.sync")
     named = probe_limit(PhysicalLimit(anywhere, compute=key), chip("sm_86", 10), clocks, "FLOP/s")
     assert isinstance(named, Bound)

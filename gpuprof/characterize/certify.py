@@ -48,12 +48,20 @@ def certificate_of(
 
 def _agreements(counted: Mapping[str, CountedAndClaimed], sparse: frozenset[str]) -> Iterator[Agreement]:
     """Yield one for each probe. Structured sparsity is a quantity of its own: half of what is claimed is multiplied."""
-    for probe, one in counted.items():
-        for (name, counters), value in one.each.items():
-            claim = one.claimed.get(name)
+    for probe, count in counted.items():
+        for (name, counters), value in count.each.items():
+            claim = count.claimed.get(name)
             if claim:
-                quantity, found = name + SPARSE if probe in sparse else name, ratio(value, claim)
-                yield Agreement(quantity, counters, f"probe {probe}", found, found, 1, None)
+                quantity, agreed = name + SPARSE if probe in sparse else name, ratio(value, claim)
+                yield Agreement(
+                    quantity=quantity,
+                    counters=counters,
+                    known=f"probe {probe}",
+                    lowest=agreed,
+                    highest=agreed,
+                    cases=1,
+                    source=None,
+                )
 
 
 def merged(new: Certificate, old: Certificate) -> Certificate:
@@ -63,15 +71,15 @@ def merged(new: Certificate, old: Certificate) -> Certificate:
     """
     if (old.arch, old.level, old.ncu) != (new.arch, new.level, new.ncu):
         return new
-    again = {_key(one) for one in new.agreements}
-    kept = (one for one in old.agreements if _key(one) not in again)
+    again = {_key(agreement) for agreement in new.agreements}
+    kept = (agreement for agreement in old.agreements if _key(agreement) not in again)
     origin = ", ".join(filter(None, (old.gpu, old.driver and f"driver {old.driver}", old.date)))
-    earlier = (replace(one, source=one.source or origin) for one in kept)
+    earlier = (replace(agreement, source=agreement.source or origin) for agreement in kept)
     return replace(new, agreements=(*new.agreements, *earlier))
 
 
-def _key(one: Agreement) -> tuple[str, frozenset[str], str]:
-    return one.quantity, one.counters, one.known
+def _key(agreement: Agreement) -> tuple[str, frozenset[str], str]:
+    return agreement.quantity, agreement.counters, agreement.known
 
 
 def on_file(new: Certificate, path: Path) -> Certificate:

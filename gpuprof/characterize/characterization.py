@@ -88,7 +88,7 @@ class Characterization:
 
     def published(self) -> dict[str, Published]:
         """Return the published range of each value that has one."""
-        return {one.name: one.expected for one in self.outcome.results if one.expected is not None}
+        return {result.name: result.expected for result in self.outcome.results if result.expected is not None}
 
 
 def characterize(
@@ -107,7 +107,7 @@ def characterize(
     already, GpuprofError where nothing can be written, and Stopped where `stop` says so before anything is measured.
     """
     began, place = gpu.now(), place_of(gpu.properties, library or SpecLibrary())
-    found = _neighbours(gpu, wanted, tell)
+    neighbours = _neighbours(gpu, wanted, tell)
     path, date = wanted.output or default_path(file_name(gpu.properties, place.product)), _now()
     _refuse_overwrite(path, wanted)
     effort = EFFORTS[wanted.mode]
@@ -117,14 +117,16 @@ def characterize(
     checked = _compiled(steps, wanted, place.target, tell, stop, compile_all)
     # Only now: a run that cannot begin must not remove the samples of an earlier one.
     store = _store(samples_path(path), wanted, header(gpu.properties, date))
-    for remark in (*notes(gpu.properties, found), *store.remarks, *_left_out(steps)):
+    for remark in (*notes(gpu.properties, neighbours), *store.remarks, *_left_out(steps)):
         tell(Remark(None, remark))
-    context = MeasurementContext(gpu, place.target, checked, store, effort, tell, stop)
+    context = MeasurementContext(
+        gpu=gpu, target=place.target, checked=checked, store=store, effort=effort, tell=tell, stop=stop
+    )
     left_s = _time_left(effort, gpu.now() - began)
     _tell_plan(context, steps, left_s)
 
     def written(outcome: RunOutcome) -> Measured:
-        measured = _measured(context, place, found, outcome, date, path)
+        measured = _measured(context, place, neighbours, outcome, date, path)
         write_whole(path, measured_text(measured))
         return measured
 
@@ -136,7 +138,9 @@ def characterize(
     if verified.ncu is not None:
         tell(Remark(None, _certified(place, wanted, verified, measured)))
     tell(Finished(gpu.now() - began, outcome.cut_short is not None))
-    return Characterization(measured, path, samples_path(path), outcome, place.hardware.gpu)
+    return Characterization(
+        measured=measured, path=path, samples=samples_path(path), outcome=outcome, product=place.hardware.gpu
+    )
 
 
 def default_path(name: str) -> Path:
@@ -162,10 +166,10 @@ def compile_probes(
 ) -> dict[str, tuple[Checked, ...]]:
     """Compile and judge every variant of probes for a target; `nvrtc` None: with the first that knows it."""
     chosen = [variant for probe in probes for variant in variants(probe, target)]
-    found: dict[str, tuple[Checked, ...]] = {}
-    for one in check(chosen, lambda done: tell(done, len(chosen)), nvrtc=nvrtc):
-        found[one.variant.probe.id] = (*found.get(one.variant.probe.id, ()), one)
-    return found
+    by_probe: dict[str, tuple[Checked, ...]] = {}
+    for checked in check(chosen, lambda done: tell(done, len(chosen)), nvrtc=nvrtc):
+        by_probe[checked.variant.probe.id] = (*by_probe.get(checked.variant.probe.id, ()), checked)
+    return by_probe
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -184,12 +188,12 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _neighbours(gpu: Gpu, wanted: Wanted, tell: Tell) -> Others:
-    found = others(gpu)
+    neighbours = others(gpu)
     if not wanted.force:
-        refuse_busy(found)
-    elif found.busy:
-        tell(Remark(None, f"others keep the GPU {found.busy:.0%} busy"))
-    return found
+        refuse_busy(neighbours)
+    elif neighbours.busy:
+        tell(Remark(None, f"others keep the GPU {neighbours.busy:.0%} busy"))
+    return neighbours
 
 
 def _refuse_overwrite(path: Path, wanted: Wanted) -> None:
@@ -213,10 +217,10 @@ def _store(samples: Path, wanted: Wanted, first: SamplesHeader) -> Store:
         ) from error
 
 
-def _left_out(found: Schedule) -> list[str]:
-    if not found.left_out:
+def _left_out(schedule: Schedule) -> list[str]:
+    if not schedule.left_out:
         return []
-    names = ", ".join(probe.id for probe, _ in found.left_out)
+    names = ", ".join(probe.id for probe, _ in schedule.left_out)
     return [f"not for this GPU: {names}"]
 
 
@@ -246,9 +250,9 @@ def _time_left(effort: Effort, passed_s: float) -> float:
     return max(effort.total_s - passed_s, (1 - _COMPILE_SHARE) * effort.total_s)
 
 
-def _tell_plan(context: MeasurementContext, found: Schedule, left_s: float) -> None:
-    needed_s = duration_s(found.steps, left_s)
-    context.tell(RunPlanned(tuple(step.probe.id for step in found.steps), needed_s))
+def _tell_plan(context: MeasurementContext, schedule: Schedule, left_s: float) -> None:
+    needed_s = duration_s(schedule.steps, left_s)
+    context.tell(RunPlanned(tuple(step.probe.id for step in schedule.steps), needed_s))
     if needed_s > left_s:
         needed = format_si(needed_s, "s", 3)
         context.tell(Remark(None, f"each point once takes about {needed}: longer than this mode should take"))
@@ -256,14 +260,14 @@ def _tell_plan(context: MeasurementContext, found: Schedule, left_s: float) -> N
 
 def _judging(place: GpuUnderTest, context: MeasurementContext, counters: dict[str, CountedAndClaimed]) -> Judging:
     return Judging(
-        place.hardware,
-        place.target,
-        context.checked,
-        memory_clock(context.telemetry),
-        link_of(context.telemetry),
-        place.product,
-        context.gpu.properties.power_limit_w,
-        counters,
+        hardware=place.hardware,
+        target=place.target,
+        checked=context.checked,
+        memory_clock_hz=memory_clock(context.telemetry),
+        link=link_of(context.telemetry),
+        product=place.product,
+        power_limit_w=context.gpu.properties.power_limit_w,
+        counters=counters,
     )
 
 
@@ -285,22 +289,22 @@ def _recounted(
 ) -> RunOutcome:
     """Judge all results again, by what ncu counted of the probes' kernels."""
     judging = _judging(place, context, counted)
-    again = {one.name: one for step in steps for one in results_of(step, context.samples(), (), judging)}
-    for one in again.values():
-        context.tell(one)
-    return RunOutcome(tuple(again.get(one.name, one) for one in outcome.results), None)
+    again = {result.name: result for step in steps for result in results_of(step, context.samples(), (), judging)}
+    for result in again.values():
+        context.tell(result)
+    return RunOutcome(tuple(again.get(result.name, result) for result in outcome.results), None)
 
 
 def _measured(
-    context: MeasurementContext, place: GpuUnderTest, found: Others, outcome: RunOutcome, date: str, path: Path
+    context: MeasurementContext, place: GpuUnderTest, neighbours: Others, outcome: RunOutcome, date: str, path: Path
 ) -> Measured:
     properties = context.gpu.properties
     return Measured(
         name=path.name.removesuffix(MEASURED_SUFFIX),
         device=device(properties),
-        conditions=conditions(properties, context.telemetry, found, date),
-        values={one.name: one.value for one in outcome.results},
-        curves={one.name: one.curve for one in outcome.results if one.curve is not None},
+        conditions=conditions(properties, context.telemetry, neighbours, date),
+        values={result.name: result.value for result in outcome.results},
+        curves={result.name: result.curve for result in outcome.results if result.curve is not None},
         spec=place.product,
     )
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from gpuprof.characterize.record.gpu import Gpu
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Launch what the command line says."""
     from gpuprof.characterize.on_gpu.device import open_gpu
     from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 
-    device, name, text, *counts = words
+    device, name, text, *counts = arguments
     (probe,) = select(load_probes(probe_folder()), [name])
     config = series_config(json.loads(text), "the configuration")
     launch(open_gpu(int(device)), probe, config, [int(count) for count in counts])
@@ -49,7 +49,7 @@ def launch(gpu: Gpu, probe: Probe, config: SeriesConfig, counts: Sequence[int]) 
     step = Step(probe, config.regime, config.data)
     every = [configuration for point in step_points(context, step) for configuration in point.configurations]
     wanted = _without_run(config)
-    configuration = next((one for one in every if _without_run(one.config) == wanted), None)
+    configuration = next((candidate for candidate in every if _without_run(candidate.config) == wanted), None)
     if configuration is None:
         raise UsageError(f"{probe.id} has no configuration {json.dumps(config.settings())}")
     ready = KernelLauncher(gpu).ready(variant_of(context, probe, configuration), configuration)

@@ -59,22 +59,22 @@ def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: Ar
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import version_text
 
-    found: dict[str, CountedAndClaimed] = {}
+    by_probe: dict[str, CountedAndClaimed] = {}
     version: str | None = None
     try:
         ncu = choose_ncu(os.environ)
         version = version_text(ncu.version)
         for probe, series in _finals(context, steps):
             if context.stop():
-                return Verified(found, None, interrupted=True)
+                return Verified(by_probe, None, interrupted=True)
             claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
             if claims and all(name in arch.counters for name in claims):
-                found |= _counted_or_told(context, ncu.path, probe, series, arch, claims, device)
+                by_probe |= _counted_or_told(context, ncu.path, probe, series, arch, claims, device)
     except Interrupted:
-        return Verified(found, None, interrupted=True)
+        return Verified(by_probe, None, interrupted=True)
     except GpuprofError as error:
         context.tell(Remark(None, f"the counters were not verified: {error.message}"))
-    return Verified(found, version)
+    return Verified(by_probe, version)
 
 
 def _counted_or_told(
@@ -121,29 +121,29 @@ def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[
 
 def counted(few: Launch, many: Launch, arch: ArchSpec, names: Sequence[str]) -> dict[str, float]:
     """Return what the launch with more iterations did beyond the other; what was not counted is left out."""
-    found = {}
+    differences = {}
     for name in names:
         chain = _sums(arch.counters[name])
         values = [evaluate(chain, name, launch.metrics, Clocks()) for launch in (few, many)] if chain else []
         numbers = [value.value for value in values if isinstance(value, Evaluated)]
         if len(numbers) == 2:
-            found[name] = numbers[1] - numbers[0]
-    return found
+            differences[name] = numbers[1] - numbers[0]
+    return differences
 
 
 def counted_each(
     few: Launch, many: Launch, arch: ArchSpec, names: Sequence[str]
 ) -> dict[tuple[str, frozenset[str]], float]:
     """Return the same by every way of the chains that counts events, also by opcodes."""
-    found: dict[tuple[str, frozenset[str]], float] = {}
+    differences: dict[tuple[str, frozenset[str]], float] = {}
     for name in names:
         for link in arch.counters[name]:
             if link.how not in _TOTALS and link.how not in _HISTOGRAMS:
                 continue
             less, more = (evaluate((link,), name, launch.metrics, Clocks()) for launch in (few, many))
             if isinstance(less, Evaluated) and isinstance(more, Evaluated):
-                found.setdefault((name, base_names(more.metrics)), more.value - less.value)
-    return found
+                differences.setdefault((name, base_names(more.metrics)), more.value - less.value)
+    return differences
 
 
 def _sums(chain: Chain) -> Chain:
@@ -201,7 +201,7 @@ def _profiled(asked: NcuCommand, folder: Path) -> Report:
         program=asked.program, folder=folder, annotate=False, program_to_stderr=True, timeout_s=_LONGEST_S
     )
     runs = NcuRuns(Execution(request, os.environ, lambda _: None), read_ncu_rep, lambda _: None)
-    found = runs.run("counters", asked, 2)
-    if found.ended.stopped_by is not None:
-        raise stopped_error(found.ended.stopped_by)
-    return next(iter(found.reports.values()))
+    run = runs.run("counters", asked, 2)
+    if run.ended.stopped_by is not None:
+        raise stopped_error(run.ended.stopped_by)
+    return next(iter(run.reports.values()))

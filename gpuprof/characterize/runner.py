@@ -65,7 +65,16 @@ def run(
     context.store.note("environment", facts=facts)
     log(context, "before")
     for number, step in enumerate(steps):
-        context.tell(Started(step.probe.id, step.probe.title, step.regime, step.data, number + 1, len(steps)))
+        context.tell(
+            Started(
+                probe=step.probe.id,
+                title=step.probe.title,
+                regime=step.regime,
+                data=step.data,
+                number=number + 1,
+                total=len(steps),
+            )
+        )
         share = allotted(steps[number:], ends - context.gpu.now())
         cut_short = _there(context)
         if cut_short is None:

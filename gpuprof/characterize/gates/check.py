@@ -44,7 +44,7 @@ def variants(probe: Probe, target: str) -> Iterator[Variant]:
     if probe.kernel is None or target not in probe.targets:
         return
     for assignment in probe.kernel.assignments(target):
-        yield Variant(probe, probe.kernel, target, assignment)
+        yield Variant(probe, probe.kernel, target, assignment=assignment)
 
 
 def check(
@@ -68,8 +68,8 @@ def check(
     checked: dict[int, Checked] = {}
     # NVRTC compiles in parallel, but slows down when it has more threads than processors.
     with ThreadPoolExecutor(_processors()) as pool:
-        for found in pool.map(lambda indices: _check({i: chosen[i] for i in indices}, compile_one), _groups(chosen)):
-            checked |= found
+        for group in pool.map(lambda indices: _check({i: chosen[i] for i in indices}, compile_one), _groups(chosen)):
+            checked |= group
     return tuple(checked[index] for index in range(len(chosen)))
 
 
@@ -103,7 +103,7 @@ def _check(
             judgement = Judgement("unsupported" if result.unsupported else "fail", result.why, {})
             checked[index] = Checked(variant, None, judgement)
     codes = {
-        index: (group[index], kernel_code(one.cubin, group[index].kernel.entry)) for index, one in compiled.items()
+        index: (group[index], kernel_code(built.cubin, group[index].kernel.entry)) for index, built in compiled.items()
     }
     for index, judgement in (_judge_code(codes) if codes else {}).items():
         checked[index] = Checked(group[index], compiled[index], judgement)
@@ -127,6 +127,6 @@ def _judge_code(codes: Mapping[int, tuple[Variant, bytes]]) -> dict[int, Judgeme
 
 
 def _no_tool(target: str) -> str:
-    found = ", ".join(map(str, find_disassemblers()))
+    tools = ", ".join(map(str, find_disassemblers()))
     hint = "that of CUDA 12 does, such as the one in the package triton 3.4"
-    return f"{found} does not read {target}, {hint}" if found else "there is no nvdisasm"
+    return f"{tools} does not read {target}, {hint}" if tools else "there is no nvdisasm"

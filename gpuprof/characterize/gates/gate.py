@@ -33,28 +33,28 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
     place = _place(rules, code)
     if place is None:
         return Judgement("fail", "there is no loop: the work was folded away or unrolled whole", _counts(code))
-    found = place.instructions
-    emulated = bool(rules.emulated_by) and not _matching(_names(rules.required), found)
+    loop = place.instructions
+    emulated = bool(rules.emulated_by) and not _matching(_names(rules.required), loop)
     meant = (rules.emulated_by if emulated else rules.required) or ()
     problems = [
-        *_miscounted(meant, assignment, found, rules.within),
-        *_unwanted(rules, found, jumping_calls(code)),
+        *_miscounted(meant, assignment, loop, rules.within),
+        *_unwanted(rules, loop, jumping_calls(code)),
         *_zeros(rules, code, place),
-        *_broken_chains(rules, found),
-        *_early_waits(rules, found),
-        *_other_chains(rules, assignment, found),
+        *_broken_chains(rules, loop),
+        *_early_waits(rules, loop),
+        *_other_chains(rules, assignment, loop),
         *(_misplaced(rules, assignment, place, _around(code, place)) if rules.around else ()),
-        *(() if emulated else _overhead(rules, assignment, found)),
+        *(() if emulated else _overhead(rules, assignment, loop)),
         *(_unclocked(code, place) if clocked and rules.within == "loop" else ()),
         *(["native, but emulation is expected"] if rules.emulated_by and not emulated else ()),
     ]
-    opcodes = _counts(found)
+    opcodes = _counts(loop)
     if problems:
         return Judgement("fail", "; ".join(problems), opcodes)
     if emulated:
-        why = f"no {_words(_names(rules.required))}: emulated by {_census(_names(meant), found)}"
+        why = f"no {_words(_names(rules.required))}: emulated by {_census(_names(meant), loop)}"
         return Judgement("emulated", why, opcodes)
-    why = f"{_census(_names(meant), found)} and {_others(rules, found)} others in the {rules.within}"
+    why = f"{_census(_names(meant), loop)} and {_others(rules, loop)} others in the {rules.within}"
     return Judgement("pass", why, opcodes)
 
 
@@ -62,7 +62,7 @@ def _around(code: Sequence[Instruction], place: Loop) -> tuple[Instruction, ...]
     """Return what the smallest loop around a loop holds besides it; nothing where there is none."""
     inside = {item.address for item in place.instructions}
     loops = (loop.instructions for loop in find_loops(code))
-    outer = next((one for one in loops if inside < {item.address for item in one}), ())
+    outer = next((instructions for instructions in loops if inside < {item.address for item in instructions}), ())
     return tuple(item for item in outer if item.address not in inside)
 
 
@@ -119,11 +119,11 @@ def _miscounted(
     meant: Sequence[tuple[str, Count]], assignment: Assignment, code: Sequence[Instruction], within: str | None
 ) -> Iterator[str]:
     for opcode, count in meant:
-        found = _matching([opcode], code)
+        counted = _matching([opcode], code)
         low, high = count.low.value(assignment), count.high.value(assignment) if count.high else None
-        if found < low or (high is not None and found > high):
+        if counted < low or (high is not None and counted > high):
             wanted = str(low) if low == high else f"at least {low}" if high is None else f"{low} to {high}"
-            yield f"{found} {opcode.rstrip('$')} in the {within}, not {wanted}"
+            yield f"{counted} {opcode.rstrip('$')} in the {within}, not {wanted}"
 
 
 def _unwanted(rules: GateRules, code: Sequence[Instruction], jumps: frozenset[int]) -> Iterator[str]:
@@ -147,7 +147,7 @@ def _harmless(item: Instruction, jumps: frozenset[int]) -> bool:
 
 def _is_any(item: Instruction, opcodes: Sequence[str]) -> bool:
     """Tell whether an instruction is one of these; `IADD/IADD3` is either."""
-    return not item.idle and any(item.is_a(one) for opcode in opcodes for one in opcode.split("/"))
+    return not item.idle and any(item.is_a(name) for opcode in opcodes for name in opcode.split("/"))
 
 
 def _zeros(rules: GateRules, code: Sequence[Instruction], place: Loop) -> Iterator[str]:
@@ -176,9 +176,9 @@ def _early_waits(rules: GateRules, code: Sequence[Instruction]) -> Iterator[str]
 
 def _other_chains(rules: GateRules, assignment: Assignment, code: Sequence[Instruction]) -> Iterator[str]:
     for opcode, count in rules.chains or ():
-        found, wanted = carried(opcode, code), count.value(assignment)
-        if found != wanted:
-            yield f"{found} {opcode.rstrip('$')} go on from the turn before, not {wanted}: the number of chains"
+        chains, wanted = carried(opcode, code), count.value(assignment)
+        if chains != wanted:
+            yield f"{chains} {opcode.rstrip('$')} go on from the turn before, not {wanted}: the number of chains"
 
 
 def _overhead(rules: GateRules, assignment: Assignment, code: Sequence[Instruction]) -> Iterator[str]:

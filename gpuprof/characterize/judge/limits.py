@@ -7,7 +7,7 @@ key may end in `sparse`. `issue` is one warp instruction a clock and scheduler, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS
@@ -38,7 +38,8 @@ class PcieLink(NamedTuple):
     width: int
 
 
-class Bound(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
     """What no measurement can exceed. `rate` is per SM and clock, where there is one.
 
     `exact` False: a bound from something else (the fastest instruction of the path, the issue rate), perhaps far above
@@ -49,17 +50,18 @@ class Bound(NamedTuple):
     name: str
     value: float
     unit: str
-    rate: float | None
-    rate_unit: str | None
-    clock_hz: float | None
     source: str
+    rate: float | None = None
+    rate_unit: str | None = None
+    clock_hz: float | None = None
     exact: bool = True
     confirmed: bool = True
     behind: Bound | None = None
 
     def scaled(self, factor: float, why: str | None) -> Bound:
         """Return a multiple of this limit and of the one behind it, with the reason for the factor."""
-        return self._replace(
+        return replace(
+            self,
             value=self.value * factor,
             rate=self.rate * factor if self.rate is not None else None,
             source=f"{factor:.3g} × {self.source} ({why})",
@@ -100,14 +102,14 @@ def probe_limit(limit: PhysicalLimit, hardware: Hardware, clocks: Clocks, unit: 
     """Return the limit that a probe names; a probe may name a fraction of it, or give a rate with its source."""
     if limit.rate is not None:
         source = limit.source or "the probe"
-        return Bound("rate", limit.rate, unit, limit.rate, unit, None, source)
+        return Bound(name="rate", value=limit.rate, unit=unit, source=source, rate=limit.rate, rate_unit=unit)
     name = str(limit.compute) if limit.compute is not None else limit.bandwidth or limit.operation or ""
     if limit.fraction == 1:
         return physical_limit(name, hardware, clocks)
     if name == "l2":
         return _l2(hardware, clocks, limit.fraction, limit.source)
-    found = physical_limit(name, hardware, clocks)
-    return found if isinstance(found, NoBound) else found.scaled(limit.fraction, limit.source)
+    bound = physical_limit(name, hardware, clocks)
+    return bound if isinstance(bound, NoBound) else bound.scaled(limit.fraction, limit.source)
 
 
 def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
@@ -117,9 +119,9 @@ def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
     """
     if not name.startswith("tensor."):
         return name
-    matrices = {opcode: found for opcode in opcodes if (found := matrix_opcode(opcode)) is not None}
+    matrices = {opcode: matrix for opcode in opcodes if (matrix := matrix_opcode(opcode)) is not None}
     wanted = name.removesuffix(f" {_SPARSE}").split(" ")
-    if not matrices or any(found.key.path == wanted[0] for found in matrices.values()):
+    if not matrices or any(matrix.key.path == wanted[0] for matrix in matrices.values()):
         return name
     main = matrices[max(matrices, key=lambda opcode: opcodes[opcode])]
     return str(main.key) + (f" {_SPARSE}" if main.sparse else "")
@@ -139,7 +141,9 @@ def _dram(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     behind = rated.behind if rated is not None and not confirmed else None
     if behind is not None and behind.value <= value:
         behind = None
-    return Bound("dram", value, "B/s", None, None, clock, source, confirmed=confirmed, behind=behind)
+    return Bound(
+        name="dram", value=value, unit="B/s", source=source, clock_hz=clock, confirmed=confirmed, behind=behind
+    )
 
 
 def _rated_dram(hardware: Hardware, bus: Fact | None) -> Bound | None:
@@ -148,10 +152,10 @@ def _rated_dram(hardware: Hardware, bus: Fact | None) -> Bound | None:
     if rated is None:
         return None
     source = f"rated: {rated.source}"
-    found = Bound("dram", rated.value, "B/s", None, None, None, source, confirmed=rated.confirmed)
-    beyond = found._replace(value=rated.value * _RATING_ROUNDED, source=f"5 % above what is {source}")
+    bound = Bound(name="dram", value=rated.value, unit="B/s", source=source, confirmed=rated.confirmed)
+    beyond = replace(bound, value=rated.value * _RATING_ROUNDED, source=f"5 % above what is {source}")
     doubted = not rated.confirmed or (bus is not None and not bus.confirmed)
-    return found._replace(confirmed=not doubted, behind=beyond if rated.confirmed else None)
+    return replace(bound, confirmed=not doubted, behind=beyond if rated.confirmed else None)
 
 
 def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str | None = None) -> Bound | NoBound:
@@ -173,11 +177,15 @@ def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str | Non
     value, certain = slices.value * clock, slices.confirmed and clocks.own_l2_hz is not None
     source = f"{slices.value:g} B/clk ({slices.source}) × {which} {clock / 1e6:.0f} MHz"
     if isinstance(ports, NoBound):
-        return Bound("l2", value, "B/s", slices.value, "B/clk", clock, source, confirmed=certain)
+        return Bound(
+            name="l2", value=value, unit="B/s", source=source, rate=slices.value, rate_unit="B/clk", clock_hz=clock,
+            confirmed=certain,
+        )  # fmt: skip
     if value >= ports.value:
         return ports
     behind = None if certain else ports if ports.confirmed else ports.behind
-    return ports._replace(
+    return replace(
+        ports,
         value=value,
         rate=ports.rate * value / ports.value if ports.rate is not None else None,
         clock_hz=clock,
@@ -196,7 +204,7 @@ def _l2_ports(hardware: Hardware, clocks: Clocks, of_port: float, why: str | Non
     l1 = _per_sm("l1", hardware.arch.bandwidth.get("l1"), "bandwidth", hardware, clocks)
     if ports.confirmed or isinstance(l1, NoBound) or not l1.confirmed or l1.value <= ports.value:
         return ports
-    return ports._replace(behind=l1._replace(name="l2", source=f"all of it goes through L1: {l1.source}", exact=False))
+    return replace(ports, behind=replace(l1, name="l2", source=f"all of it goes through L1: {l1.source}", exact=False))
 
 
 def _highest_sm_clock(hardware: Hardware, clocks: Clocks) -> float | None:
@@ -216,8 +224,8 @@ def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
         confirmed=schedulers.confirmed and lanes.confirmed,
         source=f"a warp instruction a clock and scheduler; {schedulers.source}",
     )
-    found = _per_sm("issue", fact, "limit", hardware, clocks)
-    return found if isinstance(found, NoBound) else found._replace(exact=False)
+    bound = _per_sm("issue", fact, "limit", hardware, clocks)
+    return bound if isinstance(bound, NoBound) else replace(bound, exact=False)
 
 
 def _pcie(link: PcieLink | None, hardware: Hardware) -> Bound | NoBound:
@@ -225,14 +233,15 @@ def _pcie(link: PcieLink | None, hardware: Hardware) -> Bound | NoBound:
     own = hardware.gpu.facts.get("host_link") if hardware.gpu is not None else None
     if own is not None:
         source = f"{own.source}, one direction"
-        return Bound("host link", own.value, "B/s", None, None, None, source, confirmed=own.confirmed)
+        return Bound(name="host link", value=own.value, unit="B/s", source=source, confirmed=own.confirmed)
     if link is None:
         return NoBound("pcie", "the generation and width of the PCIe link were not read")
     if link.generation not in _PCIE_BIT_PER_S:
         return NoBound("pcie", f"no rate of PCIe generation {link.generation} is known")
     coding = _PCIE_CODING.get(link.generation, 128 / 130)
     value = _PCIE_BIT_PER_S[link.generation] * link.width * coding / 8
-    return Bound("pcie", value, "B/s", None, None, None, f"PCIe {link.generation} × {link.width}, one direction")
+    source = f"PCIe {link.generation} × {link.width}, one direction"
+    return Bound(name="pcie", value=value, unit="B/s", source=source)
 
 
 def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
@@ -245,8 +254,8 @@ def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
         fact = fact and replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
     if fact is not None and sparse:
         fact = replace(fact, value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
-    found = _per_sm(name, fact, "rate", hardware, clocks)
-    return found if isinstance(found, NoBound) else found._replace(exact=exact)
+    bound = _per_sm(name, fact, "rate", hardware, clocks)
+    return bound if isinstance(bound, NoBound) else replace(bound, exact=exact)
 
 
 def _fastest(facts: Iterable[Fact]) -> Fact | None:
@@ -264,7 +273,10 @@ def _per_sm(name: str, fact: Fact | None, what: str, hardware: Hardware, clocks:
     source = f"{fact.value:g} {fact.unit} ({fact.source}) × {sms} SMs × {clocks.sm_hz / 1e6:.0f} MHz"
     unit = fact.unit.removesuffix("/clk/SM") + "/s"
     value, confirmed = fact.value * sms * clocks.sm_hz, fact.confirmed and _sms_confirmed(hardware)
-    return Bound(name, value, unit, fact.value, fact.unit, clocks.sm_hz, source, confirmed=confirmed)
+    return Bound(
+        name=name, value=value, unit=unit, source=source, rate=fact.value, rate_unit=fact.unit, clock_hz=clocks.sm_hz,
+        confirmed=confirmed,
+    )  # fmt: skip
 
 
 def _sms_confirmed(hardware: Hardware) -> bool:

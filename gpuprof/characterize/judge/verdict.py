@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from gpuprof.characterize.judge.limits import Bound, NoBound
@@ -29,7 +30,8 @@ in its file."""
 _NEEDED = ("gate", "scaling", "clock", "limit")
 
 
-class VerdictCheck(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VerdictCheck:
     """One check: what it found, why, and its number (a residual, or a ratio to what it was held against)."""
 
     name: str
@@ -80,7 +82,7 @@ def scaling_check(scaling: Scaling | None) -> VerdictCheck:
     """Check that time grows in proportion to the iterations."""
     if scaling is None:
         return VerdictCheck("scaling", "missing", "it was not timed at N, 2N and 4N iterations")
-    return VerdictCheck("scaling", "failed" if scaling.misfit else "passed", scaling.misfit, scaling.residual)
+    return VerdictCheck("scaling", "failed" if scaling.misfit else "passed", scaling.misfit, number=scaling.residual)
 
 
 def clock_check(
@@ -101,17 +103,17 @@ def clock_check(
         return VerdictCheck("clock", "missing", "NVML gives no SM clock to compare with")
     ratio = in_kernel.median_hz / nvml_hz
     if abs(ratio - 1) <= CLOCK_TOLERANCE:
-        return VerdictCheck("clock", "passed", None, ratio)
+        return VerdictCheck("clock", "passed", number=ratio)
     ours, theirs = format_si(in_kernel.median_hz, "Hz", 4), format_si(nvml_hz, "Hz", 4)
     both = f"the SM clock was {ours} in the kernel and {theirs} by NVML"
     if not held:
-        return VerdictCheck("clock", "failed", both, ratio)
+        return VerdictCheck("clock", "failed", both, number=ratio)
     low, high = seen_hz or (nvml_hz, nvml_hz)
     why = (
         f"{both}, which saw {format_si(low, 'Hz', 4)} to {format_si(high, 'Hz', 4)} while held back: {', '.join(held)}"
     )
     inside = low * (1 - CLOCK_TOLERANCE) <= in_kernel.median_hz <= high * (1 + CLOCK_TOLERANCE)
-    return VerdictCheck("clock", "passed" if inside else "missing", why, ratio)
+    return VerdictCheck("clock", "passed" if inside else "missing", why, number=ratio)
 
 
 def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = CEILING_FLOOR) -> VerdictCheck:
@@ -132,13 +134,13 @@ def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = 
     elif ratio < floor and bound.exact:
         doubt, against = "not confirmed, the spec may be wrong: ", f"too little for a ceiling: {against}"
     else:
-        return VerdictCheck("limit", "passed", None, ratio)
+        return VerdictCheck("limit", "passed", number=ratio)
     if bound.confirmed:
-        return VerdictCheck("limit", "failed", against, ratio)
+        return VerdictCheck("limit", "failed", against, number=ratio)
     certain = limit_check(value, unit, bound.behind, floor) if bound.behind is not None else None
     if certain is not None and certain.state == "failed":
         return certain
-    return VerdictCheck("limit", "missing", f"{doubt}{against}", ratio)
+    return VerdictCheck("limit", "missing", f"{doubt}{against}", number=ratio)
 
 
 def agreement_check(
@@ -147,9 +149,10 @@ def agreement_check(
     """Check a value against another that must be the same: measured again, another way into the same storage."""
     ratio = value / other
     if abs(ratio - 1) <= tolerance:
-        return VerdictCheck(name, "passed", None, ratio)
+        return VerdictCheck(name, "passed", number=ratio)
     both = f"{format_si(value, unit, 4)} here and {format_si(other, unit, 4)} {what}"
-    return VerdictCheck(name, "failed", f"{both} differ by {abs(ratio - 1):.1%}, more than {tolerance:.0%}", ratio)
+    why = f"{both} differ by {abs(ratio - 1):.1%}, more than {tolerance:.0%}"
+    return VerdictCheck(name, "failed", why, number=ratio)
 
 
 def counter_check(claimed: Mapping[str, float], counted: Mapping[str, float] | None) -> VerdictCheck:
@@ -162,10 +165,9 @@ def counter_check(claimed: Mapping[str, float], counted: Mapping[str, float] | N
     ratios = {name: counted[name] / value for name, value in claimed.items() if value}
     worst = max(ratios, key=lambda name: abs(ratios[name] - 1), default=None)
     if worst is None or abs(ratios[worst] - 1) <= COUNTER_TOLERANCE:
-        return VerdictCheck("counters", "passed", None, ratios[worst] if worst is not None else None)
-    return VerdictCheck(
-        "counters", "failed", f"ncu counts {ratios[worst]:.3g} × the {worst} that the probe claims", ratios[worst]
-    )
+        return VerdictCheck("counters", "passed", number=ratios[worst] if worst is not None else None)
+    why = f"ncu counts {ratios[worst]:.3g} × the {worst} that the probe claims"
+    return VerdictCheck("counters", "failed", why, number=ratios[worst])
 
 
 def named(checks: Iterable[VerdictCheck], name: str) -> VerdictCheck | None:

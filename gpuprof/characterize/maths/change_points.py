@@ -12,6 +12,7 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -38,7 +39,8 @@ _BATCH = 64
 _AT_ONCE = 4
 
 
-class Break(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Break:
     """Where a curve leaves one plateau for the next.
 
     `last_before` is the largest size still on the first plateau: the capacity. `first_after` is the smallest on the
@@ -53,7 +55,8 @@ class Break(NamedTuple):
     kind: Literal["step", "ramp"]
 
 
-class StableBreak(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StableBreak:
     """A break over several allocations: its place in each of those that show it.
 
     `allocations`: how many were dense enough around it to show it, of which `seen` do. `stable`: there are at least
@@ -102,7 +105,7 @@ def breaks(
 
 
 def across_allocations(
-    found: Sequence[Sequence[Break]], measured: Sequence[Sequence[float]]
+    breaks_of_each: Sequence[Sequence[Break]], measured: Sequence[Sequence[float]]
 ) -> tuple[StableBreak, ...]:
     """Return the breaks of the same curve over several allocations, each with how many show it within one step.
 
@@ -110,7 +113,11 @@ def across_allocations(
     the sizes that both have, and a break is asked of those allocations only that are dense enough around it.
     """
     entries = sorted(
-        (_Entry(one.last_before, allocation, one) for allocation, breaks_ in enumerate(found) for one in breaks_),
+        (
+            _Entry(shown.last_before, allocation, shown)
+            for allocation, of_allocation in enumerate(breaks_of_each)
+            for shown in of_allocation
+        ),
         key=lambda entry: entry[:2],
     )
     groups: list[list[_Entry]] = []
@@ -129,13 +136,13 @@ class _Entry(NamedTuple):
 
     last_before: float
     allocation: int
-    found: Break
+    shown: Break
 
 
-def _apart(one: _Entry, other: _Entry, measured: Sequence[Sequence[float]]) -> int:
+def _apart(entry: _Entry, other: _Entry, measured: Sequence[Sequence[float]]) -> int:
     """Return how many steps two places are apart on the sizes that both allocations have."""
-    common = sorted({*measured[one.allocation]} & {*measured[other.allocation]})
-    return abs(bisect_right(common, one.last_before) - bisect_right(common, other.last_before))
+    common = sorted({*measured[entry.allocation]} & {*measured[other.allocation]})
+    return abs(bisect_right(common, entry.last_before) - bisect_right(common, other.last_before))
 
 
 def _gap(sizes: Sequence[float], place: float) -> float:
@@ -156,13 +163,13 @@ def _stable(group: Sequence[_Entry], measured: Sequence[Sequence[float]]) -> Sta
         middle.last_before if entry not in fine and not _apart(entry, middle, measured) else entry.last_before
         for entry in group
     ]
-    afters = [entry.found.after for entry in group if entry.found.after is not None]
+    afters = [entry.shown.after for entry in group if entry.shown.after is not None]
     near = all(_apart(entry, middle, measured) <= 1 for entry in group)
     return StableBreak(
         last_before=middle.last_before,
         lowest=min(places),
         highest=max(places),
-        before=median(entry.found.before for entry in group),
+        before=median(entry.shown.before for entry in group),
         after=median(afters) if afters else None,
         seen=len(group),
         allocations=len(asked),
@@ -291,11 +298,11 @@ def _on_the_way(values: Sequence[float], levels: Sequence[_Level], index: int) -
     return any(_one_line(values, levels[index], other) for other in beside) or _trends(values, levels[index], beside)
 
 
-def _one_line(values: Sequence[float], one: _Level, other: _Level) -> bool:
+def _one_line(values: Sequence[float], first: _Level, second: _Level) -> bool:
     """Tell whether one straight line describes two neighbouring levels better than two constants do."""
-    start, stop = min(one.start, other.start), max(one.stop, other.stop)
+    start, stop = min(first.start, second.start), max(first.stop, second.stop)
     part = values[start:stop]
-    steps = sum(_squares(values[level.start : level.stop]) for level in (one, other))
+    steps = sum(_squares(values[level.start : level.stop]) for level in (first, second))
     middle, mean = (len(part) - 1) / 2, fmean(part)
     along = sum((index - middle) * (value - mean) for index, value in enumerate(part))
     spread = sum((index - middle) ** 2 for index in range(len(part)))
@@ -357,7 +364,14 @@ def _unsettled(
     """A curve that leaves its last plateau and still moves at the largest size."""
     crossing = _crossing(values, here, end)
     last = _last_near(values, here, crossing, abs(end.middle - here.middle))
-    return Break(sizes[last], None, math.exp(here.middle), None, _p_near(cuts, crossing), "ramp")
+    return Break(
+        last_before=sizes[last],
+        first_after=None,
+        before=math.exp(here.middle),
+        after=None,
+        p=_p_near(cuts, crossing),
+        kind="ramp",
+    )
 
 
 def _crossing(values: Sequence[float], here: _Level, there: _Level) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean, median, pstdev
-from typing import NamedTuple
 
 from gpuprof.characterize.maths.statistics import ConfidenceInterval
 
@@ -26,17 +26,19 @@ COPY_TOLERANCE = 0.05
 Points = Sequence[tuple[float, float]]
 
 
-class LineFit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LineFit:
     """y = intercept + slope·x. `residual` is the largest relative distance of a point; `misfit` None: it fits."""
 
     intercept: float
     slope: float
     residual: float
     r_squared: float
-    misfit: str | None
+    misfit: str | None = None
 
 
-class Scaling(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Scaling:
     """Time against iterations: seconds (or cycles) per iteration, and the overhead of a launch.
 
     `slope_change` is the largest relative difference between the slopes of neighbouring steps and that of the first.
@@ -49,29 +51,32 @@ class Scaling(NamedTuple):
     misfit: str | None
 
 
-class Saturation(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturation:
     """y = min(peak, x ÷ latency). `knee` = peak × latency. None where the points show only one of the branches.
 
     `residual` is the root mean square of ln(y ÷ model).
     """
 
-    peak: float | None
-    latency: float | None
-    knee: float | None
     residual: float
-    misfit: str | None
+    peak: float | None = None
+    latency: float | None = None
+    knee: float | None = None
+    misfit: str | None = None
 
 
-class Reached(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reached:
     """The x at which a curve reaches a share of its highest point, with the points around it. None: it does not."""
 
-    x: float | None
-    low: float | None
-    high: float | None
-    misfit: str | None
+    x: float | None = None
+    low: float | None = None
+    high: float | None = None
+    misfit: str | None = None
 
 
-class CopyTime(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CopyTime:
     """T = latency + bytes ÷ bandwidth, in seconds and bytes/s. Half of the bandwidth is reached at `half_size`."""
 
     latency_s: float
@@ -90,8 +95,13 @@ def scaling(points: Points, tolerance: float = SCALING_TOLERANCE) -> Scaling:
     fitted = line(points)
     steps = [(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in itertools.pairwise(points)]
     change = max(abs(step / steps[0] - 1) for step in steps) if steps[0] else math.inf
-    misfit = _scaling_misfit(points, fitted, change, tolerance)
-    return Scaling(fitted.slope, fitted.intercept, fitted.residual, change, misfit)
+    return Scaling(
+        per_iteration=fitted.slope,
+        overhead=fitted.intercept,
+        residual=fitted.residual,
+        slope_change=change,
+        misfit=_scaling_misfit(points, fitted, change, tolerance),
+    )
 
 
 def _scaling_misfit(points: Points, fitted: LineFit, change: float, tolerance: float) -> str | None:
@@ -151,7 +161,8 @@ def line(points: Points, *, relative: bool = False) -> LineFit:
     left = math.fsum(w * error**2 for w, error in zip(weights, errors, strict=True))
     all_ = math.fsum(w * (y - mean_y) ** 2 for w, (_, y) in zip(weights, points, strict=True))
     residual = max(abs(error) / y for error, (_, y) in zip(errors, points, strict=True))
-    return LineFit(intercept, slope, residual, 1 - left / all_ if all_ else 0.0, None)
+    r_squared = 1 - left / all_ if all_ else 0.0
+    return LineFit(intercept=intercept, slope=slope, residual=residual, r_squared=r_squared)
 
 
 def conflict_line(points: Points) -> LineFit:
@@ -159,7 +170,7 @@ def conflict_line(points: Points) -> LineFit:
     fitted = line(_distinct(points, 3))
     if fitted.r_squared > CONFLICT_R_SQUARED:
         return fitted
-    return fitted._replace(misfit=f"cycles against degree are no line: R² is {fitted.r_squared:.4f}")
+    return replace(fitted, misfit=f"cycles against degree are no line: R² is {fitted.r_squared:.4f}")
 
 
 def copy_time(points: Points) -> CopyTime:
@@ -173,7 +184,13 @@ def copy_time(points: Points) -> CopyTime:
         misfit = f"a size is off the line by {fitted.residual:.1%}, more than {COPY_TOLERANCE:.0%}"
     elif fitted.intercept < 0:
         misfit = "nothing would be copied in less than no time"
-    return CopyTime(fitted.intercept, bandwidth, fitted.intercept * bandwidth, fitted.residual, misfit)
+    return CopyTime(
+        latency_s=fitted.intercept,
+        bandwidth=bandwidth,
+        half_size=fitted.intercept * bandwidth,
+        residual=fitted.residual,
+        misfit=misfit,
+    )
 
 
 def saturation(points: Points) -> Saturation:
@@ -182,20 +199,20 @@ def saturation(points: Points) -> Saturation:
     Little's law: x bytes in flight, y bytes/s, latency in seconds. Latency hiding: x warps × independent instructions,
     y results per clock, latency in cycles. Raises ValueError for fewer than three different x.
     """
-    found = _distinct(points, 3)
-    logs = [(math.log(x), math.log(y)) for x, y in found]
+    ordered = _distinct(points, 3)
+    logs = [(math.log(x), math.log(y)) for x, y in ordered]
     # A plateau of one point is none: it may be the last of the rise.
     fits = [_saturating(logs, rising) for rising in range(len(logs) + 1) if rising != len(logs) - 1]
     best = min(fits, key=lambda fit: fit.residual)
     if best.peak is None:
-        return best._replace(misfit="it still rises at the largest value: the peak was not reached")
-    if best.latency is None or found[0][1] >= NEAR_PEAK * best.peak:
+        return replace(best, misfit="it still rises at the largest value: the peak was not reached")
+    if best.latency is None or ordered[0][1] >= NEAR_PEAK * best.peak:
         # A rise of one point that lies on the plateau is noise of the plateau.
-        flat = Saturation(best.peak, None, None, best.residual, None)
-        return flat._replace(misfit="the smallest value saturates already: the latency does not show")
+        misfit = "the smallest value saturates already: the latency does not show"
+        return Saturation(peak=best.peak, residual=best.residual, misfit=misfit)
     if best.residual > SATURATION_TOLERANCE:
-        return best._replace(
-            misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {SATURATION_TOLERANCE:.0%}"
+        return replace(
+            best, misfit=f"min(peak, x ÷ latency) is off by {best.residual:.1%}, more than {SATURATION_TOLERANCE:.0%}"
         )
     return best
 
@@ -207,19 +224,19 @@ def near_peak(points: Points, share: float = NEAR_PEAK) -> Reached:
     monotone (no point lies below one before it) and is interpolated between the points around, against log x where the
     points are spaced by factors, else against x. Raises ValueError for fewer than three different x.
     """
-    found = _distinct(points, 3)
-    wanted = share * max(y for _, y in found)
-    index = next(index for index, (_, y) in enumerate(found) if y >= wanted)
+    ordered = _distinct(points, 3)
+    wanted = share * max(y for _, y in ordered)
+    index = next(index for index, (_, y) in enumerate(ordered) if y >= wanted)
     if index == 0:
-        return Reached(None, None, None, f"the smallest value reaches {100 * share:.0f} % of the peak already")
-    if index == len(found) - 1:
-        return Reached(None, None, None, "it still rises at the largest value: the peak was not reached")
-    (high, upper), low = found[index], found[index - 1][0]
-    lower = max(y for _, y in found[:index])
+        return Reached(misfit=f"the smallest value reaches {100 * share:.0f} % of the peak already")
+    if index == len(ordered) - 1:
+        return Reached(misfit="it still rises at the largest value: the peak was not reached")
+    (high, upper), low = ordered[index], ordered[index - 1][0]
+    lower = max(y for _, y in ordered[:index])
     part = (wanted - lower) / (upper - lower)
-    xs = [x for x, _ in found]
+    xs = [x for x, _ in ordered]
     x = low * (high / low) ** part if _by_factors(xs) else low + part * (high - low)
-    return Reached(min(max(x, low), high), low, high, None)
+    return Reached(min(max(x, low), high), low, high)
 
 
 def _by_factors(xs: Sequence[float]) -> bool:
@@ -240,7 +257,6 @@ def _saturating(logs: Points, rising: int) -> Saturation:
         latency=math.exp(latency) if latency is not None else None,
         knee=math.exp(peak + latency) if peak is not None and latency is not None else None,
         residual=math.sqrt(fmean(error**2 for error in errors)),
-        misfit=None,
     )
 
 
@@ -250,9 +266,9 @@ def _or(value: float | None) -> float:
 
 def _distinct(points: Points, least: int) -> Points:
     """Return the points sorted by x. Raises ValueError where they cannot determine what is asked of them."""
-    found = sorted(points)
-    if len({x for x, _ in found}) < least:
-        raise ValueError(f"{least} different x are needed, not {len({x for x, _ in found})}")
-    if not all(math.isfinite(x) and math.isfinite(y) and y > 0 for x, y in found):
+    ordered = sorted(points)
+    if len({x for x, _ in ordered}) < least:
+        raise ValueError(f"{least} different x are needed, not {len({x for x, _ in ordered})}")
+    if not all(math.isfinite(x) and math.isfinite(y) and y > 0 for x, y in ordered):
         raise ValueError("a point is not finite, or not above zero")
-    return found
+    return ordered

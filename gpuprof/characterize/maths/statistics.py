@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Literal, NamedTuple, TypeVar
 
@@ -26,7 +27,8 @@ class ConfidenceInterval(NamedTuple):
     high: float
 
 
-class Estimate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Estimate:
     """A value with its 95 % interval, the number of samples and the statistic."""
 
     value: float
@@ -54,7 +56,8 @@ def estimate(
     """Return a statistic of samples with its 95 % bootstrap interval. Raises ValueError without samples."""
     _check(values)
     value = median(values) if statistic == "median" else lowest_mode(values)
-    return Estimate(value, bootstrap(values, statistic, seed=seed, resamples=resamples), len(values), statistic)
+    interval = bootstrap(values, statistic, seed=seed, resamples=resamples)
+    return Estimate(value, interval, len(values), statistic=statistic)
 
 
 def bootstrap(
@@ -70,11 +73,11 @@ def bootstrap(
     import numpy as np
 
     drawn = np.random.default_rng(seed).choice(np.asarray(values, dtype=float), size=(resamples, len(values)))
-    found = (
+    statistics = (
         np.median(drawn, axis=1) if statistic == "median" else np.array([lowest_mode(row) for row in drawn.tolist()])
     )
     tail = (1 - confidence) / 2
-    low, high = np.quantile(found, (tail, 1 - tail))
+    low, high = np.quantile(statistics, (tail, 1 - tail))
     return ConfidenceInterval(float(low), float(high))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.characterize.sheet.measured import Curve, MeasuredValue
@@ -23,7 +24,8 @@ class Compiling(NamedTuple):
     total: int
 
 
-class Started(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Started:
     """A probe begins. `number` of `total`; `regime` and `data` where it has several."""
 
     probe: str
@@ -34,7 +36,8 @@ class Started(NamedTuple):
     total: int
 
 
-class ConfigurationTaken(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ConfigurationTaken:
     """One configuration was measured: its name, how many samples, and its value in the probe's unit, if it has one."""
 
     probe: str
@@ -44,7 +47,8 @@ class ConfigurationTaken(NamedTuple):
     unit: str
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Result:
     """A value with its verdict and evidence, the published range for it, and the curve that it is from."""
 
     name: str

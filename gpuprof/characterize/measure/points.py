@@ -255,15 +255,8 @@ def _keep_with_value(context: MeasurementContext, probe: Probe, series: Series) 
 def keep(context: MeasurementContext, probe: Probe, series: Series, value: float | None = None) -> None:
     """Keep a series, and tell that it was taken."""
     context.store.add(series)
-    context.tell(
-        ConfigurationTaken(
-            probe=probe.id,
-            configuration=label(series.config, series.seen),
-            samples=len(series.samples),
-            value=value,
-            unit=probe.unit,
-        )
-    )
+    configuration, count = label(series.config, series.seen), len(series.samples)
+    context.tell(ConfigurationTaken(probe.id, configuration, count, value=value, unit=probe.unit))
 
 
 def label(config: SeriesConfig, seen: Observed | None = None) -> str:

@@ -71,7 +71,7 @@ class MeasurementContext:
     @classmethod
     def without_samples(cls, gpu: Gpu, target: str, checked: Mapping[str, tuple[Checked, ...]]) -> MeasurementContext:
         """Return a context whose samples nobody keeps."""
-        return cls(gpu, target, checked, Store(None), DEFAULT)
+        return cls(gpu, target, checked, store=Store(None), effort=DEFAULT)
 
     def samples(self) -> tuple[Series, ...]:
         """Return every series but those of other code: an earlier run may have had another compiler."""

@@ -62,7 +62,8 @@ def _map(context: MeasurementContext, step: Step, point: ResultPoint, seconds: f
         series = replace(ready.series(probe.id, FINAL, samples), config=replace(config, sm=sm))
         if context.store.find(probe.id, series.config, FINAL) is None:
             context.store.add(series)
-    context.tell(ConfigurationTaken(probe.id, label(config), sum(map(len, by_sm.values())), None, probe.unit))
+    taken = sum(map(len, by_sm.values()))
+    context.tell(ConfigurationTaken(probe.id, label(config), taken, value=None, unit=probe.unit))
 
 
 def reduce(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator[Result]:

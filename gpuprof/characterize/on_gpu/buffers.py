@@ -38,15 +38,15 @@ class Pool:
         self._gpu = gpu
         self._held: dict[_Key, Filled] = {}
 
-    def buffers(self, kernel: Kernel, one: Configuration) -> dict[str, Filled]:
+    def buffers(self, kernel: Kernel, configuration: Configuration) -> dict[str, Filled]:
         """Return the kernel's buffers for a configuration.
 
         Raises OutOfMemory, also where they do not fit the card; DeviceError for a chase too small.
         """
-        sizes = buffer_bytes(kernel, one, self._gpu.properties)
+        sizes = buffer_bytes(kernel, configuration, self._gpu.properties)
         if sizes is None:
             raise OutOfMemory("the card's memory is too small for buffers that L2 does not hold")
-        return {name: self._buffer(name, sizes[name], buffer, one) for name, buffer in kernel.buffers.items()}
+        return {name: self._buffer(name, sizes[name], buffer, configuration) for name, buffer in kernel.buffers.items()}
 
     def plain(self, name: str, size: int) -> Memory:
         """Return memory that holds zeros at first."""
@@ -58,10 +58,10 @@ class Pool:
         for filled in held.values():
             self._gpu.release(filled.memory)
 
-    def _buffer(self, name: str, size: int, buffer: Buffer, one: Configuration) -> Filled:
-        data = one.data if buffer.fill == "data" else buffer.fill
-        stride = round(one.values[buffer.stride] if isinstance(buffer.stride, str) else buffer.stride or 0)
-        key = (name, size, data, stride, one.allocation)
+    def _buffer(self, name: str, size: int, buffer: Buffer, configuration: Configuration) -> Filled:
+        data = configuration.data if buffer.fill == "data" else buffer.fill
+        stride = round(configuration.values[buffer.stride] if isinstance(buffer.stride, str) else buffer.stride or 0)
+        key = (name, size, data, stride, configuration.allocation)
         if data == "chase":
             return self._get(key, lambda memory: self._chase(memory, size, stride, buffer.window_bytes))
         if data == "random":
@@ -109,13 +109,13 @@ class Pool:
     def _chase(self, memory: Memory, size: int, stride: int, window_bytes: float | None) -> Chase:
         """Lay out a cycle, the same on every allocation: a long one takes seconds to draw."""
         try:
-            found = chase(memory.address, size, stride, window_bytes, _SEED)
+            cycle = chase(memory.address, size, stride, window_bytes, _SEED)
         except ValueError as error:
             raise DeviceError(str(error)) from error
-        self._gpu.scatter(memory, stride, found.words())
+        self._gpu.scatter(memory, stride, cycle.words())
         if size > self._gpu.properties.l2_bytes:
             self._evict()
-        return found
+        return cycle
 
     def _evict(self) -> None:
         """Write over memory twice as large as L2: what was in it, such as the last lines of a buffer, is so no more."""

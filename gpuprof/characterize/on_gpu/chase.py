@@ -49,10 +49,10 @@ class Chase:
         """Return what each node holds: the address of the one that comes after it."""
         import numpy as np
 
-        words = self.cycle.following.astype(np.uint64)
-        words *= np.uint64(self.stride)
-        words += np.uint64(self.base)
-        return words
+        addresses = self.cycle.following.astype(np.uint64)
+        addresses *= np.uint64(self.stride)
+        addresses += np.uint64(self.base)
+        return addresses
 
     def after(self, address: int, steps: int) -> int | None:
         """Return the address that so many loads from a node lead to; None if the address is no node."""

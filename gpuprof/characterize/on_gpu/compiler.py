@@ -34,11 +34,11 @@ def nvrtc_for(cuda: str | None, target: str, load: Load) -> Nvrtc:
     (NVIDIA, "CUDA Compatibility", chapter "Minor Version Compatibility"). A driver that does not say its version is
     only tried. Raises EnvironmentProblem where none fits, with the driver's words and what to install.
     """
-    found = _found(cuda)
-    fitting = [nvrtc for nvrtc in found if _runs(cuda, nvrtc)]
+    nvrtcs = _found(cuda)
+    fitting = [nvrtc for nvrtc in nvrtcs if _runs(cuda, nvrtc)]
     if not fitting:
         raise EnvironmentProblem(
-            f"the driver is of CUDA {cuda} and loads no code of a newer major version; here is {_names(found)}",
+            f"the driver is of CUDA {cuda} and loads no code of a newer major version; here is {_names(nvrtcs)}",
             _install(cuda),
         )
     knowing = [nvrtc for nvrtc in fitting if nvrtc.knows(target)]
@@ -90,8 +90,8 @@ def _refusal(load: Load, target: str, nvrtc: Nvrtc) -> str | None:
     return None
 
 
-def _names(found: Sequence[Nvrtc]) -> str:
-    return ", ".join(map(str, found))
+def _names(nvrtcs: Sequence[Nvrtc]) -> str:
+    return ", ".join(map(str, nvrtcs))
 
 
 def _install(cuda: str | None, *, not_newer: bool = False) -> str:

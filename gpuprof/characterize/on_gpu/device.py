@@ -51,9 +51,9 @@ class _Loaded(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """The words of a launch, and what their addresses point to."""
+    """What a launch is called with, and what the addresses in it point to."""
 
-    words: tuple[int, ...]
+    launch: tuple[int, ...]
     cells: list[Any]
     pointers: Any
 
@@ -151,14 +151,14 @@ class CudaGpu:
                 copy_on(self._runtime, self._stream, memory.address + done, memory.address, size)
                 done += size
 
-    def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
+    def scatter(self, memory: Memory, stride: int, values: NDArray[np.uint64]) -> None:
         """Write 64-bit words `stride` bytes apart: a strided copy of rows of one word."""
         if stride > _MAX_PITCH:
             raise DeviceError(f"words cannot be written {stride} bytes apart")
         runtime = self._runtime
         with self._calling("addresses cannot be written"):
             runtime.memcpy2DAsync(
-                memory.address, stride, words.ctypes.data, 8, 8, len(words), runtime.memcpyHostToDevice, self._stream
+                memory.address, stride, values.ctypes.data, 8, 8, len(values), runtime.memcpyHostToDevice, self._stream
             )
             runtime.streamSynchronize(self._stream)
 
@@ -228,9 +228,9 @@ class CudaGpu:
 
     def _launch(self, function: Function, shape: LaunchConfiguration, call: _Call) -> None:
         if shape.cooperative:
-            self._driver.launchCooperativeKernel(_pointer(function), *call.words)
+            self._driver.launchCooperativeKernel(_pointer(function), *call.launch)
         else:
-            self._driver.launchKernel(_pointer(function), *call.words, 0)
+            self._driver.launchKernel(_pointer(function), *call.launch, 0)
 
     def launches(
         self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
@@ -284,18 +284,18 @@ class CudaGpu:
 
 
 def _properties(runtime: Any, nvml: NvmlView, index: int) -> Properties:
-    found = runtime.getDeviceProperties(index)
+    device = runtime.getDeviceProperties(index)
 
     def attribute(name: str) -> int:
         return int(runtime.deviceGetAttribute(getattr(runtime, f"cudaDevAttr{name}"), index))
 
     others = (other for other in range(runtime.getDeviceCount()) if other != index)
-    name = found["name"]
+    name = device["name"]
     return Properties(
         name=name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name),
-        compute_capability=f"{found['major']}.{found['minor']}",
+        compute_capability=f"{device['major']}.{device['minor']}",
         sm_count=attribute("MultiProcessorCount"),
-        memory_bytes=float(found["totalGlobalMem"]),
+        memory_bytes=float(device["totalGlobalMem"]),
         l2_bytes=float(attribute("L2CacheSize")),
         shared_per_block=attribute("MaxSharedMemoryPerBlockOptin"),
         threads_per_sm=attribute("MaxThreadsPerMultiProcessor"),
@@ -317,8 +317,8 @@ def _call(shape: LaunchConfiguration, stream: int, arguments: Sequence[np.generi
 
     cells = [np.array([argument]) for argument in arguments]
     pointers = (ctypes.c_void_p * max(1, len(cells)))(*(cell.ctypes.data for cell in cells))
-    words = (shape.grid, 1, 1, shape.block, 1, 1, shape.shared_bytes, stream, ctypes.addressof(pointers))
-    return _Call(words, cells, pointers)
+    launch = (shape.grid, 1, 1, shape.block, 1, 1, shape.shared_bytes, stream, ctypes.addressof(pointers))
+    return _Call(launch, cells, pointers)
 
 
 def _pointer(function: Function) -> int:

@@ -75,27 +75,27 @@ def others(gpu: Gpu) -> Others:
     return Others(looks[-1].processes, median(busy) if busy else None)
 
 
-def refuse_busy(found: Others) -> None:
+def refuse_busy(neighbours: Others) -> None:
     """Raise EnvironmentProblem where other processes keep the GPU busy."""
-    if found.busy is None or found.busy <= BUSY:
+    if neighbours.busy is None or neighbours.busy <= BUSY:
         return
-    who = f"{found.processes} other processes" if found.processes else "others"
+    who = f"{neighbours.processes} other processes" if neighbours.processes else "others"
     raise EnvironmentProblem(
-        f"{who} keep the GPU {format_percent(found.busy)} busy, so that it cannot be measured",
+        f"{who} keep the GPU {format_percent(neighbours.busy)} busy, so that it cannot be measured",
         "end them (nvidia-smi lists them), choose another GPU with --device, or pass --force",
     )
 
 
-def notes(properties: Properties, found: Others) -> list[str]:
+def notes(properties: Properties, neighbours: Others) -> list[str]:
     """Return what a reader should know of how this GPU is shared and set."""
     said = []
     if properties.mig:
         said.append("MIG is on: what is measured is a slice of the GPU")
     if properties.mps:
         said.append("MPS is on: other processes may share the SMs")
-    if found.processes:
-        said.append(f"{found.processes} other processes are on the GPU")
-    if found.busy is None:
+    if neighbours.processes:
+        said.append(f"{neighbours.processes} other processes are on the GPU")
+    if neighbours.busy is None:
         said.append("the driver does not tell whether others keep the GPU busy")
     if properties.cpus and not allowed(properties.cpus):
         said.append(f"this process may not use the processors next to the GPU ({properties.cpus}): copies are slower")
@@ -113,7 +113,13 @@ def file_name(properties: Properties, product: str | None) -> str:
 
 def header(properties: Properties, started: str) -> SamplesHeader:
     """Return the first line of the sample file."""
-    return SamplesHeader(__version__, properties.name, properties.pci_id, properties.driver, started)
+    return SamplesHeader(
+        gpuprof_version=__version__,
+        device=properties.name,
+        pci_id=properties.pci_id,
+        driver=properties.driver,
+        started=started,
+    )
 
 
 def device(properties: Properties) -> MeasuredDevice:
@@ -131,9 +137,9 @@ def device(properties: Properties) -> MeasuredDevice:
     )
 
 
-def conditions(properties: Properties, seen: Sequence[Telemetry], found: Others, date: str) -> Conditions:
+def conditions(properties: Properties, seen: Sequence[Telemetry], neighbours: Others, date: str) -> Conditions:
     """Return what the measured file says of the circumstances."""
-    link = link_of(seen)
+    link, heat = link_of(seen), [look.temperature_c for look in seen if look.temperature_c is not None]
     return Conditions(
         date=date,
         gpuprof=__version__,
@@ -150,22 +156,22 @@ def conditions(properties: Properties, seen: Sequence[Telemetry], found: Others,
         pcie_width=link.width if link is not None else None,
         max_pcie_generation=properties.max_pcie_generation,
         max_pcie_width=properties.max_pcie_width,
-        highest_temperature_c=max((one.temperature_c for one in seen if one.temperature_c is not None), default=None),
-        other_processes=found.processes,
+        highest_temperature_c=max(heat, default=None),
+        other_processes=neighbours.processes,
     )
 
 
 def memory_clock(seen: Sequence[Telemetry]) -> float | None:
     """Return the memory clock under load: the highest that was seen, since an idle GPU lowers it."""
-    return max((one.memory_clock_hz for one in seen if one.memory_clock_hz is not None), default=None)
+    return max((look.memory_clock_hz for look in seen if look.memory_clock_hz is not None), default=None)
 
 
 def link_of(seen: Sequence[Telemetry]) -> PcieLink | None:
     """Return the PCIe link as it ran at its best: an idle one may show generation 1."""
     links = [
-        PcieLink(one.pcie_generation, one.pcie_width)
-        for one in seen
-        if one.pcie_generation is not None and one.pcie_width is not None
+        PcieLink(look.pcie_generation, look.pcie_width)
+        for look in seen
+        if look.pcie_generation is not None and look.pcie_width is not None
     ]
     return max(links, default=None)
 
@@ -188,6 +194,6 @@ def environment_facts(properties: Properties) -> dict[str, Parameter]:
 
 def compiler_facts(checked: Mapping[str, Sequence[Checked]]) -> dict[str, Parameter]:
     """Return what the kernels were compiled with ("NVRTC 13.5") as the sample file keeps it; {} where nothing was."""
-    every = (one.compiled for ones in checked.values() for one in ones)
+    every = (variant.compiled for variants in checked.values() for variant in variants)
     names = sorted({compiled.compiler for compiled in every if compiled is not None})
     return {"compiler": ", ".join(names)} if names else {}

@@ -28,13 +28,13 @@ _LENGTH = struct.Struct("<Q")
 ANSWER, REFUSAL = "answer", "refusal"
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Open the GPU that the command line names, say what it is, and serve it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, replies = _channels()
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, asked), daemon=True).start()
-    opener, number = words
+    opener, number = arguments
     try:
         gpu: Gpu = pkgutil.resolve_name(opener)(int(number))
         bind_near(gpu.properties.cpus)
@@ -60,9 +60,9 @@ def _listen(requests: IO[bytes], asked: queue.SimpleQueue[Any]) -> None:
     os._exit(0)
 
 
-def _answer(gpu: Gpu, name: str, words: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, Any]:
+def _answer(gpu: Gpu, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, Any]:
     try:
-        return ANSWER, getattr(gpu, name)(*words, **named)
+        return ANSWER, getattr(gpu, name)(*arguments, **named)
     except GpuprofError as error:
         return refusal(error)
     except MemoryError:

@@ -60,10 +60,10 @@ class KernelLauncher:
         self.launched = 0
         self._functions: dict[str, Function] = {}
 
-    def ready(self, checked: Checked, one: Configuration) -> Ready:
+    def ready(self, checked: Checked, configuration: Configuration) -> Ready:
         """Return a configuration that can be launched. Raises DeviceError, OutOfMemory."""
         kernel, function = checked.variant.kernel, self.function(checked)
-        return Ready(self, kernel, function, one, self.pool.buffers(kernel, one))
+        return Ready(self, kernel, function, configuration, self.pool.buffers(kernel, configuration))
 
     def function(self, checked: Checked) -> Function:
         """Return the kernel of a cubin; the gate's own bytes are what is loaded."""
@@ -93,18 +93,18 @@ class Ready:
         launcher: KernelLauncher,
         kernel: Kernel,
         function: Function,
-        one: Configuration,
+        configuration: Configuration,
         buffers: dict[str, Filled],
     ) -> None:
         self._launcher, self.gpu = launcher, launcher.gpu
-        self.kernel, self.function, self.configuration, self.buffers = kernel, function, one, buffers
-        self.shape = one.shape
+        self.kernel, self.function, self.configuration, self.buffers = kernel, function, configuration, buffers
+        self.shape = configuration.shape
         pool = launcher.pool
-        self.clocks = pool.plain("clocks", RECORD_BYTES * one.shape.grid) if kernel.clocked else None
-        self.sink = pool.plain("sink", 4 * one.shape.grid * one.block)
+        self.clocks = pool.plain("clocks", RECORD_BYTES * configuration.shape.grid) if kernel.clocked else None
+        self.sink = pool.plain("sink", 4 * configuration.shape.grid * configuration.block)
         self.seen = Observed()
         self._last = 1, 0.0
-        self._sizes = buffer_bytes(kernel, one, self.gpu.properties) or {}
+        self._sizes = buffer_bytes(kernel, configuration, self.gpu.properties) or {}
 
     def series(self, probe: str, round_: int, samples: Sequence[Sample]) -> Series:
         """Return samples of it, with what was seen meanwhile."""
@@ -127,10 +127,10 @@ class Ready:
     def _sample(self, iterations: int, timed: Timed) -> Sample:
         seconds, cycles = timed.seconds, None
         if timed.records is not None:
-            found = window(timed.records)
+            blocks = window(timed.records)
             if self.seen.sms is None:
-                self.seen = replace(self.seen, sms=found.sms)
-            seconds, cycles = found.nanoseconds / 1e9, float(found.cycles)
+                self.seen = replace(self.seen, sms=blocks.sms)
+            seconds, cycles = blocks.nanoseconds / 1e9, float(blocks.cycles)
             if seconds > timed.seconds * _EVENT_SLACK + _EVENT_SLACK_S:
                 raise BrokenRun(f"the blocks ran for {seconds:.6g} s by globaltimer, {timed.seconds:.6g} s by events")
         telemetry = timed.telemetry
@@ -138,15 +138,15 @@ class Ready:
             iterations,
             seconds,
             cycles,
-            telemetry.sm_clock_hz if telemetry else None,
-            telemetry.reasons if telemetry else None,
+            sm_clock_hz=telemetry.sm_clock_hz if telemetry else None,
+            reasons=telemetry.reasons if telemetry else None,
         )
 
     def launch(self, iterations: int, *, watched: bool = False) -> Timed:
         """Launch once. Raises BrokenRun where a block has left no record, and Stopped."""
         if self._launcher.stop():
             raise Stopped
-        arguments = [self._argument(one, iterations) for one in self.kernel.arguments]
+        arguments = [self._argument(argument, iterations) for argument in self.kernel.arguments]
         timed = self.gpu.time(
             self.function, self.shape, arguments, self.clocks, watched=watched, patience_s=self._patience_s(iterations)
         )
@@ -181,7 +181,7 @@ class Ready:
         """Return the seconds of so many launches. Raises Stopped."""
         if self._launcher.stop():
             raise Stopped
-        arguments = [self._argument(one, 0) for one in self.kernel.arguments]
+        arguments = [self._argument(argument, 0) for argument in self.kernel.arguments]
         seconds = self.gpu.launches(self.function, self.shape, arguments, count, way)
         self._launcher.launched += 1
         return seconds
@@ -200,12 +200,12 @@ class Ready:
         """Return how many iterations take so long. Raises BrokenRun where the time does not grow with them."""
         count = max(least, _LEAST_ITERATIONS)
         for _ in range(_TRIES):
-            found = self.run(count).time_s
-            if found >= 0.9 * seconds or count >= MOST_ITERATIONS:
+            time_s = self.run(count).time_s
+            if time_s >= 0.9 * seconds or count >= MOST_ITERATIONS:
                 return count
-            wanted = math.ceil(count * seconds / found) if found > seconds / 50 else 20 * count
+            wanted = math.ceil(count * seconds / time_s) if time_s > seconds / 50 else 20 * count
             count = min(max(wanted, count + 1), MOST_ITERATIONS)
-        raise BrokenRun(f"{count} iterations take {found:.3g} s: the time hardly grows with them")
+        raise BrokenRun(f"{count} iterations take {time_s:.3g} s: the time hardly grows with them")
 
     def _argument(self, argument: Argument, iterations: int) -> np.generic:
         import numpy as np

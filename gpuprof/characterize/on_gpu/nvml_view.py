@@ -90,5 +90,5 @@ class NvmlView:
 
     def _count_processes(self) -> int | None:
         kinds = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
-        known = [found for found in map(self._gpu.processes, kinds) if found is not None]
+        known = [processes for processes in map(self._gpu.processes, kinds) if processes is not None]
         return len(set().union(*known) - {os.getpid()}) if known else None

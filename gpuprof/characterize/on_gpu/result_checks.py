@@ -54,7 +54,7 @@ def _sum(ready: Ready) -> str | None:
 
     cells = ready.buffers["cells"].memory
     kind = next(
-        (found[1] for value in ready.configuration.assignment.values() if (found := _OPERAND.search(value))), ""
+        (operand[1] for value in ready.configuration.assignment.values() if (operand := _OPERAND.search(value))), ""
     )
     each = ready.kernel.work.amount("op", ready.configuration.names())
     if not kind or each is None:

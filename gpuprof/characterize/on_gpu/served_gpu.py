@@ -126,9 +126,9 @@ class ServedGpu:
         """Fill with copies of a pattern."""
         self._ask("repeat", memory, pattern, filled=memory.bytes)
 
-    def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
+    def scatter(self, memory: Memory, stride: int, values: NDArray[np.uint64]) -> None:
         """Write 64-bit words `stride` bytes apart."""
-        self._ask("scatter", memory, stride, words, moved=64 * len(words))
+        self._ask("scatter", memory, stride, values, moved=64 * len(values))
 
     def read(self, memory: Memory, size: int) -> bytes:
         """Return the first bytes of memory."""
@@ -163,8 +163,9 @@ class ServedGpu:
         self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
         """Return the seconds of `count` launches."""
-        words = (function, shape, list(arguments), count, way)
-        return self._ask("launches", *words, called=function.entry)  # type: ignore[no-any-return]
+        return self._ask(  # type: ignore[no-any-return]
+            "launches", function, shape, list(arguments), count, way, called=function.entry
+        )
 
     def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         """Return the seconds of `count` copies of `size` bytes."""
@@ -194,7 +195,7 @@ class ServedGpu:
         threading.Thread(target=_listen, args=(process.stdout, replies), daemon=True).start()
         self._child = _Child(process, replies, complaints)
         try:
-            found = self._reply("opening the GPU", _OPENING_S)
+            properties = self._reply("opening the GPU", _OPENING_S)
         except DeviceError as error:
             self._end()
             raise EnvironmentProblem(
@@ -203,13 +204,13 @@ class ServedGpu:
         except (GpuprofError, KeyboardInterrupt):
             self._end()
             raise
-        assert isinstance(found, Properties)
-        return found
+        assert isinstance(properties, Properties)
+        return properties
 
     def _ask(
         self,
         name: str,
-        *words: Any,
+        *arguments: Any,
         named: dict[str, Any] | None = None,
         moved: float = 0.0,
         filled: float = 0.0,
@@ -220,7 +221,7 @@ class ServedGpu:
         if self._child is None:
             raise DeviceError("the process that holds the GPU has ended", fatal=True)
         try:
-            self._send(frame((name, words, named or {})))
+            self._send(frame((name, arguments, named or {})))
             return self._reply(
                 called or f"the call {name}", patience_s + moved / _BYTES_PER_S + filled / _ON_GPU_BYTES_PER_S
             )
@@ -252,7 +253,7 @@ class ServedGpu:
         assert child is not None
         while True:
             try:
-                found = child.replies.get(timeout=_LOOK_S)
+                reply = child.replies.get(timeout=_LOOK_S)
                 break
             except queue.Empty:
                 now = time.monotonic()
@@ -265,9 +266,9 @@ class ServedGpu:
                 if waited_s > patience_s:
                     self._end()
                     raise Hung(f"{name} had not ended after {waited_s:.0f} s") from None
-        if found is None:
+        if reply is None:
             raise self._death()
-        what, content = found
+        what, content = reply
         if what != REFUSAL:
             return content
         kind, message, hint, fatal = content

@@ -248,7 +248,7 @@ class TileSpec:
 
         m, n, k, times = (size.value(assignment) for size in (self.m, self.n, self.k, self.times))
         a, b, d, by = (_word(text, assignment) for text in (self.a, self.b, self.d, self.by))
-        return Tile(m, n, k, times, a, b, d, self.held, self.of, by)
+        return Tile(m=m, n=n, k=k, times=times, a=a, b=b, d=d, held=self.held, of=self.of, by=by)
 
 
 def _word(text: str, assignment: Assignment) -> str:

@@ -47,15 +47,15 @@ def wrong(tile: Tile, a: bytes, b: bytes, d: bytes) -> str | None:
 
     left = expanded(elements(a, tile.a), tile)
     right = elements(b, tile.b)[: tile.n * tile.k].reshape(tile.n, tile.k)
-    found = elements(d, tile.d)[: tile.m * tile.n].reshape(tile.m, tile.n)
+    product = elements(d, tile.d)[: tile.m * tile.n].reshape(tile.m, tile.n)
     expected, scale = _product(tile, left, right)
-    off = ~(np.abs(found - expected) <= _tolerance(tile) * scale)
+    off = ~(np.abs(product - expected) <= _tolerance(tile) * scale)
     if not off.any():
         return None
     row, column = (int(index) for index in np.argwhere(off)[0])
     return (
         f"{int(off.sum())} of {off.size} elements of the product are wrong: D[{row}, {column}] is "
-        f"{found[row, column]:.6g}, not {expected[row, column]:.6g}"
+        f"{product[row, column]:.6g}, not {expected[row, column]:.6g}"
     )
 
 

@@ -106,7 +106,7 @@ def points(
         probe, kernel, assignments, properties, data=data, regime=regime, free_bytes=free_bytes, overfull=overfull
     ):
         groups.setdefault(configuration.config.fixed(axes), []).append(configuration)
-    return tuple(ResultPoint(fixed, tuple(found)) for fixed, found in groups.items())
+    return tuple(ResultPoint(fixed, tuple(configurations)) for fixed, configurations in groups.items())
 
 
 def _configurations(
@@ -187,14 +187,14 @@ def size_bytes(size: Size, l2_bytes: float) -> float:
     return max(size.least, size.times_l2 * l2_bytes)
 
 
-def buffer_bytes(kernel: Kernel, one: Configuration, properties: Properties) -> dict[str, int] | None:
+def buffer_bytes(kernel: Kernel, configuration: Configuration, properties: Properties) -> dict[str, int] | None:
     """Return the bytes of each buffer in a configuration.
 
     Large ones that the probe file gives a size shrink by the same factor where the card is too small for all together.
     None where they would then no longer be large. What counts is all of the card's memory, not what is free of it: the
     sizes are the same in another run.
     """
-    sizes = {name: _asked_bytes(buffer, one, properties.l2_bytes) for name, buffer in kernel.buffers.items()}
+    sizes = {name: _asked_bytes(buffer, configuration, properties.l2_bytes) for name, buffer in kernel.buffers.items()}
     least = LARGE * properties.l2_bytes
     large = {name for name, size in sizes.items() if kernel.buffers[name].size is not None and size >= least}
     room = _OF_CARD * properties.memory_bytes - sum(size for name, size in sizes.items() if name not in large)
@@ -207,9 +207,9 @@ def buffer_bytes(kernel: Kernel, one: Configuration, properties: Properties) -> 
     return sizes | shrunk
 
 
-def _asked_bytes(buffer: Buffer, one: Configuration, l2_bytes: float) -> int:
-    each = size_bytes(buffer.size, l2_bytes) if buffer.size is not None else one.values[buffer.sweep or ""]
-    return math.ceil(each) * sharers(buffer.per, one.shape.grid, one.block)
+def _asked_bytes(buffer: Buffer, configuration: Configuration, l2_bytes: float) -> int:
+    each = size_bytes(buffer.size, l2_bytes) if buffer.size is not None else configuration.values[buffer.sweep or ""]
+    return math.ceil(each) * sharers(buffer.per, configuration.shape.grid, configuration.block)
 
 
 def sharers(per: str, grid: int, block: int) -> int:

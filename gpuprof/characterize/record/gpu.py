@@ -182,7 +182,7 @@ class Gpu(Protocol):
         """Fill with copies of `pattern`, the last one cut where the memory ends."""
         ...
 
-    def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
+    def scatter(self, memory: Memory, stride: int, values: NDArray[np.uint64]) -> None:
         """Write 64-bit words `stride` bytes apart from the start, and nothing between them."""
         ...
 

@@ -7,6 +7,7 @@ besides its iterations drops out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,13 +27,14 @@ COARSEST_STEP_NS = 1024
 LOWER_IS_BETTER = ("cycle", "s")
 
 
-class Slopes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Slopes:
     """One round: seconds and SM cycles per iteration, and the window that they are from."""
 
     seconds: float
-    cycles: float | None
-    window_cycles: float
-    window_ns: float
+    cycles: float | None = None
+    window_cycles: float = 0.0
+    window_ns: float = 0.0
 
 
 def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
@@ -49,7 +51,7 @@ def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 def slopes(samples: Sequence[Sample]) -> list[Slopes]:
     """Return the slopes of each round."""
-    return [_slopes(one) for one in rounds_of(samples)]
+    return [_slopes(round_) for round_ in rounds_of(samples)]
 
 
 def _slopes(round_: Sequence[Sample]) -> Slopes:
@@ -57,9 +59,13 @@ def _slopes(round_: Sequence[Sample]) -> Slopes:
     seconds = line([(sample.iterations, sample.time_s) for sample in round_]).slope
     counted = [(sample.iterations, sample.cycles) for sample in round_ if sample.cycles]
     if len(counted) < len(round_):
-        return Slopes(seconds, None, 0.0, 0.0)
-    window = (last.cycles or 0.0) - (first.cycles or 0.0), (last.time_s - first.time_s) * 1e9
-    return Slopes(seconds, line([(count, cycles or 0.0) for count, cycles in counted]).slope, *window)
+        return Slopes(seconds=seconds)
+    return Slopes(
+        seconds=seconds,
+        cycles=line([(count, cycles or 0.0) for count, cycles in counted]).slope,
+        window_cycles=(last.cycles or 0.0) - (first.cycles or 0.0),
+        window_ns=(last.time_s - first.time_s) * 1e9,
+    )
 
 
 def per_clock(unit: str) -> bool:
@@ -104,16 +110,16 @@ def results(probe: Probe, unit: str, series: Series) -> list[float]:
     factor = scale(probe, unit, series)
     if factor is None:
         return []
-    found = [one.cycles if per_clock(unit) else one.seconds for one in slopes(series.samples)]
+    per_iteration = [slope.cycles if per_clock(unit) else slope.seconds for slope in slopes(series.samples)]
     try:
-        return [factor.of(one) for one in found if one is not None]
+        return [factor.of(slope) for slope in per_iteration if slope is not None]
     except ValueError:
         return []
 
 
 def middle(probe: Probe, unit: str, series: Sequence[Series]) -> float | None:
     """Return the probe's statistic without its interval, which takes a hundred times as long; None without rounds."""
-    values = [value for one in series for value in results(probe, unit, one)]
+    values = [value for taken in series for value in results(probe, unit, taken)]
     if not values:
         return None
     return lowest_mode(values) if probe.statistic == "mode" else median(values)
@@ -121,7 +127,7 @@ def middle(probe: Probe, unit: str, series: Sequence[Series]) -> float | None:
 
 def estimated(probe: Probe, unit: str, series: Sequence[Series]) -> Estimate | None:
     """Return the probe's statistic over the rounds of several series of one configuration; None without any."""
-    values = [value for one in series for value in results(probe, unit, one)]
+    values = [value for taken in series for value in results(probe, unit, taken)]
     if not values:
         return None
     if probe.statistic == "slope":
@@ -132,13 +138,13 @@ def estimated(probe: Probe, unit: str, series: Sequence[Series]) -> Estimate | N
 def _by_slope(probe: Probe, unit: str, series: Sequence[Series]) -> Estimate | None:
     """Return the line through the medians, with the interval of its slope."""
     factor = scale(probe, unit, series[0])
-    times = _by_count([sample for one in series for sample in one.samples], cycles=per_clock(unit))
+    times = _by_count([sample for taken in series for sample in taken.samples], cycles=per_clock(unit))
     if factor is None or len(times) < len(MULTIPLES):
         return None
     value = factor.of(scaling(medians(times)).per_iteration)
     bounds = sorted(factor.of(slope) for slope in slope_interval(times))
     interval = estimate([value]).interval._replace(low=min(bounds[0], value), high=max(bounds[1], value))
-    return Estimate(value, interval, sum(map(len, times.values())), "median")
+    return Estimate(value, interval, sum(map(len, times.values())), statistic="median")
 
 
 def scaled(series: Sequence[Series], unit: str) -> Scaling | None:
@@ -146,14 +152,14 @@ def scaled(series: Sequence[Series], unit: str) -> Scaling | None:
 
     Series differ in their numbers of iterations: the worst of them counts.
     """
-    found = []
-    for one in series:
-        times = _by_count(one.samples, cycles=per_clock(unit))
+    scalings = []
+    for taken in series:
+        times = _by_count(taken.samples, cycles=per_clock(unit))
         if len(times) < len(MULTIPLES):
             return None
-        found.append(scaling(medians(times)))
-    bad = [one for one in found if one.misfit]
-    return max(bad or found, key=lambda one: max(one.residual, one.slope_change), default=None)
+        scalings.append(scaling(medians(times)))
+    bad = [fitted for fitted in scalings if fitted.misfit]
+    return max(bad or scalings, key=lambda fitted: max(fitted.residual, fitted.slope_change), default=None)
 
 
 def _by_count(samples: Sequence[Sample], *, cycles: bool) -> dict[float, list[float]]:
@@ -168,10 +174,10 @@ def _by_count(samples: Sequence[Sample], *, cycles: bool) -> dict[float, list[fl
 def kernel_clock(series: Sequence[Series]) -> SmClock | NoClock:
     """Return the SM clock in the timed windows: what clock64 counted between N and 4N over what globaltimer did."""
     windows = [
-        (round(one.window_cycles), round(one.window_ns))
+        (round(slope.window_cycles), round(slope.window_ns))
         for part in series
-        for one in slopes(part.samples)
-        if one.cycles is not None
+        for slope in slopes(part.samples)
+        if slope.cycles is not None
     ]
     if not windows:
         return NoClock("the kernel records no clocks")
@@ -180,19 +186,19 @@ def kernel_clock(series: Sequence[Series]) -> SmClock | NoClock:
 
 def nvml_clock(series: Sequence[Series]) -> float | None:
     """Return the SM clock that NVML gave while the kernels ran."""
-    clocks = [sample.sm_clock_hz for one in series for sample in one.samples if sample.sm_clock_hz]
+    clocks = [sample.sm_clock_hz for taken in series for sample in taken.samples if sample.sm_clock_hz]
     return median(clocks) if clocks else None
 
 
 def reasons_of(series: Sequence[Series]) -> int | None:
     """Return all bits of throttle reasons that were seen; None where NVML gives none."""
-    masks = [sample.reasons for one in series for sample in one.samples if sample.reasons is not None]
+    masks = [sample.reasons for taken in series for sample in taken.samples if sample.reasons is not None]
     total = 0
     for mask in masks:
         total |= mask
     return total if masks else None
 
 
-def better(unit: str, one: float, other: float) -> bool:
+def better(unit: str, value: float, other: float) -> bool:
     """Tell whether a result is better than another: lower for times, higher for rates."""
-    return one < other if unit in LOWER_IS_BETTER else one > other
+    return value < other if unit in LOWER_IS_BETTER else value > other

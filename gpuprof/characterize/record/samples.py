@@ -187,10 +187,10 @@ def _refuse(name: str) -> float:
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         raise ValueError("a key appears twice")
-    return found
+    return content
 
 
 def _header(content: Mapping[str, Any], file: str) -> SamplesHeader:
@@ -210,7 +210,13 @@ def _header(content: Mapping[str, Any], file: str) -> SamplesHeader:
 
     pci_id = text("pci_id") if content.get("pci_id") is not None else None
     driver = text("driver") if content.get("driver") is not None else None
-    return SamplesHeader(text("gpuprof_version"), text("device"), pci_id, driver, text("started"))
+    return SamplesHeader(
+        gpuprof_version=text("gpuprof_version"),
+        device=text("device"),
+        pci_id=pci_id,
+        driver=driver,
+        started=text("started"),
+    )
 
 
 def _entry(content: Mapping[str, Any], file: str, number: int) -> Series | RunNote:
@@ -225,7 +231,7 @@ def _entry(content: Mapping[str, Any], file: str, number: int) -> Series | RunNo
         raise DamagedInput(f"{place} has round {round_!r:.40}")
     if not isinstance(listed, list) or not listed:
         raise DamagedInput(f"{place} has no samples")
-    samples = tuple(_sample(one, place) for one in listed)
+    samples = tuple(_sample(row, place) for row in listed)
     if probe == RUN:
         return _note(settings, samples[0].time_s, place)
     return Series(
@@ -250,15 +256,15 @@ def _note(settings: Mapping[str, Any], time_s: float, place: str) -> RunNote:
 
 def _fields(record: type, settings: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the settings that are fields of a record, each of the field's type, and none missing that it needs."""
-    found = {}
+    named = {}
     for name, (holds, needed) in _kinds(record).items():
         if name in settings:
             if not holds(settings[name]):
                 raise DamagedInput(f"{place} has {name} {settings[name]!r:.40}")
-            found[name] = settings[name]
+            named[name] = settings[name]
         elif needed:
             raise DamagedInput(f"{place} does not say its {name}")
-    return found
+    return named
 
 
 @cache
@@ -266,9 +272,9 @@ def _kinds(record: type) -> dict[str, tuple[Callable[[Any], bool], bool]]:
     """Return for each plain field of a record what its value must be, and whether there must be one."""
     hints = get_type_hints(record)
     return {
-        one.name: (_HOLDS[hints[one.name]], one.default is MISSING)
-        for one in fields(record)
-        if hints[one.name] in _HOLDS
+        declared.name: (_HOLDS[hints[declared.name]], declared.default is MISSING)
+        for declared in fields(record)
+        if hints[declared.name] in _HOLDS
     }
 
 
@@ -286,7 +292,7 @@ def _sample(content: Any, place: str) -> Sample:
     if not all(good):
         name = Sample._fields[good.index(False)]
         raise DamagedInput(f"{place} has a sample with {name} {content[good.index(False)]!r:.40}")
-    return Sample(iterations, float(time_s), _float(cycles), _float(clock), reasons)
+    return Sample(iterations, float(time_s), _float(cycles), sm_clock_hz=_float(clock), reasons=reasons)
 
 
 def plain(text: str) -> str:

@@ -85,8 +85,8 @@ class Observed:
         return _known(self, OBSERVED)
 
 
-CHOSEN = tuple(one.name for one in fields(SeriesConfig) if one.name != "values")
-OBSERVED = tuple(one.name for one in fields(Observed))
+CHOSEN = tuple(declared.name for declared in fields(SeriesConfig) if declared.name != "values")
+OBSERVED = tuple(declared.name for declared in fields(Observed))
 
 
 def _known(record: SeriesConfig | Observed, names: Sequence[str]) -> dict[str, Parameter]:

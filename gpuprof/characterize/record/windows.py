@@ -52,12 +52,12 @@ def most_at_once(records: NDArray[np.void]) -> dict[int, int]:
     """Return for each SM the most blocks that overlapped on it, by its own clock."""
     import numpy as np
 
-    found = {}
+    by_sm = {}
     for sm in np.unique(records["sm"]):
         mine = records[records["sm"] == sm]
         times = np.concatenate([mine["begin_cycles"], mine["end_cycles"]]).astype(np.int64)
         steps = np.concatenate([np.ones(len(mine), np.int64), -np.ones(len(mine), np.int64)])
         # At one and the same time an end comes before a begin.
         order = np.lexsort((steps, times))
-        found[int(sm)] = int(np.cumsum(steps[order]).max())
-    return found
+        by_sm[int(sm)] = int(np.cumsum(steps[order]).max())
+    return by_sm

@@ -72,9 +72,9 @@ class Judging:
         cubin = series.config.cubin
         return next(
             (
-                one
-                for one in self.checked.get(series.probe, ())
-                if one.compiled is not None and cubin and one.compiled.sha256.startswith(cubin)
+                checked
+                for checked in self.checked.get(series.probe, ())
+                if checked.compiled is not None and cubin and checked.compiled.sha256.startswith(cubin)
             ),
             None,
         )
@@ -111,7 +111,7 @@ def checks_of(
     unit = unit or probe.unit
     checked = judging.variant(series[0])
     held = throttling(reasons_of(series))
-    found = [
+    checks = [
         gate_check(checked.judgement if checked is not None else None),
         scaling_check(scaled(series, unit)),
         clock_check(kernel_clock(series), nvml_clock(series), held, _clock_range(series)),
@@ -122,8 +122,8 @@ def checks_of(
     ]
     counted = judging.counters.get(probe.id)
     if counted is not None:
-        found.append(counter_check(counted.claimed, counted.counted))
-    return tuple(found)
+        checks.append(counter_check(counted.claimed, counted.counted))
+    return tuple(checks)
 
 
 def _clock_range(series: Sequence[Series]) -> tuple[float, float] | None:
@@ -132,7 +132,7 @@ def _clock_range(series: Sequence[Series]) -> tuple[float, float] | None:
     The kernel's clock is the middle of its windows, which the rarest readings say nothing of: one from before the clock
     has risen from idle would let any clock pass.
     """
-    clocks = sorted(sample.sm_clock_hz for one in series for sample in one.samples if sample.sm_clock_hz)
+    clocks = sorted(sample.sm_clock_hz for taken in series for sample in taken.samples if sample.sm_clock_hz)
     rare = len(clocks) // _RARE
     return (clocks[rare], clocks[-1 - rare]) if clocks else None
 
@@ -175,18 +175,18 @@ def _result(probe: Probe, series: Sequence[Series]) -> list[VerdictCheck]:
     """Say whether the kernel did what it was meant to do, where the probe has the host look."""
     if probe.check is None:
         return []
-    found = [one.seen.result for one in series]
-    wrong = next((str(outcome) for outcome in found if outcome not in {None, CORRECT}), None)
+    outcomes = [taken.seen.result for taken in series]
+    wrong = next((str(outcome) for outcome in outcomes if outcome not in {None, CORRECT}), None)
     if wrong is not None:
         return [VerdictCheck("result", "failed", f"the kernel's result is wrong: {wrong}")]
-    if None in found:
+    if None in outcomes:
         return [VerdictCheck("result", "missing", "the host did not check the kernel's result")]
     return [VerdictCheck("result", "passed")]
 
 
 def _settled(series: Sequence[Series]) -> list[VerdictCheck]:
     """Say whether the clock had settled where sustained load is what was wanted."""
-    if any(one.seen.settled is False for one in series):
+    if any(taken.seen.settled is False for taken in series):
         return [VerdictCheck("settled", "missing", "the clock had not settled when it was measured")]
     return []
 
@@ -198,22 +198,22 @@ def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> 
     """
     if series[0].config.regime == "sustained":
         return []
-    before = [value for one in sweep for value in results(probe, probe.unit, one)]
-    again = [value for one in series for value in results(probe, probe.unit, one)]
+    before = [value for taken in sweep for value in results(probe, probe.unit, taken)]
+    again = [value for taken in series for value in results(probe, probe.unit, taken)]
     if not before or not again:
         return []
     change = median(again) / median(before) - 1
     if abs(change) <= REPEAT_TOLERANCE:
-        return [VerdictCheck("repeat", "passed", None, change)]
-    how = format_percent(abs(change))
-    return [VerdictCheck("repeat", "missing", f"measured again it differed from the sweep by {how}", change)]
+        return [VerdictCheck("repeat", "passed", number=change)]
+    why = f"measured again it differed from the sweep by {format_percent(abs(change))}"
+    return [VerdictCheck("repeat", "missing", why, number=change)]
 
 
 def believed(
     probe: Probe,
     judging: Judging,
     series: Sequence[Series],
-    found: Estimate,
+    estimate: Estimate,
     checks: Sequence[VerdictCheck],
     *,
     unit: str | None = None,
@@ -224,17 +224,17 @@ def believed(
     unit = unit or probe.unit
     verdict, held = judge(checks), throttling(reasons_of(series))
     return MeasuredValue(
-        value=found.value,
+        value=estimate.value,
         unit=unit,
         verdict=verdict.word,
         reasons=verdict.reasons,
-        low=found.interval.low,
-        high=found.interval.high,
+        low=estimate.interval.low,
+        high=estimate.interval.high,
         ceiling=ceiling,
         regime="power_limited" if held else series[0].config.regime,
         throttling=held,
-        statistic=found.statistic,
-        samples=found.samples,
+        statistic=estimate.statistic,
+        samples=estimate.samples,
         allocations=_allocations(probe, series),
         method=method or _method(probe, series),
         configuration=shown(probe, series[0]),
@@ -251,11 +251,11 @@ def _allocations(probe: Probe, series: Sequence[Series]) -> int | None:
     """Return on how many allocations it was measured; None where the kernel has no memory of its own."""
     if probe.kernel is None or not probe.kernel.buffers:
         return None
-    return len({one.config.allocation for one in series})
+    return len({taken.config.allocation for taken in series})
 
 
 def _method(probe: Probe, series: Sequence[Series]) -> str:
-    counts = sorted({sample.iterations for one in series for sample in one.samples})
+    counts = sorted({sample.iterations for taken in series for sample in taken.samples})
     if not counts:
         return probe.title
     return f"slope over {counts[0]} to {counts[-1]} iterations; {probe.title[0].lower()}{probe.title[1:]}"
@@ -311,14 +311,14 @@ def evidence_of(
 
 def _limited(checks: Sequence[VerdictCheck]) -> bool:
     """Tell whether the value was held against its limit, with whatever outcome."""
-    found = named(checks, "limit")
-    return found is not None and found.number is not None
+    limit = named(checks, "limit")
+    return limit is not None and limit.number is not None
 
 
 def published(probe: Probe, judging: Judging, assignment: Mapping[str, str]) -> Published | None:
     """Return the published range that fits: the first for this target, product and parameter values."""
-    for one in probe.expected:
-        fits = not one.products or judging.product in one.products
-        if fits and one.condition.holds(judging.target, assignment):
-            return Published(one.low, one.high, one.source, one.of_limit)
+    for expected in probe.expected:
+        fits = not expected.products or judging.product in expected.products
+        if fits and expected.condition.holds(judging.target, assignment):
+            return Published(expected.low, expected.high, expected.source, of_limit=expected.of_limit)
     return None
