@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.collect.failures import failures_in, failures_of, said, unknown_failure
+from gpuprof.collect.failures import failures_in, failures_of, ncu_lines, unknown_failure
 from gpuprof.errors import EnvironmentProblem, ProgramFailed, UsageError
 
 CASES = (
@@ -180,7 +180,7 @@ def test_an_unknown_failure_shows_ncus_last_words() -> None:
     assert failure.what == "ncu ended with code 9: reason 2 / reason 3 / reason 4"
     assert unknown_failure("", "a\nb\nc\n", 1).what == "ncu ended with code 1: b / c"
     assert unknown_failure("", "", 1).what == "ncu ended with code 1"
-    assert list(said("==PROF== x\n==ERROR==  y \n")) == ["y"]
+    assert list(ncu_lines("==PROF== x\n==ERROR==  y \n")) == ["y"]
 
 
 DATA = Path(__file__).parent / "data"

@@ -83,7 +83,7 @@ def failures_of(log: str, output: str) -> tuple[NcuFailure, ...]:
     of it.
     """
     ours = _without_kernel_names(log)
-    theirs = _short("\n".join(said(output)))
+    theirs = _short("\n".join(ncu_lines(output)))
     rows = [row for row in ROWS if row.injected] if _LINE.search(log) else ROWS
     failures = [*_of_rows(rows, theirs), *_of_rows(_OPTIONS, "\n".join(_EXCEPTION.findall(output)))]
     from_output = {failure.cause: replace(failure, remedy=None) for failure in failures}
@@ -175,7 +175,7 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[NcuFailure]:
     return [NcuFailure("program-failed", what, hint, code=code)]
 
 
-def said(text: str) -> Iterator[str]:
+def ncu_lines(text: str) -> Iterator[str]:
     """Yield ncu's own error and warning lines, without their marks."""
     for match in _LINE.finditer(text):
         yield match[2].strip()
@@ -183,7 +183,7 @@ def said(text: str) -> Iterator[str]:
 
 def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
     """Return the failure of a run in which nothing names a known cause: with ncu's last words, else the output's."""
-    last_lines = list(said(log) if _LINE.search(log) else said(output))[-3:]
+    last_lines = list(ncu_lines(log) if _LINE.search(log) else ncu_lines(output))[-3:]
     last_lines = last_lines or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
     quoted = f": {' / '.join(line.strip() for line in last_lines)}" if last_lines else ""
     return NcuFailure("unknown", f"ncu ended with code {code}{quoted}", "gpuprof doctor checks what collecting needs")
