@@ -24,8 +24,6 @@ EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
     {
         "cli",
         "collect",
-        "diagnose",
-        "model",
     }
 )
 """Rooms that still have such names: only ever shorter."""
@@ -33,8 +31,6 @@ BY_POSITION_LEFT: frozenset[str] = frozenset(
     {
         "cli",
         "collect",
-        "diagnose",
-        "model",
     }
 )
 """Rooms that still fill large records by position: only ever shorter."""

@@ -427,10 +427,10 @@ def busy_metric(unit: str) -> str:
         ("narrow-access", "of a byte", WARP_OPCODES, 60, "%", access.NARROW),
         ("narrow-access", "of four bytes under pressure", stall_metric("lg_throttle"), 50, "%", access.NARROW_PRESSURE),
         ("atomic-contention", "at L2", L2_ATOMICS, 50, "%", access.ATOMICS),
-        ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", compute.BUSY),
+        ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", compute.PIPE_BUSY),
         ("fp64-bound", "of its peak", "", 20, "%", compute.FP64),
         ("fp64-bound", "by divisions", WARP_OPCODES, 35, "%", None),
-        ("fp32-compute-bound", "busy", pipe_metric("fma"), 70, "%", compute.BUSY),
+        ("fp32-compute-bound", "busy", pipe_metric("fma"), 70, "%", compute.PIPE_BUSY),
         ("tensor-cores-idle", "a product by name", "", 50, "%", compute.FMA_WORK),
         ("tensor-cores-idle", "a product by name", pipe_metric("tensor"), 0, "%", None),
         ("non-fused-fp", "FP32", next(iter(FP32_HALF)), 60, "instruction", None),
@@ -454,7 +454,7 @@ def busy_metric(unit: str) -> str:
         ("dependency-latency", "wait", stall_metric("wait"), 50, "%", latency.DOMINANT),
         ("barrier-wait", "barrier", stall_metric("barrier"), 25, "%", latency.NOTABLE),
         ("branch-divergence", "half a warp", THREADS, 16, "thread", latency.THREADS),
-        ("latency-bound", "with a stall", "", 30, "%", latency.IDLE),
+        ("latency-bound", "with a stall", "", 30, "%", latency.LATENCY_BOUND),
         ("latency-bound", "with a stall", stall_metric("short_scoreboard"), 40, "%", latency.DOMINANT),
     ],
 )
@@ -1080,8 +1080,8 @@ def counts_all_warps(found: list[Finding]) -> bool:
 def pipe_edges(rule: str, pipe: str) -> tuple[Edge, ...]:
     other = "alu" if pipe != "alu" else "fma"
     return (
-        Edge(rule, compute.BUSY, lambda value: made(pipes(**{pipe: value, other: 10}))),
-        Edge(rule, compute.NEAR_ROOF, lambda value: made(pipes(**{pipe: value, other: 10})), is_settled),
+        Edge(rule, compute.PIPE_BUSY, lambda value: made(pipes(**{pipe: value, other: 10}))),
+        Edge(rule, compute.PIPE_NEAR_ROOF, lambda value: made(pipes(**{pipe: value, other: 10})), is_settled),
         Edge(rule, compute.SM_PIPE, lambda value: made(pipes(**{pipe: value, other: 10}), busy(sm=70))),
         throttle_edge(rule, pipe),
     )
@@ -1137,7 +1137,7 @@ EDGES = (
     Edge("narrow-access", access.NARROW_PRESSURE, lambda value: made(
          stalls(lg_throttle=value), histograms={WARP_OPCODES: {"LDG.E": 10.0}})),
     Edge("atomic-contention", access.ATOMICS, lambda value: made({L2_ATOMICS: value})),
-    Edge("fp64-bound", compute.BUSY, lambda value: made(pipes(fp64=value, alu=10))),
+    Edge("fp64-bound", compute.PIPE_BUSY, lambda value: made(pipes(fp64=value, alu=10))),
     Edge("fp64-bound", compute.FP64,
          lambda value: made(lasting(), operations(dfma=6.912e9 / 2 * value / 100, dadd=0, dmul=0))),
     throttle_edge("fp64-bound", "fp64"),
@@ -1169,7 +1169,7 @@ EDGES = (
          lambda value: made(HALF_OCCUPANCY, issued(value), busy(sm=30), stalls(wait=10)), is_guess),
     Edge("short-kernel", launch.SHORT, lambda value: made(lasting(value)), above=False),
     *wait_edges("memory-latency", "long_scoreboard", latency.DOMINANT),
-    Edge("memory-latency", latency.IDLE,
+    Edge("memory-latency", latency.LATENCY_BOUND,
          lambda value: made(stalls(long_scoreboard=50), issued(20), busy(dram=value)), is_settled),
     *wait_edges("dependency-latency", "wait", latency.DOMINANT),
     Edge("barrier-wait", latency.ALONE, lambda value: made(
@@ -1178,7 +1178,7 @@ EDGES = (
     *wait_edges("instruction-fetch", "no_instruction", latency.NOTABLE),
     *wait_edges("constant-miss", "imc_miss", latency.NOTABLE),
     Edge("branch-divergence", latency.THREADS, lambda value: made({THREADS: value}), above=False),
-    Edge("latency-bound", latency.IDLE, lambda value: made(busy(sm=value)), above=False),
+    Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value)), above=False),
 )  # fmt: skip
 
 
@@ -1195,7 +1195,7 @@ def test_every_threshold_is_tried_on_both_sides() -> None:
 def test_what_makes_a_pipe_the_limit_is_listed_with_its_rule(rule: str) -> None:
     listed = rule_named(rule)
     assert listed is not None
-    assert {compute.BUSY, compute.SM_PIPE, compute.THROTTLED} <= set(listed.thresholds)
+    assert {compute.PIPE_BUSY, compute.SM_PIPE, compute.THROTTLED} <= set(listed.thresholds)
 
 
 @pytest.mark.parametrize(

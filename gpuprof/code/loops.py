@@ -76,13 +76,10 @@ def _successors(code: Sequence[Instruction], starts: Sequence[int]) -> list[tupl
 def _reconvergence(code: Sequence[Instruction], index: int) -> int | None:
     """Return where threads go on after `BSYNC Bn`: the address in the last `BSSY Bn` before it."""
     register = code[index].operands[:1]
-    before = (
-        instruction
-        for instruction in reversed(code[:index])
-        if instruction.name == "BSSY" and instruction.operands[:1] == register
-    )
-    opened = next(before, None)
-    return opened.target if opened else None
+    for before in reversed(code[:index]):
+        if before.name == "BSSY" and before.operands[:1] == register:
+            return before.target
+    return None
 
 
 def _goes_on(last: Instruction, target: int | None, *, jumping: bool) -> bool:

@@ -33,11 +33,8 @@ _WIDTHS = (
 
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
-    return tuple(
-        name
-        for operand in instruction.operands[: _destinations(instruction)]
-        for name in _registers_of(operand, instruction.opcode)
-    )
+    destinations = instruction.operands[: _destinations(instruction)]
+    return tuple(name for operand in destinations for name in _registers_of(operand, instruction.opcode))
 
 
 def _registers_of(operand: str, opcode: str) -> tuple[str, ...]:

@@ -45,9 +45,7 @@ class Instruction(NamedTuple):
         target = self.target
         if target is not None and distance:
             operands = (*operands[:-1], hex(target + distance))
-        return Instruction(
-            address=self.address + distance, opcode=self.opcode, operands=operands, predicate=self.predicate
-        )
+        return self._replace(address=self.address + distance, operands=operands)
 
     @property
     def target(self) -> int | None:
@@ -68,9 +66,4 @@ def _instructions(text: str) -> Iterator[Instruction]:
         match = _LINE.match(line)
         if match:
             operands = tuple(part.strip() for part in match["operands"].split(",") if part.strip())
-            yield Instruction(
-                address=int(match["address"], 16),
-                opcode=match["opcode"],
-                operands=operands,
-                predicate=match["predicate"],
-            )
+            yield Instruction(int(match["address"], 16), match["opcode"], operands, predicate=match["predicate"])

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, Case, opcode_of
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence, Location
 from gpuprof.units import format_percent
 
-EXCESS = Threshold("excess sectors", 1.0, "%", "less than 1 % of the sectors is an edge of the data, not a pattern")
-CONFLICTS = Threshold("conflict wavefronts", 5.0, "%", "half of the 10 % from which NVIDIA's rule speaks")
-SPILL = Threshold("local sectors", 1.0, "%", "less is a rare path, such as an error branch")
-NARROW = Threshold("narrow accesses", 50.0, "%", "most accesses must be narrow for width to matter")
-NARROW_PRESSURE = Threshold(
-    "load/store pressure", 10.0, "%", "share of warps throttled by the load/store queue below which width costs nothing"
+EXCESS = percent("excess sectors", 1.0, "less than 1 % of the sectors is an edge of the data, not a pattern")
+CONFLICTS = percent("conflict wavefronts", 5.0, "half of the 10 % from which NVIDIA's rule speaks")
+SPILL = percent("local sectors", 1.0, "less is a rare path, such as an error branch")
+NARROW = percent("narrow accesses", 50.0, "most accesses must be narrow for width to matter")
+NARROW_PRESSURE = percent(
+    "load/store pressure", 10.0, "share of warps throttled by the load/store queue below which width costs nothing"
 )
-ATOMICS = Threshold("atomic units busy", 30.0, "%", "below it another unit limits the kernel")
+ATOMICS = percent("atomic units busy", 30.0, "below it another unit limits the kernel")
 
 _EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
 _TOTAL = "memory_l2_theoretical_sectors_global"
@@ -59,7 +60,8 @@ _ALIGN = (
 )
 
 
-class _Excess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Excess:
     fraction: float
     text: str
     confidence: Confidence
@@ -69,23 +71,23 @@ class _Excess(NamedTuple):
 def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     counts = _counted_sectors(case)
     if counts is not None:
-        found = _counted_excess(counts)
+        excess = _counted_excess(counts)
         passes = _excess_passes(case)
-        if found is not None and passes is not None:
+        if excess is not None and passes is not None:
             # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
-            found = found._replace(fraction=max(found.fraction, passes))
+            excess = replace(excess, fraction=max(excess.fraction, passes))
     else:
-        found = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
-    if found is None:
+        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
+    if excess is None:
         return
     place = case.place_of(_EXCESS) or _place_of_excess(case)
     yield RuleVerdict(
-        headline=f"Uncoalesced global access: {found.text}",
-        why=_WHY_SCATTERED if found.fraction >= _SCATTERED else _WHY_SHIFTED,
-        advice=_COALESCE if found.fraction >= _SCATTERED else f"{_ALIGN} {_COALESCE}",
-        confidence=found.confidence,
-        gain=found.fraction * case.memory_weight(),
-        evidence=found.evidence,
+        headline=f"Uncoalesced global access: {excess.text}",
+        why=_WHY_SCATTERED if excess.fraction >= _SCATTERED else _WHY_SHIFTED,
+        advice=_COALESCE if excess.fraction >= _SCATTERED else f"{_ALIGN} {_COALESCE}",
+        confidence=excess.confidence,
+        gain=excess.fraction * case.memory_weight(),
+        evidence=excess.evidence,
         location=place,
     )
 
@@ -123,7 +125,7 @@ def _counted_excess(counts: _Sectors) -> _Excess | None:
     fraction = min(1.0, counts.excess / counts.total)
     text = f"{format_percent(fraction)} of {_count(counts.total)} sectors are excess"
     share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, meaning="excess share")
-    return _Excess(fraction, text, "measured", (*counts.evidence, share))
+    return _Excess(fraction, text, "measured", evidence=(*counts.evidence, share))
 
 
 def _unused_bytes(case: Case) -> _Excess | None:
@@ -138,18 +140,18 @@ def _unused_bytes(case: Case) -> _Excess | None:
     fraction = 1.0 - mean / _SECTOR_BYTES
     if 100 * fraction < EXCESS.value:
         return None
-    words = {"ld": "loads", "st": "stores"}
+    operations = {"ld": "loads", "st": "stores"}
     evidence = tuple(
         Evidence(
             _PER_SECTOR.format(what),
             value,
             "B/sector",
             threshold=32.0,
-            meaning=f"bytes used of a sector by {words[what]}",
+            meaning=f"bytes used of a sector by {operations[what]}",
         )
         for what, value in known.items()
     )
-    return _Excess(fraction, f"of 32 bytes of a sector {mean:.3g} are used", "measured", evidence)
+    return _Excess(fraction, f"of 32 bytes of a sector {mean:.3g} are used", "measured", evidence=evidence)
 
 
 def _sectors_per_request(case: Case) -> _Excess | None:
@@ -163,7 +165,9 @@ def _sectors_per_request(case: Case) -> _Excess | None:
             Evidence(_SECTORS.format(what), sectors, "sector", threshold=None, meaning=f"{word} sectors"),
             Evidence("", ratio, "sector/request", threshold=_MANY_SECTORS, meaning=f"sectors a {word} request"),
         )
-        return _Excess(1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence)
+        return _Excess(
+            1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence=evidence
+        )
     return None
 
 
@@ -193,7 +197,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     )
     text = f"a request takes {ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
-    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence)
+    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
 
 
 def _place_of_excess(case: Case) -> Location | None:
@@ -267,10 +271,10 @@ _ALL_REGISTERS = 255
 
 
 def _spill(case: Case) -> Iterator[RuleVerdict]:
-    found = _local_share(case)
-    if found is None or 100 * found.share < SPILL.value:
+    local = _local_share(case)
+    if local is None or 100 * local.share < SPILL.value:
         return
-    share = found.share
+    share = local.share
     registers = case.kernel.registers_per_thread
     full = registers is not None and registers >= _register_ceiling(case)
     cause = (
@@ -279,7 +283,7 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         else "A thread's local array is indexed at run time, or registers are capped: such data lives in memory."
     )
     yield RuleVerdict(
-        headline=f"Local memory: {format_percent(share)} of the {found.what} are spills or local arrays",
+        headline=f"Local memory: {format_percent(share)} of the {local.what} are spills or local arrays",
         why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
         advice=(
             f"{_more_registers(case)} Split the kernel or shorten the live ranges; unroll loops over local arrays so "
@@ -288,8 +292,8 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         confidence="measured",
         gain=share * case.memory_weight(),
         evidence=(
-            *found.evidence,
-            Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {found.what}"),
+            *local.evidence,
+            Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {local.what}"),
             *case.metric("launch__registers_per_thread", "registers a thread", "register"),
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
@@ -315,13 +319,13 @@ class _Local(NamedTuple):
 
 def _local_share(case: Case) -> _Local | None:
     """Return the local share of load and store sectors, else of instructions; None where one side is not known."""
-    for local, others, what, unit in (
+    for local_metrics, global_metrics, what, unit in (
         (_LOCAL, _GLOBAL, "load and store sectors", "sector"),
         (_LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS, "load and store instructions", "instruction"),
     ):
-        mine, rest = case.total(local), case.total(others)
+        mine, rest = case.total(local_metrics), case.total(global_metrics)
         if mine is not None and rest is not None and mine + rest > 0:
-            evidence = tuple(item for name in local for item in case.metric(name, _local_words(name), unit))
+            evidence = tuple(item for name in local_metrics for item in case.metric(name, _local_words(name), unit))
             return _Local(mine / (mine + rest), what, evidence)
     return None
 
@@ -372,12 +376,13 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
     if not total:
         return
     narrow = sum(count for size, count in widths.items() if size <= _NARROW_BYTES) / total
-    words = sum(count for size, count in widths.items() if size <= 4) / total
+    four_bytes = sum(count for size, count in widths.items() if size <= 4) / total
     throttled = case.stall("lg_throttle")
-    if 100 * narrow < NARROW.value and not (100 * words >= NARROW.value and 100 * throttled >= NARROW_PRESSURE.value):
+    pressed = 100 * throttled >= NARROW_PRESSURE.value
+    if 100 * narrow < NARROW.value and not (100 * four_bytes >= NARROW.value and pressed):
         return
     size = _NARROW_BYTES if 100 * narrow >= NARROW.value else 4
-    share = narrow if size == _NARROW_BYTES else words
+    share = narrow if size == _NARROW_BYTES else four_bytes
     pipe = case.pipe("lsu")
     waits = case.latency_gain(case.stall(*MEMORY_STALLS))
     pressure = max(throttled, pipe or 0.0, waits) if case.stalls or pipe is not None else None
@@ -405,7 +410,9 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
             *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
             *((case.pipe_evidence("lsu"),) if pipe is not None else ()),
         ),
-        location=case.place(lambda one: one.counts.get(EXECUTED, 0.0) if 0 < width_of(one.sass) <= size else 0.0),
+        location=case.place(
+            lambda instruction: instruction.counts.get(EXECUTED, 0.0) if 0 < width_of(instruction.sass) <= size else 0.0
+        ),
     )
 
 
@@ -446,67 +453,68 @@ RULES = (
     Rule(
         "uncoalesced-global",
         "Global accesses are not coalesced",
-        "defect",
-        "Sectors that global accesses move beyond what the same bytes would need if contiguous; where the report "
-        "does not count them, used bytes per sector, sectors per request, or passes through L1 per request (basic "
-        "set).",
-        (EXCESS, MANY_WAVEFRONTS),
-        "The excess share of the sectors times the share of time that global memory can explain: its busiest unit, "
-        "or the warps that wait for it.",
-        "Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts look "
-        "the same.",
-        _uncoalesced,
-        tuple(name.format(what) for name in (_PER_SECTOR, _SECTORS, _REQUESTS) for what in ("ld", "st")),
+        about="defect",
+        looks_at="Sectors that global accesses move beyond what the same bytes would need if contiguous; where the "
+        "report does not count them, used bytes per sector, sectors per request, or passes through L1 per request "
+        "(basic set).",
+        thresholds=(EXCESS, MANY_WAVEFRONTS),
+        gain="The excess share of the sectors times the share of time that global memory can explain: its busiest "
+        "unit, or the warps that wait for it.",
+        silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts "
+        "look the same.",
+        check=_uncoalesced,
+        metrics=tuple(name.format(what) for name in (_PER_SECTOR, _SECTORS, _REQUESTS) for what in ("ld", "st")),
         place=AT_MEMORY,
     ),
     Rule(
         "shared-bank-conflict",
         "Shared-memory accesses conflict",
-        "defect",
-        "Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank conflicts "
-        "as the hardware counts them.",
-        (CONFLICTS,),
-        "The share of conflict wavefronts times the share of time that shared memory can explain.",
-        "Under 5 % of the wavefronts, or shared memory is not used.",
-        _bank_conflicts,
-        (_HARDWARE_WAVES, _HARDWARE_CONFLICTS),
+        about="defect",
+        looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
+        "conflicts as the hardware counts them.",
+        thresholds=(CONFLICTS,),
+        gain="The share of conflict wavefronts times the share of time that shared memory can explain.",
+        silent="Under 5 % of the wavefronts, or shared memory is not used.",
+        check=_bank_conflicts,
+        metrics=(_HARDWARE_WAVES, _HARDWARE_CONFLICTS),
         place=AT_SHARED,
     ),
     Rule(
         "local-memory-spill",
         "Registers spill, or local arrays live in memory",
-        "defect",
-        "Local-memory sectors in L1 as a share of all load and store sectors; else instructions.",
-        (SPILL,),
-        "The local share times the share of time that memory can explain.",
-        "Under 1 %, or local accesses were not counted.",
-        _spill,
-        (*_LOCAL, *_GLOBAL),
+        about="defect",
+        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else instructions.",
+        thresholds=(SPILL,),
+        gain="The local share times the share of time that memory can explain.",
+        silent="Under 1 %, or local accesses were not counted.",
+        check=_spill,
+        metrics=(*_LOCAL, *_GLOBAL),
         place=AT_MEMORY,
     ),
     Rule(
         "narrow-access",
         "Global accesses are narrow",
-        "defect",
-        "Width of global loads and stores in the opcode histogram, and whether their queue or pipe is under pressure.",
-        (NARROW, NARROW_PRESSURE),
-        "Share of narrow accesses × what 16-byte accesses would save of them × pressure on the load/store unit.",
-        "The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
-        _narrow,
-        (WARP_OPCODES,),
+        about="defect",
+        looks_at="Width of global loads and stores in the opcode histogram, and whether their queue or pipe is under "
+        "pressure.",
+        thresholds=(NARROW, NARROW_PRESSURE),
+        gain="Share of narrow accesses × what 16-byte accesses would save of them × pressure on the load/store unit.",
+        silent="The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
+        check=_narrow,
+        metrics=(WARP_OPCODES,),
         place=AT_MEMORY,
     ),
     Rule(
         "atomic-contention",
         "Atomics contend",
-        "defect",
-        "Busy fraction of L2's atomic units and of shared memory's atomic path.",
-        (ATOMICS,),
-        "The busy fraction of the busiest atomic unit, or the warps' wait for memory, whichever is larger.",
-        "Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot address "
-        "hides.",
-        _atomics,
-        (*_L2_ATOMICS, *_SHARED_ATOMICS),
+        about="defect",
+        looks_at="Busy fraction of L2's atomic units and of shared memory's atomic path.",
+        thresholds=(ATOMICS,),
+        gain="The busy fraction of the busiest atomic unit, or the warps' wait for memory, whichever is larger.",
+        silent="Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot "
+        "address hides.",
+        check=_atomics,
+        metrics=(*_L2_ATOMICS, *_SHARED_ATOMICS),
         place=AT_MEMORY,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.errors import DamagedInput
@@ -37,7 +36,8 @@ _BEHIND = 16
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
-class Pauses(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pauses:
     """The pauses of the GPU that is idle longest in a timeline, and what most of their time ends at.
 
     `idle_share` is the idle time of all GPUs of the run over their spans; `gpus` is how many they are, in so many
@@ -194,8 +194,8 @@ class Case:
 
     def stall_evidence(self, reason: str, threshold: float | None = 30.0) -> tuple[Evidence, ...]:
         """Return a stall reason's share as evidence, with the metric that it comes from."""
-        found = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
-        if found is None:
+        stall = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
+        if stall is None:
             told = self.stalls.get(reason)
             meaning = f"warps in {reason.replace('_', ' ')}, as NVIDIA's rule tells"
             return (
@@ -203,9 +203,9 @@ class Case:
                 if told is not None
                 else ()
             )
-        name = stall_metric(reason, found.family)
+        name = stall_metric(reason, stall.family)
         return (
-            Evidence(name, 100 * found.share, "%", threshold=threshold, meaning=f"warps in {reason.replace('_', ' ')}"),
+            Evidence(name, 100 * stall.share, "%", threshold=threshold, meaning=f"warps in {reason.replace('_', ' ')}"),
         )
 
     def issue_evidence(self, threshold: float | None = 80.0) -> tuple[Evidence, ...]:
@@ -298,10 +298,10 @@ def stall_metric(reason: str, family: str) -> str:
 
 def opcode_of(sass: str) -> str:
     """Return an instruction's opcode with modifiers, without its guard predicate: `@!P0 LDG.E R2, …` → `LDG.E`."""
-    words = sass.split()
-    if words and words[0].startswith("@"):
-        words = words[1:]
-    return words[0].rstrip(";") if words else ""
+    tokens = sass.split()
+    if tokens and tokens[0].startswith("@"):
+        tokens = tokens[1:]
+    return tokens[0].rstrip(";") if tokens else ""
 
 
 def _line(instruction: ProfiledInstruction) -> tuple[object, ...]:

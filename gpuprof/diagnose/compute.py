@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import SHARED_STALLS, Case, opcode_of
-from gpuprof.diagnose.rule import AT_MATH, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.diagnose.rule import AT_MATH, Rule, RuleVerdict, TreePlace, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.ceilings import fastest
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
-BUSY = Threshold("pipe busy", 60.0, "%", "NVIDIA's rule calls a pipe well used from here on")
-NEAR_ROOF = Threshold("near its roof", 80.0, "%", "NVIDIA's rule calls a pipe over-utilised from here on")
-THROTTLED = Threshold(
-    "math pipe throttle", 30.0, "%", "the warps then wait for the busiest pipe although its average is lower"
+PIPE_BUSY = percent("pipe busy", 60.0, "NVIDIA's rule calls a pipe well used from here on")
+PIPE_NEAR_ROOF = percent("near its roof", 80.0, "NVIDIA's rule calls a pipe over-utilised from here on")
+THROTTLED = percent(
+    "math pipe throttle", 30.0, "the warps then wait for the busiest pipe although its average is lower"
 )
-SM_PIPE = Threshold("busiest pipe of a busy SM", 50.0, "%", "tells what most of a busy SM's instructions are")
-FP64 = Threshold("FP64 of its peak", 15.0, "%", "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
-NON_FUSED = Threshold(
-    "gain of fusing", 10.0, "%", "half of the share of additions and multiplications that stand alone"
-)
-FMA_WORK = Threshold("FP32 of its peak", 30.0, "%", "a kernel that does less has another problem first")
-FUSED_SHARE = Threshold("fused share", 80.0, "%", "matrix products are nearly all multiply-adds; few other kernels are")
+SM_PIPE = percent("busiest pipe of a busy SM", 50.0, "tells what most of a busy SM's instructions are")
+FP64 = percent("FP64 of its peak", 15.0, "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
+NON_FUSED = percent("gain of fusing", 10.0, "half of the share of additions and multiplications that stand alone")
+FMA_WORK = percent("FP32 of its peak", 30.0, "a kernel that does less has another problem first")
+FUSED_SHARE = percent("fused share", 80.0, "matrix products are nearly all multiply-adds; few other kernels are")
 
 _FP64_PER_DIVISION = 7
 """FP64 instructions that go with one MUFU.RCP64H: 7.4 were saved per reciprocal when a real kernel's divisions became
@@ -61,7 +59,7 @@ def _pipe_verdict(
     if _is_issue_bound(case, fraction):
         yield _issue_verdict(case, pipe, advice)
         return
-    near = 100 * fraction >= NEAR_ROOF.value
+    near = 100 * fraction >= PIPE_NEAR_ROOF.value
     roof = "; it is near its roof" if near else ""
     yield RuleVerdict(
         headline=f"{title}: its pipe is {format_percent(fraction)} busy{_rate(case, pipe)}{roof}",
@@ -69,7 +67,7 @@ def _pipe_verdict(
         advice=advice,
         confidence=confidence,
         gain=min(1.0 - fraction, case.headroom),
-        evidence=(case.pipe_evidence(pipe, BUSY.value), *case.stall_evidence("math_pipe_throttle")),
+        evidence=(case.pipe_evidence(pipe, PIPE_BUSY.value), *case.stall_evidence("math_pipe_throttle")),
         location=case.place_of_opcode(*_OPCODES[pipe]) or case.place_of_stall("math_pipe_throttle"),
         settled=near,
     )
@@ -77,18 +75,18 @@ def _pipe_verdict(
 
 def _is_limit(case: Case, fraction: float) -> bool:
     """Tell whether a pipe is the limit: busy, or the busiest while the SM is, or while warps are throttled by it."""
-    if 100 * fraction >= BUSY.value:
+    if 100 * fraction >= PIPE_BUSY.value:
         return True
     if fraction < max((item.fraction for item in case.kernel.pipes), default=0.0):
         return False
     throttled = 100 * case.stall("math_pipe_throttle") >= THROTTLED.value and case.issues_rarely
-    return throttled or (100 * fraction >= SM_PIPE.value and 100 * case.utilisation.get("sm", 0.0) >= BUSY.value)
+    return throttled or (100 * fraction >= SM_PIPE.value and 100 * case.utilisation.get("sm", 0.0) >= PIPE_BUSY.value)
 
 
 def _is_issue_bound(case: Case, fraction: float) -> bool:
     """Tell whether it is the SM that is busy, with this pipe only the busiest of it."""
     throttled = 100 * case.stall("math_pipe_throttle") >= THROTTLED.value and case.issues_rarely
-    return 100 * fraction < BUSY.value and not throttled
+    return 100 * fraction < PIPE_BUSY.value and not throttled
 
 
 def _issue_verdict(case: Case, pipe: str, advice: str) -> RuleVerdict:
@@ -103,11 +101,11 @@ def _issue_verdict(case: Case, pipe: str, advice: str) -> RuleVerdict:
         confidence="inferred",
         gain=1.0 - sm,
         evidence=(
-            Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=BUSY.value, meaning="SM busy"),
+            Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=PIPE_BUSY.value, meaning="SM busy"),
             case.pipe_evidence(pipe, SM_PIPE.value),
         ),
         location=case.place_of_opcode(*_OPCODES[pipe]),
-        settled=100 * sm >= NEAR_ROOF.value,
+        settled=100 * sm >= PIPE_NEAR_ROOF.value,
     )
 
 
@@ -143,7 +141,7 @@ def _integer(case: Case) -> Iterator[RuleVerdict]:
 def _busy_sm(case: Case, what: str, advice: str) -> Iterator[RuleVerdict]:
     """Say that the SM is the busiest unit where the report has no pipe: what fills it is a guess from the FLOP."""
     sm = case.utilisation.get("sm")
-    if case.kernel.pipes or sm is None or 100 * sm < BUSY.value or sm < (case.busiest or 0.0):
+    if case.kernel.pipes or sm is None or 100 * sm < PIPE_BUSY.value or sm < (case.busiest or 0.0):
         return
     yield RuleVerdict(
         headline=f"{what}: the SM is {format_percent(sm)} busy, and which pipe was not collected",
@@ -152,7 +150,7 @@ def _busy_sm(case: Case, what: str, advice: str) -> Iterator[RuleVerdict]:
         confidence="guess",
         gain=1.0 - sm,
         evidence=(
-            Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=BUSY.value, meaning="SM busy"),
+            Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=PIPE_BUSY.value, meaning="SM busy"),
             Evidence(
                 "",
                 100 * case.arithmetic_fraction,
@@ -240,7 +238,7 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
         confidence="inferred",
         gain=_fp64_gain(case, use, ratio) if pipe_full else min(use, _fp64_gain(case, use, ratio)),
         evidence=(
-            *((case.pipe_evidence("fp64", BUSY.value),) if busy is not None else ()),
+            *((case.pipe_evidence("fp64", PIPE_BUSY.value),) if busy is not None else ()),
             *((_peak_evidence(case, "FP64", "dfma", of_peak, FP64.value),) if of_peak is not None else ()),
             *(
                 (
@@ -264,14 +262,14 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
 
 def _busier_pipe(case: Case, busy: float | None) -> str:
     """Say what else is busy: integer instructions of FP64 functions go with them, others stay."""
-    other = max(
+    rival = max(
         (pipe for pipe in case.kernel.pipes if pipe.name != "fp64"), key=lambda pipe: pipe.fraction, default=None
     )
-    if busy is None or other is None or other.fraction < busy:
+    if busy is None or rival is None or rival.fraction < busy:
         return ""
-    stays = format_percent(max(0.0, 1.0 - other.fraction))
+    stays = format_percent(max(0.0, 1.0 - rival.fraction))
     return (
-        f" The bound holds if the work on the {other.name.upper()} pipe ({format_percent(other.fraction)} busy) goes "
+        f" The bound holds if the work on the {rival.name.upper()} pipe ({format_percent(rival.fraction)} busy) goes "
         f"with it; else at most {stays}."
     )
 
@@ -293,7 +291,7 @@ def _peak_evidence(case: Case, name: str, operation: str, fraction: float, thres
     recorded = case.recorded.launch.metrics
     prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation}_pred_on.sum" for unit in ("smsp", "sm"))
     names = (f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
-    metric = next((one for one in names if recorded.number(one) is not None), "")
+    metric = next((counter for counter in names if recorded.number(counter) is not None), "")
     if not metric and recorded.instances(THREAD_OPCODES):
         metric = THREAD_OPCODES
     return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} of its peak")
@@ -368,7 +366,8 @@ def _non_fused(case: Case) -> Iterator[RuleVerdict]:
         )
 
 
-class _FloatingPoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _FloatingPoint:
     """Fused and other instructions of a type, in one unit, and the metrics that they come from.
 
     `pairs` are those that have a partner: a fused multiply-add replaces one addition and one multiplication.
@@ -395,18 +394,20 @@ def _fusing_gain(case: Case, counted: _FloatingPoint, busy: float | None) -> flo
     return pairs / counted.all * max(busy, case.latency_gain(case.stall("wait")))
 
 
-def _fused_and_alone(case: Case, name: str, fused: str, others: tuple[str, str]) -> _FloatingPoint | None:
+def _fused_and_alone(case: Case, name: str, fused: str, unfused: tuple[str, str]) -> _FloatingPoint | None:
     """Return the instructions of a type from the counters, else from NVIDIA's rule; None if unknown."""
     for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle")):
         for prefix in ("smsp", "sm"):
-            names = [f"{prefix}__sass_thread_inst_executed_op_{op}_pred_on{suffix}" for op in (fused, *others)]
+            names = [f"{prefix}__sass_thread_inst_executed_op_{op}_pred_on{suffix}" for op in (fused, *unfused)]
             values = [value for value in map(case.number, names) if value is not None]
             if len(values) == len(names):
-                pairs = min(values[1:])
-                return _FloatingPoint(values[0], sum(values[1:]), pairs, unit, names[0], f"{names[1]} + {names[2]}")
+                metrics = {"fused_metric": names[0], "alone_metric": f"{names[1]} + {names[2]}"}
+                return _FloatingPoint(values[0], sum(values[1:]), min(values[1:]), unit=unit, **metrics)
     told = nvidia_messages.fused_instructions(case.messages, name)
-    source = "rule FPInstructions"
-    return _FloatingPoint(told.fused, told.alone, None, "instruction", source, source) if told is not None else None
+    if told is None:
+        return None
+    metrics = dict.fromkeys(("fused_metric", "alone_metric"), "rule FPInstructions")
+    return _FloatingPoint(told.fused, told.alone, None, unit="instruction", **metrics)
 
 
 def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
@@ -466,12 +467,12 @@ def _pipe_rule(
     return Rule(
         rule_id,
         title,
-        "limit",
-        f"Busy fraction of the {pipe} pipe, and the stall reason math pipe throttle.{more}",
-        (BUSY, NEAR_ROOF, SM_PIPE, THROTTLED),
-        "1 − busy fraction of the pipe: at most until it is full. From 80 % on it is told as a fact (`info`).",
-        "The pipe is under 60 % busy and the warps are not throttled by it.",
-        check,
+        about="limit",
+        looks_at=f"Busy fraction of the {pipe} pipe, and the stall reason math pipe throttle.{more}",
+        thresholds=(PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED),
+        gain="1 − busy fraction of the pipe: at most until it is full. From 80 % on it is told as a fact (`info`).",
+        silent="The pipe is under 60 % busy and the warps are not throttled by it.",
+        check=check,
         place=place,
     )
 
@@ -480,14 +481,15 @@ RULES = (
     Rule(
         "fp64-bound",
         "Double precision is the limit",
-        "defect",
-        "Busy fraction of the FP64 pipe and FP64 work of its peak; the share of divisions from the opcode histogram.",
-        (BUSY, SM_PIPE, FP64, THROTTLED),
-        "1 − the larger of the busiest memory unit and what FP32 would take for the same work. It holds where FP32 "
-        "is exact enough or the arithmetic can go.",
-        "The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
-        _fp64,
-        (WARP_OPCODES,),
+        about="defect",
+        looks_at="Busy fraction of the FP64 pipe and FP64 work of its peak; the share of divisions from the opcode "
+        "histogram.",
+        thresholds=(PIPE_BUSY, SM_PIPE, FP64, THROTTLED),
+        gain="1 − the larger of the busiest memory unit and what FP32 would take for the same work. It holds where "
+        "FP32 is exact enough or the arithmetic can go.",
+        silent="The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
+        check=_fp64,
+        metrics=(WARP_OPCODES,),
         place=AT_MATH,
     ),
     _pipe_rule("fp32-compute-bound", "FP32 arithmetic is the limit", "FMA", _fp32, _WITHOUT_PIPES),
@@ -505,26 +507,27 @@ RULES = (
     Rule(
         "tensor-cores-idle",
         "A matrix product runs without tensor cores",
-        "defect",
-        "FP32 work of its peak, how much of it is fused multiply-adds, and the tensor pipe.",
-        (FMA_WORK, FUSED_SHARE),
-        "1 − the larger of the busiest memory unit and the time tensor cores would take. It holds where their input "
-        "types are exact enough.",
-        "Tensor instructions ran, or the GPU has none, or FP32 work is under 30 % of its peak or under 80 % fused.",
-        _tensor_idle,
+        about="defect",
+        looks_at="FP32 work of its peak, how much of it is fused multiply-adds, and the tensor pipe.",
+        thresholds=(FMA_WORK, FUSED_SHARE),
+        gain="1 − the larger of the busiest memory unit and the time tensor cores would take. It holds where their "
+        "input types are exact enough.",
+        silent="Tensor instructions ran, or the GPU has none, or FP32 work is under 30 % of its peak or under 80 % "
+        "fused.",
+        check=_tensor_idle,
         place=AT_MATH,
     ),
     Rule(
         "non-fused-fp",
         "Additions and multiplications are not fused",
-        "defect",
-        "FP32 and FP64 additions and multiplications against fused multiply-adds.",
-        (NON_FUSED,),
-        "The instructions that have a partner (the scarcer of additions and multiplications), of all, times the "
+        about="defect",
+        looks_at="FP32 and FP64 additions and multiplications against fused multiply-adds.",
+        thresholds=(NON_FUSED,),
+        gain="The instructions that have a partner (the scarcer of additions and multiplications), of all, times the "
         "busy fraction of the pipe or the share of dependent waits; a guess where a memory unit is busier than the "
         "pipe.",
-        "Fusing all of them would save under 10 % of the instructions, or they were not counted.",
-        _non_fused,
+        silent="Fusing all of them would save under 10 % of the instructions, or they were not counted.",
+        check=_non_fused,
         place=TreePlace(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),
     ),
 )

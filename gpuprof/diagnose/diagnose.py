@@ -28,7 +28,7 @@ def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, and one ranking over all."""
     session, pauses = analysis.session, pauses_of(analysis.session)
     kernels = tuple(
-        _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), session.only_times))
+        _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), timed_only=session.only_times))
         for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True)
     )
     return structs.replace(session, kernels=kernels, ranking=ranking(kernels))
@@ -47,16 +47,16 @@ def _diagnosed(case: Case) -> KernelProfile:
 
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
-    found = [
+    findings = [
         (rule, finding_of(rule, _weighed(case, verdict), case.kernel.time_share))
         for rule in RULES
         if _applies(rule, case)
         for verdict in rule.check(case)
     ]
     explained = is_short(case) or any(
-        rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in found
+        rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in findings
     )
-    return [finding for rule, finding in found if rule.id != FALLBACK or not explained]
+    return [finding for rule, finding in findings if rule.id != FALLBACK or not explained]
 
 
 def _applies(rule: Rule, case: Case) -> bool:

@@ -67,8 +67,8 @@ def _hottest(shares: Mapping[tuple[str, int], float], most: int) -> list[tuple[s
 def _source(
     code: Sequence[ProfiledInstruction], texts: Mapping[str, str], weight: str, word: str, total: float
 ) -> Iterator[Excerpt]:
-    by_line = {place: found for place, found in _by_line(code).items() if texts.get(place[0])}
-    shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
+    by_line = {place: instructions for place, instructions in _by_line(code).items() if texts.get(place[0])}
+    shares = {line: _weight(instructions, weight) / total for line, instructions in by_line.items()}
     hot = _hottest(shares, _HOT_PLACES)
     for file in dict.fromkeys(name for name, _ in hot):
         lines = texts[file].splitlines()
@@ -89,7 +89,7 @@ def _source(
 def _lines(code: Sequence[ProfiledInstruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
     by_line = _by_line(code)
-    shares = {line: _weight(found, weight) / total for line, found in by_line.items()}
+    shares = {line: _weight(instructions, weight) / total for line, instructions in by_line.items()}
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file in dict.fromkeys(name for name, _ in hot):
         numbers = sorted(number for name, number in hot if name == file)
@@ -149,8 +149,8 @@ _PREFIX = stall_metric("", "sampled")
 
 
 def _reasons(counts: Mapping[str, float]) -> dict[str, float]:
-    found = {name.removeprefix(_PREFIX): value for name, value in counts.items() if name.startswith(_PREFIX)}
-    return {"no_instruction" if name == "no_instructions" else name: value for name, value in found.items()}
+    samples = {name.removeprefix(_PREFIX): value for name, value in counts.items() if name.startswith(_PREFIX)}
+    return {"no_instruction" if name == "no_instructions" else name: value for name, value in samples.items()}
 
 
 def _cut(text: str) -> str:

@@ -21,7 +21,7 @@ from gpuprof.units import format_percent, format_waves, significant
 
 ISSUES_OFTEN = 0.8
 """NVIDIA looks at stalls only while fewer than this fraction of the issue slots are used (its rule CPIStall)."""
-BUSY, IDLE = 0.8, 0.6
+_WELL_USED, _LITTLE_USED = 0.8, 0.6
 """Speed of light from which NVIDIA calls a unit well used, and below which latency is the limit (SOLBottleneck)."""
 
 _FAMILIES = {"sampled": "of the samples", "sampled-not-issued": "of the samples without an issue"}
@@ -67,14 +67,8 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNod
         _busiest_unit(kernel, findings.get("unit", ())),
         *_chained(_issue_slots(kernel, findings.get("issue", ())), below_issue),
     )
-    tree = ExplanationNode(
-        "kernel",
-        f"#{kernel.id} {kernel.label}",
-        kernel.duration_s,
-        unit="s",
-        detail=_weight_text(kernel),
-        children=below,
-    )
+    name, weight = f"#{kernel.id} {kernel.label}", _weight_text(kernel)
+    tree = ExplanationNode("kernel", name, kernel.duration_s, unit="s", detail=weight, children=below)
     return _of_export(tree) if from_text else tree
 
 
@@ -129,9 +123,9 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         )
     meaning = (
         "well used, only less work for it makes the kernel faster"
-        if limit.fraction >= BUSY
+        if limit.fraction >= _WELL_USED
         else "no unit is busy, the kernel waits"
-        if max(unit.fraction for unit in kernel.throughput) < IDLE
+        if max(unit.fraction for unit in kernel.throughput) < _LITTLE_USED
         else "busy, not full"
     )
     units = ", ".join(
@@ -245,6 +239,5 @@ def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterat
         if finding.severity == "info":
             yield ExplanationNode("note", finding.headline, None, unit="", detail=finding.rule, children=line)
         else:
-            yield ExplanationNode(
-                "finding", finding.headline, gain, unit="%", detail=f"{finding.severity}, {finding.rule}", children=line
-            )
+            detail = f"{finding.severity}, {finding.rule}"
+            yield ExplanationNode("finding", finding.headline, gain, unit="%", detail=detail, children=line)

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.case import Case, Pauses
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
 
-IDLE = Threshold("idle share of the span", 10.0, "%", "less is the price of launching kernels one after the other")
-MOSTLY = Threshold(
-    "share of the idle time in short or long pauses", 50.0, "%", "most of it says which kind of pause it is"
-)
-UNSURE = Threshold(
+IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
+MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
+UNSURE = percent(
     "share of the idle time after activities without a time",
     20.0,
-    "%",
     "they count as instants and may have filled it: from here on the finding is a guess",
 )
 
@@ -57,7 +54,7 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     That is the one whose launches end most of the idle time, or come next after the copies that end most of it.
     """
     timeline = session.timeline
-    resting = [(one.gaps.total_s, one) for one in timeline.devices if one.gaps is not None] if timeline else []
+    resting = [(gpu.gaps.total_s, gpu) for gpu in timeline.devices if gpu.gaps is not None] if timeline else []
     if timeline is None or not resting:
         return {}
     device = max(resting, key=lambda pair: pair[0])[1]
@@ -66,10 +63,11 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
     if number is None:
         return {}
-    span_s = sum(one.span_s for one in timeline.devices)
+    span_s = sum(gpu.span_s for gpu in timeline.devices)
     share = sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0
     rank = dict(enumerate(timeline.source_ranks)).get(device.source)
-    return {number: Pauses(device, wait, share, len(timeline.devices), len(session.sources), rank)}
+    gpus, files = len(timeline.devices), len(session.sources)
+    return {number: Pauses(device, wait, share, gpus=gpus, files=files, rank=rank)}
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
@@ -77,15 +75,16 @@ def _longest(waits: Sequence[Wait]) -> Wait:
     idle_s: dict[str, float] = {}
     for wait in waits:
         idle_s[wait.before] = idle_s.get(wait.before, 0.0) + wait.idle_s
-    before = max(idle_s, key=lambda one: idle_s[one])
+    before = max(idle_s, key=lambda ended_by: idle_s[ended_by])
     return max((wait for wait in waits if wait.before == before), key=lambda wait: wait.idle_s)
 
 
 def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait]) -> int | None:
     """Return a kernel of a GPU for pauses that no kernel comes after."""
     waiting = (wait.kernel for wait in waits if wait.kernel is not None)
-    others = (one.id for one in session.kernels if (one.source, one.device) == (device.source, device.device))
-    return next(waiting, next(others, None))
+    place = (device.source, device.device)
+    on_gpu = (kernel.id for kernel in session.kernels if (kernel.source, kernel.device) == place)
+    return next(waiting, next(on_gpu, None))
 
 
 def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
@@ -93,7 +92,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
         return
     device, wait = case.pauses.device, case.pauses.wait
     gaps = device.gaps
-    if gaps is None or device.span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / device.span_s < IDLE.value:
+    if gaps is None or device.span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / device.span_s < IDLE_SHARE.value:
         return
     share = gaps.total_s / device.span_s
     why, advice = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
@@ -111,7 +110,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
         gain=None,
         gain_of_run=case.pauses.idle_share,
         evidence=(
-            Evidence("", 100 * share, "%", threshold=IDLE.value, meaning="idle share of the span"),
+            Evidence("", 100 * share, "%", threshold=IDLE_SHARE.value, meaning="idle share of the span"),
             Evidence("", float(gaps.count), "pause", threshold=None, meaning="pauses"),
             Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
             Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
@@ -177,16 +176,16 @@ RULES = (
     Rule(
         "launch-gaps",
         "The GPU is idle between kernels",
-        "defect",
-        "The pauses of a timeline between a GPU's first and last activity, and what most of their time ends at: "
-        "launches of a kernel, or copies of a direction.",
-        (IDLE, MOSTLY, UNSURE),
-        "The idle time of all GPUs of the run over their spans: at most all pauses go. It is a share of the run, not "
-        "of a kernel.",
-        "There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting pauses "
-        "after activities without a time. It is told once a run: of the kernel that ends most idle time, "
-        "or of the one that comes next after most of the copies that do.",
-        _launch_gaps,
+        about="defect",
+        looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time ends "
+        "at: launches of a kernel, or copies of a direction.",
+        thresholds=(IDLE_SHARE, MOSTLY, UNSURE),
+        gain="The idle time of all GPUs of the run over their spans: at most all pauses go. It is a share of the run, "
+        "not of a kernel.",
+        silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
+        "pauses after activities without a time. It is told once a run: of the kernel that ends most idle time, or of "
+        "the one that comes next after most of the copies that do.",
+        check=_launch_gaps,
         by_times=True,
         of_run=True,
         place=AT_KERNEL,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import ranking
-from gpuprof.model.groups import collected, kind_of, middle, spread
+from gpuprof.model.groups import collected, kind_of_kernel, middle, spread
 from gpuprof.model.session import KernelProfile, Session
 
 
@@ -17,10 +17,7 @@ def grouped(session: Session) -> Session:
     A group keeps the number of that launch; `launches`, the total time, its share, the spread and the gains for the
     run are the group's. A session without equal launches comes back as it is.
     """
-    groups = collected(
-        (kind_of(one.source, one.device, one.demangled, one.grid, one.block, one.ranges, one.id), one)
-        for one in session.kernels
-    )
+    groups = collected((kind_of_kernel(kernel, kernel.demangled), kernel) for kernel in session.kernels)
     if len(groups) == len(session.kernels):
         return session
     kernels = tuple(_merged(group) for group in groups)

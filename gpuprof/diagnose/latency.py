@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import MEMORY_STALLS, Case
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.diagnose.rule import AT_MEMORY, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
-DOMINANT = Threshold("share of warp states", 30.0, "%", "NVIDIA's stall rule names a reason from here on")
-NOTABLE = Threshold(
-    "share of warp states", 20.0, "%", "a cause with a direct remedy is worth telling before it dominates"
-)
-ALONE = Threshold("barrier with one block an SM", 5.0, "%", "then nothing covers the wait: a smaller share is felt")
-ISSUE = Threshold("issue slots used", 80.0, "%", "stalls cost nothing while a scheduler issues nearly every cycle")
+DOMINANT = percent("share of warp states", 30.0, "NVIDIA's stall rule names a reason from here on")
+NOTABLE = percent("share of warp states", 20.0, "a cause with a direct remedy is worth telling before it dominates")
+ALONE = percent("barrier with one block an SM", 5.0, "then nothing covers the wait: a smaller share is felt")
+ISSUE = percent("issue slots used", 80.0, "stalls cost nothing while a scheduler issues nearly every cycle")
 THREADS = Threshold(
-    "active threads an instruction", 24.0, "thread", "three of four threads of a warp; NVIDIA's rule uses it"
+    "active threads an instruction", 24.0, "thread", reason="three of four threads of a warp; NVIDIA's rule uses it"
 )
-IDLE = Threshold("busiest unit", 60.0, "%", "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
+LATENCY_BOUND = percent("busiest unit", 60.0, "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
 
 _MEMORY_WORDS = {
     "long_scoreboard": "wait for data from global or local memory",
@@ -49,7 +47,7 @@ def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
     if not case.stalls or not case.issues_rarely or 100 * shares[reason] < DOMINANT.value:
         return
     share = sum(shares.values())
-    full = 100 * (case.memory_utilisation or 0.0) >= IDLE.value
+    full = 100 * (case.memory_utilisation or 0.0) >= LATENCY_BOUND.value
     yield RuleVerdict(
         headline=f"Memory latency: in {format_percent(shares[reason])} of their time warps {_MEMORY_WORDS[reason]}",
         why=(
@@ -123,7 +121,7 @@ def _dependency(case: Case) -> Iterator[RuleVerdict]:
         "Give a thread independent work: several accumulators, an unrolled loop, two rows at once. Or run more warps.",
         DOMINANT,
         "inferred",
-        settled=100 * (case.busiest or 0.0) >= IDLE.value,
+        settled=100 * (case.busiest or 0.0) >= LATENCY_BOUND.value,
     )
 
 
@@ -247,7 +245,7 @@ _OTHER_REASONS = {
 def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     """Nothing is busy. Name the main stall where there is one, else say what would tell it."""
     busiest = case.busiest
-    if busiest is None or 100 * busiest >= IDLE.value:
+    if busiest is None or 100 * busiest >= LATENCY_BOUND.value:
         return
     reasons = {reason: case.stall(reason) for reason in _OTHER_REASONS}
     reason = max(reasons, key=lambda name: reasons[name])
@@ -270,7 +268,7 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
         confidence="inferred",
         gain=case.headroom,
         evidence=(
-            *case.busiest_evidence("busiest unit", IDLE.value),
+            *case.busiest_evidence("busiest unit", LATENCY_BOUND.value),
             *(case.stall_evidence(reason) if named else ()),
             *case.issue_evidence(),
         ),
@@ -285,80 +283,82 @@ RULES = (
     Rule(
         "memory-latency",
         "Warps wait for global memory",
-        "symptom",
-        "Stall reasons long scoreboard, LG throttle, texture throttle and drain; hit rates of L1 and L2 as context. "
-        "Where a memory unit is 60 % busy or more it is told as a fact (`info`): bandwidth explains the wait then.",
-        (DOMINANT, ISSUE, IDLE),
-        _STALL_GAIN,
-        _STALL_SILENT,
-        _memory_latency,
+        about="symptom",
+        looks_at="Stall reasons long scoreboard, LG throttle, texture throttle and drain; hit rates of L1 and L2 as "
+        "context. Where a memory unit is 60 % busy or more it is told as a fact (`info`): bandwidth explains the wait "
+        "then.",
+        thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
+        gain=_STALL_GAIN,
+        silent=_STALL_SILENT,
+        check=_memory_latency,
         place=AT_MEMORY,
     ),
     Rule(
         "dependency-latency",
         "Warps wait for their own last result",
-        "symptom",
-        "Stall reason wait: the fixed latency of arithmetic.",
-        (DOMINANT, ISSUE),
-        _STALL_GAIN,
-        _STALL_SILENT,
-        _dependency,
+        about="symptom",
+        looks_at="Stall reason wait: the fixed latency of arithmetic.",
+        thresholds=(DOMINANT, ISSUE),
+        gain=_STALL_GAIN,
+        silent=_STALL_SILENT,
+        check=_dependency,
         place=TreePlace(("wait",), "issue"),
     ),
     Rule(
         "barrier-wait",
         "Warps wait at barriers",
-        "defect",
-        "Stall reason barrier, and membar (fences) where it is 5 % or more; whether an SM can hold a second block.",
-        (NOTABLE, ALONE, ISSUE),
-        _STALL_GAIN,
-        _STALL_SILENT,
-        _barrier,
+        about="defect",
+        looks_at="Stall reason barrier, and membar (fences) where it is 5 % or more; whether an SM can hold a second "
+        "block.",
+        thresholds=(NOTABLE, ALONE, ISSUE),
+        gain=_STALL_GAIN,
+        silent=_STALL_SILENT,
+        check=_barrier,
         place=TreePlace(("barrier",), "issue"),
     ),
     Rule(
         "instruction-fetch",
         "Warps wait for instructions",
-        "symptom",
-        "Stall reasons no instruction and branch resolving.",
-        (NOTABLE, ISSUE),
-        _STALL_GAIN,
-        _STALL_SILENT,
-        _instruction_fetch,
+        about="symptom",
+        looks_at="Stall reasons no instruction and branch resolving.",
+        thresholds=(NOTABLE, ISSUE),
+        gain=_STALL_GAIN,
+        silent=_STALL_SILENT,
+        check=_instruction_fetch,
         place=TreePlace(("no_instruction",), "issue"),
     ),
     Rule(
         "constant-miss",
         "Warps wait for constants",
-        "symptom",
-        "Stall reason IMC miss (immediate constant cache; up to compute capability 9.0).",
-        (NOTABLE, ISSUE),
-        _STALL_GAIN,
-        _STALL_SILENT,
-        _constant,
+        about="symptom",
+        looks_at="Stall reason IMC miss (immediate constant cache; up to compute capability 9.0).",
+        thresholds=(NOTABLE, ISSUE),
+        gain=_STALL_GAIN,
+        silent=_STALL_SILENT,
+        check=_constant,
         place=TreePlace(("imc_miss",), "issue"),
     ),
     Rule(
         "branch-divergence",
         "Threads of a warp take different branches",
-        "defect",
-        "Active threads per executed warp instruction.",
-        (THREADS,),
-        "The idle share of threads, but no more than what the busiest memory unit leaves.",
-        "24 threads or more are active on average, or it was not collected.",
-        _divergence,
-        (_THREADS[0], _UNIFORM),
+        about="defect",
+        looks_at="Active threads per executed warp instruction.",
+        thresholds=(THREADS,),
+        gain="The idle share of threads, but no more than what the busiest memory unit leaves.",
+        silent="24 threads or more are active on average, or it was not collected.",
+        check=_divergence,
+        metrics=(_THREADS[0], _UNIFORM),
         place=TreePlace(("branch_resolving",), "issue"),
     ),
     Rule(
         "latency-bound",
         "Nothing is busy",
-        "symptom",
-        "Speed of light of all units; the main stall reason where it belongs to no other rule.",
-        (IDLE,),
-        "1 − the busiest unit's fraction.",
-        "A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
-        _latency_bound,
+        about="symptom",
+        looks_at="Speed of light of all units; the main stall reason where it belongs to no other rule.",
+        thresholds=(LATENCY_BOUND,),
+        gain="1 − the busiest unit's fraction.",
+        silent="A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
+        check=_latency_bound,
         place=TreePlace((), "issue"),
     ),
 )

@@ -6,41 +6,39 @@ import math
 from collections.abc import Iterator
 
 from gpuprof.diagnose.case import WELL_USED, Case
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
-FULL_WAVE = Threshold("waves", 1.0, "wave", "under one wave some of the places for blocks stay empty from the start")
-HALF_WAVE = Threshold("waves", 0.5, "wave", "under half a wave the empty places are most of the GPU: no guess any more")
-STARVED_ISSUE = Threshold(
+FULL_WAVE = Threshold(
+    "waves", 1.0, "wave", reason="under one wave some of the places for blocks stay empty from the start"
+)
+HALF_WAVE = Threshold(
+    "waves", 0.5, "wave", reason="under half a wave the empty places are most of the GPU: no guess any more"
+)
+STARVED_ISSUE = percent(
     "issue slots and busiest unit",
     60.0,
-    "%",
     "above it more warps find little room; below it the finding is more than a guess",
 )
-FEW_WARPS = Threshold(
-    "theoretical occupancy",
-    25.0,
-    "%",
-    "so few warps come from large tiles: smaller ones give more blocks and more warps",
+FEW_WARPS = percent(
+    "theoretical occupancy", 25.0, "so few warps come from large tiles: smaller ones give more blocks and more warps"
 )
-FEWEST_SMS = Threshold("blocks", 4.0, "block", "no GPU since Volta has fewer SMs (Orin Nano 4GB has 4)")
-TAIL_SHARE = Threshold(
-    "share of the last wave", 20.0, "%", "NVIDIA's rule speaks of a tail from one fifth of the time on"
+FEWEST_SMS = Threshold("blocks", 4.0, "block", reason="no GPU since Volta has fewer SMs (Orin Nano 4GB has 4)")
+TAIL_SHARE = percent("share of the last wave", 20.0, "NVIDIA's rule speaks of a tail from one fifth of the time on")
+OCCUPANCY_GAP = percent("achieved below theoretical", 10.0, "points of occupancy; NVIDIA's rule uses the same")
+IMBALANCE = percent("idle share of the SMs", 10.0, "less is the ramp at the start and the end of a kernel")
+TAIL_SLACK = percent(
+    "idle share against the tail's", 5.0, "points that ramps add; else work may be spread unevenly, too"
 )
-OCCUPANCY_GAP = Threshold("achieved below theoretical", 10.0, "%", "points of occupancy; NVIDIA's rule uses the same")
-IMBALANCE = Threshold("idle share of the SMs", 10.0, "%", "less is the ramp at the start and the end of a kernel")
-TAIL_SLACK = Threshold(
-    "idle share against the tail's", 5.0, "%", "points that ramps add; else work may be spread unevenly, too"
-)
-SLICES = Threshold("busiest L2 slice above average", 5.0, "%", "the least that NVIDIA's rule reported")
-FULL = Threshold(
-    "theoretical occupancy", 100.0, "%", "anything less has a limiter worth knowing; `info` where it costs nothing"
+SLICES = percent("busiest L2 slice above average", 5.0, "the least that NVIDIA's rule reported")
+FULL = percent(
+    "theoretical occupancy", 100.0, "anything less has a limiter worth knowing; `info` where it costs nothing"
 )
 SHORT = Threshold(
-    "duration", 5e-6, "s", "about what launching a kernel costs; caches and clocks are not warm yet either"
+    "duration", 5e-6, "s", reason="about what launching a kernel costs; caches and clocks are not warm yet either"
 )
 
 _WAVES = "launch__waves_per_multiprocessor"
@@ -459,67 +457,69 @@ RULES = (
     Rule(
         "small-grid",
         "The grid does not fill the GPU",
-        "defect",
-        "Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since Volta has "
-        "fewer SMs.",
-        (FULL_WAVE, HALF_WAVE, FEW_WARPS),
-        "The share of the places for blocks that the grid leaves empty (of all warps, where large tiles allow a "
+        about="defect",
+        looks_at="Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since "
+        "Volta has fewer SMs.",
+        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS),
+        gain="The share of the places for blocks that the grid leaves empty (of all warps, where large tiles allow a "
         "quarter of them or less), but no more than until the busiest unit is full.",
-        "At least one full wave.",
-        _small_grid,
-        (_WAVES,),
+        silent="At least one full wave.",
+        check=_small_grid,
+        metrics=(_WAVES,),
         by_times=True,
         place=TreePlace((), "warps"),
     ),
     Rule(
         "tail-effect",
         "The last round of blocks is partial",
-        "defect",
-        "Waves, and where collected the share of time in which SMs had work and their warps' places were filled.",
-        (TAIL_SHARE,),
-        "The empty part of the last round: 1 − waves ÷ rounds up, but no more than the places for warps that stayed "
-        "empty (of the SMs, without occupancy) or until the busiest unit is full.",
-        "One wave or less, five waves or more, or a whole number of them.",
-        _tail,
-        (_WAVES,),
+        about="defect",
+        looks_at="Waves, and where collected the share of time in which SMs had work and their warps' places were "
+        "filled.",
+        thresholds=(TAIL_SHARE,),
+        gain="The empty part of the last round: 1 − waves ÷ rounds up, but no more than the places for warps that "
+        "stayed empty (of the SMs, without occupancy) or until the busiest unit is full.",
+        silent="One wave or less, five waves or more, or a whole number of them.",
+        check=_tail,
+        metrics=(_WAVES,),
         place=TreePlace((), "warps"),
     ),
     Rule(
         "load-imbalance",
         "Work is spread unevenly",
-        "defect",
-        "Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; active "
-        "cycles of L2 slices.",
-        (IMBALANCE, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
-        "The idle share of an average SM; for occupancy 1 − achieved ÷ theoretical, but no more than idle issue "
+        about="defect",
+        looks_at="Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; "
+        "active cycles of L2 slices.",
+        thresholds=(IMBALANCE, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
+        gain="The idle share of an average SM; for occupancy 1 − achieved ÷ theoretical, but no more than idle issue "
         "slots and until the busiest unit is full; for slices L2's busy fraction.",
-        "Under one wave (`small-grid` speaks then), or the gaps are smaller, or a partial last round explains them "
-        "(`tail-effect` speaks then).",
-        _imbalance,
-        (_BUSIEST_SM, _AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
+        silent="Under one wave (`small-grid` speaks then), or the gaps are smaller, or a partial last round explains "
+        "them (`tail-effect` speaks then).",
+        check=_imbalance,
+        metrics=(_BUSIEST_SM, _AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
         place=TreePlace((), "warps"),
     ),
     Rule(
         "low-occupancy",
         "Fewer warps fit than the SM has places",
-        "defect",
-        "Theoretical occupancy and what limits it: registers, shared memory, block size or the number of blocks.",
-        (FULL, STARVED_ISSUE),
-        "The missing share of warps, but no more than the idle issue slots and until the busiest unit is full; "
+        about="defect",
+        looks_at="Theoretical occupancy and what limits it: registers, shared memory, block size or the number of "
+        "blocks.",
+        thresholds=(FULL, STARVED_ISSUE),
+        gain="The missing share of warps, but no more than the idle issue slots and until the busiest unit is full; "
         "nothing where the grid is under one wave.",
-        "100 % theoretical occupancy: nothing limits it then.",
-        _occupancy,
+        silent="100 % theoretical occupancy: nothing limits it then.",
+        check=_occupancy,
         place=TreePlace((), "warps"),
     ),
     Rule(
         "short-kernel",
         "The kernel is as short as its launch",
-        "limit",
-        "Duration.",
-        (SHORT,),
-        "Not known from counters: what fusing saves is the time between kernels.",
-        "5 µs or longer.",
-        _short,
+        about="limit",
+        looks_at="Duration.",
+        thresholds=(SHORT,),
+        gain="Not known from counters: what fusing saves is the time between kernels.",
+        silent="5 µs or longer.",
+        check=_short,
         by_times=True,
         place=AT_KERNEL,
     ),

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
-BUSY = Threshold(
-    "busy",
-    60.0,
-    "%",
-    "below it neither side is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound",
+BUSY = percent(
+    "busy", 60.0, "below it neither side is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound"
 )
-NEAR_ROOF = Threshold("near its roof", 80.0, "%", "NVIDIA's speed-of-light rule calls a unit well used from here on")
+NEAR_ROOF = percent("near its roof", 80.0, "NVIDIA's speed-of-light rule calls a unit well used from here on")
 MANY_WAVEFRONTS = Threshold(
     "passes a request",
     4.5,
     "wavefront",
-    "a coalesced access takes one at 4 bytes a thread, two at 8 and four at 16",
+    reason="a coalesced access takes one at 4 bytes a thread, two at 8 and four at 16",
 )
-HOST_SHARE = Threshold(
-    "host share", 10.0, "%", "the host link is about ten times slower than DRAM or more: a tenth is felt"
-)
+HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth is felt")
 
 _MORE_IN_FLIGHT = (
     "Keep more bytes in flight: more and wider loads before the first use, cp.async. Fewer bytes can gain more than "
@@ -141,8 +136,8 @@ def _busiest_of_l1(case: Case) -> tuple[str, float] | None:
     known = {name: part for name, part in parts.items() if part is not None}
     if known:
         return max(known.items(), key=lambda item: item[1])
-    memory, others = case.utilisation.get("memory"), [case.utilisation.get(unit, 0.0) for unit in ("dram", "l2")]
-    return (case.light_metric("memory"), memory) if memory is not None and memory > 1.05 * max(others) else None
+    memory, units = case.utilisation.get("memory"), [case.utilisation.get(unit, 0.0) for unit in ("dram", "l2")]
+    return (case.light_metric("memory"), memory) if memory is not None and memory > 1.05 * max(units) else None
 
 
 def _fraction(case: Case, name: str) -> float | None:
@@ -190,9 +185,9 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
             ),
             *(
                 item
-                for name, words in _L1_WORDS.items()
+                for name, meaning in _L1_WORDS.items()
                 if name != busiest[0]
-                for item in case.metric(name, words, "%")
+                for item in case.metric(name, meaning, "%")
             ),
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
@@ -315,13 +310,13 @@ def _bandwidth_rule(
     return Rule(
         f"{level}-bandwidth",
         f"{name} bandwidth is the limit",
-        "limit",
-        looks_at,
-        (BUSY, NEAR_ROOF) if level == "dram" else (BUSY, MANY_WAVEFRONTS) if level == "l1" else (BUSY,),
-        gain,
-        f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
-        check,
-        metrics,
+        about="limit",
+        looks_at=looks_at,
+        thresholds=(BUSY, NEAR_ROOF) if level == "dram" else (BUSY, MANY_WAVEFRONTS) if level == "l1" else (BUSY,),
+        gain=gain,
+        silent=f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
+        check=check,
+        metrics=metrics,
         place=place,
     )
 
@@ -348,14 +343,16 @@ RULES = (
     Rule(
         "host-memory-traffic",
         "The kernel reads or writes host memory",
-        "defect",
-        "Sectors that L2 passes on, by where they belong, the host or the GPU's own DRAM: misses, and writes where "
-        "both sides were counted.",
-        (HOST_SHARE,),
-        "The share of time that memory can explain: a byte from the host takes many times as long as one from DRAM.",
-        "Under 10 % of them go to the host, or the misses were not counted, or the GPU shares the host's memory.",
-        _host,
-        (_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
+        about="defect",
+        looks_at="Sectors that L2 passes on, by where they belong, the host or the GPU's own DRAM: misses, and writes "
+        "where both sides were counted.",
+        thresholds=(HOST_SHARE,),
+        gain="The share of time that memory can explain: a byte from the host takes many times as long as one from "
+        "DRAM.",
+        silent="Under 10 % of them go to the host, or the misses were not counted, or the GPU shares the host's "
+        "memory.",
+        check=_host,
+        metrics=(_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
         place=AT_MEMORY,
     ),
 )

@@ -40,7 +40,7 @@ def changes_with_a_repair(kernel: KernelProfile, finding: Finding) -> bool:
     """
     if _about(finding) == "defect":
         return False
-    return any(one.severity in ("high", "medium") and _about(one) == "defect" for one in kernel.findings)
+    return any(finding.severity in ("high", "medium") and _about(finding) == "defect" for finding in kernel.findings)
 
 
 def _importance(finding: Finding) -> tuple[float, float]:

@@ -27,6 +27,11 @@ class Threshold:
     reason: str
 
 
+def percent(name: str, value: float, reason: str) -> Threshold:
+    """Return a threshold of a share."""
+    return Threshold(name, value, "%", reason=reason)
+
+
 @dataclass(frozen=True, slots=True)
 class TreePlace:
     """Where a finding hangs in the explanation of a kernel: at the largest of these stall reasons that is shown, else

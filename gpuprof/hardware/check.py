@@ -104,12 +104,8 @@ def check_files(paths: Iterable[Path], library: SpecLibrary) -> SpecCheckResult:
     facts = [fact for spec in specs for fact in own_facts(spec)]
     order = {str(path): index for index, path in enumerate(paths)}
     findings.sort(key=lambda finding: (order.get(finding.place.file, len(order)), finding.place.line))
-    return SpecCheckResult(
-        findings=tuple(findings),
-        files=len(paths),
-        facts=len(facts),
-        unconfirmed=sum(not fact.confirmed for fact in facts),
-    )
+    unconfirmed = sum(not fact.confirmed for fact in facts)
+    return SpecCheckResult(tuple(findings), len(paths), len(facts), unconfirmed=unconfirmed)
 
 
 def own_facts(spec: ArchSpec | GpuSpec | Certificate) -> tuple[Fact, ...]:

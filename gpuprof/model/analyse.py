@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -41,7 +40,8 @@ class Analysis:
     recorded: tuple[Recorded, ...]
 
 
-class _Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Entry:
     """A launch, its number over all reports, and what its profile needs to know."""
 
     number: int
@@ -66,10 +66,10 @@ def analyse(
     for group in groups:
         durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
         entry = group[middle(durations)]
-        found = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
-        found = found._replace(profile=structs.replace(found.profile, rank=reports[entry.source].rank))
-        launches.append(_for_group(found, durations) if len(group) > 1 else found)
-        recorded.append(Recorded(entry.launch, entry.hardware, found.at_clock))
+        launch = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
+        launch = replace(launch, profile=structs.replace(launch.profile, rank=reports[entry.source].rank))
+        launches.append(_for_group(launch, durations) if len(group) > 1 else launch)
+        recorded.append(Recorded(entry.launch, entry.hardware, launch.at_clock))
         ids.append(entry.number)
     session = Session(
         schema_version=SCHEMA_VERSION,
@@ -117,39 +117,39 @@ def _entries(
     count = 0
     for source, report in enumerate(reports):
         remedy = READ_REPORT if kind_named(report.kind).is_text else COLLECT
-        for device, found, launch in _launches(source, report, hardware, numbers):
-            yield _Entry(count, source, device, found, launch, remedy)
+        for device, known, launch in _launches(source, report, hardware, numbers):
+            yield _Entry(number=count, source=source, device=device, hardware=known, launch=launch, remedy=remedy)
             count += 1
 
 
 def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
     return collected(
-        (kind_of(one.source, one.device, at.demangled, at.grid, at.block, at.ranges, one.number), one)
-        for one in entries
-        for at in (one.launch,)
+        (kind_of(entry.source, entry.device, at.demangled, at.grid, at.block, at.ranges, entry.number), entry)
+        for entry in entries
+        for at in (entry.launch,)
     )
 
 
-def _for_group(found: LaunchProfile, durations: Sequence[float | None]) -> LaunchProfile:
+def _for_group(launch: LaunchProfile, durations: Sequence[float | None]) -> LaunchProfile:
     """Let a launch's profile speak for all launches of its kind."""
     times = [duration for duration in durations if duration is not None]
     profile = structs.replace(
-        found.profile,
+        launch.profile,
         launches=len(durations),
         time_total_s=sum(times) if times else None,
         duration_percentiles_s=spread(durations),
     )
-    return found._replace(profile=profile)
+    return replace(launch, profile=profile)
 
 
 def _launches(
     source: int, report: Report, hardware: Sequence[Hardware], numbers: Mapping[tuple[int, int], int]
 ) -> Iterator[tuple[int, Hardware, Launch]]:
     """Yield each launch with the number of its GPU and what is known of it, as far as this report's metrics go."""
-    found = {index: numbers[source, index] for index in range(len(report.devices))}
-    known = {number: _as_recorded(hardware[number], report) for number in set(found.values())}
+    own_numbers = {index: numbers[source, index] for index in range(len(report.devices))}
+    known = {number: _as_recorded(hardware[number], report) for number in set(own_numbers.values())}
     for launch in report:
-        number = found[launch.device]
+        number = own_numbers[launch.device]
         yield number, known[number], launch
 
 
@@ -201,13 +201,13 @@ def _number_devices(
     return devices, hardware, numbers
 
 
-def _device(number: int, recorded: RecordedDevice, found: Hardware) -> Device:
-    gpu = found.gpu
+def _device(number: int, recorded: RecordedDevice, hardware: Hardware) -> Device:
+    gpu = hardware.gpu
     return Device(
         id=number,
         name=recorded.name or (gpu.title if gpu is not None else None),
         compute_capability=recorded.compute_capability,
-        sm_count=found.sm_count(),
+        sm_count=hardware.sm_count(),
         spec=gpu.name if gpu is not None else None,
     )
 
@@ -250,7 +250,7 @@ def _first_limit(launches: Sequence[LaunchProfile], origin: CeilingOrigin, targe
 
 
 def _ceiling(device: int, origin: CeilingOrigin, target: str, limit: Limit) -> Ceiling:
-    level = next((one for one in LEVELS if one == target), None)
+    level = next((level for level in LEVELS if level == target), None)
     return Ceiling(
         device=device,
         id=f"{origin}/{target}",

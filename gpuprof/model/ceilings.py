@@ -8,7 +8,7 @@ this kind.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from gpuprof.hardware.certificates import Certificate, trust
@@ -63,7 +63,8 @@ class Hardware:
         certificates: tuple[Certificate, ...] = (),
     ) -> Hardware:
         """Combine an architecture with its product's exceptions, what was measured on it, what vouches for counters."""
-        return cls(arch, gpu, device, compute_rates(arch, gpu), measured, certificates)
+        rates = compute_rates(arch, gpu)
+        return cls(arch, gpu, device, rates=rates, measured=measured, certificates=certificates)
 
     def trust(self, quantity: str, metrics: Iterable[str]) -> Trust:
         """Return how far metrics are trusted as a quantity: "certified", "checked" or "none"."""
@@ -122,7 +123,7 @@ def fastest(candidates: Iterable[tuple[ComputeKey, Fact]]) -> Fact | None:
 
 
 def _with_value(fact: Fact, value: float) -> Fact:
-    return Fact(value, fact.unit, fact.source, fact.kind, fact.place, fact.confirmed, fact.note)
+    return replace(fact, value=value, clock_hz=None, values=())
 
 
 def bandwidth_at_clock(level: str, metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:

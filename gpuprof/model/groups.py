@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import DurationSpread
+from gpuprof.model.session import DurationSpread, KernelProfile
 
 Item = TypeVar("Item")
 
@@ -18,6 +18,11 @@ def kind_of(
     if grid is None or block is None:
         return number
     return source, device, name, grid, block, ranges
+
+
+def kind_of_kernel(kernel: KernelProfile, name: str) -> Hashable:
+    """Return what equal launches share for a kernel of a session, under one of its names."""
+    return kind_of(kernel.source, kernel.device, name, kernel.grid, kernel.block, kernel.ranges, kernel.id)
 
 
 def collected(items: Iterable[tuple[Hashable, Item]]) -> list[list[Item]]:

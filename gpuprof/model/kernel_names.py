@@ -61,9 +61,8 @@ def parse_name(demangled: str) -> KernelName:
     if not parts:
         return _plain_name(text)
     start = tokens.index(parts[-1].name) if parts[-1].name in tokens else 0
-    return KernelName(
-        text, tokens=tokens[start:] + tokens[:start], function=parts[-1], scopes=tuple(parts[:-1]), plain=False
-    )
+    rotated = tokens[start:] + tokens[:start]
+    return KernelName(text, rotated, parts[-1], scopes=tuple(parts[:-1]), plain=False)
 
 
 def _normalised(text: str) -> str:

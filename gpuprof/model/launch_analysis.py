@@ -6,11 +6,10 @@ Pure: the hardware comes in as a value. Nothing here reads files but through the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, THREAD_OPCODES, WARP_OPCODES, Basis, ComputeKey
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE, Trust
@@ -55,7 +54,8 @@ _HISTOGRAMS = (THREAD_OPCODES, WARP_OPCODES)
 Split = Mapping[ComputeKey, float]
 
 
-class LaunchProfile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LaunchProfile:
     """A launch's profile, not yet placed among the others, and the ceilings that it was held against."""
 
     profile: KernelProfile
@@ -74,11 +74,12 @@ def profile_launch(
 def launch_duration(launch: Launch, hardware: Hardware) -> float | None:
     """Return a launch's duration in seconds, None where it was not recorded or is zero."""
     chain = hardware.arch.counters.get("duration")
-    found = evaluate(chain, "duration", launch.metrics, Clocks()) if chain else None
-    return found.value if isinstance(found, Counted) and found.value > 0 else None
+    duration = evaluate(chain, "duration", launch.metrics, Clocks()) if chain else None
+    return duration.value if isinstance(duration, Counted) and duration.value > 0 else None
 
 
-class _Amount(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Amount:
     """A quantity of one launch: its total, its rate per second, or both."""
 
     total: float | None
@@ -149,13 +150,13 @@ class _LaunchAnalysis:
             pipes=pipes,
             missing=_grouped(self.missing),
         )
-        return LaunchProfile(profile, self.at_clock, self.rated, self.measured)
+        return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
 
     def _read_clocks(self) -> Clocks:
         duration = self._quantity("duration", Clocks())
         if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
-            self.missing = [replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
+            self.missing = [structs.replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
         clocks = Clocks(
             duration_s=duration.value if duration is not None and duration.value > 0 else None,
             sm_hz=self._positive("sm-clock"),
@@ -163,23 +164,23 @@ class _LaunchAnalysis:
             own_l2_hz=self._positive("l2-clock", quiet=True),
         )
         dram = bandwidth_at_clock("dram", self.launch.metrics, self.hardware, clocks)
-        return clocks._replace(dram_peak_bytes_per_s=dram.value if dram is not None else None)
+        return replace(clocks, dram_peak_bytes_per_s=dram.value if dram is not None else None)
 
     def _positive(self, what: str, *, quiet: bool = False) -> float | None:
-        found = self._quantity(what, Clocks(), quiet=quiet)
-        return found.value if found is not None and found.value > 0 else None
+        counted = self._quantity(what, Clocks(), quiet=quiet)
+        return counted.value if counted is not None and counted.value > 0 else None
 
     def _quantity(self, what: str, clocks: Clocks, *, quiet: bool = False) -> Counted | None:
         """Evaluate a chain of the architecture; note the reason where it has no value (unless `quiet`)."""
         chain = self.hardware.arch.counters.get(what)
         if chain is None:
             return None
-        found = evaluate(chain, what, self.launch.metrics, clocks, self.remedy)
-        if isinstance(found, Missing):
+        counted = evaluate(chain, what, self.launch.metrics, clocks, self.remedy)
+        if isinstance(counted, Missing):
             if not quiet:
-                self.missing.append(found)
+                self.missing.append(counted)
             return None
-        return found
+        return counted
 
     def _read_split(self) -> Split | None:
         """Return the tensor work by accumulator and instruction, as far as the opcodes tell their shape."""
@@ -190,17 +191,18 @@ class _LaunchAnalysis:
         """Return a quantity as total and rate; without a duration only the rate, from the counters that are rates."""
         duration_s = self.clocks.duration_s
         if duration_s is not None:
-            found = self._quantity(what, self.clocks, quiet=quiet)
-            return self._counted(what, found, found.value, found.value / duration_s) if found is not None else None
+            total = self._quantity(what, self.clocks, quiet=quiet)
+            return self._counted(what, total, total.value, total.value / duration_s) if total is not None else None
         rates = tuple(link for link in self.hardware.arch.counters.get(what, ()) if link.how in _RATES)
-        rate = evaluate(rates, what, self.launch.metrics, self.clocks._replace(duration_s=1.0)) if rates else None
+        rate = evaluate(rates, what, self.launch.metrics, replace(self.clocks, duration_s=1.0)) if rates else None
         if isinstance(rate, Counted):
             return self._counted(what, rate, None, rate.value)
         total = self._quantity(what, self.clocks, quiet=quiet)
         return self._counted(what, total, total.value, None) if total is not None else None
 
     def _counted(self, what: str, counted: Counted, total: float | None, per_second: float | None) -> _Amount:
-        return _Amount(total, per_second, counted.basis, counted.definition, self._trust(what, counted))
+        trust = self._trust(what, counted)
+        return _Amount(total, per_second, counted.basis, definition=counted.definition, certificate=trust)
 
     def _trust(self, what: str, counted: Counted) -> Trust:
         """Return the certificate of an amount: of an estimate none; certified only what is a sum of events.
@@ -209,8 +211,8 @@ class _LaunchAnalysis:
         """
         if counted.basis == "estimated":
             return NONE
-        found = self.hardware.trust(what, counted.metrics)
-        return CHECKED if found == CERTIFIED and not all(map(_counts_events, counted.metrics)) else found
+        trust = self.hardware.trust(what, counted.metrics)
+        return CHECKED if trust == CERTIFIED and not all(map(_counts_events, counted.metrics)) else trust
 
     def _work(self) -> Iterator[Work]:
         tensor_idle = self._tensor_idle()
@@ -218,7 +220,7 @@ class _LaunchAnalysis:
             idle = tensor_idle and path in self._tensor_paths()
             amount = self._amount(f"work.{path}", quiet=idle)
             if amount is None and idle:
-                amount = _Amount(0.0, 0.0, "counted", "the tensor pipe was idle")
+                amount = _Amount(0.0, 0.0, "counted", definition="the tensor pipe was idle")
             if amount is None:
                 continue
             if path == "fp16" and amount.total:
@@ -240,10 +242,10 @@ class _LaunchAnalysis:
         """Take out `HFMA2.MMA R, -RZ, RZ, …`, which loads constants; an estimate where the program is not there."""
         moves = constant_moves(self.launch.metrics, self.launch.details)
         if moves is None:
-            return amount._replace(basis="estimated", certificate=NONE)
+            return replace(amount, basis="estimated", certificate=NONE)
         kept = max(0.0, flop - _FLOP_PER_HFMA2 * moves)
         rate = kept / self.clocks.duration_s if self.clocks.duration_s else None
-        return amount._replace(total=kept, per_second=rate)
+        return replace(amount, total=kept, per_second=rate)
 
     def _compute_limits(self, path: str) -> None:
         split = {key: flop for key, flop in (self.split or {}).items() if key.path == path}
@@ -310,17 +312,17 @@ class _LaunchAnalysis:
 
     def _throughput(self) -> Iterator[Throughput]:
         for unit in THROUGHPUT_UNITS:
-            found = self._quantity(f"throughput.{unit}", self.clocks)
-            if found is not None:
-                yield Throughput(unit, found.value / 100, found.definition if found.basis == "derived" else None)
+            busy = self._quantity(f"throughput.{unit}", self.clocks)
+            if busy is not None:
+                yield Throughput(unit, busy.value / 100, busy.definition if busy.basis == "derived" else None)
 
     def _pipes(self) -> Iterator[Pipe]:
         known = 0
         for name in PIPES:
-            found = self._quantity(f"pipe.{name}", self.clocks, quiet=True)
-            if found is not None:
+            busy = self._quantity(f"pipe.{name}", self.clocks, quiet=True)
+            if busy is not None:
                 known += 1
-                yield Pipe(name, found.value, found.metrics[0])
+                yield Pipe(name, busy.value, busy.metrics[0])
         if not known:
             why = "the report has no busy fraction of any pipe (sm__pipe_…, sm__inst_executed_pipe_…)"
             self.missing.append(Missing("pipes", why, "collect with ncu --section ComputeWorkloadAnalysis"))
@@ -343,11 +345,11 @@ class _LaunchAnalysis:
         )
 
     def _stalls(self) -> tuple[Stall, ...]:
-        found = stall_breakdown(self.launch.metrics, self.hardware.arch)
-        if not found:
+        stalls = stall_breakdown(self.launch.metrics, self.hardware.arch)
+        if not stalls:
             why = "the report has no warp states (smsp__average_warps_issue_stalled_…)"
             self.missing.append(Missing("stalls", why, "collect with ncu --section WarpStateStats"))
-        return found
+        return stalls
 
     def _occupancy(self) -> Occupancy:
         """Compute the theoretical occupancy; where the architecture is unknown, take the report's own."""

@@ -63,7 +63,7 @@ def model_flop(
     uncounted = _uncounted(trace, counted)
     if not counted and not uncounted:
         return None
-    known = [one for one in counted if isinstance(one, ProductFlop)]
+    known = [product for product in counted if isinstance(product, ProductFlop)]
     share = _share(uncounted, trace)
     steps = _with_flop(loop, trace, counted)
     gap = _gap(counted, loop, steps)
@@ -86,10 +86,10 @@ def model_flop(
 def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:
     """Return the sums of the paths, the largest first."""
     of_path: defaultdict[str, list[float]] = defaultdict(list)
-    for one in flop:
-        of_path[one.path].append(one.flop)
-    sums = [PathFlop(path, sum(ones), len(ones)) for path, ones in of_path.items()]
-    return tuple(sorted(sums, key=lambda one: -one.flop))
+    for product in flop:
+        of_path[product.path].append(product.flop)
+    sums = [PathFlop(path, sum(counts), len(counts)) for path, counts in of_path.items()]
+    return tuple(sorted(sums, key=lambda row: -row.flop))
 
 
 def rated_ceilings(device: int, gpu: GpuSpec | None) -> tuple[Ceiling, ...]:
@@ -116,8 +116,8 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
     """Return FLOP ÷ time ÷ ceiling for each path and each ceiling that its data type fits."""
     return tuple(
         Utilisation(
-            path=one.path,
-            fraction=one.flop / time_s / ceiling.value,
+            path=row.path,
+            fraction=row.flop / time_s / ceiling.value,
             ceiling_id=ceiling.id,
             ceiling_path=target,
             ceiling_flop_per_s=ceiling.value,
@@ -125,8 +125,8 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
             origin=ceiling.origin,
             source=ceiling.source,
         )
-        for one in flop
-        for target in CEILINGS.get(one.path, (one.path,))
+        for row in flop
+        for target in CEILINGS.get(row.path, (row.path,))
         for ceiling in ceilings
         if ceiling.path == target
     )
@@ -139,21 +139,21 @@ def measured_flop(kernels: Sequence[KernelProfile]) -> tuple[MeasuredFlop, ...]:
     all kernels stands beside it; the others may have done more.
     """
     total_s = sum(kernel.time_total_s or 0.0 for kernel in kernels)
-    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    work_of: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for kernel in kernels:
         for work in kernel.work:
             if work.flop is not None and "int" not in work.path:
-                found[work.path].append((work.flop * kernel.launches, kernel.time_total_s or 0.0))
+                work_of[work.path].append((work.flop * kernel.launches, kernel.time_total_s or 0.0))
     return tuple(
-        MeasuredFlop(path, sum(flop for flop, _ in ones), sum(time for _, time in ones) / total_s if total_s else None)
+        MeasuredFlop(path, sum(flop for flop, _ in sums), sum(time for _, time in sums) / total_s if total_s else None)
         for path in PATHS
-        if (ones := found.get(path))
+        if (sums := work_of.get(path))
     )
 
 
 def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
     """Return what is not counted, by name and reason, those that take most time first."""
-    names = Counter((one.what, one.why) for one in counted if isinstance(one, Missing))
+    names = Counter((gap.what, gap.why) for gap in counted if isinstance(gap, Missing))
     times: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for activity in trace.activities:
         gap = counted[activity.product] if activity.product is not None else None
@@ -162,11 +162,11 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
         elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
             names[_launcher(activity), _OUTSIDE] += 1
             times[_launcher(activity), _OUTSIDE].append(activity.duration_s or 0.0)
-    found = [
+    uncounted = [
         Uncounted(name=name, count=number, time_s=sum(times[name, why]), why=why)
         for (name, why), number in names.items()
     ]
-    return tuple(sorted(found, key=lambda one: -one.time_s))
+    return tuple(sorted(uncounted, key=lambda row: -row.time_s))
 
 
 @lru_cache(maxsize=4096)
@@ -180,8 +180,8 @@ def _launcher(kernel: Activity) -> str:
 
 
 def _share(uncounted: Iterable[Uncounted], trace: Trace) -> float | None:
-    total_s = sum(one.duration_s or 0.0 for one in trace.activities if one.kind == KERNEL)
-    return sum(one.time_s for one in uncounted) / total_s if total_s else None
+    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
+    return sum(row.time_s for row in uncounted) / total_s if total_s else None
 
 
 def _with_flop(
@@ -190,11 +190,11 @@ def _with_flop(
     """Return those steps of a loop in which counted operators began, with what they ask for."""
     ordered = sorted(loop, key=lambda step: step.start_s)
     flop: list[list[ProductFlop]] = [[] for _ in ordered]
-    for product, one in zip(trace.products, counted, strict=True):
+    for product, known in zip(trace.products, counted, strict=True):
         at = _step_at(ordered, product.start_s)
-        if at is not None and isinstance(one, ProductFlop):
-            flop[at].append(one)
-    return [(step, ones) for step, ones in zip(ordered, flop, strict=True) if ones]
+        if at is not None and isinstance(known, ProductFlop):
+            flop[at].append(known)
+    return [(step, products) for step, products in zip(ordered, flop, strict=True) if products]
 
 
 def _step_at(ordered: Sequence[ProgramStep], moment_s: float) -> int | None:
@@ -205,7 +205,7 @@ def _step_at(ordered: Sequence[ProgramStep], moment_s: float) -> int | None:
 
 def _gap(counted: CountedProducts, loop: Sequence[ProgramStep], steps: Sequence[object]) -> Missing | None:
     """Return why the FLOP of a step are not known, if they are not."""
-    reasons = Counter((one.why, one.how) for one in counted if isinstance(one, Missing))
+    reasons = Counter((gap.why, gap.how) for gap in counted if isinstance(gap, Missing))
     if len(counted) == reasons.total():
         ((why, how), _) = reasons.most_common(1)[0] if reasons else ((_OUTSIDE, _COUNT_ON_GPU), 0)
         return Missing("model FLOP", why, how)
@@ -225,8 +225,8 @@ def _step_flop(
     busy_s = _busy([step for step, _ in steps], trace.activities)
     times = [max(step.duration_s, busy) for (step, _), busy in zip(steps, busy_s, strict=True)]
     at = middle(times)
-    flop, every = by_path(steps[at][1]), [sum(one.flop for one in ones) for _, ones in steps]
-    used = sorted({one.device for one in trace.activities if one.kind == KERNEL})
+    flop, every = by_path(steps[at][1]), [sum(product.flop for product in products) for _, products in steps]
+    used = sorted({activity.device for activity in trace.activities if activity.kind == KERNEL})
     return StepFlop(
         count=len(steps),
         time_s=times[at],
@@ -245,15 +245,15 @@ def _busy(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> list[
     Launching can run ahead of the GPU: then the program's step is shorter than the GPU's.
     """
     work: list[defaultdict[int, list[tuple[float, float]]]] = [defaultdict(list) for _ in steps]
-    for one in activities:
-        at = _step_at(steps, one.launched_s) if one.launched_s is not None else None
+    for activity in activities:
+        at = _step_at(steps, activity.launched_s) if activity.launched_s is not None else None
         if at is not None:
-            work[at][one.device].append((one.start_s, one.start_s + (one.duration_s or 0.0)))
-    return [max((length(merged(ones)) for ones in gpus.values()), default=0.0) for gpus in work]
+            work[at][activity.device].append((activity.start_s, activity.start_s + (activity.duration_s or 0.0)))
+    return [max((length(merged(spans)) for spans in gpus.values()), default=0.0) for gpus in work]
 
 
 def _together(ceilings: Sequence[Sequence[Ceiling]]) -> list[Ceiling]:
     """Return the ceilings that all of these GPUs have, added up."""
-    every = [{one.id: one for one in ones} for ones in ceilings]
-    shared = [one for one in (ceilings[0] if ceilings else ()) if all(one.id in others for others in every)]
-    return [replace(one, value=sum(others[one.id].value for others in every)) for one in shared]
+    by_gpu = [{ceiling.id: ceiling for ceiling in of_gpu} for of_gpu in ceilings]
+    shared = [ceiling for ceiling in (ceilings[0] if ceilings else ()) if all(ceiling.id in own for own in by_gpu)]
+    return [replace(ceiling, value=sum(own[ceiling.id].value for own in by_gpu)) for ceiling in shared]

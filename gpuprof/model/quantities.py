@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink
 from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
@@ -15,7 +15,8 @@ COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traf
 READ_REPORT = "the .ncu-rep may hold it, a CSV export leaves out part of it; else collect with --set full"
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Counted:
     """A quantity in base units, how it was obtained, and from which metrics."""
 
     value: float
@@ -25,7 +26,8 @@ class Counted(NamedTuple):
     split: Mapping[ComputeKey, float] | None = None
 
 
-class Clocks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Clocks:
     """What turns rates into totals. None where the report does not tell."""
 
     duration_s: float | None = None
@@ -48,9 +50,9 @@ class Clocks(NamedTuple):
 def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, remedy: str = COLLECT) -> Counted | Missing:
     """Return the first link's value whose metrics are all there, or why none is; `remedy` says what would help."""
     for link in chain:
-        found = _evaluate_link(link, what, metrics, clocks)
-        if found is not None:
-            return found
+        counted = _evaluate_link(link, what, metrics, clocks)
+        if counted is not None:
+            return counted
     wanted = " + ".join(name for name, _ in chain[0].terms) or WARP_OPCODES
     return Missing(what, f"the report has no value of {wanted}", remedy)
 
@@ -72,7 +74,7 @@ def _evaluate_link(link: CounterLink, what: str, metrics: MetricTable, clocks: C
     if scale is None:
         return None
     names = tuple(name for name, _ in link.terms)
-    return Counted(total * scale, link.basis, link.definition or " + ".join(names), names)
+    return Counted(total * scale, link.basis, link.definition or " + ".join(names), metrics=names)
 
 
 def _product_of_powers(link: CounterLink, metrics: MetricTable) -> Counted | None:
@@ -84,7 +86,7 @@ def _product_of_powers(link: CounterLink, metrics: MetricTable) -> Counted | Non
             return None
         product *= value**power
     names = tuple(name for name, _ in link.terms)
-    return Counted(product, link.basis, link.definition or " × ".join(names), names)
+    return Counted(product, link.basis, link.definition or " × ".join(names), metrics=names)
 
 
 def _scale(how: str, clocks: Clocks) -> float | None:
@@ -111,7 +113,7 @@ def _thread_opcodes(link: CounterLink, metrics: MetricTable) -> Counted | None:
         return None
     total = sum(factor * histogram.get(opcode, 0.0) for opcode, factor in link.terms)
     opcodes = ", ".join(opcode for opcode, _ in link.terms)
-    return Counted(total, link.basis, link.definition or f"SASS opcodes {opcodes}", (THREAD_OPCODES,))
+    return Counted(total, link.basis, link.definition or f"SASS opcodes {opcodes}", metrics=(THREAD_OPCODES,))
 
 
 def _tensor_opcodes(path: str, metrics: MetricTable) -> Counted | None:
@@ -123,7 +125,8 @@ def _tensor_opcodes(path: str, metrics: MetricTable) -> Counted | None:
     if any(flop is None for flop in mine.values()):
         return None
     known = {key: flop for key, flop in mine.items() if flop is not None}
-    return Counted(float(sum(known.values())), "counted", "matrix opcodes × shape", (WARP_OPCODES,), known)
+    total = float(sum(known.values()))
+    return Counted(total, "counted", "matrix opcodes × shape", metrics=(WARP_OPCODES,), split=known)
 
 
 def tensor_split(metrics: MetricTable) -> dict[ComputeKey, float | None] | None:
@@ -150,10 +153,10 @@ def constant_moves(metrics: MetricTable, details: LaunchDetails) -> float | None
     if histogram is not None and not any(str(opcode).startswith("HFMA2") for opcode in histogram):
         return 0.0
     executed = metrics.instances("thread_inst_executed_true")
-    words = details.machine_words()
-    if not executed or not words:
+    encodings = details.machine_words()
+    if not executed or not encodings:
         return None
-    return sum(executed[pc] for pc, word in words.items() if is_constant_move(word))
+    return sum(executed[pc] for pc, word in encodings.items() if is_constant_move(word))
 
 
 def is_constant_move(word: int) -> bool:

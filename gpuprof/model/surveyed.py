@@ -39,9 +39,9 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
             device=numbers[kernel.device],
             throttled=throttled[kernel.source],
         )
-        found = next((by_kind[kind] for kind in _kinds(timed, own) if kind in by_kind), None)
-        kernels.append(_with_counters(timed, found[0]) if found is not None else _outside(timed))
-        recorded.append(found[1] if found is not None else own)
+        match = next((by_kind[kind] for kind in _kinds(timed, own) if kind in by_kind), None)
+        kernels.append(_with_counters(timed, match[0]) if match is not None else _outside(timed))
+        recorded.append(match[1] if match is not None else own)
     timeline = _moved(surveyed.session.timeline, before, numbers)
     if timeline is not None:
         timeline = replace(timeline, measured_flop=measured_flop(kernels))
@@ -61,7 +61,7 @@ def _devices_together(
     """Return the GPUs of both, and the number of each one of the survey: two tools describe one in different words."""
     devices, numbers = list(profiled), {}
     for device in surveyed:
-        same = [one for one in profiled if _could_be(one, device)]
+        same = [candidate for candidate in profiled if _could_be(candidate, device)]
         if len(same) != 1 and len(profiled) == len(surveyed) == 1:
             same = list(profiled)
         if len(same) != 1:
@@ -71,8 +71,9 @@ def _devices_together(
     return tuple(devices), numbers
 
 
-def _could_be(one: Device, other: Device) -> bool:
-    return one.spec == other.spec and one.compute_capability == other.compute_capability and one.name == other.name
+def _could_be(profiled: Device, surveyed: Device) -> bool:
+    facts = (profiled.spec, profiled.compute_capability, profiled.name)
+    return facts == (surveyed.spec, surveyed.compute_capability, surveyed.name)
 
 
 def _moved(timeline: Timeline | None, sources: int, numbers: Mapping[int, int]) -> Timeline | None:
@@ -82,11 +83,11 @@ def _moved(timeline: Timeline | None, sources: int, numbers: Mapping[int, int]) 
     return replace(
         timeline,
         devices=tuple(
-            replace(one, source=one.source + sources, device=numbers[one.device]) for one in timeline.devices
+            replace(gpu, source=gpu.source + sources, device=numbers[gpu.device]) for gpu in timeline.devices
         ),
-        steps=tuple(replace(one, source=one.source + sources) for one in timeline.steps),
-        waits=tuple(replace(one, source=one.source + sources) for one in timeline.waits),
-        model_flop=tuple(replace(one, source=one.source + sources) for one in timeline.model_flop),
+        steps=tuple(replace(step, source=step.source + sources) for step in timeline.steps),
+        waits=tuple(replace(wait, source=wait.source + sources) for wait in timeline.waits),
+        model_flop=tuple(replace(flop, source=flop.source + sources) for flop in timeline.model_flop),
         source_ranks=(*[None] * sources, *timeline.source_ranks),
     )
 
@@ -97,7 +98,7 @@ def _as_survey(source: Source) -> Source:
 
 def was_throttled(samples: Sequence[GpuSamples]) -> bool | None:
     """Tell whether the driver lowered the clocks of a GPU in more than a few samples; None where it does not say."""
-    known = [one.throttling for one in samples if one.throttling is not None]
+    known = [sample.throttling for sample in samples if sample.throttling is not None]
     if not known:
         return None
     return any(reason.share >= THROTTLED for reasons in known for reason in reasons)
@@ -123,8 +124,8 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
     """Give a kernel of the survey what was counted of it; its times stay those of the survey."""
     if _place(profiled) != _place(surveyed):
         where = " / ".join(profiled.ranges) or "no range"
-        other = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
-        profiled = replace(profiled, missing=(*profiled.missing, other))
+        missing = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
+        profiled = replace(profiled, missing=(*profiled.missing, missing))
     named = replace(profiled, id=surveyed.id, label=surveyed.label, ranges=surveyed.ranges, launches=surveyed.launches)
     if surveyed.duration_s is None:
         # The duration is the profiler's own; what all launches took is not known.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -62,7 +63,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
     kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
-    gpus = {one.device: recorded.hardware.gpu for one, recorded in zip(kernels, analysis.recorded, strict=True)}
+    gpus = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
     timeline = _timeline(traces, numbers, kernels, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
@@ -91,7 +92,7 @@ def _timeline(
 
 def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
-    launches = tuple(_as_launch(one) for one in trace.activities if one.kind == KERNEL)
+    launches = tuple(_as_launch(activity) for activity in trace.activities if activity.kind == KERNEL)
     return Report(
         file=trace.file,
         sha256=trace.sha256,
@@ -108,31 +109,31 @@ def as_report(trace: Trace) -> Report:
     )
 
 
-def _as_launch(one: Activity) -> Launch:
+def _as_launch(activity: Activity) -> Launch:
     values: dict[str, Metric] = {}
-    if one.duration_s is not None:
-        values["gpu__time_duration.sum"] = Metric(one.duration_s, "s")
-    if one.registers_per_thread is not None:
-        values["launch__registers_per_thread"] = Metric(float(one.registers_per_thread), "register/thread")
-    if one.shared_bytes is not None:
-        values["launch__shared_mem_per_block_static"] = Metric(float(one.shared_bytes), "B")
+    if activity.duration_s is not None:
+        values["gpu__time_duration.sum"] = Metric(activity.duration_s, "s")
+    if activity.registers_per_thread is not None:
+        values["launch__registers_per_thread"] = Metric(float(activity.registers_per_thread), "register/thread")
+    if activity.shared_bytes is not None:
+        values["launch__shared_mem_per_block_static"] = Metric(float(activity.shared_bytes), "B")
         values["launch__shared_mem_per_block_dynamic"] = Metric(0.0, "B")
     return Launch(
-        name=one.name,
-        demangled=one.name,
-        device=one.device,
-        process=one.process,
-        stream=one.stream,
-        grid=one.grid,
-        block=one.block,
-        ranges=_ranges(one),
+        name=activity.name,
+        demangled=activity.name,
+        device=activity.device,
+        process=activity.process,
+        stream=activity.stream,
+        grid=activity.grid,
+        block=activity.block,
+        ranges=_ranges(activity),
         metrics=DictMetrics(values),
-        mangled=one.mangled,
+        mangled=activity.mangled,
     )
 
 
-def _ranges(one: Activity) -> tuple[str, ...]:
-    return (*one.ranges, one.operator) if one.operator is not None else one.ranges
+def _ranges(activity: Activity) -> tuple[str, ...]:
+    return (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
 
 
 def _timed_only(kernel: KernelProfile) -> KernelProfile:
@@ -143,21 +144,21 @@ def _timed_only(kernel: KernelProfile) -> KernelProfile:
 
 def _devices(traces: Sequence[Trace], numbers: dict[tuple[int, int], int]) -> Iterator[DeviceTimeline]:
     for source, trace in enumerate(traces):
-        for index, ones in _by_gpu(trace):
-            yield _device(source, index, numbers[source, index], ones)
+        for index, activities in _by_gpu(trace):
+            yield _device(source, index, numbers[source, index], activities)
 
 
 def _by_gpu(trace: Trace) -> Iterator[tuple[int, list[Activity]]]:
     """Yield the GPUs of a trace that did something, with what each did."""
     for index in range(len(trace.devices)):
-        ones = [one for one in trace.activities if one.device == index]
-        if ones:
-            yield index, ones
+        activities = [activity for activity in trace.activities if activity.device == index]
+        if activities:
+            yield index, activities
 
 
-def _device(source: int, ordinal: int, device: int, ones: Sequence[Activity]) -> DeviceTimeline:
-    busy = merged(map(_interval, ones))
-    kernels = [one for one in ones if one.kind == KERNEL]
+def _device(source: int, ordinal: int, device: int, activities: Sequence[Activity]) -> DeviceTimeline:
+    busy = merged(map(_interval, activities))
+    kernels = [activity for activity in activities if activity.kind == KERNEL]
     return DeviceTimeline(
         source=source,
         ordinal=ordinal,
@@ -165,79 +166,79 @@ def _device(source: int, ordinal: int, device: int, ones: Sequence[Activity]) ->
         span_s=busy[-1][1] - busy[0][0],
         busy_s=length(busy),
         kernel_s=length(merged(map(_interval, kernels))),
-        gaps=_gaps(list(_pauses(ones))),
-        copies=tuple(_copies(ones)),
+        gaps=_gaps(list(_pauses(activities))),
+        copies=tuple(_copies(activities)),
         communication=_communication(kernels),
-        untimed=sum(one.duration_s is None for one in ones),
+        untimed=sum(activity.duration_s is None for activity in activities),
     )
 
 
-def _interval(one: Activity) -> TimeInterval:
-    return one.start_s, one.start_s + (one.duration_s or 0.0)
+def _interval(activity: Activity) -> TimeInterval:
+    return activity.start_s, activity.start_s + (activity.duration_s or 0.0)
 
 
-def _pauses(ones: Sequence[Activity]) -> Iterator[_Pause]:
+def _pauses(activities: Sequence[Activity]) -> Iterator[_Pause]:
     """Yield the pauses of a GPU, whose activities come in the order of their start."""
-    kernels = _next_kernels(ones)
-    end = _interval(ones[0])[0]
+    kernels = _next_kernels(activities)
+    end = _interval(activities[0])[0]
     untimed: set[int | None] = set()
-    for place, one in enumerate(ones):
-        if one.start_s > end + _ROUNDING_S:
-            yield _Pause(one.start_s - end, one, kernels[place], bool(untimed))
+    for place, activity in enumerate(activities):
+        if activity.start_s > end + _ROUNDING_S:
+            yield _Pause(activity.start_s - end, activity, kernels[place], unsure=bool(untimed))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
-        (untimed.add if one.duration_s is None else untimed.discard)(one.stream)
-        end = max(_interval(one)[1], end)
+        (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
+        end = max(_interval(activity)[1], end)
 
 
-def _next_kernels(ones: Sequence[Activity]) -> list[Activity | None]:
+def _next_kernels(activities: Sequence[Activity]) -> list[Activity | None]:
     """Return for each activity the first kernel from it on."""
-    found: list[Activity | None] = []
+    next_kernels: list[Activity | None] = []
     following = None
-    for one in reversed(ones):
-        following = one if one.kind == KERNEL else following
-        found.append(following)
-    return found[::-1]
+    for activity in reversed(activities):
+        following = activity if activity.kind == KERNEL else following
+        next_kernels.append(following)
+    return next_kernels[::-1]
 
 
-def _gaps(found: Sequence[_Pause]) -> Gaps | None:
-    pauses = sorted(pause.length_s for pause in found)
-    if not pauses:
+def _gaps(pauses: Sequence[_Pause]) -> Gaps | None:
+    lengths = sorted(pause.length_s for pause in pauses)
+    if not lengths:
         return None
     return Gaps(
-        count=len(pauses),
-        total_s=sum(pauses),
-        median_s=percentile(pauses, 50),
-        longest_s=pauses[-1],
-        short_s=sum(pause for pause in pauses if pause < SHORT_PAUSE_S),
-        long_s=sum(pause for pause in pauses if pause >= LONG_PAUSE_S),
-        unsure_s=sum(pause.length_s for pause in found if pause.unsure),
+        count=len(lengths),
+        total_s=sum(lengths),
+        median_s=percentile(lengths, 50),
+        longest_s=lengths[-1],
+        short_s=sum(length_s for length_s in lengths if length_s < SHORT_PAUSE_S),
+        long_s=sum(length_s for length_s in lengths if length_s >= LONG_PAUSE_S),
+        unsure_s=sum(pause.length_s for pause in pauses if pause.unsure),
     )
 
 
-def _copies(ones: Sequence[Activity]) -> Iterator[Copies]:
+def _copies(activities: Sequence[Activity]) -> Iterator[Copies]:
     """Yield the copies by direction, then settings of memory, those that take most time first."""
-    found: dict[str, list[Activity]] = {}
-    for one in ones:
-        if one.kind in (COPY, SET):
-            found.setdefault(_movement(one), []).append(one)
-    every = [_copies_of(direction, some) for direction, some in found.items()]
+    by_direction: dict[str, list[Activity]] = {}
+    for activity in activities:
+        if activity.kind in (COPY, SET):
+            by_direction.setdefault(_movement(activity), []).append(activity)
+    every = [_copies_of(direction, moves) for direction, moves in by_direction.items()]
     yield from sorted(every, key=lambda copies: -(copies.time_s or 0.0))
 
 
-def _movement(one: Activity) -> str:
-    return MEMORY_SET if one.kind == SET else TRY if one.kind == TRY else one.name
+def _movement(activity: Activity) -> str:
+    return MEMORY_SET if activity.kind == SET else TRY if activity.kind == TRY else activity.name
 
 
-def _copies_of(direction: str, ones: Sequence[Activity]) -> Copies:
-    timed = [one for one in ones if one.duration_s is not None and one.bytes is not None]
-    sized = [one.bytes for one in ones if one.bytes is not None]
-    times = [one.duration_s for one in ones if one.duration_s is not None]
-    moving_s = sum(one.duration_s or 0.0 for one in timed)
-    rate = sum(one.bytes or 0 for one in timed) / moving_s if moving_s else None
+def _copies_of(direction: str, activities: Sequence[Activity]) -> Copies:
+    timed = [activity for activity in activities if activity.duration_s is not None and activity.bytes is not None]
+    sized = [activity.bytes for activity in activities if activity.bytes is not None]
+    times = [activity.duration_s for activity in activities if activity.duration_s is not None]
+    moving_s = sum(activity.duration_s or 0.0 for activity in timed)
+    rate = sum(activity.bytes or 0 for activity in timed) / moving_s if moving_s else None
     return Copies(
         direction=direction,
-        count=len(ones),
+        count=len(activities),
         bytes=sum(sized) if sized else None,
         time_s=sum(times) if times else None,
         bytes_per_s=rate,
@@ -245,23 +246,23 @@ def _copies_of(direction: str, ones: Sequence[Activity]) -> Copies:
 
 
 def _communication(kernels: Sequence[Activity]) -> Communication | None:
-    talking = [one for one in kernels if is_communication(one.name)]
+    talking = [kernel for kernel in kernels if is_communication(kernel.name)]
     if not talking:
         return None
     union = merged(map(_interval, talking))
-    others = merged(_interval(one) for one in kernels if not is_communication(one.name))
+    computing = merged(_interval(kernel) for kernel in kernels if not is_communication(kernel.name))
     return Communication(
         launches=len(talking),
         time_s=length(union),
-        exposed_s=length(union) - common(union, others),
+        exposed_s=length(union) - common(union, computing),
         bus_bytes_per_s=_bus_rate(talking),
     )
 
 
-def _bus_rate(ones: Sequence[Activity]) -> float | None:
+def _bus_rate(kernels: Sequence[Activity]) -> float | None:
     """Return the bytes that each link carried over the time of the kernels whose size is known."""
-    sized = [(one.duration_s, _bus_bytes(one.collective)) for one in ones if one.duration_s and one.collective]
-    known = [(seconds, moved) for seconds, moved in sized if seconds is not None and moved is not None]
+    sized = [(kernel.duration_s, _bus_bytes(kernel.collective)) for kernel in kernels if kernel.collective]
+    known = [(seconds, moved) for seconds, moved in sized if seconds and moved is not None]
     seconds = sum(seconds for seconds, _ in known)
     return sum(moved for _, moved in known) / seconds if seconds else None
 
@@ -274,13 +275,13 @@ def _bus_bytes(done: Collective) -> float | None:
     name = done.name.lower().replace("_", "")
     if not done.bytes or done.ranks is None or done.ranks < 2 or "barrier" in name:
         return None
-    others = done.ranks - 1
+    peers = done.ranks - 1
     if "allreduce" in name:
-        return done.bytes * 2 * others / done.ranks
+        return done.bytes * 2 * peers / done.ranks
     if "allgather" in name:
-        return float(done.bytes * others)
+        return float(done.bytes * peers)
     if "reducescatter" in name or "alltoall" in name:
-        return done.bytes * others / done.ranks
+        return done.bytes * peers / done.ranks
     return float(done.bytes)
 
 
@@ -289,40 +290,36 @@ def _model_flop(
 ) -> Iterator[ModelFlop]:
     for source, trace in enumerate(traces):
         of_gpus = [ceilings.get(numbers[source, index], ()) for index in range(len(trace.devices))]
-        found = model_flop(source, trace, loop_of(trace), of_gpus)
-        if found is not None:
-            yield found
+        flop = model_flop(source, trace, loop_of(trace), of_gpus)
+        if flop is not None:
+            yield flop
 
 
 def _waits(
     traces: Sequence[Trace], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
 ) -> Iterator[Wait]:
     """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended."""
-    ids = {_key(one.source, one.device, one.demangled, one): one.id for one in kernels}
+    ids = {_key(kernel.source, kernel.device, kernel.demangled, kernel): kernel.id for kernel in kernels}
     for source, trace in enumerate(traces):
-        for index, ones in _by_gpu(trace):
-            found: dict[str, dict[int | None, list[float]]] = {}
-            for pause in _pauses(ones):
+        for index, activities in _by_gpu(trace):
+            lengths: dict[str, dict[int | None, list[float]]] = {}
+            for pause in _pauses(activities):
                 before = KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
                 number = _kernel_id(ids, source, numbers[source, index], pause.kernel)
-                found.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
-            for before, of_kernel in found.items():
+                lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
+            for before, of_kernel in lengths.items():
                 if before == KERNEL:
-                    yield from (
-                        Wait(
-                            source=source, ordinal=index, before=KERNEL, kernel=one, idle_s=sum(some), pauses=len(some)
-                        )
-                        for one, some in of_kernel.items()
-                    )
+                    ended = of_kernel
                 else:
-                    every = [length for some in of_kernel.values() for length in some]
+                    ended = {_longest(of_kernel): list(chain.from_iterable(of_kernel.values()))}
+                for kernel, pauses_s in ended.items():
                     yield Wait(
                         source=source,
                         ordinal=index,
                         before=before,
-                        kernel=_longest(of_kernel),
-                        idle_s=sum(every),
-                        pauses=len(every),
+                        kernel=kernel,
+                        idle_s=sum(pauses_s),
+                        pauses=len(pauses_s),
                     )
 
 
@@ -336,6 +333,6 @@ def _longest(of_kernel: Mapping[int | None, Sequence[float]]) -> int | None:
     return max(known, key=lambda number: known[number], default=None)
 
 
-def _key(source: int, device: int, name: str, one: Activity | KernelProfile) -> tuple[object, ...]:
-    ranges = _ranges(one) if isinstance(one, Activity) else one.ranges
-    return source, device, name, one.grid, one.block, ranges
+def _key(source: int, device: int, name: str, launch: Activity | KernelProfile) -> tuple[object, ...]:
+    ranges = _ranges(launch) if isinstance(launch, Activity) else launch.ranges
+    return source, device, name, launch.grid, launch.block, ranges

@@ -162,12 +162,8 @@ def _report(file: _File, actions: list[Any], context: Any, sha256: str, warnings
     spans: tuple[MessageSpan | None, ...] = (
         container.spans if len(container.spans) == len(actions) else (None,) * len(actions)
     )
-    shared = _Shared(
-        context=context,
-        names=frozenset(container.names),
-        left_out=file.lean.left_out,
-        load_whole=cache(lambda: _whole_actions(file)),
-    )
+    load_whole = cache(lambda: _whole_actions(file))
+    shared = _Shared(context, frozenset(container.names), file.lean.left_out, load_whole=load_whole)
     attributes = file.lean.attributes
     code = CodeReader(path, actions)
     if _EXECUTED in shared.names and _EXECUTED not in shared.left_out:
@@ -515,10 +511,8 @@ class _NcuDetails:
             except DamagedInput as error:
                 self._file.programs[self._key()] = error
                 raise
-        return tuple(
-            ProfiledInstruction(pc, place.sass, place.file, line=place.line, counts=recorded[pc])
-            for pc, place in ((pc, program.places[pc]) for pc in sorted(recorded))
-        )
+        places = ((pc, *program.places[pc]) for pc in sorted(recorded))
+        return tuple(ProfiledInstruction(pc, sass, file, line=at, counts=recorded[pc]) for pc, sass, file, at in places)
 
     def machine_words(self) -> Mapping[int, int]:
         """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""

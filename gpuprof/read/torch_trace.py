@@ -143,21 +143,13 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         return
     lasted = duration if duration is not None and duration > 0 else None
     name, args, process = text_of(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
-    span = _Event(
-        name,
-        role,
-        start,
-        end=start + (lasted or 0),
-        duration=lasted,
-        thread=_thread(event),
-        process=process,
-        args=args,
-    )
+    end, thread = start + (lasted or 0), _thread(event)
+    span = _Event(name, role, start, end=end, duration=lasted, thread=thread, process=process, args=args)
     if role == _CALL:
         events.hip = events.hip or name.startswith("hip")
         correlation = count(args.get("correlation"))
         if correlation is not None:
-            events.calls.setdefault(correlation, LaunchOrigin(span.thread, start, process))
+            events.calls.setdefault(correlation, LaunchOrigin(thread, start, process))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(span)

@@ -108,14 +108,8 @@ def _header(file: BinaryIO, at: int) -> _Header:
     declared = int.from_bytes(size, "little") + (256 if size_flag == 1 else 0) if size else None
     raw = MAGIC + first + window_byte + dictionary + size
     window = _window(window_byte[0]) if window_byte else declared or 0
-    return _Header(
-        at=at,
-        raw=raw,
-        window=window,
-        declared=declared,
-        dictionary=int.from_bytes(dictionary, "little"),
-        checksum=bool(flags & 4),
-    )
+    number, checksum = int.from_bytes(dictionary, "little"), bool(flags & 4)
+    return _Header(at, raw, window, declared=declared, dictionary=number, checksum=checksum)
 
 
 def _window(descriptor: int) -> int:

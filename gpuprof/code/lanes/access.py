@@ -92,14 +92,8 @@ def _note_access(
 
 def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
     lanes = tuple(bool(active >> lane & 1) for lane in range(LANES))
-    return Access(
-        instruction.address,
-        instruction.opcode,
-        request.space,
-        kind=request.kind,
-        width_bytes=request.width_bytes,
-        active=lanes,
-    )
+    address, opcode, width_bytes = instruction.address, instruction.opcode, request.width_bytes
+    return Access(address, opcode, request.space, kind=request.kind, width_bytes=width_bytes, active=lanes)
 
 
 def _access(instruction: Instruction, request: LaneRequest, reader: Reader, holds: Holds) -> Access:

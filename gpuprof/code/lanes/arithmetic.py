@@ -82,18 +82,16 @@ def multiply_wide(factor: LaneValue | None, second: LaneValue | None, *, sign: b
     return _product(lanes[0], aligns[0], lanes[1], aligns[1], WIDE_BITS)
 
 
-def _product(
-    factor: Sequence[int], factor_align: int, second: Sequence[int], second_align: int, width: int
-) -> Wide | None:
+def _product(first: Sequence[int], align: int, second: Sequence[int], second_align: int, width: int) -> Wide | None:
     """Multiply (a + u · 2^k) and (b + v · 2^m): what is unknown, such as a · v · 2^m, must be the same for all."""
-    unknown, other_unknown = factor_align < width, second_align < width
-    if (unknown and not same(second)) or (other_unknown and not same(factor)):
+    unknown, second_unknown = align < width, second_align < width
+    if (unknown and not same(second)) or (second_unknown and not same(first)):
         return None
     zeros = [width]
-    zeros += [factor_align + zero_bits(second[0])] if unknown else []
-    zeros += [second_align + zero_bits(factor[0])] if other_unknown else []
-    zeros += [factor_align + second_align] if unknown and other_unknown else []
-    return Wide(tuple(a * b for a, b in zip(factor, second, strict=True)), min(zeros))
+    zeros += [align + zero_bits(second[0])] if unknown else []
+    zeros += [second_align + zero_bits(first[0])] if second_unknown else []
+    zeros += [align + second_align] if unknown and second_unknown else []
+    return Wide(tuple(a * b for a, b in zip(first, second, strict=True)), min(zeros))
 
 
 # Two words

@@ -81,11 +81,9 @@ def width_bytes(instruction: Instruction) -> int:
 
 def registers_filled(instruction: Instruction) -> int:
     """Return how many registers a load fills from each that it names, at most; 32 bytes fill two groups of four."""
-    return (
-        (_matrices(instruction) or 4)
-        if instruction.name in _MATRIX_NAMES
-        else min(4, -(-width_bytes(instruction) // 4))
-    )
+    if instruction.name in _MATRIX_NAMES:
+        return _matrices(instruction) or 4
+    return min(4, -(-width_bytes(instruction) // 4))
 
 
 def _lanes(instruction: Instruction) -> int:

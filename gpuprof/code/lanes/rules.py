@@ -64,15 +64,12 @@ def _registers_read(instruction: Instruction) -> Iterator[str]:
 
 def _loads_from_one_place(instruction: Instruction, reader: Reader) -> bool:
     """Tell whether all lanes load the same: from one address, of a space in which it is the same place for all."""
-    asked = requests(instruction)
-    if (
-        len(asked) != 1
-        or asked[0].kind != "load"
-        or asked[0].space not in {"global", "shared"}
-        or instruction.name == "LDSM"
-    ):
+    request, *more = requests(instruction) or (None,)
+    if request is None or more or instruction.name == "LDSM":
         return False
-    where = reader.address(asked[0].operand, wide=asked[0].wide)
+    if request.kind != "load" or request.space not in {"global", "shared"}:
+        return False
+    where = reader.address(request.operand, wide=request.wide)
     return where is not None and where.lanes.count(where.lanes[0]) == LANES
 
 

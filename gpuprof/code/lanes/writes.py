@@ -70,9 +70,8 @@ def _names(instruction: Instruction) -> Iterator[str]:
     else:
         for kind, number in leading:
             yield from _from(kind, number, 1 if kind.endswith("P") else _MOST[kind])
-        yield from (
-            name for kind in _ALL.get("".join(instruction.operands[:1]), ()) for name in _from(kind, 0, _MOST[kind])
-        )
+        for kind in _ALL.get("".join(instruction.operands[:1]), ()):
+            yield from _from(kind, 0, _MOST[kind])
 
 
 def _from(kind: str, first: int, count: int) -> Iterator[str]:
