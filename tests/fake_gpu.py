@@ -174,7 +174,16 @@ class FakeGpu:
 
     def telemetry(self) -> Telemetry:
         hz = self.bad.sm_hz(self.clock) * self.bad.nvml_factor
-        return Telemetry(hz, MEMORY_HZ, self.watts, 50.0, self.bad.reasons(self.clock), self.clock * self.watts, 4, 16)
+        return Telemetry(
+            sm_clock_hz=hz,
+            memory_clock_hz=MEMORY_HZ,
+            power_w=self.watts,
+            temperature_c=50.0,
+            reasons=self.bad.reasons(self.clock),
+            energy_j=self.clock * self.watts,
+            pcie_generation=4,
+            pcie_width=16,
+        )
 
     def others(self) -> Others:
         return self._others

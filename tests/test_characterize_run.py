@@ -912,7 +912,7 @@ def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:
 def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:
     probe = fake_probes.chase(tmp_path)
     measure(tmp_path, [probe], FakeGpu([probe], LAWS))
-    other = FakeGpu([probe], LAWS, properties=PROPERTIES._replace(driver="1000.0"))
+    other = FakeGpu([probe], LAWS, properties=replace(PROPERTIES, driver="1000.0"))
     with pytest.raises(InputError, match=r"with driver 999\.1"):
         measure(tmp_path, [probe], other, resume=True)
 
@@ -1070,7 +1070,7 @@ def test_samples_that_make_no_sense_cost_only_their_own_probe(tmp_path: Path, mo
 
 def test_gpu_with_too_little_memory_lacks_only_what_needs_more(tmp_path: Path) -> None:
     probes = (fake_probes.dram(tmp_path), fake_probes.chase(tmp_path))
-    gpu = FakeGpu(probes, LAWS, properties=PROPERTIES._replace(memory_bytes=32 * 2**20))
+    gpu = FakeGpu(probes, LAWS, properties=replace(PROPERTIES, memory_bytes=32 * 2**20))
     values = measure(tmp_path, probes, gpu).measured.values
     assert values["bandwidth/dram-read"].reasons == ("no configuration fits this GPU",)
     assert values["latency/l2"].verdict == "verified"
@@ -1094,7 +1094,7 @@ BRIEF = Effort(1e5, StopRule(3, 1.0, 0.05), 1, StopRule(3, 1.0, 0.05), settle_s=
 def test_probes_that_the_default_leaves_out_come_to_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others do so in test_virtual_run.py."""
     monkeypatch.setitem(EFFORTS, "brief", BRIEF)
-    properties, every, heard = PROPERTIES._replace(compute_capability="9.0"), load_probes(probe_folder()), Heard()
+    properties, every, heard = replace(PROPERTIES, compute_capability="9.0"), load_probes(probe_folder()), Heard()
     default = plan(every, Where("sm_90a", properties, 1e9), "default", EFFORTS["default"]).steps
     rest = [probe for probe in every if probe.id not in {step.probe.id for step in default}]
     run = measure(tmp_path, rest, FakeGpu(rest, properties=properties, noise=0), mode="brief", tell=heard)
@@ -1215,7 +1215,7 @@ def test_busy_gpu_is_measured_with_force_and_the_file_says_who_else_was_there(tm
 
 def test_idle_neighbours_and_mig_are_noted(tmp_path: Path) -> None:
     probe, heard = fake_probes.launch(tmp_path), Heard()
-    gpu = FakeGpu([probe], properties=PROPERTIES._replace(mig=True, mps=True), others=Others(1, 0.0))
+    gpu = FakeGpu([probe], properties=replace(PROPERTIES, mig=True, mps=True), others=Others(1, 0.0))
     measure(tmp_path, [probe], gpu, tell=heard)
     told = " ".join(remark.text for remark in heard.of(Remark))
     assert "MIG is on" in told
@@ -1226,4 +1226,4 @@ def test_idle_neighbours_and_mig_are_noted(tmp_path: Path) -> None:
 def test_gpu_that_no_probe_is_made_for_is_refused(tmp_path: Path) -> None:
     probe = fake_probes.launch(tmp_path)
     with pytest.raises(EnvironmentProblem, match=r"compute capability 6\.1"):
-        measure(tmp_path, [probe], FakeGpu([probe], properties=PROPERTIES._replace(compute_capability="6.1")))
+        measure(tmp_path, [probe], FakeGpu([probe], properties=replace(PROPERTIES, compute_capability="6.1")))

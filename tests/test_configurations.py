@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,9 @@ from tests.fake_gpu import GIB, MIB, PROPERTIES, FakeGpu
 
 PROBES = [probe for probe in load_probes(probe_folder()) if probe.kernel is not None]
 SMS = {
-    "sm_75": PROPERTIES._replace(compute_capability="7.5", threads_per_sm=1024, shared_per_block=64 * 1024),
-    "sm_86": PROPERTIES._replace(compute_capability="8.6", threads_per_sm=1536, shared_per_block=99 * 1024),
-    "sm_90a": PROPERTIES._replace(compute_capability="9.0", threads_per_sm=2048, shared_per_block=227 * 1024),
+    "sm_75": replace(PROPERTIES, compute_capability="7.5", threads_per_sm=1024, shared_per_block=64 * 1024),
+    "sm_86": replace(PROPERTIES, compute_capability="8.6", threads_per_sm=1536, shared_per_block=99 * 1024),
+    "sm_90a": replace(PROPERTIES, compute_capability="9.0", threads_per_sm=2048, shared_per_block=227 * 1024),
 }
 CARDS = {4: 2, 6: 3, 8: 32, 16: 64, 24: 72, 141: 50}
 """Gigabytes of memory, MiB of L2."""
@@ -55,7 +56,7 @@ def the(name: str) -> Probe:
 
 
 def card(memory_gb: int, l2_mib: int) -> Properties:
-    return SMS["sm_86"]._replace(memory_bytes=memory_gb * 1e9, l2_bytes=l2_mib * MIB)
+    return replace(SMS["sm_86"], memory_bytes=memory_gb * 1e9, l2_bytes=l2_mib * MIB)
 
 
 # Blocks
@@ -160,7 +161,7 @@ def test_buffers_shrink_by_the_same_factor_and_small_ones_stay() -> None:
 
 
 def test_a_card_whose_memory_is_hardly_larger_than_its_cache_has_no_probe_of_dram() -> None:
-    tiny = PROPERTIES._replace(memory_bytes=1 * GIB, l2_bytes=64 * MIB)
+    tiny = replace(PROPERTIES, memory_bytes=1 * GIB, l2_bytes=64 * MIB)
     assert list(planned(the("bandwidth/dram-triad"), "sm_80", tiny)) == []
     assert list(planned(the("bandwidth/l2-read"), "sm_80", tiny))
     triad = the("bandwidth/dram-triad")

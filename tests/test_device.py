@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -124,10 +125,10 @@ def test_process_that_holds_the_gpu_keeps_to_the_processors_beside_it_where_it_m
     bind_near("9-12")
     bind_near(None)
     assert kept == [{3, 4}]
-    properties = PROPERTIES._replace(cpus="9-12")
+    properties = replace(PROPERTIES, cpus="9-12")
     told = "this process may not use the processors next to the GPU (9-12): copies are slower"
     assert told in notes(properties, Others(0, 0.0))
-    assert told not in notes(properties._replace(cpus="3-8"), Others(0, 0.0))
+    assert told not in notes(replace(properties, cpus="3-8"), Others(0, 0.0))
 
 
 def test_process_that_holds_the_gpu_stays_where_it_is_where_the_system_forbids_to_move(

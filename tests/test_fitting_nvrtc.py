@@ -54,7 +54,7 @@ class Driver(FakeGpu):
     def __init__(
         self, probe: Probe, cuda: str | None, loads: Callable[[tuple[int, int]], bool], *, fatal: bool = False
     ) -> None:
-        super().__init__([probe], properties=PROPERTIES._replace(cuda=cuda))
+        super().__init__([probe], properties=replace(PROPERTIES, cuda=cuda))
         self.loads, self.fatal, self.probe = loads, fatal, probe
         self.tried: list[tuple[int, int]] = []
 

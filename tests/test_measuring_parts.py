@@ -29,7 +29,7 @@ from gpuprof.characterize.probes.tiles import Tile, elements, wrong
 from gpuprof.characterize.record.configurations import points, sweep_values
 from gpuprof.characterize.record.gpu import RECORD, Properties
 from gpuprof.characterize.record.reduction import rounds_of
-from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Sample, Series, SeriesConfig
+from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, Sample, Series, SeriesConfig
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.characterize.schedule import allotted, duration_s, plan
@@ -282,6 +282,22 @@ def test_every_probe_of_the_library_has_points_on_every_target_that_it_names(tar
             assert all(point.configurations for point in found), probe.id
 
 
+# Series
+
+
+def test_clustered_launch_counts_the_blocks_that_ran() -> None:
+    series = series_of("x")
+    assert (series.grid, series.block) == (32, 256)
+    assert replace(series, seen=Observed(ran=24)).grid == 24
+
+
+def test_series_without_a_kernel_has_no_launch_to_count_work_of() -> None:
+    config = SeriesConfig(values={"size": 4096}, data="zeros", regime="short")
+    copied = Series(probe="copies/x", config=config, round=1, samples=(Sample(1, 1.0),))
+    with pytest.raises(ValueError, match="do not say what was launched"):
+        _ = copied.grid
+
+
 # Rounds
 
 
@@ -295,8 +311,16 @@ def test_rounds_are_complete_and_sorted_by_iterations() -> None:
 # Plans
 
 
-H200 = Where("sm_90a", Properties("H200", "9.0", 132, 140 * 2**30, 50 * 2**20, 227 * 1024, 2048), 138.0 * 2**30)
-A100 = Where("sm_80", Properties("A100", "8.0", 108, 80 * 2**30, 40 * 2**20, 163 * 1024, 2048), 78.0 * 2**30)
+def where(name: str, target: str, sm_count: int, memory_gib: int, l2_mib: int, shared_kib: int) -> Where:
+    properties = Properties(
+        name=name, compute_capability=f"{target[3]}.{target[4]}", sm_count=sm_count, memory_bytes=memory_gib * GIB,
+        l2_bytes=l2_mib * 2**20, shared_per_block=shared_kib * 1024, threads_per_sm=2048,
+    )  # fmt: skip
+    return Where(target, properties, (memory_gib - 2.0) * GIB)
+
+
+H200 = where("H200", "sm_90a", sm_count=132, memory_gib=140, l2_mib=50, shared_kib=227)
+A100 = where("A100", "sm_80", sm_count=108, memory_gib=80, l2_mib=40, shared_kib=163)
 
 
 @pytest.mark.parametrize("mode", EFFORTS)

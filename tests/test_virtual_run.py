@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,7 +201,8 @@ def test_every_product_has_time_for_each_of_its_points(library: tuple[Probe, ...
     target = target_of(arch.compute_capability or "")
     if target is None:
         pytest.skip(f"no probe is made for {gpu.arch}")
-    properties = H200._replace(
+    properties = replace(
+        H200,
         name=gpu.name,
         compute_capability=arch.compute_capability or "",
         sm_count=int(gpu.number("sm_count") or 0),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,8 @@ BOOST_HZ, HEAVY_HZ, IDLE_HZ = 1.98e9, 1.68e9, 0.345e9
 """The clock of a light kernel, of one that draws all the power there is, and of an idle GPU."""
 _WAKES_S, _FALLS_S, _RESTS_S = 0.02, 0.6, 2.0
 """How fast the clock rises from idle, falls under load, and after how long without any the GPU idles."""
-H200 = PROPERTIES._replace(
+H200 = replace(
+    PROPERTIES,
     name="NVIDIA H200",
     compute_capability="9.0",
     sm_count=132,
@@ -91,7 +93,7 @@ class VirtualGpu(FakeGpu):
 
     def telemetry(self) -> Telemetry:
         self.charge(7 * NVML_S)
-        return super().telemetry()._replace(pcie_generation=5)
+        return replace(super().telemetry(), pcie_generation=5)
 
     def others(self) -> Others:
         self.charge(2 * NVML_S)

@@ -54,14 +54,9 @@ def _agreements(counted: Mapping[str, CountedAndClaimed], sparse: frozenset[str]
             if claim:
                 quantity, agreed = name + SPARSE if probe in sparse else name, ratio(value, claim)
                 yield Agreement(
-                    quantity=quantity,
-                    counters=counters,
-                    known=f"probe {probe}",
-                    lowest=agreed,
-                    highest=agreed,
-                    cases=1,
-                    source=None,
-                )
+                    quantity=quantity, counters=counters, known=f"probe {probe}", lowest=agreed, highest=agreed,
+                    cases=1, source=None,
+                )  # fmt: skip
 
 
 def merged(new: Certificate, old: Certificate) -> Certificate:

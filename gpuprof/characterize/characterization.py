@@ -260,15 +260,10 @@ def _tell_plan(context: MeasurementContext, schedule: Schedule, left_s: float) -
 
 def _judging(place: GpuUnderTest, context: MeasurementContext, counters: dict[str, CountedAndClaimed]) -> Judging:
     return Judging(
-        hardware=place.hardware,
-        target=place.target,
-        checked=context.checked,
-        memory_clock_hz=memory_clock(context.telemetry),
-        link=link_of(context.telemetry),
-        product=place.product,
-        power_limit_w=context.gpu.properties.power_limit_w,
-        counters=counters,
-    )
+        hardware=place.hardware, target=place.target, checked=context.checked,
+        memory_clock_hz=memory_clock(context.telemetry), link=link_of(context.telemetry), product=place.product,
+        power_limit_w=context.gpu.properties.power_limit_w, counters=counters,
+    )  # fmt: skip
 
 
 def _verified(

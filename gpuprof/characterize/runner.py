@@ -65,16 +65,8 @@ def run(
     context.store.note("environment", facts=facts)
     log(context, "before")
     for number, step in enumerate(steps):
-        context.tell(
-            Started(
-                probe=step.probe.id,
-                title=step.probe.title,
-                regime=step.regime,
-                data=step.data,
-                number=number + 1,
-                total=len(steps),
-            )
-        )
+        place = {"number": number + 1, "total": len(steps)}
+        context.tell(Started(step.probe.id, step.probe.title, step.regime, data=step.data, **place))
         share = allotted(steps[number:], ends - context.gpu.now())
         cut_short = _there(context)
         if cut_short is None:

@@ -349,13 +349,9 @@ def _between(
     )
     sharp = first - last <= 2 or sizes[first] / sizes[last] <= _SHARP
     return Break(
-        last_before=sizes[last],
-        first_after=sizes[first],
-        before=math.exp(here.middle),
-        after=math.exp(there.middle),
-        p=_p_near(cuts, crossing),
-        kind="step" if sharp else "ramp",
-    )
+        last_before=sizes[last], first_after=sizes[first], before=math.exp(here.middle), after=math.exp(there.middle),
+        p=_p_near(cuts, crossing), kind="step" if sharp else "ramp",
+    )  # fmt: skip
 
 
 def _unsettled(
@@ -365,13 +361,9 @@ def _unsettled(
     crossing = _crossing(values, here, end)
     last = _last_near(values, here, crossing, abs(end.middle - here.middle))
     return Break(
-        last_before=sizes[last],
-        first_after=None,
-        before=math.exp(here.middle),
-        after=None,
-        p=_p_near(cuts, crossing),
-        kind="ramp",
-    )
+        last_before=sizes[last], first_after=None, before=math.exp(here.middle), after=None,
+        p=_p_near(cuts, crossing), kind="ramp",
+    )  # fmt: skip
 
 
 def _crossing(values: Sequence[float], here: _Level, there: _Level) -> int:

@@ -96,12 +96,9 @@ def scaling(points: Points, tolerance: float = SCALING_TOLERANCE) -> Scaling:
     steps = [(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in itertools.pairwise(points)]
     change = max(abs(step / steps[0] - 1) for step in steps) if steps[0] else math.inf
     return Scaling(
-        per_iteration=fitted.slope,
-        overhead=fitted.intercept,
-        residual=fitted.residual,
-        slope_change=change,
+        per_iteration=fitted.slope, overhead=fitted.intercept, residual=fitted.residual, slope_change=change,
         misfit=_scaling_misfit(points, fitted, change, tolerance),
-    )
+    )  # fmt: skip
 
 
 def _scaling_misfit(points: Points, fitted: LineFit, change: float, tolerance: float) -> str | None:
@@ -185,12 +182,9 @@ def copy_time(points: Points) -> CopyTime:
     elif fitted.intercept < 0:
         misfit = "nothing would be copied in less than no time"
     return CopyTime(
-        latency_s=fitted.intercept,
-        bandwidth=bandwidth,
-        half_size=fitted.intercept * bandwidth,
-        residual=fitted.residual,
-        misfit=misfit,
-    )
+        latency_s=fitted.intercept, bandwidth=bandwidth, half_size=fitted.intercept * bandwidth,
+        residual=fitted.residual, misfit=misfit,
+    )  # fmt: skip
 
 
 def saturation(points: Points) -> Saturation:

@@ -64,7 +64,7 @@ class PointPlan(NamedTuple):
     order: Callable[[Sequence[ResultPoint], int], tuple[ResultPoint, ...]]
 
 
-def each_point_cost(step: Step, where: Where, point_s: float, *, overfull: bool = False) -> Cost:
+def each_point_cost(step: Step, where: Where, _effort: Effort, *, point_s: float, overfull: bool = False) -> Cost:
     """Return what a step takes whose points take so long each."""
     least_s = point_s * len(_points(step, where, overfull=overfull))
     return Cost(least_s, least_s, 2 * least_s)

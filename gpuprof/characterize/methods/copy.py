@@ -98,12 +98,9 @@ def reduce(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator
     yield Result(series_name(probe, largest), value, published(probe, judging, {}), curve=curve)
     if fitted is not None and fitted.latency_s > 0 and fitted.misfit is None:
         latency = MeasuredValue(
-            value=fitted.latency_s,
-            unit="s",
-            verdict="plausible",
-            reasons=("it is the intercept of a fit",),
+            value=fitted.latency_s, unit="s", verdict="plausible", reasons=("it is the intercept of a fit",),
             method="time = latency + bytes ÷ rate",
-        )
+        )  # fmt: skip
         yield Result(series_name(probe, largest, "latency"), latency)
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, get_args
 
 from gpuprof.characterize.judge.verdict import gate_check, judge, scaling_check
 from gpuprof.characterize.maths.statistics import rounds
-from gpuprof.characterize.measure.effort import Effort
 from gpuprof.characterize.measure.events import Result
-from gpuprof.characterize.measure.forecast import Cost, Where, each_point_cost
+from gpuprof.characterize.measure.forecast import each_point_cost
 from gpuprof.characterize.measure.points import keep, step_points, unless_unmeasured, variant_of, with_code
 from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
 from gpuprof.characterize.methods.method import Method
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _LAUNCHES = 60
 """Four times as many fit into the queue of the driver."""
 _MOST_ROUNDS = 200
-_POINT_S = 0.3
 
 
 def measure(context: MeasurementContext, step: Step) -> Iterator[StepFailure]:
@@ -65,24 +63,12 @@ def reduce(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator
         checks = (gate, scaling_check(scaled([taken], probe.unit)), NO_CLOCK, NO_LIMIT)
         verdict = judge(checks)
         value = MeasuredValue(
-            value=estimate.value,
-            unit=probe.unit,
-            verdict=verdict.word,
-            reasons=verdict.reasons,
-            low=estimate.interval.low,
-            high=estimate.interval.high,
-            statistic=estimate.statistic,
-            samples=estimate.samples,
-            method=f"slope over the number of {probe.launched} launches",
-            configuration=shown(probe, taken),
-            evidence=evidence_of(probe, judging, [taken], checks, probe.unit),
-        )
+            value=estimate.value, unit=probe.unit, verdict=verdict.word, reasons=verdict.reasons,
+            low=estimate.interval.low, high=estimate.interval.high, statistic=estimate.statistic,
+            samples=estimate.samples, method=f"slope over the number of {probe.launched} launches",
+            configuration=shown(probe, taken), evidence=evidence_of(probe, judging, [taken], checks, probe.unit),
+        )  # fmt: skip
         yield Result(series_name(probe, taken), value, published(probe, judging, {}))
 
 
-def forecast(step: Step, where: Where, _effort: Effort) -> Cost:
-    """Return the time of all points."""
-    return each_point_cost(step, where, _POINT_S)
-
-
-METHOD = Method(measure=measure, reduce=reduce, forecast=forecast)
+METHOD = Method(measure=measure, reduce=reduce, forecast=partial(each_point_cost, point_s=0.3))

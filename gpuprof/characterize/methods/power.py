@@ -204,17 +204,10 @@ def _reading(
         checks.append(VerdictCheck("settled", "missing", "the clock had not settled"))
     verdict, held = judge(checks), throttling(reasons_of([series]))
     return MeasuredValue(
-        value=value,
-        unit=unit,
-        verdict=verdict.word,
-        reasons=verdict.reasons,
-        statistic="median",
-        samples=len(series.samples),
-        regime="power_limited" if held else series.config.regime,
-        throttling=held,
-        method=f"read from the driver; {probe.title[0].lower()}{probe.title[1:]}",
-        configuration=shown(probe, series),
-    )
+        value=value, unit=unit, verdict=verdict.word, reasons=verdict.reasons, statistic="median",
+        samples=len(series.samples), regime="power_limited" if held else series.config.regime, throttling=held,
+        method=f"read from the driver; {probe.title[0].lower()}{probe.title[1:]}", configuration=shown(probe, series),
+    )  # fmt: skip
 
 
 def _energy(probe: Probe, series: Series, judging: Judging) -> tuple[float, str] | None:

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprof.characterize.judge.verdict import agreement_check, gate_check, judge, not_applicable
-from gpuprof.characterize.measure.effort import Effort
 from gpuprof.characterize.measure.events import Result
-from gpuprof.characterize.measure.forecast import Cost, Where, each_point_cost
+from gpuprof.characterize.measure.forecast import each_point_cost
 from gpuprof.characterize.measure.points import keep, step_points, unless_unmeasured, variant_of, with_code
 from gpuprof.characterize.measure.sampling import iterations
 from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
@@ -24,8 +23,6 @@ from gpuprof.characterize.sheet.measured import MeasuredValue
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
     from gpuprof.characterize.record.configurations import ResultPoint
-
-_POINT_S = 0.02
 
 
 def measure(context: MeasurementContext, step: Step) -> Iterator[StepFailure]:
@@ -64,21 +61,11 @@ def reduce(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator
         )
         verdict = judge(checks)
         value = MeasuredValue(
-            value=float(at_once),
-            unit=probe.unit,
-            verdict=verdict.word,
-            reasons=verdict.reasons,
-            samples=1,
-            method="blocks that overlap by their SM's clock",
-            configuration=shown(probe, taken),
+            value=float(at_once), unit=probe.unit, verdict=verdict.word, reasons=verdict.reasons, samples=1,
+            method="blocks that overlap by their SM's clock", configuration=shown(probe, taken),
             evidence=evidence_of(probe, judging, [taken], checks, probe.unit),
-        )
+        )  # fmt: skip
         yield Result(series_name(probe, taken), value)
 
 
-def forecast(step: Step, where: Where, _effort: Effort) -> Cost:
-    """Return the time of all points."""
-    return each_point_cost(step, where, _POINT_S, overfull=True)
-
-
-METHOD = Method(measure=measure, reduce=reduce, forecast=forecast)
+METHOD = Method(measure=measure, reduce=reduce, forecast=partial(each_point_cost, point_s=0.02, overfull=True))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from gpuprof.characterize.maths.statistics import ConfidenceInterval, rounds
 from gpuprof.characterize.maths.two_groups import two_groups
-from gpuprof.characterize.measure.effort import LEAST_ROUNDS, Effort
+from gpuprof.characterize.measure.effort import LEAST_ROUNDS
 from gpuprof.characterize.measure.events import ConfigurationTaken, Result
-from gpuprof.characterize.measure.forecast import Cost, Where, each_point_cost
+from gpuprof.characterize.measure.forecast import each_point_cost
 from gpuprof.characterize.measure.points import label, step_points, unless_unmeasured, variant_of, with_code
 from gpuprof.characterize.measure.sampling import iterations
 from gpuprof.characterize.measure.step import MeasurementContext, Step, StepFailure
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from gpuprof.characterize.record.configurations import ResultPoint
 
 _MOST_ROUNDS = 5
-_POINT_S = 0.15
 
 
 def measure(context: MeasurementContext, step: Step) -> Iterator[StepFailure]:
@@ -90,9 +89,4 @@ def reduce(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator
             yield Result(name, value, expected, curve=curve if not part else None)
 
 
-def forecast(step: Step, where: Where, _effort: Effort) -> Cost:
-    """Return the time of all points."""
-    return each_point_cost(step, where, _POINT_S)
-
-
-METHOD = Method(measure=measure, reduce=reduce, forecast=forecast, only_full=True)
+METHOD = Method(measure=measure, reduce=reduce, forecast=partial(each_point_cost, point_s=0.15), only_full=True)

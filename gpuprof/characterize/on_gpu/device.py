@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuprof.characterize.on_gpu.device_copies import DeviceCopies, copy_on
@@ -302,7 +303,7 @@ def _properties(runtime: Any, nvml: NvmlView, index: int) -> Properties:
         memory_bus_bits=attribute("GlobalMemoryBusWidth") or None,
         cuda=cuda_version(runtime.driverGetVersion()),
         peers=tuple(other for other in others if runtime.deviceCanAccessPeer(index, other)),
-        **nvml.settings()._asdict(),
+        **asdict(nvml.settings()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import median
 from typing import NamedTuple
 
@@ -114,12 +115,9 @@ def file_name(properties: Properties, product: str | None) -> str:
 def header(properties: Properties, started: str) -> SamplesHeader:
     """Return the first line of the sample file."""
     return SamplesHeader(
-        gpuprof_version=__version__,
-        device=properties.name,
-        pci_id=properties.pci_id,
-        driver=properties.driver,
+        gpuprof_version=__version__, device=properties.name, pci_id=properties.pci_id, driver=properties.driver,
         started=started,
-    )
+    )  # fmt: skip
 
 
 def device(properties: Properties) -> MeasuredDevice:
@@ -178,13 +176,13 @@ def link_of(seen: Sequence[Telemetry]) -> PcieLink | None:
 
 def telemetry_facts(telemetry: Telemetry) -> dict[str, Parameter]:
     """Return a look at the GPU as the sample file keeps it."""
-    return {name: value for name, value in telemetry._asdict().items() if value is not None}
+    return {name: value for name, value in asdict(telemetry).items() if value is not None}
 
 
 def environment_facts(properties: Properties) -> dict[str, Parameter]:
     """Return what the GPU is and how it is set as the sample file keeps it: more than the measured file has."""
     facts: dict[str, Parameter] = {"gpuprof": __version__}
-    for name, value in properties._asdict().items():
+    for name, value in asdict(properties).items():
         if isinstance(value, str):
             facts[name] = plain(value)
         elif isinstance(value, bool | int | float):

@@ -193,7 +193,7 @@ class Ready:
             return
         records = self.launch(_LEAST_ITERATIONS * 64).records
         if records is not None and (at_once := first_wave(records)) < self.shape.grid:
-            self.shape = self.shape._replace(grid=max(cluster, at_once - at_once % cluster))
+            self.shape = replace(self.shape, grid=max(cluster, at_once - at_once % cluster))
             self.seen = replace(self.seen, ran=self.shape.grid)
 
     def iterations_for(self, seconds: float, least: int = _LEAST_ITERATIONS) -> int:

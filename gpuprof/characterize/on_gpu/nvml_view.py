@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from dataclasses import replace
 
 from gpuprof.characterize.on_gpu.processors import listed
-from gpuprof.characterize.record.gpu import Others, Telemetry
+from gpuprof.characterize.record.gpu import NvmlSettings, Others, Telemetry
 from gpuprof.collect.nvml import MHZ, MILLI, Nvml
 
 _SM, _MEMORY = "NVML_CLOCK_SM", "NVML_CLOCK_MEM"
-
-
-class NvmlSettings(NamedTuple):
-    """What NVML knows of the GPU that does not change while it is measured."""
-
-    pci_id: str | None = None
-    pci_subsystem: str | None = None
-    driver: str | None = None
-    ecc: bool | None = None
-    mig: bool | None = None
-    mps: bool | None = None
-    persistence: bool | None = None
-    power_limit_w: float | None = None
-    default_power_limit_w: float | None = None
-    max_sm_clock_hz: float | None = None
-    max_memory_clock_hz: float | None = None
-    max_pcie_generation: int | None = None
-    max_pcie_width: int | None = None
-    cpus: str | None = None
 
 
 class NvmlView:
@@ -68,7 +49,8 @@ class NvmlView:
     def telemetry(self) -> Telemetry:
         """Return everything that changes, as it is now."""
         gpu = self._gpu
-        return self.clock_and_reasons()._replace(
+        return replace(
+            self.clock_and_reasons(),
             memory_clock_hz=gpu.amount("nvmlDeviceGetClockInfo", MHZ, _MEMORY),
             power_w=gpu.amount("nvmlDeviceGetPowerUsage", per=MILLI),
             temperature_c=gpu.temperature(),

@@ -58,14 +58,9 @@ class Configuration:
         """Return it as a series of samples has it."""
         return SeriesConfig(
             values={**self.assignment, **{name: _plain(value) for name, value in self.values.items()}},
-            block=self.block,
-            grid=self.shape.grid,
-            data=self.data,
-            regime=self.regime,
-            blocks_per_sm=self.blocks,
-            cubin=self.cubin[:CUBIN],
-            allocation=self.allocation,
-        )
+            block=self.block, grid=self.shape.grid, data=self.data, regime=self.regime, blocks_per_sm=self.blocks,
+            cubin=self.cubin[:CUBIN], allocation=self.allocation,
+        )  # fmt: skip
 
     def names(self) -> dict[str, str]:
         """Return parameters and run-time variables as text: what counts of work are made of."""
@@ -144,12 +139,9 @@ def _shapes(
             grid = count if launch.grid else count * properties.sm_count
             whole = max(cluster, grid - grid % cluster)
             shape = LaunchConfiguration(
-                grid=whole,
-                block=threads,
-                shared_bytes=shared_bytes,
-                carveout=launch.carveout,
+                grid=whole, block=threads, shared_bytes=shared_bytes, carveout=launch.carveout,
                 cooperative=launch.cooperative,
-            )
+            )  # fmt: skip
             yield None if launch.grid else count, shape
 
 

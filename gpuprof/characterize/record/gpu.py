@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from gpuprof.errors import GpuprofError
@@ -52,24 +53,16 @@ class Stopped(Exception):
     """The user wants the run to end."""
 
 
-class Properties(NamedTuple):
-    """What the GPU is and how it is set. Clocks in Hz, sizes in bytes; None where nobody says.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvmlSettings:
+    """What NVML knows of the GPU that does not change while it is measured; None where it does not say.
 
     `cpus`: the processors on its side of the host ("0-15,64-79"); the process that holds it keeps to them.
     """
 
-    name: str
-    compute_capability: str
-    sm_count: int
-    memory_bytes: float
-    l2_bytes: float
-    shared_per_block: int
-    threads_per_sm: int
-    memory_bus_bits: int | None = None
     pci_id: str | None = None
     pci_subsystem: str | None = None
     driver: str | None = None
-    cuda: str | None = None
     ecc: bool | None = None
     mig: bool | None = None
     mps: bool | None = None
@@ -81,10 +74,26 @@ class Properties(NamedTuple):
     max_pcie_generation: int | None = None
     max_pcie_width: int | None = None
     cpus: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties(NvmlSettings):
+    """What the GPU is and how it is set. Clocks in Hz, sizes in bytes; None where nobody says."""
+
+    name: str
+    compute_capability: str
+    sm_count: int
+    memory_bytes: float
+    l2_bytes: float
+    shared_per_block: int
+    threads_per_sm: int
+    memory_bus_bits: int | None = None
+    cuda: str | None = None
     peers: tuple[int, ...] = ()
 
 
-class Telemetry(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry:
     """What the driver says of the GPU at one moment. `energy_j` counts from some start."""
 
     sm_clock_hz: float | None = None
@@ -120,7 +129,8 @@ class Function(Protocol):
         ...
 
 
-class LaunchConfiguration(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LaunchConfiguration:
     """How a kernel is launched. `carveout`: which part of L1 is shared memory; None leaves it to the driver."""
 
     grid: int

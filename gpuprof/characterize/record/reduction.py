@@ -61,11 +61,9 @@ def _slopes(round_: Sequence[Sample]) -> Slopes:
     if len(counted) < len(round_):
         return Slopes(seconds=seconds)
     return Slopes(
-        seconds=seconds,
-        cycles=line([(count, cycles or 0.0) for count, cycles in counted]).slope,
-        window_cycles=(last.cycles or 0.0) - (first.cycles or 0.0),
-        window_ns=(last.time_s - first.time_s) * 1e9,
-    )
+        seconds=seconds, cycles=line([(count, cycles or 0.0) for count, cycles in counted]).slope,
+        window_cycles=(last.cycles or 0.0) - (first.cycles or 0.0), window_ns=(last.time_s - first.time_s) * 1e9,
+    )  # fmt: skip
 
 
 def per_clock(unit: str) -> bool:

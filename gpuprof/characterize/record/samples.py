@@ -72,12 +72,9 @@ def read_samples(data: bytes, file: str) -> Stored:
     if whole < len(data):
         remarks = (f"{file}: line {len(lines) + 1} is half written and was dropped; it is measured again",)
     return Stored(
-        header=header,
-        series=tuple(entry for entry in entries if isinstance(entry, Series)),
-        notes=tuple(entry for entry in entries if isinstance(entry, RunNote)),
-        whole_bytes=whole,
-        remarks=remarks,
-    )
+        header=header, series=tuple(entry for entry in entries if isinstance(entry, Series)),
+        notes=tuple(entry for entry in entries if isinstance(entry, RunNote)), whole_bytes=whole, remarks=remarks,
+    )  # fmt: skip
 
 
 class SampleFile:
@@ -211,12 +208,9 @@ def _header(content: Mapping[str, Any], file: str) -> SamplesHeader:
     pci_id = text("pci_id") if content.get("pci_id") is not None else None
     driver = text("driver") if content.get("driver") is not None else None
     return SamplesHeader(
-        gpuprof_version=text("gpuprof_version"),
-        device=text("device"),
-        pci_id=pci_id,
-        driver=driver,
+        gpuprof_version=text("gpuprof_version"), device=text("device"), pci_id=pci_id, driver=driver,
         started=text("started"),
-    )
+    )  # fmt: skip
 
 
 def _entry(content: Mapping[str, Any], file: str, number: int) -> Series | RunNote:
