@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.model.field_types import THROUGHPUT_UNITS
 from gpuprof.model.headline import first_finding, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
 
@@ -57,9 +58,7 @@ def _roofline_cells(kernel: KernelProfile) -> dict[str, Cell]:
 def _limit_cells(kernel: KernelProfile) -> dict[str, Cell]:
     throughput = {unit.unit: unit.fraction for unit in kernel.throughput}
     limit, stall, scheduler = nearest_limit(kernel), main_stall(kernel), kernel.scheduler
-    cells: dict[str, Cell] = {
-        f"throughput_{unit}": throughput.get(unit) for unit in ("sm", "memory", "dram", "l2", "l1")
-    }
+    cells: dict[str, Cell] = {f"throughput_{unit}": throughput.get(unit) for unit in THROUGHPUT_UNITS}
     return cells | {
         "nearest_limit": limit.unit if limit else None,
         "occupancy_theoretical": kernel.occupancy.theoretical,

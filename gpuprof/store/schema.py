@@ -62,9 +62,9 @@ def _lists_of_words(kind: Any) -> Iterator[tuple[object, ...]]:
 
 
 def _ordered(schema: Any, orders: dict[frozenset[object], tuple[object, ...]]) -> Any:
-    """Return a schema with lists of words in the order of their declaration: msgspec sorts them."""
+    """Return a schema with words in the order of their declaration and null last, whichever msgspec made it."""
     if isinstance(schema, list):
-        return [_ordered(part, orders) for part in schema]
+        return sorted((_ordered(part, orders) for part in schema), key=lambda part: part == {"type": "null"})
     if not isinstance(schema, dict):
         return schema
     return {
