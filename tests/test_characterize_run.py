@@ -721,7 +721,7 @@ def test_time_that_is_short_costs_allocations_and_rounds_but_no_point(
     probe = getattr(fake_probes, kind)(tmp_path)
     axes, taken = {*probe.sweeps, probe.along, "sm", "size"}, {}
     for name, total_s in (("long", 1000.0), ("short", 1e-6)):
-        monkeypatch.setitem(EFFORTS, "test", EFFORTS["default"]._replace(total_s=total_s))
+        monkeypatch.setitem(EFFORTS, "test", replace(EFFORTS["default"], total_s=total_s))
         gpu = slow(FakeGpu([probe], LAWS))
         run = measure(tmp_path / name, [probe], gpu, mode="test")
         taken[name] = [one for one in read_samples(run.samples.read_bytes(), "fake").series if one.probe == probe.id]
@@ -741,7 +741,7 @@ def test_plan_that_needs_longer_than_its_mode_takes_says_so(tmp_path: Path, monk
     probe, said = fake_probes.capacity(tmp_path), {}
     for total_s in (0.5, 1000.0):
         heard = Heard()
-        monkeypatch.setitem(EFFORTS, "test", EFFORTS["default"]._replace(total_s=total_s))
+        monkeypatch.setitem(EFFORTS, "test", replace(EFFORTS["default"], total_s=total_s))
         measure(tmp_path / str(total_s), [probe], FakeGpu([probe], LAWS), mode="test", tell=heard)
         said[total_s] = [one.text for one in heard.of(Remark) if "longer than this mode should take" in one.text]
         (planned,) = heard.of(RunPlanned)

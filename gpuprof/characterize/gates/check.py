@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import count
 from math import ceil
 from typing import NamedTuple
@@ -22,7 +23,8 @@ _TOGETHER = 200
 """So many kernels take 8 s to compile and 0.5 s to disassemble, most of which is the start."""
 
 
-class Variant(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Variant:
     """A probe's kernel for one target, with one value for each parameter."""
 
     probe: Probe

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gpuprof.characterize.maths.statistics import StopRule
 
+_CURVE = StopRule(5, 0.01, 1.0)
 
-class Effort(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Effort:
     """Dials of a run. Windows are what N iterations take; the longest launch takes four times that.
 
     A window of 300 µs has more than 200 steps of the coarsest globaltimer. The few milliseconds of a round are shorter
@@ -18,7 +21,7 @@ class Effort(NamedTuple):
     total_s: float
     rule: StopRule
     sweep_rounds: int = 3
-    curve: StopRule = StopRule(5, 0.01, 1.0)
+    curve: StopRule = _CURVE
     window_s: float = 300e-6
     sustained_window_s: float = 5e-3
     least_settle_s: float = 0.8

@@ -1,6 +1,6 @@
 """The process that holds the GPU: makes the calls that the measuring process asks for, one after the other.
 
-Its words are MODULE:FUNCTION and NUMBER; the function opens the GPU of that number.
+Its arguments are MODULE:FUNCTION and NUMBER; the function opens the GPU of that number.
 Requests come on the standard input, replies go to what was the standard output: pickles with their length before
 them. It ends at once where the other side has gone, whatever it does then, and leaves Ctrl-C to the other side.
 """
