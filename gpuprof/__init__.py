@@ -8,9 +8,10 @@ from gpuprof._version import __version__
 
 if TYPE_CHECKING:
     from gpuprof.api import load, load_spec
+    from gpuprof.profiling import plan, profile
     from gpuprof.ranges import annotate
 
-__all__ = ["__version__", "annotate", "load", "load_spec"]
+__all__ = ["__version__", "annotate", "load", "load_spec", "plan", "profile"]
 
 
 def __getattr__(name: str) -> object:
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> object:
         from gpuprof import api
 
         return getattr(api, name)
+    if name in ("plan", "profile"):
+        from gpuprof import profiling
+
+        return getattr(profiling, name)
     raise AttributeError(f"module 'gpuprof' has no attribute {name!r}")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from pathlib import Path
 
 from gpuprof._version import __version__
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import InputError
-from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.library import SpecLibrary, load_gpu
-from gpuprof.hardware.specs import GpuSpec
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware_finder import HardwareFinder, gpu_named
 from gpuprof.model.analyse import analyse, spec_session
-from gpuprof.model.ceilings import Hardware, MeasuredLimits
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.model.timeline import analyse_traces
@@ -56,12 +52,7 @@ def load(
 
 def load_spec(name: str) -> LoadedSession:
     """Return a session without kernels: the rated ceilings of a GPU spec or spec file. Raises InputError if unknown."""
-    gpu = load_gpu(Path(name)) if _is_file(name) else SpecLibrary().gpu(name)
-    return LoadedSession.of(spec_session(gpu, __version__))
-
-
-def _is_file(spec: str) -> bool:
-    return spec.endswith((".yaml", ".yml")) or os.sep in spec
+    return LoadedSession.of(spec_session(gpu_named(name, SpecLibrary()), __version__))
 
 
 def _refuse_twice(names: list[str]) -> None:
@@ -70,42 +61,3 @@ def _refuse_twice(names: list[str]) -> None:
     for index, place in enumerate(places):
         if place in places[:index]:
             raise InputError(f"{names[index]} is named twice", "name each file once")
-
-
-class HardwareFinder:
-    """Finds what is known of a recorded GPU: its product spec, else its architecture, else what all GPUs share."""
-
-    def __init__(self, spec: str | None = None) -> None:
-        self._library = SpecLibrary()
-        self._gpu: GpuSpec | None = None
-        if spec is not None:
-            self._gpu = load_gpu(Path(spec)) if _is_file(spec) else self._library.gpu(spec)
-
-    def __call__(self, device: RecordedDevice) -> Hardware:
-        """Return the hardware of a device. Raises SpecError if a spec that matters is broken."""
-        gpu = self._gpu or self._library.match(device)
-        if device.compute_capability is not None:
-            arch = self._library.arch_of(device.compute_capability)
-        else:
-            arch = self._library.arch(gpu.arch) if gpu is not None else None
-        if gpu is not None and arch is not None and gpu.arch != arch.name and self._gpu is not None:
-            raise InputError(
-                f"the spec {gpu.name} is for {gpu.arch}, but the report was recorded on {arch.name}",
-                "name a spec of that architecture, or none",
-            )
-        if gpu is not None and device.compute_capability is None:
-            device = replace(device, compute_capability=gpu.arch.removeprefix("sm_"))
-        measured = self._measured(device)
-        certificates = self._library.certificates(arch.name) if arch is not None else ()
-        return Hardware.of(
-            arch if arch is not None else self._library.generic_arch(), gpu, device, measured, certificates
-        )
-
-    def _measured(self, device: RecordedDevice) -> MeasuredLimits | None:
-        """Return what `characterize` has measured on a GPU of this kind, from FOLDER/measured of the spec folders."""
-        if not any((folder / "measured").is_dir() for folder in self._library.folders):
-            return None
-        from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, find_measured
-
-        measured = find_measured(self._library.folders, device)
-        return MeasuredCeilings(measured) if measured is not None else None

@@ -12,6 +12,8 @@ GpuprofError            1  something went wrong that has no class of its own
 
 from __future__ import annotations
 
+from typing import Any
+
 PIPE_CLOSED = 141
 """The exit code where the reader of a pipe has gone, as the shell tells SIGPIPE."""
 
@@ -46,12 +48,16 @@ class ProgramFailed(GpuprofError):
     """The profiled program failed."""
 
     exit_code = 4
+    session: Any = None
+    """What `gpuprof.profile` had recorded before, a LoadedSession; None where that was nothing."""
 
 
 class Interrupted(GpuprofError):
     """The user stopped it."""
 
     exit_code = 130
+    session: Any = None
+    """As that of ProgramFailed."""
 
 
 class InputError(GpuprofError):

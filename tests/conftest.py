@@ -91,6 +91,7 @@ _LONGEST = (
     "test_characterize_run",
     "test_annotate",
     "test_run",
+    "test_python_api",
     "test_demo",
     "test_ranks",
     "test_browser",

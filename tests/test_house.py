@@ -20,19 +20,9 @@ EMPTY_NAMES = frozenset({"one", "found", "words"})
 MOST_BY_POSITION = 3
 """So many fields a reader still knows by their order."""
 
-EMPTY_NAMES_LEFT: frozenset[str] = frozenset(
-    {
-        "cli",
-        "collect",
-    }
-)
+EMPTY_NAMES_LEFT: frozenset[str] = frozenset()
 """Rooms that still have such names: only ever shorter."""
-BY_POSITION_LEFT: frozenset[str] = frozenset(
-    {
-        "cli",
-        "collect",
-    }
-)
+BY_POSITION_LEFT: frozenset[str] = frozenset()
 """Rooms that still fill large records by position: only ever shorter."""
 
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gpuprof.api import HardwareFinder
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.mfu import MOST_UNCOUNTED, measured_flop, utilisation
 from gpuprof.model.session import Ceiling, KernelProfile, MeasuredFlop, ModelFlop, PathFlop, Session, StepFlop, Work
 from gpuprof.model.timeline import analyse_traces

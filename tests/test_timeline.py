@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.api import HardwareFinder
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.api import HardwareFinder
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.certificates import (
     CHECKED_TOLERANCE,
@@ -24,6 +23,7 @@ from gpuprof.hardware.certificates import (
 )
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, CounterLink
 from gpuprof.hardware.trust import CHECKED
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
 from gpuprof.model.recorded import Launch, Report

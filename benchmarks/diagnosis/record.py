@@ -130,12 +130,12 @@ def _run(asked: NcuCommand, case: Case, tell: Callable[[str], None]) -> None:
     """Run one case as `gpuprof run` runs programs. Raises GpuprofError unless both kernels are there once and agree."""
     from gpuprof.collect.execution import Execution
     from gpuprof.collect.ncu_runs import NcuRuns
+    from gpuprof.collect.progress import ProgressLine
     from gpuprof.collect.request import ProfileRequest
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    request = ProfileRequest(
-        program=asked.program, folder=asked.output.parent, annotate=False, program_to_stderr=True, timeout_s=_TIMEOUT_S
-    )
+    place, line = asked.output.parent, ProgressLine()
+    request = ProfileRequest(asked.program, place, annotate=False, output="stderr", timeout_s=_TIMEOUT_S, on_event=line)
     runs = NcuRuns(Execution(request, os.environ, tell), read_ncu_rep, tell)
     done = runs.run(case.name, asked, len(case.entries))
     if done.ended.code:

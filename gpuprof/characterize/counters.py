@@ -194,11 +194,12 @@ def _profiled(asked: NcuCommand, folder: Path) -> Report:
     """Run a command of ncu as `gpuprof run` does, and read its report. Raises Interrupted, whatever it has left."""
     from gpuprof.collect.execution import Execution
     from gpuprof.collect.ncu_runs import NcuRuns, stopped_error
+    from gpuprof.collect.progress import ProgressLine
     from gpuprof.collect.request import ProfileRequest
     from gpuprof.read.ncu_rep import read_ncu_rep
 
     request = ProfileRequest(
-        program=asked.program, folder=folder, annotate=False, program_to_stderr=True, timeout_s=_LONGEST_S
+        asked.program, folder, annotate=False, output="stderr", timeout_s=_LONGEST_S, on_event=ProgressLine()
     )
     runs = NcuRuns(Execution(request, os.environ, lambda _: None), read_ncu_rep, lambda _: None)
     run = runs.run("counters", asked, 2)

@@ -15,12 +15,13 @@ import click
 from msgspec.structs import replace
 
 from gpuprof.cli.interrupt import cleaned_up_by
-from gpuprof.cli.options import into_folder, overwriting, reading, refuse_overwrite
+from gpuprof.cli.options import into_folder, overwriting, reading
 from gpuprof.cli.output import to_type, write_files
-from gpuprof.cli.profiling import SESSION_FILE
 from gpuprof.cli.report import command as report
 from gpuprof.cli.roofline import picture
 from gpuprof.cli.run import command as run
+from gpuprof.collect.choices import SESSION_FILE
+from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import DamagedInput, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
@@ -181,10 +182,10 @@ def _say_what_is_next(demos: Sequence[_Demo]) -> None:
 
 def _profile_here(ctx: click.Context, folder: Path, ncu: str | None, spec: str | None, *, force: bool) -> int:
     """Compile the program that ships for this machine's GPUs, and do with it what `gpuprof run` does."""
-    from gpuprof.api import HardwareFinder
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import gpus_here
     from gpuprof.collect.nvcc import compile_program, find_nvcc
+    from gpuprof.hardware_finder import HardwareFinder
     from gpuprof.resources import data_dir
 
     gpus = gpus_here(os.environ)
@@ -206,7 +207,7 @@ def _profile_here(ctx: click.Context, folder: Path, ncu: str | None, spec: str |
     # A name without a folder would be looked for on PATH, and a Path drops the dot.
     argv = (os.path.join(os.curdir, program),)  # noqa: PTH118
     try:
-        code = ctx.invoke(run, program=argv, folder=folder, coverage=100.0, ncu=ncu, spec=spec, force=force)
+        code = ctx.invoke(run, program=argv, folder=folder, coverage=1.0, ncu=ncu, spec=spec, force=force)
     except BaseException:
         if made:
             _take_back(program, folder=made_folder)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import refuse_overwrite
 from gpuprof.cli.output import write_files, write_lines
+from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.present.text import printable
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import click
-
-from gpuprof.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -61,23 +59,3 @@ def selecting(function: Command) -> Command:
 def overwriting(function: Command) -> Command:
     """--force: allow to replace files that exist."""
     return click.option("--force", is_flag=True, help="Replace files that exist.")(function)
-
-
-def refuse_overwrite(paths: Iterable[Path], inputs: Iterable[str] = (), *, force: bool) -> None:
-    """Raise UsageError if a file would be replaced without --force, or an input or a folder in any case."""
-    sources = [Path(name) for name in inputs if _exists(Path(name))]
-    for path in paths:
-        if _exists(path) and path.is_dir():
-            raise UsageError(f"{path} is a folder", f"name a file in it with -o, such as {path / 'report.html'}")
-        if _exists(path) and any(path.samefile(source) for source in sources):
-            raise UsageError(f"{path} is an input: it is not replaced", "choose another name with -o")
-        if (_exists(path) or path.is_symlink()) and not force:
-            raise UsageError(f"{path} exists", "choose another name, or add --force")
-
-
-def _exists(path: Path) -> bool:
-    """Tell whether a file is there; a name that is too long names none."""
-    try:
-        return path.exists()
-    except OSError:
-        return False

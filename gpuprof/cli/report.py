@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import input_files, into_file, overwriting, reading, refuse_overwrite
+from gpuprof.cli.options import input_files, into_file, overwriting, reading
 from gpuprof.cli.output import to_type, warn, write_files
+from gpuprof.collect.overwrite import refuse_overwrite
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from gpuprof.cli.options import as_text_or_json, into_file, overwriting, reading, refuse_overwrite, selecting
+from gpuprof.cli.options import as_text_or_json, into_file, overwriting, reading, selecting
 from gpuprof.cli.output import to_type, warn, write_files
-from gpuprof.cli.profiling import SESSION_FILE, ProfiledProgram, Profiling, profiling_options, request_for
+from gpuprof.cli.profiling import exit_code, profile_or_show, profiling_options
 from gpuprof.cli.select import select_kernels
+from gpuprof.collect.choices import SESSION_FILE
+from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpuprof.collect.request import ProfileRequest
     from gpuprof.model.session import Session
     from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
 
@@ -31,9 +34,9 @@ class _FilesOrProgram(click.Command):
             from gpuprof.read.readers import has_name_of_a_file
 
             place = args.index("--")
-            words = args[place + 1 :]
-            if words and not has_name_of_a_file(words[0]):
-                ctx.meta[_PROGRAM] = tuple(words)
+            program = args[place + 1 :]
+            if program and not has_name_of_a_file(program[0]):
+                ctx.meta[_PROGRAM] = tuple(program)
                 args = args[:place]
         return super().parse_args(ctx, args)
 
@@ -79,7 +82,9 @@ def command(
     form: str,
     kernel: str | None,
     top: int,
-    profiling: Profiling,
+    profiling: Callable[..., ProfileRequest],
+    plan_only: bool,
+    dry_run: bool,
     spec: str | None,
     salvage: bool,
     force: bool,
@@ -91,11 +96,11 @@ def command(
     binds. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run does it; the options from --set on
     are about that.
     """
-    look = _Look(level, ceiling, theme, form, top)
-    words: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)
-    if (words is None) == (not files):
-        raise UsageError(*_NEITHER if words is None else _BOTH)
-    if words is None:
+    look = _Look(level=level, ceiling=ceiling, theme=theme, form=form, top=top)
+    program: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)
+    if (program is None) == (not files):
+        raise UsageError(*_NEITHER if program is None else _BOTH)
+    if program is None:
         from gpuprof.api import load
         from gpuprof.model.run_totals import narrowed
 
@@ -104,8 +109,9 @@ def command(
         return 0
     if output.suffix.lower() in _KINDS:
         raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")
-    request = request_for(words, output, kernel, profiling, quiet=form == "json")
-    return _profile_and_draw(ProfiledProgram(request, profiling, spec), look, dry=profiling.dry_run, force=force)
+    to = "stderr" if form == "json" else "inherit"
+    request = profiling(program, output, kernel=kernel, spec=spec, overwrite=force, output=to)
+    return _profile_and_draw(request, look, plan_only=plan_only, dry_run=dry_run)
 
 
 class _Look(NamedTuple):
@@ -118,22 +124,19 @@ class _Look(NamedTuple):
     top: int
 
 
-def _profile_and_draw(program: ProfiledProgram, look: _Look, *, dry: bool, force: bool) -> int:
+def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:
     """Profile a program, leave its session beside its pictures, and return the exit code."""
     from gpuprof.store.write import session_bytes
 
-    if dry:
-        program.print_commands()
+    folder, place = request.place, request.place / SESSION_FILE
+    pictures = [folder / f"roofline{kind}" for kind in _KINDS]
+    outcome = profile_or_show(request, [place, *pictures], plan_only=plan_only, dry_run=dry_run)
+    if outcome is None:
         return 0
-    folder = program.request.folder
-    place = folder / SESSION_FILE
-    session = program.session([place, *(folder / f"roofline{kind}" for kind in _KINDS)], force=force)
-    if session is None:
-        return 0
-    write_files({place: session_bytes(session)})
+    write_files({place: session_bytes(outcome.session)})
     # What is replaced was looked at before the program ran.
-    _draw(session, session, (str(place),), folder, look, force=True)
-    return program.exit_code()
+    _draw(outcome.session, outcome.session, (str(place),), folder, look, force=True)
+    return exit_code(outcome, folder)
 
 
 def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path, look: _Look, *, force: bool) -> None:

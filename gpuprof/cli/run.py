@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli.options import into_folder, of_spec, overwriting
-from gpuprof.cli.profiling import (
-    SESSION_FILE,
-    ProfiledProgram,
-    Profiling,
-    folder_name,
-    profiling_options,
-    request_for,
-    tell,
-)
+from gpuprof.cli.profiling import exit_code, profile_or_show, profiling_options, say
+from gpuprof.collect.choices import SESSION_FILE
+
+if TYPE_CHECKING:
+    from gpuprof.collect.request import ProfileRequest
 
 _SETTINGS = {"allow_interspersed_args": False}
 """The first word that is no option of ours starts the program, with or without --."""
@@ -34,7 +32,9 @@ def command(
     program: tuple[str, ...],
     folder: Path | None,
     kernel: str | None,
-    profiling: Profiling,
+    profiling: Callable[..., ProfileRequest],
+    plan_only: bool,
+    dry_run: bool,
     spec: str | None,
     force: bool,
 ) -> int:
@@ -44,14 +44,10 @@ def command(
     time. Its output is shown once. The reports, the session and the page are left in a folder. PROGRAM may be a Python
     script, or -m and a module.
     """
-    request = request_for(program, folder or Path(folder_name(program)), kernel, profiling)
-    profiled = ProfiledProgram(request, profiling, spec)
-    if profiling.dry_run:
-        profiled.print_commands()
-        return 0
-    session_file, page_file = request.folder / SESSION_FILE, request.folder / "report.html"
-    session = profiled.session([session_file, page_file], force=force)
-    if session is None:
+    request = profiling(program, folder, kernel=kernel, spec=spec, overwrite=force)
+    session_file, page_file = request.place / SESSION_FILE, request.place / "report.html"
+    outcome = profile_or_show(request, [session_file, page_file], plan_only=plan_only, dry_run=dry_run)
+    if outcome is None:
         return 0
 
     from gpuprof.cli.output import write_files
@@ -60,11 +56,12 @@ def command(
     from gpuprof.present.html import render_html
     from gpuprof.store.write import session_bytes
 
+    session = outcome.session
     write_files(
         {session_file: session_bytes(session), page_file: render_html(session).encode("utf-8", "backslashreplace")}
     )
     kernels = sort_kernels(list(session.kernels), "time")
     print_session(make_console(), session, kernels, _SHOWN, depth=False)
     next_step = f"gpuprof show --explain '#{kernels[0].id}' {shlex.quote(str(session_file))}"
-    tell(f"wrote {page_file}; next: {next_step}")
-    return profiled.exit_code()
+    say(f"wrote {page_file}; next: {next_step}")
+    return exit_code(outcome, request.place)

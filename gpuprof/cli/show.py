@@ -86,8 +86,8 @@ def command(
     if chosen.takes == "launches":
         _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), chosen)
         return
-    run, found = _kernels(session, kernel)
-    kernels = sort_kernels(found, sort)
+    run, selected = _kernels(session, kernel)
+    kernels = sort_kernels(selected, sort)
     if chosen.kernels.warns:
         warn(session)
     if chosen.takes == "terminal":
@@ -152,12 +152,12 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
 
     try:
         run, matching = _kernels(session, pattern)
-        found = by_time(matching)
+        longest_first = by_time(matching)
     except UsageError as error:
         raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error
-    kernel = found[0]
-    if len(found) > 1:
-        rows = count_text(len(found), *row_noun(run.kernels))
+    kernel = longest_first[0]
+    if len(longest_first) > 1:
+        rows = count_text(len(longest_first), *row_noun(run.kernels))
         message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
         click.echo(printable(message), err=True)
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)

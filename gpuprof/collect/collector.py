@@ -9,13 +9,14 @@ from pathlib import Path
 
 from gpuprof.collect.command import shell_line
 from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
+from gpuprof.collect.events import ProfileRemark
 from gpuprof.collect.execution import Execution
 from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, ProfileRequest, survey_files
 from gpuprof.collect.survey import Survey, launches_in, of_one_kind
-from gpuprof.collect.survey_tools import AUTO, CUPTI, INJECTED, NCU, NSYS, TORCH, results, tools_for
+from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.recorded import GpuSamples, Report
@@ -44,13 +45,12 @@ class Collector:
         environ: Mapping[str, str],
         read: ReadReport,
         read_survey: ReadSurvey,
-        tell: Callable[[str], None],
     ) -> None:
         self.request, self._ncu = request, ncu
         self.result = Collected()
         self.execution = Execution(request, environ, self._remark)
         self._runs = NcuRuns(self.execution, read, self._remark)
-        self._read_survey, self._tell = read_survey, tell
+        self._read_survey = read_survey
 
     def why_incomplete(self) -> str | None:
         """Return why the program did not come to a good end; None if it did."""
@@ -65,24 +65,24 @@ class Collector:
 
     def command_lines(self, arch: ArchSpec) -> Iterator[str]:
         """Yield what would be executed, as lines for a shell; a plan is made only by a survey that the user gave."""
-        wanted, execution = self.request, self.execution
-        plan = self.plan(self.survey()) if wanted.survey is not None else None
-        tool = self.tools()[0] if plan is None and not wanted.selects_launches else None
+        request, execution = self.request, self.execution
+        plan = self.plan(self.survey()) if request.survey_file is not None else None
+        tool = self.tools()[0] if plan is None and not request.selects_launches else None
         if tool is not None and tool != NCU:
-            yield from execution.lines(tool_command(wanted, tool, execution.plain))
+            yield from execution.lines(tool_command(request, tool, execution.plain))
         changes = {name: value for name, value in execution.environ.items() if execution.plain.get(name) != value}
         if changes:
             yield shell_line(["export", *(f"{name}={value}" for name, value in changes.items())])
         if tool == NCU:
-            yield from execution.lines(survey_command(wanted, self._ncu))
-        yield from execution.lines(profile_command(wanted, self._ncu, arch, plan))
+            yield from execution.lines(survey_command(request, self._ncu))
+        yield from execution.lines(profile_command(request, self._ncu, arch, plan))
 
     def tools(self) -> tuple[str, ...]:
         """Return the tools to try for the survey, in order. Only ncu takes launches by NVTX range."""
-        wanted = self.request
-        if wanted.survey_by != AUTO:
-            return (wanted.survey_by,)
-        return (NCU,) if wanted.ranges else tools_for(wanted.program, self.execution.plain)
+        request = self.request
+        if request.survey != AUTO:
+            return (str(request.survey),)
+        return (NCU,) if request.ranges else tools_for(request.program, self.execution.plain)
 
     def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
@@ -94,24 +94,25 @@ class Collector:
         if own.tries.launches:
             took = f", {format_si(own.tries.time_s, 's')}," if own.tries.time_s else ""
             self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
-            told = (replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in own.recorded)
-            own = own._replace(recorded=of_one_kind(told))
+            told = self.result.remarks[-1]
+            marked = (replace(recording, warnings=(*recording.warnings, told)) for recording in own.recorded)
+            own = own._replace(recorded=of_one_kind(marked))
         return own
 
     def _survey(self) -> Survey:
-        if self.request.survey is not None:
-            return Survey(of_one_kind([self._read_survey(self.request.survey)]))
-        for old in survey_files(self.request.folder):
+        if (file := self.request.survey_file) is not None:
+            return Survey(of_one_kind([self._read_survey(file)]))
+        for old in survey_files(self.request.place):
             old.unlink()
         first, *others = self.tools()
         for tool, following in zip((first, *others), (*others, None), strict=True):
-            found = self._survey_by_ncu() if tool == NCU else self._survey_by(tool)
-            if found is not None:
-                return found
-            nothing = f"{_TOOL_NAMES[tool]} saw no work of a GPU"
+            survey = self._survey_by_ncu() if tool == NCU else self._survey_by(tool)
+            if survey is not None:
+                return survey
+            nothing = f"{TOOL_NAMES[tool]} saw no work of a GPU"
             if following is None:
                 raise EnvironmentProblem(nothing, ANOTHER_TOOL)
-            self._remark(f"{nothing}: surveying by {_TOOL_NAMES[following]} instead")
+            self._remark(f"{nothing}: surveying by {TOOL_NAMES[following]} instead")
         raise AssertionError("there is always a tool")
 
     def _survey_by_ncu(self) -> Survey:
@@ -122,10 +123,9 @@ class Collector:
     def _survey_by(self, tool: str) -> Survey | None:
         """Run the program under another tool; None if that has recorded nothing that a GPU did."""
         command = tool_command(self.request, tool, self.execution.plain)
-        self._tell(f"survey: by {_TOOL_NAMES[tool]}")
         ended = self.execution.by_tool(command)
         notes = command.collect()
-        traces = self._timelines(results(self.request.folder))
+        traces = self._timelines(results(self.request.place))
         for note in notes:
             self._remark(note)
         self._take_end(tool, ended, recorded=bool(traces))
@@ -135,7 +135,7 @@ class Collector:
         told = (*notes, *self._told_of(samples))
         shell = self.execution.commands[-1]
         return Survey(
-            tuple(replace(one, command=shell, warnings=(*one.warnings, *told)) for one in traces),
+            tuple(replace(trace, command=shell, warnings=(*trace.warnings, *told)) for trace in traces),
             ended.seconds,
             samples,
         )
@@ -153,7 +153,7 @@ class Collector:
 
     def _timelines(self, files: list[Path]) -> list[Trace]:
         """Read the timelines that a tool has left; those in which no GPU did anything are removed."""
-        found = []
+        traces = []
         for file in files:
             try:
                 trace = self._read_survey(file)
@@ -163,21 +163,21 @@ class Collector:
             except InputError:  # nothing of a GPU is in it
                 file.unlink()
                 continue
-            if isinstance(trace, Trace) and any(one.kind == KERNEL for one in trace.activities):
-                found.append(trace)
-        return found
+            if isinstance(trace, Trace) and any(activity.kind == KERNEL for activity in trace.activities):
+                traces.append(trace)
+        return traces
 
     def plan(self, survey: Survey) -> ProfilePlan:
         """Choose what to profile."""
-        wanted = self.request
-        pattern = re.compile(wanted.kernel) if wanted.kernel is not None else None
+        request = self.request
+        pattern = re.compile(request.kernel) if request.kernel is not None else None
         plan = make_plan(
-            survey.launches(), coverage=wanted.coverage, samples=wanted.samples, pattern=pattern, peers=wanted.peers
+            survey.launches(), coverage=request.coverage, samples=request.samples, pattern=pattern, peers=request.peers
         )
         if not plan.kernels:
             if plan.peers:
                 raise UsageError("every kernel of the survey waits for another rank", "--peers profiles these too")
-            raise UsageError(f"no kernel of the survey matches --kernel {wanted.kernel!r}", "gpuprof show lists them")
+            raise UsageError(f"no kernel of the survey matches --kernel {request.kernel!r}", "gpuprof show lists them")
         return plan
 
     def profile(self, arch: ArchSpec, plan: ProfilePlan | None) -> tuple[Report, ...]:
@@ -187,7 +187,7 @@ class Collector:
         found its choices on disk, the program launches less than in the survey.
         """
         command = profile_command(self.request, self._ncu, arch, plan)
-        self.execution.remove(self.request.folder / AGAIN_FILE, self.request.folder / AGAIN_LOG)
+        self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
         if plan is None:
             return self._outcome(self._runs.run("profile", command, None))
         done = self._runs.run("profile", command, plan.profiled, may_be_empty=True)
@@ -201,7 +201,8 @@ class Collector:
         if lost:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
-            reports = tuple(replace(one, warnings=(*one.warnings, self.result.remarks[-1])) for one in reports)
+            told = self.result.remarks[-1]
+            reports = tuple(replace(report, warnings=(*report.warnings, told)) for report in reports)
         return reports
 
     def _profile_again(self, arch: ArchSpec, plan: ProfilePlan) -> tuple[Report, ...]:
@@ -212,7 +213,7 @@ class Collector:
             "profiling their first launches"
         )
         command = profile_command(self.request, self._ncu, arch, plan)
-        folder = self.request.folder
+        folder = self.request.place
         command = replace(command, output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
         try:
             return self._outcome(self._runs.run("profile again", command, plan.profiled))
@@ -234,8 +235,8 @@ class Collector:
         told = (*told, *self._told_of(samples))
         shell = self.execution.commands[-1]
         return tuple(
-            replace(one, command=shell, warnings=(*one.warnings, *told), samples=samples)
-            for one in done.reports.values()
+            replace(report, command=shell, warnings=(*report.warnings, *told), samples=samples)
+            for report in done.reports.values()
         )
 
     def _told_of(self, samples: tuple[GpuSamples, ...]) -> tuple[str, ...]:
@@ -247,10 +248,7 @@ class Collector:
 
     def _remark(self, text: str) -> None:
         self.result.remarks.append(text)
-        self._tell(text)
-
-
-_TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", CUPTI: "CUPTI", NCU: "ncu"}
+        self.request.on_event(ProfileRemark(text))
 
 
 def _lost(plan: ProfilePlan, reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:

@@ -28,7 +28,7 @@ def survey_command(request: ProfileRequest, ncu: Path) -> NcuCommand:
         SURVEY_FILE,
         SURVEY_LOG,
         metrics=(TIME, *SHARED),
-        filters=Filters(ranges=request.ranges),
+        filters=Filters(ranges=tuple(request.ranges)),
         cache_control="none",
     )
 
@@ -36,11 +36,11 @@ def survey_command(request: ProfileRequest, ncu: Path) -> NcuCommand:
 def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the first run under another tool than ncu. Raises EnvironmentProblem if that is not here."""
     if tool in INJECTED:
-        return injected_command(tool, request.program, request.folder, environ)
+        return injected_command(tool, request.program, request.place, environ)
     nsys = find_nsys(environ)
     if nsys is None:
         raise EnvironmentProblem("Nsight Systems' nsys was not found on this machine", ANOTHER_TOOL)
-    return nsys_command(nsys, request.program, request.folder, environ, annotate=request.annotate)
+    return nsys_command(nsys, request.program, request.place, environ, annotate=request.annotate)
 
 
 def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
@@ -56,7 +56,7 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pr
         PROFILE_FILE,
         PROFILE_LOG,
         metrics=metrics_of(arch, request.counters),
-        filters=replace(filters, ranges=request.ranges),
+        filters=replace(filters, ranges=tuple(request.ranges)),
         cache_control=request.cache_control,
         replay_mode=request.replay_mode,
         sections=chosen.sections,
@@ -69,12 +69,11 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pr
 def _command(request: ProfileRequest, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
     command = NcuCommand(
         ncu=ncu,
-        program=request.program,
-        output=request.folder / output,
-        log=request.folder / log,
+        program=tuple(request.program),
+        output=request.place / output,
+        log=request.place / log,
         metrics=(),
         clock_control=request.clock_control,
-        targets=request.targets,
         graphs=request.graphs,
         known=options_of(ncu),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuprof.collect.choices import CounterSetName
+
 Group = Literal["occupancy", "stalls", "rules", "samples"]
 EVIDENCE: tuple[Group, ...] = ("occupancy", "stalls", "rules", "samples")
 """What findings rest on beside the quantities of the model."""
@@ -22,7 +24,7 @@ class CounterSet:
     launch takes, where the number of metrics does not tell it.
     """
 
-    name: str
+    name: CounterSetName
     quantities: tuple[str, ...] = _ALL
     groups: tuple[Group, ...] = EVIDENCE
     sections: tuple[str, ...] = ()
@@ -39,5 +41,5 @@ _ROWS = (
     # The same with samples and counters of every source line, and all that ncu's full set has.
     CounterSet("full", sections=("SourceCounters",), stock_set="full", passes=_STOCK_PASSES),
 )
-SETS = {row.name: row for row in _ROWS}
-DEFAULT = "diagnose"
+SETS: dict[str, CounterSet] = {row.name: row for row in _ROWS}
+DEFAULT: CounterSetName = "diagnose"

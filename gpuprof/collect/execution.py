@@ -5,23 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 from gpuprof.collect.annotate import annotated
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call, shell_line
+from gpuprof.collect.events import RunStarted
 from gpuprof.collect.frameworks import remark_on, variables_for
 from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.process import Ended, run
-from gpuprof.collect.progress import Progress
+from gpuprof.collect.progress import LaunchLog
 from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
 from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
-from gpuprof.collect.survey_tools import INJECTED, SurveyCommand
+from gpuprof.collect.survey_tools import INJECTED, NCU, SurveyCommand
 from gpuprof.model.recorded import GpuSamples
 
-_STDERR = 2
+_STDOUT: Mapping[str, int | None] = {"inherit": None, "stderr": 2, "discard": subprocess.DEVNULL}
+"""What the program gets as its stdout, by the words of a request."""
 _INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
 
 
@@ -52,22 +54,18 @@ class Execution:
         self.commands: list[str] = []
         self.stopped_by: str | None = None
         self._request, self._remark = request, remark
-        self._launcher = launcher_of(request.program)
+        self._launcher, self._ranks = launcher_of(request.program), str(request.ranks)
         self._monitor = Monitor()
         self._stdin = _stdin_offset()
         self._attempts: dict[Path, int] = {}
 
     def by_ncu(self, command: NcuCommand, stage: str, planned: int | None) -> Ended:
-        """Run a command of ncu, with its progress."""
+        """Run a command of ncu, and tell of its progress."""
         if self._to_tell is not None:
             self._remark(self._to_tell)
             self._to_tell = None
         self._remove_stale(command)
-        # A line that is rewritten would be in the way of what the program prints and asks in its first run.
-        progress = Progress(stage, self._first(command.log), planned, live=bool(self.commands))
-        ended = self._run(command, self.environ, progress.tick)
-        progress.finish()
-        return ended
+        return self._told(command, self.environ, stage, NCU, planned)
 
     def remove(self, *paths: Path) -> None:
         """Remove what an earlier run has left of files, or of those of its ranks."""
@@ -88,9 +86,9 @@ class Execution:
         self._attempts[command.log] = number + 1
 
     def by_tool(self, command: SurveyCommand) -> Ended:
-        """Run a command of another tool."""
+        """Run a command of another tool, for a survey."""
         command.prepare()
-        return self._run(command, self.plain, lambda: None)
+        return self._told(command, self.plain, "survey", command.tool, None)
 
     def samples(self) -> tuple[GpuSamples, ...]:
         """Return what the GPUs did during the last run."""
@@ -107,33 +105,52 @@ class Execution:
     def _first(self, path: Path) -> Path:
         if self._launcher is None:
             return path
-        return of_rank(path, "0" if self._request.ranks == ALL else self._request.ranks)
+        return of_rank(path, "0" if self._ranks == ALL else self._ranks)
+
+    def _told(
+        self,
+        command: NcuCommand | SurveyCommand,
+        environ: Mapping[str, str],
+        stage: str,
+        by: str,
+        planned: int | None,
+    ) -> Ended:
+        """Run a command between the events of its start and its end."""
+        tell = self._request.on_event
+        tell(RunStarted(number=len(self.commands) + 1, stage=stage, by=by, planned=planned))
+        log = LaunchLog(stage, self._first(command.log) if isinstance(command, NcuCommand) else None, planned, tell)
+        ended = self._run(command, environ, log.tick)
+        log.end(ended.stopped_by)
+        return ended
 
     def _run(self, command: NcuCommand | SurveyCommand, environ: Mapping[str, str], tick: Callable[[], None]) -> Ended:
         """Run a command. What the program prints is shown once; of the runs after the first it is kept in a log."""
-        kept, again = self._request.folder / PROGRAM_LOG, bool(self.commands)
+        kept, again = self._request.place / PROGRAM_LOG, bool(self.commands)
         if again:
             self._rewind_stdin()
         else:
             kept.unlink(missing_ok=True)
         started = self._started(command)
+        if self._request.stop():
+            self.stopped_by = "interrupt"
+            return Ended(code=0, tail="", seconds=0.0, stopped_by=self.stopped_by)
         if started.script is not None:
             place, text = started.script
             place.write_text(text)
             place.chmod(0o755)
         self.commands.append(started.shell)
         with contextlib.ExitStack() as stack:
-            out: IO[bytes] | int | None = _STDERR if self._request.program_to_stderr else None
-            if again:
-                out = stack.enter_context(kept.open("ab"))
+            to = stack.enter_context(kept.open("ab")) if again else self._request.output
             stack.enter_context(self._monitor.watching())
             ended = run(
                 started.argv,
                 environ={**environ, **started.variables},
-                stdout=out,
+                stdout=_STDOUT[to] if isinstance(to, str) else None if callable(to) else to,
+                write=to if callable(to) else None,
                 timeout_s=self._request.timeout_s,
-                quiet=again,
+                quiet=again or to == "discard",
                 tick=tick,
+                stop=self._request.stop,
             )
         self.stopped_by = ended.stopped_by
         return ended
@@ -152,7 +169,7 @@ class Execution:
         if self._launcher is None or (isinstance(command, SurveyCommand) and command.tool not in INJECTED):
             own = command.variables if isinstance(command, SurveyCommand) else {}
             return _Started(argv=command.argv(), shell=command.shell(), variables=own, script=None)
-        place = (self._request.folder / SCRIPT).absolute()
+        place = (self._request.place / SCRIPT).absolute()
         argv, variables = self._launcher.start(place)
         settings = [f"{name}={value}" for name, value in variables.items()]
         shell = shell_line([*(["env", *settings] if settings else []), *argv])
@@ -161,7 +178,7 @@ class Execution:
     def _rank_script(self, command: NcuCommand | SurveyCommand) -> str:
         """Return the script that runs a rank under ncu, or so that PyTorch records it."""
         assert self._launcher is not None
-        python, ranks = self._launcher.python, self._request.ranks
+        python, ranks = self._launcher.python, self._ranks
         if isinstance(command, SurveyCommand):
             return script_text((), ranks, python, command.variables)
         output, log = (of_rank(path.absolute(), RANK) for path in (command.output, command.log))

@@ -1,26 +1,36 @@
-"""Runs a command so that it can be stopped: its output watched, its whole family ended, whatever it started."""
+"""Runs a command so that it can be stopped: its output watched, its whole family ended, whatever it started.
+
+It works in any thread and leaves other children of this process alone: those of a notebook, a server or tests.
+"""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 _TAIL_BYTES = 64 * 1024
+_PIECE_BYTES = 64 * 1024
+_PIECES_WAITING = 64
 _GRACE_S = {signal.SIGINT: 20.0, signal.SIGTERM: 5.0, signal.SIGKILL: 5.0}
 """How long a command may take to end by itself after a signal: ncu writes its report in that time."""
 _TICK_S = 0.1
-_SUBREAPER = 36
+_SET_SUBREAPER, _GET_SUBREAPER = 36, 37
 """prctl's PR_SET_CHILD_SUBREAPER: what a program detaches stays our child, and can be ended."""
+_MARK = "GPUPROF_RUN"
+"""The variable by which the processes of a run are told from other children of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,11 @@ class Ended:
     stopped_by: str | None = None
 
 
+def never() -> bool:
+    """Tell that nobody asks to stop."""
+    return False
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -43,24 +58,27 @@ def run(
     stdout: IO[bytes] | int | None = None,
     timeout_s: float | None = None,
     quiet: bool = False,
+    write: Callable[[str], object] | None = None,
     tick: Callable[[], None] = lambda: None,
+    stop: Callable[[], bool] = never,
 ) -> Ended:
     """Run a command to its end, at most `timeout_s`; stderr goes on to ours unless `quiet`, and its tail is kept.
 
-    SIGINT, SIGTERM, SIGHUP and SIGQUIT to us end the command and all its descendants: first by SIGINT, which lets ncu
-    write what it has, then by force. Raises OSError if the command cannot be started.
+    `write`, if there is one, gets what the command writes to stdout and stderr instead, as text, in the calling thread.
+    `stop` and, in the main thread, SIGINT, SIGTERM, SIGHUP and SIGQUIT to us end the command and all its descendants:
+    first by SIGINT, which lets ncu write what it has, then by force. Raises OSError if the command cannot be started.
     """
-    started = time.monotonic()
-    before = set(_children(os.getpid()))
-    with _subreaper(), _stoppable() as stopped:
+    started, mark = time.monotonic(), uuid.uuid4().hex
+    with _SUBREAPER.on(), _stoppable(stop) as stopped:
+        before = frozenset(_children(os.getpid()))
         child = subprocess.Popen(
             argv,
-            env=dict(environ) if environ is not None else None,
-            stdout=stdout,
+            env={**(os.environ if environ is None else environ), _MARK: mark},
+            stdout=stdout if write is None else subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        tail = _Tail(child.stderr, quiet=quiet)
+        family, output = _Family(child.pid, mark, before), _Output(child, write, quiet=quiet)
         reason = None
         try:
             while (code := child.poll()) is None:
@@ -69,8 +87,10 @@ def run(
                 elif timeout_s is not None and time.monotonic() - started > timeout_s:
                     reason = "timeout"
                 if reason is not None:
-                    code = _end(child, stopped)
+                    code = _end(child, stopped, output.write_on)
                     break
+                family.look()
+                output.write_on()
                 tick()
                 time.sleep(_TICK_S)
             if reason is None and stopped() > 0:
@@ -78,68 +98,146 @@ def run(
         finally:
             child.kill()
             child.wait()
-            _end_family(before)
-        return Ended(code=code, tail=tail.text(), seconds=time.monotonic() - started, stopped_by=reason)
+            family.end()
+            output.close()
+        output.write_on()
+        return Ended(code=code, tail=output.tail, seconds=time.monotonic() - started, stopped_by=reason)
 
 
-class _Tail:
-    """Reads a stream in a thread of its own, passes it on and keeps its last part."""
+class _Output:
+    """What a command writes: each stream is read by a thread of its own, and passed on in the thread that runs us."""
 
-    def __init__(self, stream: IO[bytes] | None, *, quiet: bool) -> None:
-        self._kept = b""
-        self._stream, self._quiet = stream, quiet
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+    def __init__(self, child: subprocess.Popen[bytes], write: Callable[[str], object] | None, *, quiet: bool) -> None:
+        assert child.stderr is not None
+        self._tail = b""
+        self._write = write
+        self._waiting: queue.Queue[tuple[codecs.IncrementalDecoder, bytes]] = queue.Queue(_PIECES_WAITING)
+        self._last: list[tuple[codecs.IncrementalDecoder, bytes]] = []
+        pass_on = [self._keep] if quiet and write is None else [self._keep, self._queued() if write else _to_stderr]
+        readers = {child.stderr: pass_on}
+        if child.stdout is not None:
+            readers[child.stdout] = [self._queued()]
+        self._threads = {
+            stream: threading.Thread(target=_read, args=(stream, takers), daemon=True)
+            for stream, takers in readers.items()
+        }
+        for thread in self._threads.values():
+            thread.start()
 
-    def _read(self) -> None:
-        assert self._stream is not None
-        while data := os.read(self._stream.fileno(), 65536):
-            self._kept = (self._kept + data)[-_TAIL_BYTES:]
-            if not self._quiet:
-                with contextlib.suppress(OSError, ValueError):
-                    sys.stderr.buffer.write(data)
-                    sys.stderr.buffer.flush()
+    @property
+    def tail(self) -> str:
+        """Return the last part of stderr."""
+        return self._tail.decode(errors="replace")
 
-    def text(self) -> str:
-        self._thread.join(timeout=1.0)
-        if self._stream is not None and not self._thread.is_alive():
-            self._stream.close()
-        return self._kept.decode(errors="replace")
+    def _keep(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+
+    def _queued(self) -> Callable[[bytes], None]:
+        """Return what takes the bytes of one stream, which may end within a character."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        return lambda data: self._waiting.put((decoder, data))
+
+    def write_on(self) -> None:
+        """Write what has come until now."""
+        while (piece := self._next()) is not None and self._write is not None:
+            decoder, data = piece
+            self._write(decoder.decode(data))
+
+    def _next(self) -> tuple[codecs.IncrementalDecoder, bytes] | None:
+        if self._last:
+            return self._last.pop(0)
+        with contextlib.suppress(queue.Empty):
+            return self._waiting.get_nowait()
+        return None
+
+    def close(self) -> None:
+        """Read to the end, a second at most: a process that could not be ended may hold a stream open."""
+        until = time.monotonic() + 1.0
+        while any(thread.is_alive() for thread in self._threads.values()) and time.monotonic() < until:
+            with contextlib.suppress(queue.Empty):
+                self._last.append(self._waiting.get(timeout=_TICK_S / 20))
+        for stream, thread in self._threads.items():
+            if not thread.is_alive():
+                stream.close()
 
 
-def _end(child: subprocess.Popen[bytes], stopped: Callable[[], int]) -> int:
+def _read(stream: IO[bytes], takers: Sequence[Callable[[bytes], object]]) -> None:
+    while data := os.read(stream.fileno(), _PIECE_BYTES):
+        for take in takers:
+            with contextlib.suppress(OSError, ValueError):
+                take(data)
+
+
+def _to_stderr(data: bytes) -> None:
+    """Write to our stderr; that of a notebook takes text alone."""
+    stream = getattr(sys.stderr, "buffer", None)
+    if stream is not None:
+        stream.write(data)
+    else:
+        sys.stderr.write(data.decode(errors="replace"))
+    sys.stderr.flush()
+
+
+def _end(child: subprocess.Popen[bytes], stopped: Callable[[], int], meanwhile: Callable[[], None]) -> int:
     """End a command by the gentlest signal that works, and return its exit code; another Ctrl-C skips to the next."""
     for sent, grace_s in _GRACE_S.items():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, sent)
-        so_far, until = stopped(), time.monotonic() + grace_s
-        while stopped() == so_far and time.monotonic() < until:
+        asked, until = stopped(), time.monotonic() + grace_s
+        while stopped() == asked and time.monotonic() < until:
+            meanwhile()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return child.wait(timeout=_TICK_S)
     return child.wait()
 
 
-def _end_family(before: set[int]) -> None:
-    """End all descendants but the children that were there before, until none is left.
+class _Family:
+    """The processes of a run, wherever they have moved: what they leave behind becomes a child of ours.
 
-    One look is not enough: what a dying process leaves moves up to us while we look.
+    A child of ours is of the run if it is in its session or has its mark; the mark is gone where it has ended.
     """
-    deadline = time.monotonic() + _GRACE_S[signal.SIGKILL]
-    while (family := list(_descendants(os.getpid(), before))) and time.monotonic() < deadline:
-        for pid in family:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        time.sleep(_TICK_S / 10)
+
+    def __init__(self, child: int, mark: str, before: frozenset[int]) -> None:
+        self._child, self._mark, self._before = child, f"{_MARK}={mark}".encode(), before
+        self._known: set[int] = set()
+
+    def look(self) -> None:
+        """Take note of what has been left behind until now."""
+        self._known |= set(self._left_behind())
+
+    def end(self) -> None:
+        """End all of them until none is left.
+
+        One look is not enough: what a dying process leaves moves up to us while we look.
+        """
+        deadline = time.monotonic() + _GRACE_S[signal.SIGKILL]
+        while (left := list(self._left_behind())) and time.monotonic() < deadline:
+            family = [pid for root in left for pid in (*_descendants(root), root)]
+            self._known |= set(family)
+            for pid in family:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(_TICK_S / 10)
+
+    def _left_behind(self) -> Iterator[int]:
+        for pid in _children(os.getpid()):
+            if pid != self._child and pid not in self._before and (pid in self._known or self._is_of_run(pid)):
+                yield pid
+
+    def _is_of_run(self, pid: int) -> bool:
+        try:
+            return os.getsid(pid) == self._child or self._mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
 
 
-def _descendants(root: int, without: set[int]) -> Iterator[int]:
-    """Yield the processes that came from a process, deepest first, but for children that it had before."""
+def _descendants(root: int) -> Iterator[int]:
+    """Yield the processes that came from a process, deepest first."""
     for pid in _children(root):
-        if pid not in without:
-            yield from _descendants(pid, without)
-            yield pid
+        yield from _descendants(pid)
+        yield pid
 
 
 def _children(pid: int) -> list[int]:
@@ -151,36 +249,60 @@ def _children(pid: int) -> list[int]:
     return children
 
 
-@contextlib.contextmanager
-def _subreaper() -> Iterator[None]:
-    """Let orphans of the command become our children while it runs; where that cannot be had, go on without."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
-    if prctl is not None:
-        prctl(_SUBREAPER, 1, 0, 0, 0)
-    try:
-        yield
-    finally:
-        if prctl is not None:
-            prctl(_SUBREAPER, 0, 0, 0, 0)
+class _Subreaper:
+    """Lets orphans of a command become our children while one runs; where that cannot be had, goes on without."""
+
+    def __init__(self) -> None:
+        self._lock, self._runs, self._before = threading.Lock(), 0, ctypes.c_int(0)
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Be one inside the block; when the last such block has ended, be what we were before the first."""
+        prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+        if prctl is None:
+            yield
+            return
+        with self._lock:
+            self._runs += 1
+            if self._runs == 1:
+                prctl(_GET_SUBREAPER, ctypes.byref(self._before), 0, 0, 0)
+                prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if self._runs == 0:
+                    prctl(_SET_SUBREAPER, self._before.value, 0, 0, 0)
+
+
+_SUBREAPER = _Subreaper()
 
 
 @contextlib.contextmanager
-def _stoppable() -> Iterator[Callable[[], int]]:
-    """Give a function that tells how often a signal to stop has come; the handlers before are put back.
+def _stoppable(stop: Callable[[], bool]) -> Iterator[Callable[[], int]]:
+    """Give a function that tells how often stopping was asked for, by a signal or `stop`.
 
-    What the caller has us ignore, as nohup does with SIGHUP, stays ignored.
+    The handlers before are put back; one of the caller's own then hears of the signal, but for SIGINT, which is meant
+    for the command. What the caller has us ignore, as nohup does with SIGHUP, stays ignored.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield received.__len__
+        yield lambda: int(stop())
         return
     handlers = {
-        which: signal.signal(which, lambda sent, _: received.append(sent))
+        which: before
         for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-        if signal.getsignal(which) is not signal.SIG_IGN
+        if (before := signal.getsignal(which)) not in (signal.SIG_IGN, None)
     }
+    for which in handlers:
+        signal.signal(which, lambda sent, _: received.append(sent))
     try:
-        yield received.__len__
+        yield lambda: len(received) + stop()
     finally:
         for which, handler in handlers.items():
             signal.signal(which, handler)
+    for sent in dict.fromkeys(received):
+        handler = handlers[signal.Signals(sent)]
+        if callable(handler) and sent != signal.SIGINT:
+            handler(sent, None)

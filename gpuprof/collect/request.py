@@ -2,55 +2,136 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+from typing import get_args
 
+from gpuprof.collect.choices import CacheControl, ClockControl, CounterSetName, GraphProfiling, OutputTo, ReplayMode
 from gpuprof.collect.command import as_ncu_may_call
-from gpuprof.collect.counter_sets import DEFAULT
+from gpuprof.collect.counter_sets import DEFAULT, SETS
+from gpuprof.collect.events import TellEvent, unheard
 from gpuprof.collect.plan import COVERAGE
-from gpuprof.collect.survey_tools import AUTO, results
+from gpuprof.collect.process import never
+from gpuprof.collect.program import folder_name, runnable
+from gpuprof.collect.survey_tools import AUTO, TOOLS, results
+from gpuprof.errors import UsageError
 
 SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
 AGAIN_FILE, AGAIN_LOG = "profile-again.ncu-rep", "profile-again.log"
 """Of a third run, for kernels that did not come in the second as planned."""
 PROGRAM_LOG = "program.log"
+ProgramOutput = OutputTo | Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """What the user asked for. `program` is a command and its words; `folder` takes all that is written.
+    """What the user asked for: the arguments of `gpuprof.profile`, which says what each means."""
 
-    `survey` is a file to plan by instead of a first run, `survey_by` one of TOOLS for that run. `ranks`, a number or
-    ALL, matters for a program that starts ranks.
-    """
-
-    program: tuple[str, ...]
-    folder: Path
-    counters: str = DEFAULT
+    program: Sequence[str]
+    folder: str | os.PathLike[str] | None = None
+    _: KW_ONLY
+    counters: CounterSetName = DEFAULT
     coverage: float = COVERAGE
     samples: int = 1
     kernel: str | None = None
-    ranges: tuple[str, ...] = ()
+    ranges: Sequence[str] = ()
     launch_skip: int = 0
     launch_count: int | None = None
     peers: bool = False
-    survey: Path | None = None
-    survey_by: str = AUTO
-    clock_control: str = "none"
-    cache_control: str = "all"
-    replay_mode: str = "kernel"
-    targets: str = "all"
-    graphs: str = "node"
-    timeout_s: float | None = None
+    survey: str | os.PathLike[str] = AUTO
+    arch: str | None = None
+    spec: str | None = None
+    ncu: str | os.PathLike[str] | None = None
+    clock_control: ClockControl = "none"
+    cache_control: CacheControl = "all"
+    replay_mode: ReplayMode = "kernel"
+    graphs: GraphProfiling = "node"
     annotate: bool = True
-    program_to_stderr: bool = False
-    ranks: str = "0"
+    ranks: int | str = 0
+    timeout_s: float | None = None
+    overwrite: bool = False
+    output: ProgramOutput = "inherit"
+    on_event: TellEvent = unheard
+    stop: Callable[[], bool] = never
+
+    @property
+    def place(self) -> Path:
+        """Return the folder that takes all that is written."""
+        return Path(self.folder if self.folder is not None else folder_name(self.program))
+
+    @property
+    def survey_file(self) -> Path | None:
+        """Return the file to plan by; None where a first run of the program makes the survey."""
+        return Path(self.survey) if self.survey not in TOOLS else None
 
     @property
     def selects_launches(self) -> bool:
         """Tell whether the user has chosen launches by number, so that no survey is needed."""
         return self.launch_skip > 0 or self.launch_count is not None
+
+
+def checked(request: ProfileRequest, *, find_program: bool = True) -> ProfileRequest:
+    """Return a request that can be run: its program is found, its words are known, nothing in it contradicts the rest.
+
+    Raises UsageError. Without `find_program` it need not be here.
+    """
+    if isinstance(request.program, str) or not request.program:
+        raise UsageError(
+            f"{request.program!r} is no program and its words", 'a list, such as ["./app", "--size", "64"]'
+        )
+    _refuse_values(request)
+    _refuse_contradictions(request)
+    try:
+        re.compile(request.kernel or "")
+    except re.error as error:
+        raise UsageError(f"--kernel {request.kernel!r} is no regular expression: {error}") from error
+    if request.survey_file is not None and not request.survey_file.is_file():
+        raise UsageError(f"--survey {request.survey} is no file", f"name a file, or one of {', '.join(TOOLS)}")
+    if "%" in str(request.place.absolute()):
+        raise UsageError(
+            f"{request.place} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o"
+        )
+    argv = runnable([os.fspath(word) for word in request.program], check=find_program)
+    return replace(request, program=argv, folder=request.place)
+
+
+def _refuse_values(request: ProfileRequest) -> None:
+    """Raise UsageError for a value that an argument cannot have."""
+    if not math.isfinite(request.coverage) or not math.isfinite(request.timeout_s or 0.0):
+        raise UsageError("--coverage and --timeout are numbers", "95, 600")
+    fits = {
+        "counters": request.counters in SETS,
+        "coverage": 0 < request.coverage <= 1,
+        "samples": request.samples >= 1,
+        "launch_skip": request.launch_skip >= 0,
+        "launch_count": request.launch_count is None or request.launch_count >= 1,
+        "timeout_s": request.timeout_s is None or request.timeout_s > 0,
+        "clock_control": request.clock_control in get_args(ClockControl),
+        "cache_control": request.cache_control in get_args(CacheControl),
+        "replay_mode": request.replay_mode in get_args(ReplayMode),
+        "graphs": request.graphs in get_args(GraphProfiling),
+        "output": callable(request.output) or request.output in get_args(OutputTo),
+    }
+    for name, is_right in fits.items():
+        if not is_right:
+            raise UsageError(
+                f"{name} cannot be {getattr(request, name)!r}", "help(gpuprof.profile) says what it can be"
+            )
+
+
+def _refuse_contradictions(request: ProfileRequest) -> None:
+    """Raise UsageError where options exclude each other."""
+    if request.selects_launches and request.survey != AUTO:
+        raise UsageError("--survey and launches by number exclude each other", "leave --launch-skip and -count out")
+    if not re.fullmatch(r"all|\d{1,6}", str(request.ranks)):
+        raise UsageError(f"--ranks {request.ranks} is no rank", "name one, such as 0, or all")
+    if request.graphs == "graph" and request.replay_mode == "application":
+        raise UsageError("--graphs graph and --replay application exclude each other", "ncu replays graphs by kernel")
 
 
 def survey_files(folder: Path) -> list[Path]:

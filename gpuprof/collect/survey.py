@@ -39,21 +39,21 @@ class Survey(NamedTuple):
 
     def own_work(self) -> Survey:
         """Return it without what autotuners tried."""
-        own = [without_tries(one) for one in self.recorded]
+        own = [without_tries(recording) for recording in self.recorded]
         tries = Tries(sum(some.launches for _, some in own), sum(some.time_s for _, some in own))
-        return self._replace(recorded=of_one_kind(one for one, _ in own), tries=tries)
+        return self._replace(recorded=of_one_kind(recording for recording, _ in own), tries=tries)
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
-        reports = [as_report(one) if isinstance(one, Trace) else one for one in self.recorded]
+        reports = [as_report(source) if isinstance(source, Trace) else source for source in self.recorded]
         return [launch for report in reports for launch in _seen_in(report)]
 
 
 def of_one_kind(recorded: Iterable[Report | Trace]) -> tuple[Report, ...] | tuple[Trace, ...]:
     """Return recordings of which all are timelines, or all reports; of both only the timelines."""
     every = tuple(recorded)
-    traces = tuple(one for one in every if isinstance(one, Trace))
-    return traces or tuple(one for one in every if isinstance(one, Report))
+    traces = tuple(recording for recording in every if isinstance(recording, Trace))
+    return traces or tuple(recording for recording in every if isinstance(recording, Report))
 
 
 def launches_in(report: Report) -> list[Seen]:
@@ -81,7 +81,12 @@ def _launches(kernels: Iterable[Launch]) -> Iterator[Seen]:
     for launch in kernels:
         if launch.grid is not None and launch.block is not None:
             times = (launch.metrics.number(metric) for metric in _TIMES)
-            duration = next((time for time in times if time is not None), None)
             shared = tuple(launch.metrics.number(metric) for metric in SHARED)
-            series = (launch.process, launch.device, launch.stream, shared)
-            yield Seen(_symbol(launch), launch.demangled, launch.grid, launch.block, duration, series)
+            yield Seen(
+                symbol=_symbol(launch),
+                demangled=launch.demangled,
+                grid=launch.grid,
+                block=launch.block,
+                duration_s=next((time for time in times if time is not None), None),
+                counted_by=(launch.process, launch.device, launch.stream, shared),
+            )

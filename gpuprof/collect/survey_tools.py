@@ -17,6 +17,7 @@ from gpuprof.collect.python_programs import packages_of, python_of
 
 AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
 TOOLS = (AUTO, TORCH, NSYS, CUPTI, NCU)
+TOOL_NAMES = {TORCH: "PyTorch's own profiler", NSYS: "Nsight Systems", CUPTI: "CUPTI", NCU: "ncu"}
 INJECTED = (TORCH, CUPTI)
 """Those that record in the program's own Python."""
 SURVEY_TRACE, SURVEY_EXPORT = "survey.pt.trace.json.gz", "survey.sqlite"

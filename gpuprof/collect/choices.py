@@ -1,0 +1,15 @@
+"""The words that options of profiling can have, for types, checks and the command line; and the session's file."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SESSION_FILE = "session.json"
+
+CounterSetName = Literal["roofline", "diagnose", "full"]
+ClockControl = Literal["none", "base"]
+CacheControl = Literal["all", "none"]
+ReplayMode = Literal["kernel", "application"]
+GraphProfiling = Literal["node", "graph"]
+OutputTo = Literal["inherit", "stderr", "discard"]
+"""Where what the program prints goes: to our stdout and stderr, both to our stderr, or nowhere."""

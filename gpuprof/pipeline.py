@@ -1,0 +1,204 @@
+"""From a program to its session: survey, plan, profile, join, diagnose. `gpuprof.profile` and the commands call it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpuprof._version import __version__
+from gpuprof.collect.collector import Collector
+from gpuprof.collect.command import as_ncu_may_call, shell_line
+from gpuprof.collect.events import ProfilePlanned, ProfileRemark
+from gpuprof.collect.folder import logs_to_refuse, taken
+from gpuprof.collect.installation import choose_ncu
+from gpuprof.collect.machine import Machine, gpus_here, version_text
+from gpuprof.collect.overwrite import refuse_overwrite
+from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.request import AGAIN_FILE, PROFILE_FILE, ProfileRequest, checked, survey_files
+from gpuprof.collect.survey import Survey
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.analyse import Analysis, analyse
+from gpuprof.model.recorded import Report
+from gpuprof.model.session import Session
+from gpuprof.model.surveyed import joined
+from gpuprof.model.timeline import analyse_traces
+from gpuprof.model.trace import Trace
+
+_DRY_ARCH = "sm_90"
+_BY_NUMBER = "leave --launch-skip and -count out"
+
+
+class ProfileOutcome(NamedTuple):
+    """The session, and why it is incomplete: None where the program came to a good end.
+
+    `interrupted` tells whether it was the user who ended it.
+    """
+
+    session: Session
+    incomplete: str | None
+    interrupted: bool
+
+
+def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
+    """Profile a program. Reports and logs are left in the folder; the session is not written.
+
+    `also` are files that the caller will write: none of them, and no report, is replaced unless `overwrite` is set.
+    Raises a GpuprofError where nothing was recorded that a session could be made of.
+    """
+    with _collecting(request, also) as (collector, finder):
+        session = _session(collector, finder)
+        interrupted = collector.execution.stopped_by == "interrupt"
+        return ProfileOutcome(session, collector.why_incomplete(), interrupted)
+
+
+def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
+    """Survey a program and return what would be profiled, which `ProfilePlanned` tells. The survey stays in the folder.
+
+    Raises a GpuprofError, as `profiled` does.
+    """
+    if request.selects_launches:
+        raise UsageError("--plan-only and launches by number exclude each other", _BY_NUMBER)
+    with _collecting(request, also) as (collector, finder):
+        return _plan(collector, collector.survey(), finder)[0]
+
+
+def command_lines(request: ProfileRequest) -> Iterator[str]:
+    """Yield the command lines of a request for a shell; nothing is run, and neither program nor ncu need be here."""
+    request = checked(request, find_program=False)
+    try:
+        ncu = choose_ncu(os.environ, _ncu_named(request)).path
+    except EnvironmentProblem:
+        ncu = Path(request.ncu or "ncu")
+    yield shell_line(["mkdir", "-p", str(request.place)])
+    yield from _collector(request, ncu).command_lines(_arch(request.arch or _DRY_ARCH))
+
+
+@contextlib.contextmanager
+def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[Collector, HardwareFinder]]:
+    """Give what runs the program, with the folder to itself; a folder that was made for nothing is removed."""
+    request, finder = checked(asked), HardwareFinder(asked.spec)
+    if request.arch is not None:
+        _arch(request.arch)
+    _refuse_overwrite(request, also)
+    chosen, folder = choose_ncu(os.environ, _ncu_named(request)), request.place
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {error.strerror}", "choose another place with -o") from error
+    request.on_event(ProfileRemark(f"ncu: {chosen}"))
+    driver = Machine().driver_version()
+    if driver is not None and not chosen.suits(driver):
+        needed = f"it needs driver {chosen.oldest_driver} or newer, and this is {version_text(driver)}: it may fail"
+        request.on_event(ProfileRemark(needed))
+    try:
+        with taken(folder):
+            yield _collector(request, chosen.path), finder
+    except BaseException:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def _refuse_overwrite(request: ProfileRequest, also: Sequence[Path]) -> None:
+    folder, given = request.place, request.survey_file
+    surveys = survey_files(folder) if given is None else []
+    profiles = [place for name in (PROFILE_FILE, AGAIN_FILE) for place in as_ncu_may_call(folder / name)]
+    inputs = [str(given)] if given is not None else []
+    refuse_overwrite([*profiles, *surveys, *logs_to_refuse(folder), *also], inputs, force=request.overwrite)
+
+
+def _ncu_named(request: ProfileRequest) -> str | None:
+    return os.fspath(request.ncu) if request.ncu is not None else None
+
+
+def _collector(request: ProfileRequest, ncu: Path) -> Collector:
+    from gpuprof.read.ncu_rep import read_ncu_rep
+
+    def read(path: Path) -> Report:
+        # A report that was cut short by a crash keeps the launches that are whole, and says so.
+        return read_ncu_rep(path, salvage=True)
+
+    return Collector(request, ncu, os.environ, read, _read_survey)
+
+
+def _read_survey(path: Path) -> Report | Trace:
+    """Read a report of ncu, or a timeline. Raises InputError for anything else."""
+    from gpuprof.read.files import read_file
+
+    recorded = read_file(str(path))
+    if isinstance(recorded, Session):
+        raise InputError(f"{path} is a session, which has no single launches", "name the report that it was made from")
+    return recorded
+
+
+def _session(collector: Collector, finder: HardwareFinder) -> Session:
+    """Run the program as often as it takes, and return the diagnosed session."""
+    request = collector.request
+    if request.selects_launches:
+        arch = _arch(request.arch) if request.arch is not None else _arch_here()
+        return diagnose(_analysis(collector.profile(arch, None), finder))
+    survey = collector.survey()
+    plan, arch = _plan(collector, survey, finder)
+    surveyed = _survey_analysis(survey, finder)
+    if collector.was_stopped():
+        # The survey was cut short: its times are all there is.
+        return diagnose(surveyed)
+    try:
+        profile = collector.profile(arch, plan)
+    except (Interrupted, ProgramFailed) as error:
+        if not collector.was_stopped():
+            raise
+        request.on_event(ProfileRemark(f"{error.message}; the times of the survey are what there is"))
+        return diagnose(surveyed)
+    return diagnose(joined(_analysis(profile, finder), surveyed))
+
+
+def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> tuple[ProfilePlan, ArchSpec]:
+    """Return what to profile on which chip, and tell of it."""
+    request = collector.request
+    plan = collector.plan(survey)
+    arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
+    request.on_event(ProfilePlanned(plan=plan, arch=arch, counters=request.counters, survey_s=survey.seconds))
+    return plan, arch
+
+
+def _analysis(reports: Sequence[Report], finder: HardwareFinder) -> Analysis:
+    return analyse(reports, finder, __version__, one_of_a_kind=True)
+
+
+def _survey_analysis(survey: Survey, finder: HardwareFinder) -> Analysis:
+    traces = [recorded for recorded in survey.recorded if isinstance(recorded, Trace)]
+    if not traces:
+        return _analysis([report for report in survey.recorded if isinstance(report, Report)], finder)
+    analysis = analyse_traces(traces, finder, __version__)
+    sources = tuple(replace(source, samples=survey.samples) for source in analysis.session.sources)
+    return Analysis(replace(analysis.session, sources=sources), analysis.recorded)
+
+
+def _arch(name: str) -> ArchSpec:
+    """Return the architecture of that name. Raises UsageError if there is no spec of it."""
+    arch = SpecLibrary().arch(name)
+    if arch is None:
+        raise UsageError(f"no spec describes the architecture {name}", "gpuprof specs list")
+    return arch
+
+
+def _arch_here() -> ArchSpec:
+    """Return the architecture of this machine's GPUs. Raises EnvironmentProblem if it is not known, or not just one."""
+    names = sorted({gpu.arch for gpu in gpus_here(os.environ)})
+    if not names:
+        raise EnvironmentProblem("nvidia-smi names no GPU here, so its counters are not known", "add --arch sm_XX")
+    if len(names) > 1:
+        # CUDA numbers GPUs otherwise than nvidia-smi, and the program sees those of CUDA_VISIBLE_DEVICES only.
+        raise EnvironmentProblem(f"there are GPUs of several kinds here: {', '.join(names)}", "add --arch sm_XX")
+    return _arch(names[0])
