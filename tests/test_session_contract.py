@@ -192,7 +192,13 @@ def test_missing_values_are_listed_in_the_order_of_the_steps() -> None:
 # What does without
 
 
-@pytest.mark.parametrize("command", ["--help", "--version", "specs list", "specs show h200-sxm", "doctor"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help", "--version", "specs list", "specs show h200-sxm", "doctor", "show --help", "run --help", "demo --help",
+        "roofline --help", "report --help", "compare --help", "characterize --help",
+    ],
+)  # fmt: skip
 def test_what_reads_no_session_does_not_import_msgspec(command: str) -> None:
     code = (
         "import sys, gpuprof.cli.main as m; m.cli.main(sys.argv[1:], standalone_mode=False);"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.options import into_folder, overwriting, reading
@@ -125,6 +124,8 @@ def _scratch() -> Iterator[Path]:
 
 def _read(recording: Recording, scratch: Path, place: Path) -> _Demo:
     """Read a recording as any report, equal launches as one kernel; its file is named where it will lie."""
+    from msgspec.structs import replace
+
     from gpuprof.api import load
     from gpuprof.cli.select import sort_kernels
     from gpuprof.recordings import REINSTALL

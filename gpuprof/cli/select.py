@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gpuprof.errors import UsageError
-from gpuprof.model.headline import main_point
-from gpuprof.model.session import KernelProfile, Session
+
+if TYPE_CHECKING:
+    from gpuprof.model.session import KernelProfile, Session
+
+
+def _fraction_of_roof(kernel: KernelProfile) -> float | None:
+    from gpuprof.model.headline import main_point
+
+    point = main_point(kernel)
+    return point.fraction_of_roof if point is not None else None
+
 
 SORT_KEYS: dict[str, Callable[[KernelProfile], float | None]] = {
     "time": lambda kernel: -kernel.time_total_s if kernel.time_total_s is not None else None,
     "launch": lambda kernel: kernel.id,
-    "roof": lambda kernel: point.fraction_of_roof if (point := main_point(kernel)) is not None else None,
+    "roof": _fraction_of_roof,
     "occupancy": lambda kernel: kernel.occupancy.achieved,
 }
 """What each --sort orders by, smallest first; kernels without the value come last."""
