@@ -195,8 +195,8 @@ def test_missing_values_are_listed_in_the_order_of_the_steps() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "--help", "--version", "specs list", "specs show h200-sxm", "doctor", "show --help", "run --help", "demo --help",
-        "roofline --help", "report --help", "compare --help", "characterize --help",
+        "--help", "--version", "specs list", "specs show h200-sxm", "doctor", "show --help", "run --help",
+        "demo --help", "roofline --help", "report --help", "compare --help", "characterize --help",
     ],
 )  # fmt: skip
 def test_what_reads_no_session_does_not_import_msgspec(command: str) -> None:
