@@ -295,6 +295,11 @@ def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: M
     assert replace(read_back(again), file="") == again
 
 
+def test_a_part_of_a_byte_is_rounded_before_it_is_written() -> None:
+    texts = [quantity_text(value, "B") for value in (999999.5, 1024.0001, 1.5, 1048576.0, 1048577.0)]
+    assert texts == ["1000000 B", "1 KiB", "1.5 B", "1 MiB", "1048577 B"]
+
+
 def broken(find: str, put: str) -> str:
     """Return the error of the file with one line changed."""
     text = measured_text(FULL)

@@ -73,11 +73,12 @@ def quantity_text(value: float, unit: str) -> str:
 
 
 def _bytes_text(value: float) -> str:
-    """Write whole KiB, MiB and GiB as such, anything else in bytes."""
-    binary = format_binary(value, digits=_DIGITS)
-    if parse_quantity(binary).value == value:
+    """Write whole KiB, MiB and GiB as such, anything else in bytes; a part of a byte is rounded first."""
+    amount = value if value == round(value) else float(f"{value:.{_DIGITS}g}")
+    binary = format_binary(amount, digits=_DIGITS)
+    if parse_quantity(binary).value == amount:
         return binary
-    return f"{value:.0f} B" if value == round(value) else f"{value:.{_DIGITS}g} B"
+    return f"{amount:.0f} B" if amount == round(amount) else f"{amount:.{_DIGITS}g} B"
 
 
 def _own_amount(entry: Fields, name: str, unit: str) -> float:
