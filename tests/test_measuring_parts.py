@@ -199,7 +199,7 @@ def test_sparse_operand_holds_the_elements_that_the_tile_names() -> None:
     b = np.array([1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7], dtype=np.float32).tobytes()
     d = np.array([1 + 200 + 3e4 + 4e6], dtype=np.float32).tobytes()
     assert wrong(tile, a, b, d) is None
-    assert wrong(tile._replace(held=(1, 3)), a, b, d) is not None
+    assert wrong(replace(tile, held=(1, 3)), a, b, d) is not None
 
 
 @pytest.mark.parametrize(("kind", "content", "numbers"), [

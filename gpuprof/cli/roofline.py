@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -114,7 +115,8 @@ def command(
     return _profile_and_draw(request, look, plan_only=plan_only, dry_run=dry_run)
 
 
-class _Look(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Look:
     """What is drawn, and how it is told."""
 
     level: str | None

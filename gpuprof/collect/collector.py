@@ -96,7 +96,7 @@ class Collector:
             self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
             told = self.result.remarks[-1]
             marked = (replace(recording, warnings=(*recording.warnings, told)) for recording in own.recorded)
-            own = own._replace(recorded=of_one_kind(marked))
+            own = replace(own, recorded=of_one_kind(marked))
         return own
 
     def _survey(self) -> Survey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from gpuprof.collect.metrics import SHARED
 from gpuprof.collect.plan import Seen
@@ -20,7 +20,8 @@ _SYMBOL = re.compile(r"[A-Za-z_$][\w$.]*", re.ASCII)
 """A name without brackets is that of a C, Fortran or Triton kernel: it is its own mangled name."""
 
 
-class Survey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Survey:
     """What a survey has recorded: a report of ncu, or timelines, one of each process.
 
     `seconds` is how long the program ran for it, `samples` are those of the GPUs meanwhile; both only if we ran it.
@@ -30,7 +31,7 @@ class Survey(NamedTuple):
     recorded: tuple[Report, ...] | tuple[Trace, ...]
     seconds: float | None = None
     samples: tuple[GpuSamples, ...] = ()
-    tries: Tries = Tries(0, 0.0)
+    tries: Tries = field(default_factory=lambda: Tries(0, 0.0))
 
     @property
     def device(self) -> RecordedDevice:
@@ -41,7 +42,7 @@ class Survey(NamedTuple):
         """Return it without what autotuners tried."""
         own = [without_tries(recording) for recording in self.recorded]
         tries = Tries(sum(some.launches for _, some in own), sum(some.time_s for _, some in own))
-        return self._replace(recorded=of_one_kind(recording for recording, _ in own), tries=tries)
+        return replace(self, recorded=of_one_kind(recording for recording, _ in own), tries=tries)
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.present.console_parts import Sheet
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-class _Guides(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Guides:
     """What is drawn before a step, before what follows it, and below the last one."""
 
     step: str

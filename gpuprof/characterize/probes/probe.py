@@ -116,7 +116,8 @@ class Size(NamedTuple):
     times_l2: float
 
 
-class Buffer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Buffer:
     """Device memory that the kernel gets.
 
     Its size is given, per thread, warp or block of the launch or for the grid, or is that of a sweep. A chase is a
@@ -132,7 +133,8 @@ class Buffer(NamedTuple):
     window_bytes: float | None
 
 
-class Sweep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sweep:
     """A run-time variable: its values in base units, or a range with steps per doubling."""
 
     values: tuple[float, ...]
@@ -169,7 +171,8 @@ class IterationWork(NamedTuple):
         return next((amount.value(assignment) for name, amount in self.iteration if name == what), None)
 
 
-class PhysicalLimit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PhysicalLimit:
     """The physical limit of the result: a named rate of the architecture or the product, or a rate with its source.
 
     `floor`: the least fraction of it that is believed, with the reason `why`; None: that of all probes.
@@ -187,7 +190,8 @@ class PhysicalLimit(NamedTuple):
     why: str | None = None
 
 
-class Expected(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Expected:
     """A published range: in the probe's unit, or as fractions of the limit."""
 
     condition: Condition

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuprof.characterize.probes.contents import decoded
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 
-class Tile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tile:
     """D = times · A · Bᵀ: A has m rows, B n rows, both of k elements; all three lie in memory row after row.
 
     `held`: which of so many consecutive k a sparse A holds, such as (0, 2) of 4. `by`: how bits are multiplied, for b1.
