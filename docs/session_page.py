@@ -10,9 +10,10 @@ from gpuprof.store.schema import schema_of_session
 INTRO = """What `gpuprof show --format json` writes and `gpuprof show`, `report` and `gpuprof.load` read. This page is
 made from the types in `gpuprof/model/session.py`, as is [the JSON Schema](session.schema.json).
 
-- Numbers are in base units, with the unit in the name or in its column; fractions run from 0 to 1. No
-  quantity is negative or above 10³⁰.
-- `null` means missing, and `missing` of the kernel says why. Zero means measured zero.
+- Numbers are in base units, with the unit in the name or in its column; 1 is all of a
+  fraction, and what counters give can be slightly above: they are collected in several passes. No quantity is
+  negative or above 10³⁰.
+- `null` means missing; why a kernel lacks what counters tell, its `missing` says. Zero means measured zero.
 - gpuprof writes all fields. It reads a session that lacks those which an older gpuprof of the same version did not
   know, and passes over fields that it does not know itself.
 - A *word* has letters, digits, `.`, `_`, `-` and spaces, at most 60 of them; where the words are few, they are listed.

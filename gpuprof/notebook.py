@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -32,14 +32,25 @@ class LoadedSession(Session, frozen=True):
     def __eq__(self, other: object) -> bool:
         return structs.astuple(self) == structs.astuple(other) if isinstance(other, Session) else NotImplemented
 
+    def __ne__(self, other: object) -> bool:
+        # A Struct has one of its own, for which values of two types always differ.
+        return not self == other if isinstance(other, Session) else NotImplemented
+
     def __hash__(self) -> int:
         return hash(Session(**structs.asdict(self)))
 
     def __repr__(self) -> str:
+        return f"<gpuprof session: {self._verdict()}>"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return what `rich` shows: a Struct's own would be every value of every kernel."""
+        return [("", self._verdict())]
+
+    def _verdict(self) -> str:
         from gpuprof.present.session_text import verdict_text
         from gpuprof.present.text import printable
 
-        return f"<gpuprof session: {printable(verdict_text(self))}>"
+        return printable(verdict_text(self))
 
     def _repr_html_(self) -> str:
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
@@ -106,9 +117,11 @@ class LoadedSession(Session, frozen=True):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the session as JSON, which `gpuprof.load` and `gpuprof show` read again.
 
-        Raises FileExistsError rather than to replace a file, unless `overwrite`.
+        Raises FileExistsError rather than to replace a file, unless `overwrite`; ValueError, before the file is
+        touched, for a number that is not finite.
         """
         from gpuprof.store.write import session_bytes
 
+        content = session_bytes(self)
         with Path(path).open("wb" if overwrite else "xb") as out:
-            out.write(session_bytes(self))
+            out.write(content)

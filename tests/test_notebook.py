@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import subprocess
 import sys
@@ -81,6 +82,17 @@ def test_load_returns_a_session_that_equals_its_plain_twin(tmp_path: Path) -> No
     assert loaded != replace(plain, gpuprof_version="other") and loaded != "text"
     assert replace(loaded, kernels=()) == replace(plain, kernels=())
     assert pickle.loads(pickle.dumps(loaded)) == plain
+
+
+def test_a_loaded_session_differs_from_its_plain_twin_only_where_a_value_does() -> None:
+    twin = Session(**structs.asdict(TWO))
+    loaded, other = TWO, replace(twin, kernels=())
+    assert [loaded != twin, twin != loaded, loaded != LoadedSession.of(twin)] == [False] * 3
+    assert [loaded != other, other != loaded, loaded != "a text"] == [True] * 3
+
+
+def test_rich_shows_the_verdict_and_not_each_kernel() -> None:
+    assert TWO.__rich_repr__() == [("", repr(TWO).removeprefix("<gpuprof session: ").removesuffix(">"))]
 
 
 def test_a_loaded_session_cannot_be_changed_and_says_briefly_what_it_is() -> None:
@@ -250,6 +262,18 @@ def test_a_session_is_saved_and_read_again(tmp_path: Path) -> None:
         TWO.save(path)
     hostile().save(path, overwrite=True)
     assert gpuprof.load(path).kernels[0].findings[0].headline == HOSTILE
+
+
+def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Path) -> None:
+    broken = replace(TWO, kernels=(replace(TWO.kernels[0], waves=math.nan),))
+    path = tmp_path / "s.json"
+    with pytest.raises(ValueError, match=r"^kernels\[0\]\.waves is nan"):
+        broken.save(path)
+    assert not path.exists()
+    TWO.save(path)
+    with pytest.raises(ValueError, match=r"^kernels\[0\]\.waves is nan"):
+        broken.save(path, overwrite=True)
+    assert gpuprof.load(path) == TWO
 
 
 # Markdown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from gpuprof.collect import nvml
 from gpuprof.errors import DamagedInput
 from gpuprof.model import field_types, session
 from gpuprof.model.analyse import analyse
@@ -95,6 +97,31 @@ def test_a_file_name_that_is_not_utf8_is_read_back() -> None:
     assert read_session(text_of(made.session), "s.json") == made.session
 
 
+def test_the_first_sessions_of_a_process_can_be_read_in_threads_at_once(tmp_path: Path) -> None:
+    """msgspec 0.22 crashes where threads look at types at once that it has not seen."""
+    path = tmp_path / "s.json"
+    path.write_text(text_of(diagnosed()), encoding="utf-8")
+    code = """
+import sys, threading
+from pathlib import Path
+from gpuprof.store.read import read_session
+text = Path(sys.argv[1]).read_text(encoding="utf-8")
+together, sessions = threading.Barrier(12), []
+def read():
+    together.wait()
+    sessions.append(read_session(text, "s.json"))
+threads = [threading.Thread(target=read) for _ in range(12)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(sessions), all(session == sessions[0] for session in sessions))
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "12 True\n"), done.stderr
+
+
 # Numbers that are not finite
 
 
@@ -150,6 +177,70 @@ def test_a_message_about_damage_is_short_and_harmless(field: str, value: object)
     with pytest.raises(DamagedInput, match=place) as caught:
         read_session(json.dumps(document), "s.json")
     assert len(str(caught.value)) < 400 and str(caught.value).isprintable()
+
+
+def test_a_field_that_the_session_itself_lacks_is_named_with_its_place() -> None:
+    with pytest.raises(DamagedInput, match=r"^s\.json is damaged: session has no gpuprof_version$"):
+        read_session('{"schema_version": 1}', "s.json")
+
+
+LONE = "\udcff"
+"""What stands for a byte that is not UTF-8; in JSON an escape, or half of a pair."""
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "place"),
+    [
+        ("grid", [LONE, 1, 1], "grid[0]"),
+        ("launches", LONE, "launches"),
+        ("throttled", LONE, "throttled"),
+        ("occupancy", LONE, "occupancy"),
+        ("work", [LONE], "work[0]"),
+        ("stalls", [{"reason": "wait", "share": 0.5, "cycles_per_issue": None, "family": LONE}], "stalls[0].family"),
+        ("excerpts", [{"language": LONE, "file": LONE, "weight": "samples", "lines": []}], "excerpts[0].language"),
+    ],
+)
+def test_a_lone_surrogate_where_no_text_belongs_is_damage_at_its_place(field: str, value: object, place: str) -> None:
+    document = json.loads(text_of(diagnosed()))
+    document["kernels"][0][field] = value
+    for text in (json.dumps(document), json.dumps(document, ensure_ascii=False)):
+        with pytest.raises(
+            DamagedInput, match=rf"^s\.json is damaged: session\.kernels\[0\]\.{re.escape(place)} is "
+        ) as caught:
+            read_session(text, "s.json")
+        assert str(caught.value).isprintable()
+
+
+def test_a_field_that_is_not_known_may_have_any_name_and_value() -> None:
+    document = json.loads(text_of(diagnosed()))
+    document[LONE] = document["kernels"][0][LONE] = {LONE: [LONE, [LONE]]}
+    document["sources"][0]["file"] = f"{LONE}.ncu-rep"
+    for text in (json.dumps(document), json.dumps(document, ensure_ascii=False)):
+        assert read_session(text, "s.json").sources[0].file == f"{LONE}.ncu-rep"
+
+
+def test_a_word_that_is_none_is_refused_without_the_pattern_of_words() -> None:
+    document = json.loads(text_of(diagnosed()))
+    document["kernels"][0]["work"][0]["path"] = "fp32\n"
+    with pytest.raises(DamagedInput) as caught:
+        read_session(json.dumps(document), "s.json")
+    assert str(caught.value) == r"s.json is damaged: session.kernels[0].work[0].path is 'fp32\n', which is no word"
+
+
+@pytest.mark.parametrize("reason", ["</script>", "\x00", "x" * 61, ""])
+def test_a_reason_of_the_driver_is_a_word(reason: str) -> None:
+    samples = {
+        "gpu": 0, "name": "A100", "samples": 2, "sm_clock_min_hz": None, "sm_clock_median_hz": None,
+        "sm_clock_max_hz": None, "power_max_w": None, "temperature_max_c": None, "throttling": [],
+    }  # fmt: skip
+    document = json.loads(text_of(diagnosed()))
+    document["sources"][0]["samples"] = [samples]
+    for known in nvml.REASONS.values():
+        samples["throttling"] = [{"reason": known, "share": 0.5}]
+        read_session(json.dumps(document), "s.json")
+    samples["throttling"] = [{"reason": reason, "share": 0.5}]
+    with pytest.raises(DamagedInput, match=r"throttling\[0\]\.reason is .*, which is no word$"):
+        read_session(json.dumps(document), "s.json")
 
 
 # The declaration

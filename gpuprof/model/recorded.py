@@ -12,7 +12,7 @@ from typing import Annotated, Protocol
 from msgspec import Struct
 
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.field_types import Celsius, Fraction, Hertz, Watts, Whole, about
+from gpuprof.model.field_types import Celsius, Fraction, Hertz, Watts, Whole, Word, about
 
 Dim3 = tuple[Whole, Whole, Whole]
 
@@ -221,7 +221,7 @@ class Launch:
 class Throttling(Struct, frozen=True):
     """Why the driver lowered the clocks, and in which share of the samples."""
 
-    reason: Annotated[str, about("the driver's reason")]
+    reason: Annotated[Word, about("the driver's reason")]
     share: Annotated[Fraction, about("of the samples")]
 
 

@@ -110,7 +110,8 @@ class Work(Struct, frozen=True):
 class Traffic(Struct, frozen=True):
     """Bytes at one memory level, and which counters define them. None where only the rate was recorded.
 
-    `hit_rate` is the fraction of the level's lookups that found their data there. `certificate` as for work.
+    `hit_rate` is the fraction of the sectors looked up at the level that were found there; L2 counts all that is
+    written to it as found. `certificate` as for work.
     """
 
     level: Annotated[Level, about("memory level")]
@@ -118,7 +119,7 @@ class Traffic(Struct, frozen=True):
     bytes_per_s: Annotated[BytesPerSecond | None, about("bytes over the duration")]
     definition: Annotated[str, about("the counters, and what they count")]
     basis: Annotated[Basis, about("how it was obtained")]
-    hit_rate: Annotated[Fraction | None, about("lookups that found their data there")] = None
+    hit_rate: Annotated[Fraction | None, about("of the sectors looked up, those found there")] = None
     certificate: Annotated[Trust | None, about("how far its counters are known to count this")] = None
 
 
@@ -136,35 +137,40 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
 
 
 class Throughput(Struct, frozen=True):
-    """Nsight Compute's speed of light of one unit, as a fraction of its peak over all elapsed cycles.
+    """Nsight Compute's speed of light of one unit: its busiest part, as a fraction of that part's peak over all
+    elapsed cycles.
 
     `definition` says so where only another fraction was recorded, such as that "of active cycles".
     """
 
-    unit: Annotated[ThroughputUnit, about("hardware unit")]
-    fraction: Annotated[Fraction, about("throughput over its peak")]
+    unit: Annotated[ThroughputUnit, about("hardware unit; memory: caches, their links and DRAM together")]
+    fraction: Annotated[Fraction, about("of the peak")]
     definition: Annotated[str | None, about("what it is a fraction of, where not of all elapsed cycles")] = None
 
 
 class Occupancy(Struct, frozen=True):
     """Resident warps as a fraction of the SM's limit, and what limits them."""
 
-    theoretical: Annotated[Fraction | None, about("what the launch allows")]
-    achieved: Annotated[Fraction | None, about("the average while the kernel ran")]
+    theoretical: Annotated[Fraction | None, about("what block size, registers and shared memory allow")]
+    achieved: Annotated[Fraction | None, about("the average of the cycles in which an SM had warps")]
     limiters: Annotated[tuple[Word, ...], about("what limits the theoretical one")]
 
 
 class Stall(Struct, frozen=True):
-    """A warp state. `cycles_per_issue` are warp cycles in it per issued instruction (counter family only)."""
+    """A state of resident warps: why they did not issue, or `selected` and `not_selected`, which could.
+
+    `cycles_per_issue` are warp cycles in it per issued instruction (counter family only).
+    """
 
     reason: Annotated[Word, about("name of the state, as Nsight Compute has it")]
     share: Annotated[Fraction, about("of all warp states of the family")]
     cycles_per_issue: Annotated[Number | None, about("warp cycles per issued instruction")]
-    family: Annotated[StallFamily, about("counted, sampled, or sampled where no warp issued")]
+    family: Annotated[StallFamily, about("counted, sampled, or sampled where the scheduler issued nothing")]
 
 
 class Scheduler(Struct, frozen=True, kw_only=True):
-    """What the warp schedulers did, per scheduler and active cycle."""
+    """What the warp schedulers did, per scheduler and active cycle; `issue_active` is of elapsed cycles where a report
+    tells no more."""
 
     issue_active: Annotated[Fraction | None, about("cycles with an issue")]
     eligible_warps: Annotated[Number | None, about("warps that could issue")]
@@ -173,10 +179,11 @@ class Scheduler(Struct, frozen=True, kw_only=True):
 
 
 class Pipe(Struct, frozen=True):
-    """An execution pipe of the SM and its busy fraction of the SM's active cycles."""
+    """An execution pipe of the SM and how busy it was: the metric says whether of all elapsed or of the SM's active
+    cycles, and whether cycles or instructions are held against the peak."""
 
     name: Annotated[str, about("such as fma, alu or tensor")]
-    fraction: Annotated[Fraction, about("busy part of the active cycles")]
+    fraction: Annotated[Fraction, about("of the peak of its metric")]
     metric: Annotated[str, about("counter that tells it")]
 
 
@@ -288,8 +295,8 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     duration_source: Annotated[str | None, about("what the duration was read from: counters, trace or survey")]
     time_total_s: Annotated[Seconds | None, about("of all its launches")]
     time_share: Annotated[Fraction | None, about("of the time of all kernels")]
-    sm_clock_hz: Annotated[Hertz | None, about("SM clock while it ran")]
-    throttled: Annotated[bool | None, about("whether the driver lowered the clocks")]
+    sm_clock_hz: Annotated[Hertz | None, about("average SM clock while it ran")]
+    throttled: Annotated[bool | None, about("whether the driver lowered the clocks in more than a few samples")]
     work: Annotated[tuple[Work, ...], about("operations by compute path")]
     traffic: Annotated[tuple[Traffic, ...], about("bytes by memory level")]
     roofline: Annotated[tuple[RooflinePoint, ...], about("its points, by path, level and origin of the roof")]
@@ -298,7 +305,9 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     stalls: Annotated[tuple[Stall, ...], about("warp states, largest first within a family")]
     findings: Annotated[tuple[Finding, ...], about("what the rules found, most important first")]
     missing: Annotated[tuple[Missing, ...], about("what is not known, and why")]
-    waves: Annotated[Number | None, about("how often the grid fills the GPU")] = None
+    waves: Annotated[
+        Number | None, about("blocks of the grid over those that all SMs hold at once, by theoretical occupancy")
+    ] = None
     scheduler: Annotated[Scheduler | None, about("what the warp schedulers did")] = None
     pipes: Annotated[tuple[Pipe, ...], about("how busy the execution pipes were")] = ()
     excerpts: Annotated[tuple[Excerpt, ...], about("its hottest code")] = ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,14 +15,16 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, RunTotals, Session, Timeline
 
 _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
+_MAKES_DECODER = threading.Lock()
 
 
 def read_session(text: str, file: str) -> Session:
     """Read the JSON contract. Raises InputError for another version, DamagedInput for anything that breaks it."""
     try:
-        session = msgspec.json.decode(text, type=Session)
+        session = _decoder().decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         session = _read_slowly(text, file)
     _check_references(session, file)
@@ -30,13 +34,24 @@ def read_session(text: str, file: str) -> Session:
     return session
 
 
+def _decoder() -> msgspec.json.Decoder[Session]:
+    """Return the decoder, which one thread alone makes: msgspec crashes where two look at new types at once."""
+    with _MAKES_DECODER:
+        return _new_decoder()
+
+
+@cache
+def _new_decoder() -> msgspec.json.Decoder[Session]:
+    return msgspec.json.Decoder(Session)
+
+
 def _read_slowly(text: str, file: str) -> Session:
     """Read what msgspec's decoder refuses: say what is wrong with it, or take lone surrogates as other JSON readers do.
 
     A file's name can have them, where it is not UTF-8.
     """
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        data = json.loads(text, parse_constant=_refuse_constant, object_hook=_without_foreign_names)
     except (ValueError, RecursionError) as error:
         raise DamagedInput(f"{file} is not valid JSON: {error}") from error
     if not isinstance(data, dict) or "schema_version" not in data:
@@ -50,9 +65,34 @@ def _read_slowly(text: str, file: str) -> Session:
             "read it with the gpuprof that wrote it, or profile again",
         )
     try:
-        return msgspec.convert(data, Session)
+        return _converted(data, text)
     except msgspec.ValidationError as error:
         raise DamagedInput(f"{file} is damaged: {_fault(str(error), data)}") from error
+
+
+def _without_foreign_names(record: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without the fields whose names have lone surrogates: the contract has none, msgspec fails."""
+    return {name: value for name, value in record.items() if not _SURROGATE.search(name)}
+
+
+def _converted(data: Any, text: str) -> Session:
+    """Return the session of a text. Raises msgspec.ValidationError where it breaks the contract."""
+    try:
+        return msgspec.convert(data, Session)
+    except UnicodeEncodeError:  # A lone surrogate where another type belongs: without it, msgspec tells the place.
+        return msgspec.convert(json.loads(text, object_hook=_without_surrogates), Session)
+
+
+def _without_surrogates(record: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with other signs for lone surrogates in its texts and lists of texts."""
+    return {
+        name: [_replaced(part) for part in value] if isinstance(value, list) else _replaced(value)
+        for name, value in _without_foreign_names(record).items()
+    }
+
+
+def _replaced(value: Any) -> Any:
+    return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 def _refuse_constant(name: str) -> float:
@@ -63,16 +103,16 @@ def _fault(message: str, data: Any) -> str:
     """Return the decoder's message with the place first and the value there, as far as it is short."""
     fault = _FAULT.fullmatch(message)
     what, where = (fault[1], fault[2]) if fault else (message, None)
-    if where is None:
-        return what[:_LONGEST]
     value = data
-    for name, number in _STEP.findall(where):
+    for name, number in _STEP.findall(where or ""):
         value = value[name] if name else value[int(number)]
-    where = f"session{where[1:]}"
+    where = f"session{where[1:]}" if where else "session"
     if what.startswith("Object missing required field"):
         return f"{where} has no {what.split('`')[1]}"
     if what.startswith("Invalid enum value"):
         return f"{where} is {value!r:.60}, which is none of its words"
+    if "matching regex" in what:
+        return f"{where} is {value!r:.60}, which is no word"
     return f"{where} is {value!r:.60}: {what[:1].lower()}{what[1:_LONGEST]}"
 
 
