@@ -197,6 +197,9 @@ def test_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
         ("lowest: 1", "lowest: much", "not a number"),
         ("quantity: work.fp32", "amount: work.fp32", "unknown key"),
         ('known: "probe instruction/ffma"', 'known: ""', "known is a placeholder"),
+        ('gpu: "NVIDIA H200"', "gpu: TODO", "gpu is a placeholder"),
+        ('driver: "580.95"', "driver: null", "driver must be text"),
+        ("    cases: 1", "    source: TBD\n    cases: 1", "source is a placeholder"),
     ],
 )
 def test_a_broken_certificate_is_refused_with_its_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -43,6 +44,7 @@ from gpuprof.characterize.record.configurations import ResultPoint
 from gpuprof.characterize.record.gpu import DeviceError, Others, Stopped
 from gpuprof.characterize.record.samples import SampleFile, read_samples
 from gpuprof.characterize.record.series import RunNote, Series
+from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.characterize.schedule import plan
 from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
@@ -883,6 +885,37 @@ def test_half_written_line_is_measured_again(tmp_path: Path) -> None:
     again = measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True, tell=heard)
     assert any("half written" in remark.text for remark in heard.of(Remark))
     assert set(map(str, keys(again.samples))) >= {str(key) for key in keys(whole.samples)}
+
+
+@pytest.mark.parametrize(
+    ("probe", "setting"),
+    [
+        ("copies/host-to-device-pinned", "size"),
+        ("bank-conflict/load-4", "ways"),
+        ("instruction/ffma-throughput", "grid"),
+    ],
+)
+@pytest.mark.parametrize("counters", [False, True])
+def test_samples_that_lack_a_setting_cost_only_their_own_probe(
+    tmp_path: Path,
+    ncu_counts: Callable[[dict[str, float]], None],
+    *,
+    probe: str,
+    setting: str,
+    counters: bool,
+) -> None:
+    ncu_counts({"a__b": 1.0})
+    probes = small(tmp_path / "probes")
+    whole = measure(tmp_path, probes, FakeGpu(probes, LAWS))
+    entries = [json.loads(line) for line in whole.samples.read_text().splitlines()]
+    damaged = next(entry for entry in entries if entry.get("probe") == probe and entry["round"] == FINAL)
+    del damaged["configuration"][setting]
+    whole.samples.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    values = measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True, counters=counters).measured.values
+    assert values[probe].reasons[0].startswith("its samples cannot be evaluated: they do not say ")
+    others = {name: value for name, value in values.items() if not name.startswith(probe)}
+    assert len(others) >= len(probes) - 1
+    assert all(value.value is not None for value in others.values())
 
 
 def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:

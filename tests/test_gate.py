@@ -398,3 +398,9 @@ def test_two_chains_are_no_latency(target: str, answers: dict[Case, Judgement]) 
     two = answers["chase", target, 1]
     assert two.gate == "fail"
     assert "do not wait for the one before" in two.why
+
+
+def test_number_of_a_parameter_that_has_no_value_names_it() -> None:
+    assert IntegerProduct((2, "CHAINS")).value({"CHAINS": "4"}) == 8
+    with pytest.raises(ValueError, match="they do not say their CHAINS"):
+        IntegerProduct((2, "CHAINS")).value({})

@@ -323,6 +323,7 @@ def broken(find: str, put: str) -> str:
         ("verdict: verified", "verdict: proven", "verdict 'proven' is not one of"),
         ("verdict: verified", "verdict: unsupported", "read is unsupported and has a value"),
         ("verdict: unsupported", "verdict: verified", "fp4 is verified and lacks a value"),
+        ("    value: 4.5 TB/s\n", "", "value is missing; one that could not be measured has its unit"),
         ("ceiling: dram", "ceiling: warp", "'warp' is not a compute path"),
         ("ceiling: dram", "ceiling: tensor.fp16 fp32", "is not of the form PATH ACCUMULATOR INSTRUCTION"),
         ("regime: short", "regime: quiet", "regime 'quiet' is not one of"),

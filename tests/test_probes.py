@@ -229,6 +229,7 @@ BAD = {
     "another family": ("family: example", "family: other", "family: other", "family must be 'example'"),
     "an unknown key": ("check: sum", "cheque: sum", "cheque: sum", "unknown key 'cheque'"),
     "a placeholder": ("title: Multiply-adds per clock", "title: TODO", "title: TODO", "title is a placeholder"),
+    "a load that is not named": ("check: sum", "check: sum\nload:", "load:", "load must be text"),
     "an unknown quantity": (
         "quantity: throughput",
         "quantity: speed",

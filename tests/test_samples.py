@@ -199,6 +199,8 @@ def damaged(**changes: object) -> str:
         ({"configuration": {"data": "zeros", "regime": "short", "grid": "8"}}, "has grid '8'"),
         ({"configuration": {"data": "zeros", "regime": "short", "block": True}}, "has block True"),
         ({"configuration": {"data": "zeros", "regime": "short", "settled": 1}}, "has settled 1"),
+        ({"configuration": {"data": "zeros", "regime": "short", "sms": 0}}, "has sms 0"),
+        ({"configuration": {"data": "zeros", "regime": "short", "grid": 0}}, "has grid 0"),
         ({"configuration": {"data": "zeros", "regime": "short", "power_w": "much"}}, "has power_w 'much'"),
         ({"probe": "run"}, "does not say its number"),
         ({"probe": "run", "configuration": {"number": 0}}, "does not say its what"),

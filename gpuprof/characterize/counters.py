@@ -67,9 +67,7 @@ def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: Ar
         for probe, series in _finals(context, steps):
             if context.stop():
                 return Verified(by_probe, None, interrupted=True)
-            claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
-            if claims and all(name in arch.counters for name in claims):
-                by_probe |= _counted_or_told(context, ncu.path, probe, series, arch, claims, device)
+            by_probe |= _counted_or_told(context, ncu.path, probe, series, arch, device)
     except Interrupted:
         return Verified(by_probe, None, interrupted=True)
     except GpuprofError as error:
@@ -83,16 +81,21 @@ def _counted_or_told(
     probe: Probe,
     series: Series,
     arch: ArchSpec,
-    claims: Mapping[str, float],
     device: int,
 ) -> dict[str, CountedAndClaimed]:
-    """Count one probe; where only that fails, the others go on. Raises what holds for all: no permission, Ctrl-C."""
+    """Count one probe, if it claims what can be counted; where only that fails, the others go on.
+
+    Raises what holds for all: no permission, Ctrl-C.
+    """
     try:
+        claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
+        if not claims or any(name not in arch.counters for name in claims):
+            return {}
         return {probe.id: _count(ncu, probe, series, arch, claims, device)}
     except (EnvironmentProblem, Interrupted):
         raise
-    except GpuprofError as error:
-        context.tell(Remark(None, f"the counters of {probe.id} were not verified: {error.message}"))
+    except (GpuprofError, ValueError) as error:
+        context.tell(Remark(None, f"the counters of {probe.id} were not verified: {error}"))
         return {}
 
 

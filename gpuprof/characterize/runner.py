@@ -170,12 +170,8 @@ def _gated(context: MeasurementContext, step: Step) -> StepFailure | None:
 def _told(
     context: MeasurementContext, step: Step, failures: Sequence[StepFailure], judging: Judging
 ) -> tuple[Result, ...]:
-    """Return the results of a step, and tell them. Samples that make no sense cost no other step its results."""
-    try:
-        results = results_of(step, context.samples(), failures, judging)
-    except (ValueError, ArithmeticError) as error:
-        senseless = failure(step, None, f"its samples cannot be evaluated: {error}")
-        results = results_of(step, (), (senseless,), judging)
+    """Return the results of a step, and tell them."""
+    results = results_of(step, context.samples(), failures, judging)
     for result in results:
         context.tell(result)
     return results

@@ -72,7 +72,7 @@ def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
         compute_capability="" if generic else top.text("compute_capability"),
         family="unknown" if generic else top.text("family"),
         chips=top.texts("chips") or (),
-        ncu_chip=top.optional_text("ncu_chip"),
+        ncu_chip=top.text_or_null("ncu_chip"),
         target=_sourced_target(top, sources),
         limits=limits,
         compute={key: fact for key, fact in parse_rates(top, sources).items() if fact is not None},
@@ -196,6 +196,6 @@ def _link(node: YamlNode, name: str) -> CounterLink:
         how=how,
         terms=tuple((metric, number(factor, metric)) for metric, factor in terms.items()),
         basis=entry.choice("basis", BASES, "counted"),
-        definition=entry.optional_text("definition"),
+        definition=entry.text_or_null("definition"),
         place=node.place,
     )

@@ -58,7 +58,7 @@ def _fact(node: YamlNode, name: str, sources: Sources, expected: str) -> Fact:
         kind=kind,
         place=node.place,
         confirmed=entry.flag("confirmed", default=True),
-        note=entry.optional_text("note"),
+        note=entry.text_or_null("note"),
         clock_hz=positive(entry, "clock", "Hz") if "clock" in entry else None,
         values=values if len(values) > 1 else (),
     )

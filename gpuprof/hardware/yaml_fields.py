@@ -59,7 +59,11 @@ class Fields:
         return text
 
     def optional_text(self, key: str) -> str | None:
-        """Return a text as it stands; None where it is missing or null."""
+        """Return a text that says something; None where the key is missing."""
+        return self.text(key) if key in self else None
+
+    def text_or_null(self, key: str) -> str | None:
+        """Return a text as it stands; None where the key is missing or null, as in a spec that removes it."""
         node = self._entries.get(key)
         return node.text(key) if node is not None and node.value is not None else None
 

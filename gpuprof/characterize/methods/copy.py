@@ -131,7 +131,8 @@ def _bandwidth(probe: Probe, judging: Judging, largest: Series, fitted: CopyTime
 
 
 def _size(series: Series) -> float:
-    return float(series.config.values[_SIZE])
+    ((_, size),) = series.config.fixed([_SIZE])
+    return float(size)
 
 
 def _seconds(series: Series) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprof.characterize.measure.events import Result
+from gpuprof.characterize.measure.points import failure
 from gpuprof.characterize.measure.step import Step, StepFailure
 from gpuprof.characterize.methods import copy, curve, launch, power, resident, slope, sm_map
 from gpuprof.characterize.methods.method import Method
@@ -33,11 +34,17 @@ def method_of(probe: Probe) -> Method:
 def results_of(
     step: Step, series: Sequence[Series], failures: Sequence[StepFailure], judging: Judging
 ) -> tuple[Result, ...]:
-    """Return the results of one step, and for each point that failed why it has none."""
+    """Return the results of one step, and for each point that failed why it has none.
+
+    Samples that make no sense, of a damaged file, say, cost no other step its results.
+    """
     of_step = [taken for taken in series if _belongs(taken, step)]
-    results = tuple(method_of(step.probe).reduce(step.probe, of_step, judging)) if of_step else ()
+    try:
+        results = tuple(method_of(step.probe).reduce(step.probe, of_step, judging)) if of_step else ()
+    except (ValueError, ArithmeticError) as error:
+        results, failures = (), (failure(step, None, f"its samples cannot be evaluated: {error}"),)
     named = {result.name for result in results}
-    lost = (_lost(step.probe, failure) for failure in failures if _same_step(failure, step))
+    lost = (_lost(step.probe, failed) for failed in failures if _same_step(failed, step))
     return results + tuple(result for result in lost if result.name not in named)
 
 

@@ -179,7 +179,7 @@ class CudaGpu:
             return _Loaded(entry, int(self._driver.moduleGetFunction(module, entry)))
 
     def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
-        """Return how many blocks fit on one SM."""
+        """Return how many blocks can be resident on one SM, by CUDA's occupancy calculator."""
         pointer = _pointer(function)
         with self._calling(f"the occupancy of {function.entry} is not known"):
             self._allow_shared(pointer, shared_bytes)
@@ -215,7 +215,7 @@ class CudaGpu:
         return np.frombuffer(self.read(clocks, RECORD_BYTES * grid), dtype=np.dtype(RECORD))
 
     def _prepare(self, function: Function, shape: LaunchConfiguration) -> None:
-        """Set what a launch needs of the kernel: its dynamic shared memory, and the part of L1 that is shared."""
+        """Set what a launch needs of the kernel: its dynamic shared memory, the preferred shared memory carveout."""
         pointer, driver = _pointer(function), self._driver
         self._allow_shared(pointer, shape.shared_bytes)
         if shape.carveout is not None:

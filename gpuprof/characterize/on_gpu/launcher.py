@@ -113,7 +113,7 @@ class Ready:
         )
 
     def fits(self) -> bool:
-        """Tell whether all blocks of the launch are on the GPU at once, as far as an SM's resources tell."""
+        """Tell whether all blocks of the launch can be resident at once, by CUDA's occupancy calculator."""
         at_once = self.gpu.blocks_at_once(self.function, self.configuration.block, self.shape.shared_bytes)
         return self.shape.grid <= at_once * self.gpu.properties.sm_count
 

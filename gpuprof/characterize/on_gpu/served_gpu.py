@@ -139,7 +139,7 @@ class ServedGpu:
         return self._ask("load", cubin, sha256, entry)  # type: ignore[no-any-return]
 
     def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
-        """Return how many blocks fit on one SM."""
+        """Return how many blocks can be resident on one SM, by CUDA's occupancy calculator."""
         return self._ask("blocks_at_once", function, block, shared_bytes)  # type: ignore[no-any-return]
 
     def time(

@@ -39,7 +39,10 @@ class IntegerProduct(NamedTuple):
     factors: tuple[int | str, ...]
 
     def value(self, assignment: Assignment) -> int:
-        """Return the number for one assignment of the parameters."""
+        """Return the number for one assignment of the parameters. Raises ValueError where one has no value."""
+        missing = [factor for factor in self.factors if isinstance(factor, str) and factor not in assignment]
+        if missing:
+            raise ValueError(f"they do not say their {missing[0]}")
         return prod(int(assignment[factor]) if isinstance(factor, str) else factor for factor in self.factors)
 
 
@@ -145,7 +148,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class LaunchShapes:
-    """Shapes to try; the first of each is the default. `grid` None: `blocks_per_sm` on every SM.
+    """Launch configurations to try; the first of each is the default. `grid` None: `blocks_per_sm` on every SM.
 
     `all_blocks`: those of `blocks_per_sm` that an SM has room for, and as many as it has room for.
     """

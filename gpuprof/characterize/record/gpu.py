@@ -26,6 +26,7 @@ PATIENCE_S = 5.0
 """A launch has at least so long; one that takes longer hangs, unless it was said to take long."""
 
 MemoryKind = Literal["device", "pinned", "pageable", "peer"]
+"""Memory of this GPU, page-locked and pageable memory of the host, memory of another GPU."""
 Way = Literal["synchronous", "queued", "graph"]
 """How launches follow each other: each waited for, all in a row, all in one graph."""
 
@@ -114,7 +115,7 @@ class Others(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Memory of the GPU."""
+    """An allocation of device memory."""
 
     address: int
     bytes: int
@@ -131,7 +132,11 @@ class Function(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfiguration:
-    """How a kernel is launched. `carveout`: which part of L1 is shared memory; None leaves it to the driver."""
+    """How a kernel is launched: blocks of the grid, threads of a block, dynamic shared memory.
+
+    `carveout`: the preferred shared memory carveout, as a fraction of the most that an SM can have; a hint that the
+    driver need not follow. None: the driver chooses.
+    """
 
     grid: int
     block: int
@@ -205,7 +210,7 @@ class Gpu(Protocol):
         ...
 
     def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
-        """Return how many blocks fit on one SM."""
+        """Return how many blocks can be resident on one SM, by CUDA's occupancy calculator."""
         ...
 
     def time(

@@ -28,6 +28,8 @@ SCHEMA = 1
 _MAX_BYTES = 512 * 2**20
 _MAX_LINE = 16 * 2**20
 _LARGEST = 1e30
+_NEVER_ZERO = frozenset({"block", "grid", "sms", "ran"})
+"""Settings of a launch that has run: 0 is no number of threads, blocks or SMs."""
 
 RUN = "run"
 """In the place of a probe: the line is a note on the run itself."""
@@ -253,7 +255,7 @@ def _fields(record: type, settings: Mapping[str, Any], place: str) -> dict[str, 
     named = {}
     for name, (holds, needed) in _kinds(record).items():
         if name in settings:
-            if not holds(settings[name]):
+            if not holds(settings[name]) or (name in _NEVER_ZERO and not settings[name]):
                 raise DamagedInput(f"{place} has {name} {settings[name]!r:.40}")
             named[name] = settings[name]
         elif needed:

@@ -51,8 +51,14 @@ class SeriesConfig:
         return dict(self.values) | _known(self, CHOSEN)
 
     def fixed(self, axes: Sequence[str]) -> FixedValues:
-        """Return the values of axes, each of which is a parameter, a variable, or of the launch configuration."""
+        """Return the values of axes, each of which is a parameter, a variable, or of the launch configuration.
+
+        Raises ValueError for one that was not chosen.
+        """
         settings = self.settings()
+        missing = [axis for axis in axes if axis not in settings]
+        if missing:
+            raise ValueError(f"they do not say their {missing[0]}")
         return tuple((axis, settings[axis]) for axis in axes)
 
     def names(self) -> dict[str, str]:

@@ -93,7 +93,11 @@ def _value(entry: Fields, name: str, _: str) -> float | None:
 
 
 def _unit(entry: Fields, name: str, _: str) -> str:
-    return quantity(entry.required("value"), "value").unit if "value" in entry else entry.text(name)
+    if "value" in entry:
+        return quantity(entry.required("value"), "value").unit
+    if name not in entry:
+        raise BrokenSpec(entry.tree.place, f"value is missing; one that could not be measured has its {name}")
+    return entry.text(name)
 
 
 def _points(entry: Fields, name: str, _: str) -> tuple[tuple[float, float], ...]:
