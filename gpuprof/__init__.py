@@ -7,25 +7,36 @@ from typing import TYPE_CHECKING
 from gpuprof._version import __version__
 
 if TYPE_CHECKING:
+    from gpuprof import errors, events
     from gpuprof.api import load, load_spec
     from gpuprof.profiling import plan, profile
     from gpuprof.ranges import annotate
 
-__all__ = ["__version__", "annotate", "load", "load_spec", "plan", "profile"]
+__all__ = ["__version__", "annotate", "errors", "events", "load", "load_spec", "plan", "profile"]
 
 
-def __getattr__(name: str) -> object:
-    """Import what is asked for on first use, so that `import gpuprof` costs nothing."""
-    if name == "annotate":
-        from gpuprof.ranges import annotate
+if not TYPE_CHECKING:  # a name that is not there is then told by type checkers
 
-        return annotate
-    if name in ("load", "load_spec"):
-        from gpuprof import api
+    def __getattr__(name: str) -> object:
+        """Import what is asked for on first use, so that `import gpuprof` costs nothing."""
+        if name == "annotate":
+            from gpuprof.ranges import annotate
 
-        return getattr(api, name)
-    if name in ("plan", "profile"):
-        from gpuprof import profiling
+            return annotate
+        if name in ("load", "load_spec"):
+            from gpuprof import api
 
-        return getattr(profiling, name)
-    raise AttributeError(f"module 'gpuprof' has no attribute {name!r}")
+            return getattr(api, name)
+        if name in ("plan", "profile"):
+            from gpuprof import profiling
+
+            return getattr(profiling, name)
+        if name == "errors":
+            import gpuprof.errors as errors_module
+
+            return errors_module
+        if name == "events":
+            import gpuprof.events as events_module
+
+            return events_module
+        raise AttributeError(f"module 'gpuprof' has no attribute {name!r}")

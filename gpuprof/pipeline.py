@@ -65,10 +65,15 @@ def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
 
     Raises a GpuprofError, as `profiled` does.
     """
-    if request.selects_launches:
-        raise UsageError("--plan-only and launches by number exclude each other", _BY_NUMBER)
+    refuse_no_survey(request)
     with _collecting(request, also) as (collector, finder):
         return _plan(collector, collector.survey(), finder)[0]
+
+
+def refuse_no_survey(request: ProfileRequest) -> None:
+    """Raise UsageError for a request that has no plan: launches by number need no survey."""
+    if request.selects_launches:
+        raise UsageError("--plan-only and launches by number exclude each other", _BY_NUMBER)
 
 
 def command_lines(request: ProfileRequest) -> Iterator[str]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.plan import ProfilePlan
-from gpuprof.collect.request import ProfileRequest
-from gpuprof.errors import Interrupted, ProgramFailed
+from gpuprof.collect.request import ProfileRequest, checked
+from gpuprof.errors import Interrupted, ProgramFailed, UsageError
 from gpuprof.notebook import LoadedSession
 from gpuprof.pipeline import planned, profiled
 
@@ -28,12 +30,17 @@ def _called_like(
     """Let a function of a request be called with the arguments of the request, which are declared there alone."""
 
     def decorate(function: Callable[[ProfileRequest], _Result]) -> Callable[_Arguments, _Result]:
+        shown = signature(request).replace(return_annotation=signature(function).return_annotation)
+
         @wraps(function)
         def called(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+            try:
+                shown.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
             return function(request(*args, **kwargs))
 
-        result = signature(function).return_annotation
-        called.__signature__ = signature(request).replace(return_annotation=result)  # type: ignore[attr-defined]
+        called.__signature__ = shown  # type: ignore[attr-defined]
         return called
 
     return decorate
@@ -49,7 +56,8 @@ def profile(request: ProfileRequest) -> LoadedSession:
 
     What to run, and where to:
 
-    - `program`: a command and its words; a Python script, or `-m` and a module, runs under the first python3 on PATH.
+    - `program`: a list, a command and its words; a Python script, or `-m` and a module, runs under the first python3 on
+      PATH.
     - `folder`: takes survey.* and profile.ncu-rep, the logs of ncu, program.log (what later runs print) and
       session.json. Default: gpuprof-PROGRAM in the current folder.
     - `overwrite`: replace these files. Without it a file that exists is a UsageError, before anything runs.
@@ -81,7 +89,7 @@ def profile(request: ProfileRequest) -> LoadedSession:
     - `output`: where goes what the program prints in its first run. "inherit": the stdout of this process, and
       sys.stderr; "stderr": stderr for both; "discard": nowhere; or a function that gets pieces of text, such as the
       `write` of a file or of a notebook's sys.stdout.
-    - `on_event`: a function that gets each event of `gpuprof.collect.events`: remarks, the plan, the start, progress
+    - `on_event`: a function that gets each event of `gpuprof.events`: remarks, the plan, the start, progress
       and end of each run. An exception that it, or `output`, raises ends the program and is raised here.
     - `stop`: a function, such as `is_set` of a threading.Event, that is asked some ten times a second whether to
       end the program as Ctrl-C does. All three functions are called in the calling thread.
@@ -94,13 +102,11 @@ def profile(request: ProfileRequest) -> LoadedSession:
     Interrupted. The last two have the `session` of what was recorded until then, which is also in session.json; it is
     None where nothing was.
     """
-    with _handing_signals_on(request) as asked:
+    with _handing_signals_on(checked(request)) as asked:
         place = asked.place / SESSION_FILE
         outcome = profiled(asked, [place])
         session = LoadedSession.of(outcome.session)
-        draft = place.with_name(f".{place.name}.tmp")
-        session.save(draft, overwrite=True)
-        draft.replace(place)
+        _save(session, place)
         if outcome.incomplete is None:
             return session
         hint = f"what was recorded before is the error's `session`, and in {place}; logs are beside it"
@@ -116,8 +122,23 @@ def plan(request: ProfileRequest) -> ProfilePlan:
     The program runs once. The survey is left in the folder, and saves `profile` that run as its `survey`. Raises what
     `profile` raises.
     """
-    with _handing_signals_on(request) as asked:
+    with _handing_signals_on(checked(request)) as asked:
         return planned(asked)
+
+
+def _save(session: LoadedSession, place: Path) -> None:
+    """Write a session whole or not at all. Raises UsageError with the reason."""
+    target = place.resolve() if place.is_symlink() else place
+    draft = target.with_name(f".gpuprof-{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        draft.unlink(missing_ok=True)
+        session.save(draft)
+        draft.replace(target)
+    except OSError as error:
+        hint = "the reports are beside it: gpuprof.load reads them"
+        raise UsageError(f"cannot write {place}: {error.strerror}", hint) from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -135,4 +156,9 @@ def _handing_signals_on(request: ProfileRequest) -> Iterator[ProfileRequest]:
         for which, handler in before.items():
             signal.signal(which, handler)
         for sent in dict.fromkeys(came):
-            signal.raise_signal(sent)
+            handler = before[signal.Signals(sent)]
+            if callable(handler):
+                # The signal itself would come a second time to a loop of asyncio, which hears of each by its wakeup.
+                handler(sent, None)
+            else:
+                signal.raise_signal(sent)

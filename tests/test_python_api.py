@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import inspect
@@ -25,11 +26,12 @@ import gpuprof
 from gpuprof.cli.run import command
 from gpuprof.collect.choices import CounterSetName
 from gpuprof.collect.counter_sets import SETS
-from gpuprof.collect.events import ProfileEvent, ProfilePlanned, ProfileRemark, RunEnded, RunProgressed, RunStarted
 from gpuprof.collect.progress import ProgressLine
 from gpuprof.collect.request import ProfileRequest, checked
 from gpuprof.errors import EnvironmentProblem, Interrupted, ProgramFailed, UsageError
+from gpuprof.events import ProfileEvent, ProfilePlanned, ProfileRemark, RunEnded, RunProgressed, RunStarted
 from gpuprof.notebook import LoadedSession
+from gpuprof.read.native_guard import quiet
 from gpuprof.recordings import recordings
 from tests import builders, ncu_bytes
 from tests.test_docs import blocks
@@ -120,7 +122,7 @@ def test_it_returns_what_load_reads_of_the_folder_that_it_leaves(place: Place) -
 def test_the_folder_is_named_for_the_program_as_on_the_command_line(place: Place) -> None:
     place.whole()
     (place.folder / "train.py").write_text("")
-    place.profile(sys.executable, "train.py", folder=None)
+    gpuprof.profile([sys.executable, Path("train.py")], ncu=STANDIN)
     assert (place.folder / "gpuprof-train" / "session.json").is_file()
 
 
@@ -202,6 +204,21 @@ def test_the_signature_is_that_of_the_request_and_each_argument_is_described() -
         ({"survey": Path("none.sqlite")}, "none.sqlite is no file"),
         ({"ranks": -1}, "is no rank"),
         ({"launch_skip": 1, "survey": "ncu"}, "exclude each other"),
+        ({"program": Path("app")}, "is no program and its words"),
+        ({"program": ["true", "a\0b"]}, "is no program and its words"),
+        ({"folder": "a\0b"}, "folder cannot be"),
+        ({"program": iter(["true"])}, "is no program and its words"),
+        ({"ranges": "step/"}, "ranges cannot be 'step/'"),
+        ({"coverage": "95"}, "coverage cannot be '95'"),
+        ({"samples": 1.5}, "samples cannot be 1.5"),
+        ({"launch_count": "2"}, "launch_count cannot be '2'"),
+        ({"annotate": "off"}, "annotate cannot be 'off'"),
+        ({"kernel": re.compile("a")}, "kernel cannot be re.compile('a')"),
+        ({"counters": ["full"]}, "counters cannot be ['full']"),
+        ({"folder": b"out"}, "folder cannot be b'out'"),
+        ({"spec": Path("a.yaml")}, "spec cannot be"),
+        ({"stop": threading.Event()}, "stop cannot be <threading.Event"),
+        ({"on_event": None}, "on_event cannot be None"),
         ({"arch": "sm_1"}, "no spec describes the architecture sm_1"),
     ],
 )
@@ -212,9 +229,26 @@ def test_a_wrong_argument_is_told_before_anything_runs(place: Place, wrong: dict
     assert place.calls == [] and not (place.folder / "out").exists()
 
 
+def test_an_argument_that_there_is_not_is_told_of_the_function_that_was_called() -> None:
+    with pytest.raises(TypeError, match=r"^profile\(\) got an unexpected keyword argument 'force'$"):
+        gpuprof.profile(["true"], force=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^plan\(\) missing a required argument: 'program'$"):
+        gpuprof.plan()  # type: ignore[call-arg]
+
+
 def test_a_machine_without_ncu_is_an_environment_problem(place: Place) -> None:
     with pytest.raises(EnvironmentProblem):
         place.profile(ncu=place.folder / "nowhere")
+
+
+def test_events_and_errors_need_no_import_of_their_own() -> None:
+    code = "import gpuprof; print(gpuprof.errors.Interrupted.__name__, gpuprof.events.RunEnded.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Interrupted RunEnded\n"
+
+
+def test_each_kind_of_event_can_be_imported() -> None:
+    assert {kind.__name__ for kind in get_args(ProfileEvent)} == set(gpuprof.events.__all__) - {"ProfileEvent"}
 
 
 def test_importing_gpuprof_imports_none_of_it() -> None:
@@ -244,6 +278,16 @@ def test_events_tell_what_happens_in_order(place: Place) -> None:
     progress = [event for event in events if isinstance(event, RunProgressed)]
     assert {event.stage for event in progress} == {"survey", "profile"}
     assert progress[-1].passes == (8,) and 1 <= progress[-1].seconds < SECONDS
+
+
+def test_a_line_tells_nothing_of_launches_that_another_tool_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    line = ProgressLine(stream)
+    line(RunStarted(number=2, stage="survey", by="cupti", planned=None))
+    line(RunProgressed(stage="survey", planned=None, passes=(), seconds=60.0))
+    line(RunEnded(stage="survey", planned=None, passes=(), seconds=200.0, stopped_by=None))
+    assert stream.getvalue() == ""
 
 
 ONE_OF_FOUR = "profile: 1 of 4 launches, 60 s, about 3:00 min left"
@@ -327,6 +371,45 @@ def test_a_stderr_without_bytes_as_in_a_notebook_gets_text(place: Place, monkeyp
     assert len(cell.text) == 300_000
 
 
+class Refuses(io.StringIO):
+    """A stream that can take nothing."""
+
+    def write(self, text: str) -> int:
+        raise RuntimeError(text)
+
+
+@pytest.mark.parametrize("stream", [None, Refuses()])
+def test_a_stderr_that_is_missing_or_fails_does_not_hold_the_program_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None
+) -> None:
+    place.whole()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        session = place.profile("sh", "-c", "yes err | head -c 300000 >&2", timeout_s=10)
+    assert len(session.kernels) == 2
+
+
+def test_output_ends_as_it_is_where_a_character_is_cut(place: Place) -> None:
+    place.whole()
+    pieces: list[str] = []
+    place.profile("printf", r"a\316", output=pieces.append)
+    assert "".join(pieces) == "a\N{REPLACEMENT CHARACTER}"
+
+
+def test_a_program_that_prints_faster_than_its_output_is_taken_is_ended_in_time(place: Place) -> None:
+    place.whole()
+
+    def slowly(_: str) -> None:
+        time.sleep(0.02)
+
+    with pytest.raises(ProgramFailed, match="time allowed"):
+        place.profile("timeout", "10", "yes", output=slowly, timeout_s=0.5)
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        place.profile("timeout", "10", "yes", output=slowly, overwrite=True, stop=lambda: time.monotonic() > began + 1)
+    assert time.monotonic() - began < 8
+
+
 @pytest.mark.parametrize("which", ["output", "on_event"])
 def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> None:
     place.whole()
@@ -339,6 +422,32 @@ def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> No
     with pytest.raises(ZeroDivisionError):
         place.profile("sh", "-c", f"echo hello; {HANGS[2]}", **{which: refuse})
     assert not is_running(place.folder / "pid") and not is_running(place.folder / "detached")
+
+
+# What it writes
+
+
+def test_a_link_in_the_place_of_the_session_is_followed_and_none_elsewhere(place: Place) -> None:
+    place.whole()
+    (place.folder / "out").mkdir()
+    (place.folder / "mine").write_text("mine")
+    (place.folder / "out/.session.json.tmp").symlink_to(place.folder / "mine")
+    (place.folder / "out/session.json").symlink_to(place.folder / "kept.json")
+    session = place.profile(overwrite=True)
+    assert (place.folder / "mine").read_text() == "mine"
+    assert (place.folder / "out/session.json").is_symlink() and gpuprof.load("kept.json") == session
+
+
+def test_a_session_that_cannot_be_written_is_told_and_leaves_no_draft(place: Place) -> None:
+    place.whole()
+
+    def take_the_place(event: ProfileEvent) -> None:
+        if isinstance(event, ProfilePlanned):
+            (place.folder / "out/session.json/taken").mkdir(parents=True)
+
+    with pytest.raises(UsageError, match=r"cannot write out/session\.json: Is a directory"):
+        place.profile(on_event=take_the_place)
+    assert not list((place.folder / "out").glob(".*"))
 
 
 # When it fails
@@ -505,6 +614,51 @@ def test_other_children_of_the_process_live_on(place: Place) -> None:
     assert theirs[0].wait() == -signal.SIGKILL
 
 
+DAEMONS = (
+    "for _ in 1 2 3; do (env -i $(command -v setsid) sh -c 'echo $$ >> \"$0\"; {}' $PWD/daemons &); done; sleep 0.5"
+)
+"""Starts processes with an empty environment, in sessions of their own, whose parents end at once."""
+
+
+@pytest.mark.parametrize("then", ["true", "exec sleep 300"])
+def test_a_daemon_with_an_empty_environment_is_ended_and_leaves_no_zombie(place: Place, then: str) -> None:
+    place.whole()
+    place.profile("sh", "-c", DAEMONS.replace("{}", then))
+    numbers = (place.folder / "daemons").read_text().split()
+    assert len(numbers) == 6 and not any(Path(f"/proc/{number}").exists() for number in numbers)
+
+
+def test_a_fork_of_a_process_that_profiles_ends_its_own_daemons(place: Place) -> None:
+    place.steps(*[{"report": place.report, "program": True}] * 4)
+    wait = in_thread(partial(place.profile, "sh", "-c", "touch runs; sleep 2", folder="a"))
+    until((place.folder / "runs").exists)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            place.profile("sh", "-c", DAEMONS.replace("{}", "exec sleep 300"), folder="b", launch_count=1, arch="sm_80")
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    wait()
+    numbers = (place.folder / "daemons").read_text().split()
+    assert len(numbers) == 3 and not any(Path(f"/proc/{number}").exists() for number in numbers)
+
+
+def test_threads_that_read_at_once_leave_stderr_as_it_was(place: Place) -> None:
+    before = os.fstat(2)
+    both = threading.Barrier(2)
+
+    def silently() -> None:
+        for _ in range(20):
+            both.wait(SECONDS)
+            with quiet():
+                time.sleep(0.001)
+
+    for wait in [in_thread(silently) for _ in range(2)]:
+        wait()
+    assert os.fstat(2) == before
+
+
 def test_two_threads_profile_at_once(place: Place, tmp_path: Path) -> None:
     place.steps(*[{"report": place.report, "program": True}] * 4)
     waits = [in_thread(partial(place.profile, "sh", "-c", "sleep 1", folder=name)) for name in ("a", "b")]
@@ -530,6 +684,20 @@ def test_it_works_within_a_running_loop_and_beside_it(place: Place) -> None:
 
     beside, within = asyncio.run(both())
     assert beside.kernels == within.kernels and len(ticks) > 10
+
+
+def test_a_loop_hears_once_of_a_signal_that_ended_the_program(place: Place) -> None:
+    place.steps({"program": True})
+    heard: list[str] = []
+
+    async def within() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, heard.append, "SIGTERM")
+        with pytest.raises(Interrupted):
+            place.profile("sh", "-c", "kill -TERM $0; sleep 30", str(os.getpid()))
+        await asyncio.sleep(0.1)
+
+    asyncio.run(within())
+    assert heard == ["SIGTERM"]
 
 
 # The page

@@ -25,7 +25,7 @@ BASE = ("_version", "errors", "units", "resources", "ranges")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "diagnose", "collect", "present", "characterize",
-    "hardware_finder", "pipeline", "notebook", "api", "profiling", "cli", "__main__",
+    "hardware_finder", "events", "pipeline", "notebook", "api", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},

@@ -691,6 +691,7 @@ def test_a_module_runs_under_the_python_on_path(bench: Bench) -> None:
         (("--kernel", "("), ("true",), "is no regular expression"),
         (("--output", "50%p"), ("true",), "ncu reads % as a placeholder"),
         (("--plan-only", "--launch-count", "3"), ("true",), "--plan-only and launches by number exclude each other"),
+        (("--dry-run", "--plan-only", "--launch-skip", "3"), ("true",), "--plan-only and launches by number exclude"),
         (("--graphs", "graph", "--replay", "application"), ("true",), "exclude each other"),
         (("--timeout", "nan"), ("true",), "are numbers"),
         ((), ("python3", "missing.py"), "missing.py is no program"),

@@ -100,8 +100,10 @@ def profile_or_show(
     request: ProfileRequest, also: Sequence[Path], *, plan_only: bool, dry_run: bool
 ) -> ProfileOutcome | None:
     """Profile a program; or print its commands, or its plan, and return None. `also` are files to be written then."""
-    from gpuprof.pipeline import command_lines, planned, profiled
+    from gpuprof.pipeline import command_lines, planned, profiled, refuse_no_survey
 
+    if plan_only:
+        refuse_no_survey(request)
     request = replace(request, on_event=_Printer(plan_only=plan_only))
     if dry_run:
         for line in command_lines(request):

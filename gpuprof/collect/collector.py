@@ -82,7 +82,7 @@ class Collector:
         request = self.request
         if request.survey != AUTO:
             return (str(request.survey),)
-        return (NCU,) if request.ranges else tools_for(request.program, self.execution.plain)
+        return (NCU,) if request.ranges else tools_for(request.argv, self.execution.plain)
 
     def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""

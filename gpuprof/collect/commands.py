@@ -36,11 +36,11 @@ def survey_command(request: ProfileRequest, ncu: Path) -> NcuCommand:
 def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str]) -> SurveyCommand:
     """Return the first run under another tool than ncu. Raises EnvironmentProblem if that is not here."""
     if tool in INJECTED:
-        return injected_command(tool, request.program, request.place, environ)
+        return injected_command(tool, request.argv, request.place, environ)
     nsys = find_nsys(environ)
     if nsys is None:
         raise EnvironmentProblem("Nsight Systems' nsys was not found on this machine", ANOTHER_TOOL)
-    return nsys_command(nsys, request.program, request.place, environ, annotate=request.annotate)
+    return nsys_command(nsys, request.argv, request.place, environ, annotate=request.annotate)
 
 
 def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
@@ -69,7 +69,7 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pr
 def _command(request: ProfileRequest, ncu: Path, output: str, log: str, **options: object) -> NcuCommand:
     command = NcuCommand(
         ncu=ncu,
-        program=tuple(request.program),
+        program=request.argv,
         output=request.place / output,
         log=request.place / log,
         metrics=(),

@@ -48,13 +48,13 @@ class Execution:
 
     def __init__(self, request: ProfileRequest, environ: Mapping[str, str], remark: Callable[[str], None]) -> None:
         self.plain = clean_environment(environ)
-        for_ncu = variables_for(request.program, self.plain)
+        for_ncu = variables_for(request.argv, self.plain)
         self.environ = {**(annotated(self.plain) if request.annotate else self.plain), **for_ncu}
-        self._to_tell = remark_on(request.program, for_ncu)
+        self._to_tell = remark_on(request.argv, for_ncu)
         self.commands: list[str] = []
         self.stopped_by: str | None = None
         self._request, self._remark = request, remark
-        self._launcher, self._ranks = launcher_of(request.program), str(request.ranks)
+        self._launcher, self._ranks = launcher_of(request.argv), str(request.ranks)
         self._monitor = Monitor()
         self._stdin = _stdin_offset()
         self._attempts: dict[Path, int] = {}

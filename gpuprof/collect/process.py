@@ -10,12 +10,12 @@ import contextlib
 import ctypes
 import os
 import queue
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,14 @@ _GRACE_S = {signal.SIGINT: 20.0, signal.SIGTERM: 5.0, signal.SIGKILL: 5.0}
 _TICK_S = 0.1
 _SET_SUBREAPER, _GET_SUBREAPER = 36, 37
 """prctl's PR_SET_CHILD_SUBREAPER: what a program detaches stays our child, and can be ended."""
+_LOCKS = 10
+"""RLIMIT_LOCKS, which limits nothing since Linux 2.5: its soft limit tells the processes of a run from others.
+
+A process hands it on to what it starts, whatever that does to its environment, session and parent, and has it until it
+is waited for.
+"""
 _MARK = "GPUPROF_RUN"
-"""The variable by which the processes of a run are told from other children of ours."""
+"""The variable that tells them, too: what a command starts in its first moments comes before the limit is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +74,16 @@ def run(
     `stop` and, in the main thread, SIGINT, SIGTERM, SIGHUP and SIGQUIT to us end the command and all its descendants:
     first by SIGINT, which lets ncu write what it has, then by force. Raises OSError if the command cannot be started.
     """
-    started, mark = time.monotonic(), uuid.uuid4().hex
+    started, mark = time.monotonic(), 1 << 60 | int.from_bytes(os.urandom(7), "big")
     with _SUBREAPER.on(), _stoppable(stop) as stopped:
-        before = frozenset(_children(os.getpid()))
         child = subprocess.Popen(
             argv,
-            env={**(os.environ if environ is None else environ), _MARK: mark},
+            env={**(os.environ if environ is None else environ), _MARK: f"{mark:x}"},
             stdout=stdout if write is None else subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        family, output = _Family(child.pid, mark, before), _Output(child, write, quiet=quiet)
+        family, output = _Family(child.pid, mark), _Output(child, write, quiet=quiet)
         reason = None
         try:
             while (code := child.poll()) is None:
@@ -87,10 +92,10 @@ def run(
                 elif timeout_s is not None and time.monotonic() - started > timeout_s:
                     reason = "timeout"
                 if reason is not None:
-                    code = _end(child, stopped, output.write_on)
+                    code = _end(child, stopped, output.write_some)
                     break
-                family.look()
-                output.write_on()
+                family.reap()
+                output.write_some()
                 tick()
                 time.sleep(_TICK_S)
             if reason is None and stopped() > 0:
@@ -100,7 +105,7 @@ def run(
             child.wait()
             family.end()
             output.close()
-        output.write_on()
+        output.write_rest()
         return Ended(code=code, tail=output.tail, seconds=time.monotonic() - started, stopped_by=reason)
 
 
@@ -113,7 +118,9 @@ class _Output:
         self._write = write
         self._waiting: queue.Queue[tuple[codecs.IncrementalDecoder, bytes]] = queue.Queue(_PIECES_WAITING)
         self._last: list[tuple[codecs.IncrementalDecoder, bytes]] = []
-        pass_on = [self._keep] if quiet and write is None else [self._keep, self._queued() if write else _to_stderr]
+        pass_on = (
+            [self._keep] if quiet and write is None else [self._keep, self._queued() if write else _stderr_writer()]
+        )
         readers = {child.stderr: pass_on}
         if child.stdout is not None:
             readers[child.stdout] = [self._queued()]
@@ -137,11 +144,23 @@ class _Output:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         return lambda data: self._waiting.put((decoder, data))
 
-    def write_on(self) -> None:
-        """Write what has come until now."""
-        while (piece := self._next()) is not None and self._write is not None:
-            decoder, data = piece
-            self._write(decoder.decode(data))
+    def write_some(self) -> None:
+        """Write what has come, for a moment: a program may print faster than its output is taken."""
+        until = time.monotonic() + _TICK_S
+        while self._write_next() and time.monotonic() < until:
+            pass
+
+    def write_rest(self) -> None:
+        """Write all that has come."""
+        while self._write_next():
+            pass
+
+    def _write_next(self) -> bool:
+        if self._write is None or (piece := self._next()) is None:
+            return False
+        decoder, data = piece
+        self._write(decoder.decode(data, final=not data))
+        return True
 
     def _next(self) -> tuple[codecs.IncrementalDecoder, bytes] | None:
         if self._last:
@@ -162,20 +181,29 @@ class _Output:
 
 
 def _read(stream: IO[bytes], takers: Sequence[Callable[[bytes], object]]) -> None:
-    while data := os.read(stream.fileno(), _PIECE_BYTES):
+    """Hand on what a stream has, and at its end no bytes; a program whose stderr nobody reads would hang."""
+    data = b"."
+    while data:
+        data = os.read(stream.fileno(), _PIECE_BYTES)
         for take in takers:
-            with contextlib.suppress(OSError, ValueError):
+            # sys.stderr may be anything that the caller put there, or None.
+            with contextlib.suppress(Exception):
                 take(data)
 
 
-def _to_stderr(data: bytes) -> None:
-    """Write to our stderr; that of a notebook takes text alone."""
-    stream = getattr(sys.stderr, "buffer", None)
-    if stream is not None:
-        stream.write(data)
-    else:
-        sys.stderr.write(data.decode(errors="replace"))
-    sys.stderr.flush()
+def _stderr_writer() -> Callable[[bytes], None]:
+    """Return what writes to our stderr; that of a notebook takes text alone."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(data: bytes) -> None:
+        stream = getattr(sys.stderr, "buffer", None)
+        if stream is not None:
+            stream.write(data)
+        else:
+            sys.stderr.write(decoder.decode(data, final=not data))
+        sys.stderr.flush()
+
+    return write
 
 
 def _end(child: subprocess.Popen[bytes], stopped: Callable[[], int], meanwhile: Callable[[], None]) -> int:
@@ -194,16 +222,21 @@ def _end(child: subprocess.Popen[bytes], stopped: Callable[[], int], meanwhile: 
 class _Family:
     """The processes of a run, wherever they have moved: what they leave behind becomes a child of ours.
 
-    A child of ours is of the run if it is in its session or has its mark; the mark is gone where it has ended.
+    A child of ours is of the run if it is in its session or has its mark, as a limit or a variable.
     """
 
-    def __init__(self, child: int, mark: str, before: frozenset[int]) -> None:
-        self._child, self._mark, self._before = child, f"{_MARK}={mark}".encode(), before
-        self._known: set[int] = set()
+    def __init__(self, child: int, mark: int) -> None:
+        self._child, self._mark, self._variable = child, mark, f"{_MARK}={mark:x}".encode()
+        prlimit = getattr(resource, "prlimit", None)
+        if prlimit is not None:
+            with contextlib.suppress(OSError, ValueError):
+                prlimit(child, _LOCKS, (self._mark, prlimit(child, _LOCKS)[1]))
 
-    def look(self) -> None:
-        """Take note of what has been left behind until now."""
-        self._known |= set(self._left_behind())
+    def reap(self) -> None:
+        """Let what was left behind and has ended be gone."""
+        for pid in self._left_behind():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
     def end(self) -> None:
         """End all of them until none is left.
@@ -212,9 +245,7 @@ class _Family:
         """
         deadline = time.monotonic() + _GRACE_S[signal.SIGKILL]
         while (left := list(self._left_behind())) and time.monotonic() < deadline:
-            family = [pid for root in left for pid in (*_descendants(root), root)]
-            self._known |= set(family)
-            for pid in family:
+            for pid in [pid for root in left for pid in (*_descendants(root), root)]:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(ChildProcessError):
@@ -223,14 +254,16 @@ class _Family:
 
     def _left_behind(self) -> Iterator[int]:
         for pid in _children(os.getpid()):
-            if pid != self._child and pid not in self._before and (pid in self._known or self._is_of_run(pid)):
+            if pid != self._child and self._is_of_run(pid):
                 yield pid
 
     def _is_of_run(self, pid: int) -> bool:
-        try:
-            return os.getsid(pid) == self._child or self._mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == self._child or resource.prlimit(pid, _LOCKS)[0] == self._mark:
+                return True
+        with contextlib.suppress(OSError):
+            return self._variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return False
 
 
 def _descendants(root: int) -> Iterator[int]:
@@ -253,6 +286,10 @@ class _Subreaper:
     """Lets orphans of a command become our children while one runs; where that cannot be had, goes on without."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Be as at first: a fork of this process is no subreaper, and runs nothing yet."""
         self._lock, self._runs, self._before = threading.Lock(), 0, ctypes.c_int(0)
 
     @contextlib.contextmanager
@@ -277,6 +314,7 @@ class _Subreaper:
 
 
 _SUBREAPER = _Subreaper()
+os.register_at_fork(after_in_child=_SUBREAPER.forget)
 
 
 @contextlib.contextmanager
@@ -288,7 +326,7 @@ def _stoppable(stop: Callable[[], bool]) -> Iterator[Callable[[], int]]:
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: int(stop())
+        yield lambda: int(bool(stop()))
         return
     handlers = {
         which: before
@@ -298,7 +336,7 @@ def _stoppable(stop: Callable[[], bool]) -> Iterator[Callable[[], int]]:
     for which in handlers:
         signal.signal(which, lambda sent, _: received.append(sent))
     try:
-        yield lambda: len(received) + stop()
+        yield lambda: len(received) + bool(stop())
     finally:
         for which, handler in handlers.items():
             signal.signal(which, handler)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from gpuprof.collect.events import ProfileEvent, RunEnded, RunProgressed, RunStarted, TellEvent
+from gpuprof.collect.survey_tools import NCU
 
 _PROFILED = re.compile(rb"==PROF== Profiling .*100% - (\d+) pass")
 _EVERY_S = 1.0
@@ -75,7 +76,9 @@ class ProgressLine:
     def __call__(self, event: ProfileEvent) -> None:
         """Show an event, if it is of a run."""
         if isinstance(event, RunStarted):
-            self._live, self._width = event.number > 1 and self._stream.isatty(), 0
+            # Launches are known of runs under ncu alone.
+            self._live = event.by == NCU and event.number > 1 and self._stream.isatty()
+            self._width = 0
         elif isinstance(event, RunProgressed) and self._live:
             self._rewrite(progress_text(event))
         elif isinstance(event, RunEnded):

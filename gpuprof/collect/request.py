@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 from gpuprof.collect.choices import CacheControl, ClockControl, CounterSetName, GraphProfiling, OutputTo, ReplayMode
 from gpuprof.collect.command import as_ncu_may_call
@@ -32,7 +33,7 @@ ProgramOutput = OutputTo | Callable[[str], object]
 class ProfileRequest:
     """What the user asked for: the arguments of `gpuprof.profile`, which says what each means."""
 
-    program: Sequence[str]
+    program: Sequence[str | os.PathLike[str]]
     folder: str | os.PathLike[str] | None = None
     _: KW_ONLY
     counters: CounterSetName = DEFAULT
@@ -60,9 +61,14 @@ class ProfileRequest:
     stop: Callable[[], bool] = never
 
     @property
+    def argv(self) -> tuple[str, ...]:
+        """Return the program's words as they are executed."""
+        return tuple(os.fspath(word) for word in self.program)
+
+    @property
     def place(self) -> Path:
         """Return the folder that takes all that is written."""
-        return Path(self.folder if self.folder is not None else folder_name(self.program))
+        return Path(self.folder if self.folder is not None else folder_name(self.argv))
 
     @property
     def survey_file(self) -> Path | None:
@@ -75,12 +81,63 @@ class ProfileRequest:
         return self.launch_skip > 0 or self.launch_count is not None
 
 
+_HELP = "help(gpuprof.profile) says what it can be"
+
+
+def _is_words(value: object) -> bool:
+    """Tell a list of words, which may be paths; a str is one word."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(_is_path, value))
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike)) and _is_text(os.fspath(value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+_TYPES: Mapping[str, Callable[[object], bool]] = {
+    "folder": _is_path,
+    "coverage": _is_number,
+    "samples": _is_whole,
+    "kernel": _is_text,
+    "ranges": lambda ranges: _is_words(ranges) and all(map(_is_text, cast("Sequence[object]", ranges))),
+    "launch_skip": _is_whole,
+    "launch_count": _is_whole,
+    "peers": _is_bool,
+    "survey": _is_path,
+    "arch": _is_text,
+    "spec": _is_text,
+    "ncu": _is_path,
+    "annotate": _is_bool,
+    "timeout_s": _is_number,
+    "overwrite": _is_bool,
+    "on_event": callable,
+    "stop": callable,
+}
+"""What an argument's value is of; the others are words that are compared with all there are."""
+_OPTIONAL = {"folder", "kernel", "launch_count", "arch", "spec", "ncu", "timeout_s"}
+
+
 def checked(request: ProfileRequest, *, find_program: bool = True) -> ProfileRequest:
     """Return a request that can be run: its program is found, its words are known, nothing in it contradicts the rest.
 
     Raises UsageError. Without `find_program` it need not be here.
     """
-    if isinstance(request.program, str) or not request.program:
+    if not _is_words(request.program) or not request.program:
         raise UsageError(
             f"{request.program!r} is no program and its words", 'a list, such as ["./app", "--size", "64"]'
         )
@@ -96,16 +153,20 @@ def checked(request: ProfileRequest, *, find_program: bool = True) -> ProfileReq
         raise UsageError(
             f"{request.place} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o"
         )
-    argv = runnable([os.fspath(word) for word in request.program], check=find_program)
+    argv = runnable(request.argv, check=find_program)
     return replace(request, program=argv, folder=request.place)
 
 
 def _refuse_values(request: ProfileRequest) -> None:
     """Raise UsageError for a value that an argument cannot have."""
+    for name, is_of_type in _TYPES.items():
+        value = getattr(request, name)
+        if not is_of_type(value) and not (value is None and name in _OPTIONAL):
+            raise UsageError(f"{name} cannot be {value!r}", _HELP)
     if not math.isfinite(request.coverage) or not math.isfinite(request.timeout_s or 0.0):
         raise UsageError("--coverage and --timeout are numbers", "95, 600")
     fits = {
-        "counters": request.counters in SETS,
+        "counters": request.counters in tuple(SETS),
         "coverage": 0 < request.coverage <= 1,
         "samples": request.samples >= 1,
         "launch_skip": request.launch_skip >= 0,
@@ -119,9 +180,7 @@ def _refuse_values(request: ProfileRequest) -> None:
     }
     for name, is_right in fits.items():
         if not is_right:
-            raise UsageError(
-                f"{name} cannot be {getattr(request, name)!r}", "help(gpuprof.profile) says what it can be"
-            )
+            raise UsageError(f"{name} cannot be {getattr(request, name)!r}", _HELP)
 
 
 def _refuse_contradictions(request: ProfileRequest) -> None:

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 import weakref
@@ -93,19 +94,43 @@ def prime(ncu_report: Any) -> None:
     ncu_report.load_report(file.path).range_by_idx(0).action_by_idx(0).metric_by_name("gpu__time_duration.sum")
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
+class _Quiet:
+    """Stderr of the process, silenced while any thread wants it so, and the copy that it is put back from."""
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._kept = threading.Lock(), 0, -1
+
+    @contextlib.contextmanager
+    def silenced(self) -> Iterator[None]:
+        """Silence it inside the block; when the last such block has ended, put it back."""
+        with self._lock:
+            if self._users == 0:
+                self._kept, silent = _copy_of_stderr(), os.open(os.devnull, os.O_WRONLY)
+                os.dup2(silent, 2)
+                os.close(silent)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    os.dup2(self._kept, 2)
+                    os.close(self._kept)
+
+
+def _copy_of_stderr() -> int:
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    return os.dup(2)
+
+
+_STDERR = _Quiet()
+
+
+def quiet() -> contextlib.AbstractContextManager[None]:
     """Keep the native reader's own log lines off stderr: what they mean is said by an error of ours."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    silent = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(silent, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(silent)
+    return _STDERR.silenced()
 
 
 class NamedBytes:
