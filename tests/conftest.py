@@ -105,6 +105,12 @@ _LONGEST = (
 first one forks for each of its readings, which takes the longer the more a process holds."""
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Take a process more than there are processors: a good part of the tests waits for programs that they started."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files."""
     places = {name: place for place, name in enumerate(_LONGEST)}
