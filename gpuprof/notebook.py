@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from gpuprof.errors import InputError
+from gpuprof.hardware.specs import LEVELS
+from gpuprof.model.field_types import ORIGINS
 from gpuprof.model.session import KernelProfile, Session
 
 if TYPE_CHECKING:
@@ -82,10 +84,10 @@ class LoadedSession(Session, frozen=True):
         from gpuprof.present.figures import hierarchical, overview
         from gpuprof.present.plot import draw
 
-        if level not in ("dram", "l2", "l1"):
-            raise InputError(f"{level!r} is no memory level", "there are: dram, l2, l1")
-        if ceiling not in ("at-clock", "rated", "measured"):
-            raise InputError(f"{ceiling!r} is no ceiling", "there are: at-clock, rated, measured")
+        if level not in LEVELS:
+            raise InputError(f"{level!r} is no memory level", f"there are: {', '.join(LEVELS)}")
+        if ceiling not in ORIGINS:
+            raise InputError(f"{ceiling!r} is no ceiling", f"there are: {', '.join(ORIGINS)}")
         if kernel is None:
             figure = overview(self, device, level, ceiling)
         else:

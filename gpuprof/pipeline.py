@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpuprof._version import __version__
+from gpuprof.collect.choices import DRY_ARCH
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.command import as_ncu_may_call, shell_line
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark
@@ -33,7 +34,6 @@ from gpuprof.model.surveyed import joined
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 
-_DRY_ARCH = "sm_90"
 _BY_NUMBER = "leave --launch-skip and -count out"
 
 
@@ -84,7 +84,7 @@ def command_lines(request: ProfileRequest) -> Iterator[str]:
     except EnvironmentProblem:
         ncu = Path(request.ncu or "ncu")
     yield shell_line(["mkdir", "-p", str(request.place)])
-    yield from _collector(request, ncu).command_lines(_arch(request.arch or _DRY_ARCH))
+    yield from _collector(request, ncu).command_lines(_arch(request.arch or DRY_ARCH))
 
 
 @contextlib.contextmanager

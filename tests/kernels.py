@@ -9,7 +9,7 @@ from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.recorded import Dim3, FixedDetails, Launch, LaunchDetails, NoDetails, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import Dim3, FixedDetails, Launch, LaunchDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import Finding, KernelProfile, Session
 from tests import builders
 
@@ -116,7 +116,7 @@ class Made:
     histograms: Mapping[str, Mapping[str | int, float]] = field(default_factory=dict)
     grid: Dim3 | None = FULL_GRID
     block: Dim3 | None = (256, 1, 1)
-    details: LaunchDetails = field(default_factory=NoDetails)
+    details: LaunchDetails = field(default_factory=FixedDetails)
     name: str = "kernel"
 
     def without(self, *names: str) -> Made:
@@ -160,7 +160,7 @@ def made(
     name: str = "kernel",
 ) -> Made:
     """A launch with all these metrics."""
-    return Made({}, histograms or {}, grid, block, details or NoDetails(), name).plus(*parts)
+    return Made({}, histograms or {}, grid, block, details or FixedDetails(), name).plus(*parts)
 
 
 def session(*launches: Made) -> Session:

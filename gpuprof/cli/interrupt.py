@@ -11,7 +11,8 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 
-_EXIT_CODE = 130
+from gpuprof.errors import Interrupted
+
 _clean_ups: list[Callable[[], None]] = []
 
 
@@ -38,4 +39,4 @@ def _end(*_: object) -> None:
             action()
     with contextlib.suppress(OSError):
         os.write(2, b"error: interrupted\n")
-    os._exit(_EXIT_CODE)
+    os._exit(Interrupted.exit_code)

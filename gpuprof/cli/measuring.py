@@ -13,14 +13,12 @@ import click
 
 from gpuprof.cli.output import write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
-from gpuprof.errors import EnvironmentProblem
+from gpuprof.errors import EnvironmentProblem, Interrupted
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
     from gpuprof.characterize.characterization import Characterization, Wanted
     from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
-
-_INTERRUPTED = 130
 
 
 def measure(wanted: Wanted, html: Path | None, form: str) -> int:
@@ -39,7 +37,7 @@ def measure(wanted: Wanted, html: Path | None, form: str) -> int:
                 run = characterize(gpu, wanted, tell=live, stop=stop.asked)
         except Stopped:
             click.echo("interrupted before anything was measured", err=True)
-            return _INTERRUPTED
+            return Interrupted.exit_code
         finally:
             live.close()
     _show(run, html, form)
@@ -57,7 +55,7 @@ class _Stop:
 
     def ask(self, *_: object) -> None:
         if self.wanted:
-            os._exit(_INTERRUPTED)
+            os._exit(Interrupted.exit_code)
         self.wanted = True
 
 
@@ -118,5 +116,5 @@ def _ended(run: Characterization, stop: _Stop) -> int:
     # While ncu runs, Ctrl-C is not heard here: what started ncu says so.
     if stop.wanted or run.outcome.cut_short == INTERRUPTED:
         click.echo("interrupted: --resume goes on with what is missing", err=True)
-        return _INTERRUPTED
+        return Interrupted.exit_code
     raise EnvironmentProblem(f"{run.outcome.cut_short}", "--resume goes on after the probe that ended it")

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from gpuprof.collect.choices import CacheControl, ClockControl, GraphProfiling, ReplayMode
+from gpuprof.collect.choices import DRY_ARCH, CacheControl, ClockControl, GraphProfiling, ReplayMode
 from gpuprof.collect.counter_sets import DEFAULT, SETS
-from gpuprof.errors import ProgramFailed
+from gpuprof.errors import Interrupted, ProgramFailed
 
 if TYPE_CHECKING:
     from gpuprof.collect.events import ProfileEvent
     from gpuprof.collect.request import ProfileRequest
     from gpuprof.pipeline import ProfileOutcome
-
-_INTERRUPTED = 130
-_DRY_ARCH = "sm_90"
 
 
 class _Percent(click.FloatRange):
@@ -55,7 +52,7 @@ _OPTIONS = (
     click.option("--peers", is_flag=True, help="Also kernels that wait for another rank, such as NCCL's."),
     click.option("--plan-only", is_flag=True, help="Stop after the survey, with the plan."),
     click.option("--dry-run", is_flag=True, help="Print the commands and run none."),
-    click.option("--arch", metavar="sm_XX", help=f"Take the counters of this chip. Default of --dry-run: {_DRY_ARCH}."),
+    click.option("--arch", metavar="sm_XX", help=f"Take the counters of this chip. Default of --dry-run: {DRY_ARCH}."),
     click.option("--ncu", metavar="PATH", help="This ncu instead of the newest that the driver supports."),
     click.option("--clock-control", type=click.Choice(get_args(ClockControl)), default="none", show_default=True,
                  help="Whether ncu locks the clocks."),
@@ -118,7 +115,7 @@ def profile_or_show(
 def exit_code(outcome: ProfileOutcome, folder: Path) -> int:
     """Return the code to end with once the result is shown. Raises ProgramFailed if the program did."""
     if outcome.interrupted:
-        return _INTERRUPTED
+        return Interrupted.exit_code
     if outcome.incomplete is not None:
         raise ProgramFailed(outcome.incomplete, f"what was recorded before is shown; logs are in {folder}")
     return 0

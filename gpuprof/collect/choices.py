@@ -1,10 +1,12 @@
-"""The words that options of profiling can have, for types, checks and the command line; and the session's file."""
+"""The words that options of profiling can have, for types, checks and the command line; defaults without an owner."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 SESSION_FILE = "session.json"
+DRY_ARCH = "sm_90"
+"""The chip whose counters a dry run names, unless the user names one."""
 
 CounterSetName = Literal["roofline", "diagnose", "full"]
 ClockControl = Literal["none", "base"]

@@ -153,31 +153,9 @@ class LaunchDetails(Protocol):
         ...
 
 
-class NoDetails:
-    """The details of a source that records none."""
-
-    __slots__ = ()
-
-    def rule_results(self) -> tuple[RuleResult, ...]:
-        """Return nothing."""
-        return ()
-
-    def source_files(self) -> Mapping[str, str]:
-        """Return nothing."""
-        return {}
-
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:  # noqa: ARG002
-        """Return nothing."""
-        return ()
-
-    def machine_words(self) -> Mapping[int, int]:
-        """Return nothing."""
-        return {}
-
-
 @dataclass(frozen=True, slots=True)
 class FixedDetails:
-    """Details that were read at once, from a text export."""
+    """Details that were read at once, from a text export; none, where a source records none."""
 
     rules: tuple[RuleResult, ...] = ()
 
@@ -214,7 +192,7 @@ class Launch:
     block: Dim3 | None = None
     ranges: tuple[str, ...] = ()
     metrics: MetricTable = field(default_factory=lambda: DictMetrics({}))
-    details: LaunchDetails = field(default_factory=NoDetails)
+    details: LaunchDetails = field(default_factory=FixedDetails)
     mangled: str | None = None
 
 

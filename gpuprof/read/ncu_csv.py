@@ -18,7 +18,6 @@ from gpuprof.model.recorded import (
     Launch,
     LaunchDetails,
     Metric,
-    NoDetails,
     Report,
     RuleResult,
 )
@@ -235,7 +234,7 @@ def _raw_launches(table: _Table) -> _TableLaunches:
             content.dropped.lines.append(row.line)
             continue
         metrics = _raw_metrics(table.columns, units, row, content.dropped)
-        content.launches.append(_recorded(cells, metrics, NoDetails()))
+        content.launches.append(_recorded(cells, metrics, FixedDetails()))
     return content
 
 
@@ -329,7 +328,7 @@ def _details_launches(table: _Table) -> _TableLaunches:
                 rules.append(_rule(values))
             if not values["Metric Name"] and len(row.cells) < len(table.columns):
                 content.dropped.lines.append(row.line)
-        content.launches.append(_recorded(cells, metrics, FixedDetails(tuple(rules)) if rules else NoDetails()))
+        content.launches.append(_recorded(cells, metrics, FixedDetails(tuple(rules))))
     return content
 
 
