@@ -432,8 +432,11 @@ def without_modules():
         x.add_(1)
 def in_a_thread():
     os.environ["GPUPROF_SURVEY_OPERATORS"] = "3000"
+    in_step = threading.Barrier(3)
     def work():
-        for _ in range(4000):
+        for turn in range(4000):
+            if turn < 1000:  # no thread has come to the limit before the others begin
+                in_step.wait()
             net(x)
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
