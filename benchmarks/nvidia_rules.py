@@ -3,8 +3,9 @@
     python benchmarks/nvidia_rules.py FOLDER [--all]
 
 For every message of a rule that names one of the causes below, gpuprof must have a finding of the matching rule on the
-same kernel, of any severity. Prints a table per cause, then every disagreement with what both said. `--all` lists the
-agreements too. Messages that gpuprof leaves out on purpose are counted apart, with the reason.
+same kernel, of any severity: a fact, or explained by another finding, too. Prints a table per cause, then every
+disagreement with what both said. `--all` lists the agreements too. Messages that gpuprof leaves out on purpose are
+counted apart, with the reason.
 """
 
 from __future__ import annotations
@@ -86,6 +87,18 @@ _UNTITLED = {"dependency on a L1TEX": "long scoreboard", "immediate constant cac
 """Text exports lack the title: the reason by words of the message."""
 
 
+def _conflicts(text: str) -> Claim:
+    """A message can speak of a conflict of 1.0 ways: one pass a request, which is none."""
+    ways = re.search(r"a ([\d.]+) ?- ?way", text)
+    if ways is not None and float(ways[1]) < _LEAST_WAYS:
+        return Claim("shared-memory conflicts", (), "a conflict of 1.0 ways is one pass a request, and none")
+    return Claim("shared-memory conflicts", ("shared-bank-conflict",))
+
+
+_LEAST_WAYS = 1.05
+"""Less is written as 1.0."""
+
+
 def _occupancy(text: str) -> Claim:
     if "not impacted by any block limit" in text:
         gap = re.search(r"theoretical \(([\d.]+)%\) and measured achieved occupancy \(([\d.]+)%\)", text)
@@ -106,11 +119,7 @@ _CLAIMS: tuple[tuple[str, Callable[[str], bool], Callable[[str], Claim]], ...] =
         lambda t: "uncoalesced" in t,
         _always(Claim("shared-memory conflicts", ("shared-bank-conflict",))),
     ),
-    (
-        "SharedMemoryConflicts",
-        lambda t: "conflict" in t,
-        _always(Claim("shared-memory conflicts", ("shared-bank-conflict",))),
-    ),
+    ("SharedMemoryConflicts", lambda t: "conflict" in t, _conflicts),
     ("Occupancy", lambda t: "theoretical occupancy" in t, _occupancy),
     (
         "TheoreticalOccupancy",

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -28,7 +28,7 @@ from session_page import session_page
 from gpuprof import errors
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import ABOUT, HIGH, LOW, MEDIUM, WEIGHTS, Rule
+from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.recordings import recordings
@@ -263,25 +263,24 @@ def _of_run() -> str:
     return ", ".join(f"`{rule.id}`" for rule in RULES if rule.of_run)
 
 
-def _weights(weights: Mapping[str, float]) -> str:
-    return ", ".join(f"{weight:g} ({name})" for name, weight in weights.items())
-
-
 RULES_INTRO = f"""A rule asks one question of one kernel. What it answers is a finding: what, with which evidence, why
-it costs time, what to change, where, how sure, and the most that it can gain.
+it costs time, what to change, where, how sure, and what that can gain.
 
-- A **gain** is the fraction of the kernel's time that repairing the finding saves at most. For the run it is multiplied
-  by the kernel's share of the time. Bounds of one kernel do not add up.
+- A **gain** is the fraction of the kernel's time that repairing the finding saves; for the run it is multiplied by the
+  kernel's share of the time. A gain of kind `bound` is an upper bound, told as "at most": a repair takes the need of
+  some units away, and the kernel cannot end before the others are through, so the bound is 1 − the largest need that
+  remains. One of kind `fixed-work` is smaller and holds with what is named as it is. Gains of one kernel do not add up.
 - **Severity** follows the gain for the kernel: high from {format_percent(HIGH)}, medium from {format_percent(MEDIUM)},
-  low from {format_percent(LOW)}, else info. Only a defect can be high; a guess is low at most. Info is true, but
-  nothing to repair: a kernel near its roof, or an occupancy limit that costs nothing.
-- **Confidence**: measured (a counter counts the defect itself), inferred (several counters together), guess (the report
-  lacks what would prove it, or the kernel is so short that its launch takes as long).
-- Findings of a kernel come by severity, then by the bound × confidence ({_weights(WEIGHTS)})
-  × kind ({_weights(ABOUT)}). The ranking over the run goes by the same product,
-  with the bound for the run.
+  low from {format_percent(LOW)}, else info. A guess is low at most. Info is true, but nothing to repair by itself: a
+  kernel near its roof, an occupancy limit that costs nothing, or what another finding explains.
+- **Confidence**: measured (a counter counts the defect itself, or the launch alone decides it), inferred (several
+  counters together), guess (the report lacks what would prove it, or the kernel is so short that its launch takes as
+  long).
 - Kinds: a **defect** can be repaired, a **limit** is what the kernel runs into, a **symptom** is what its warps wait
-  for.
+  for. What a defect or a limit of the same kernel explains has it as its cause, and goes when that is repaired.
+- Findings of a kernel come by severity, defects before limits before symptoms, then by gain; what another finding
+  explains comes last. Over all kernels, each repair is one opportunity, however many kernels it helps: by the gain for
+  the run, guesses after all others, and kernels that only set up data last.
 - A value that was not collected is never taken for zero: the rule is silent then.
 
 Rules of the run, {_of_run()}, need a timeline, which a counter report does not have.

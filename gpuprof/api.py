@@ -7,6 +7,7 @@ import os
 from gpuprof._version import __version__
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
+from gpuprof.diagnose.summary import completed
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named
@@ -46,7 +47,8 @@ def load(
     if sessions:
         if len(files) > 1:
             raise InputError("a session can only be shown alone", "name the reports that it was made from instead")
-        return LoadedSession.of(grouped(sessions[0]) if groups else sessions[0])
+        session = completed(sessions[0])
+        return LoadedSession.of(grouped(session) if groups else session)
     return LoadedSession.of(diagnose(analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)))
 
 

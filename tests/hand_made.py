@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.session import (
     CodeLine,
     Device,
@@ -14,7 +15,6 @@ from gpuprof.model.session import (
     Location,
     Occupancy,
     Pipe,
-    Ranked,
     Scheduler,
     Session,
     Source,
@@ -36,10 +36,12 @@ def finding(rule: str = "uncoalesced-global", gain: float | None = 0.3, **change
         headline=f"headline of {rule}",
         why="Half of each sector is not used.",
         evidence=(Evidence("sectors_per_request", 8.0, "sector", threshold=4.0, meaning="sectors of a request"),),
+        action="Let consecutive threads read consecutive words",
         advice="Let consecutive threads read consecutive words.",
         location=Location(file="src/gather.cu", line=41, pc=0x100, sass="LDG.E R2, [R4]", share=0.62),
         gain_kernel=gain,
         gain_total=gain / 2 if gain is not None else None,
+        gain_kind="bound" if gain is not None else None,
     )
     return replace(made, **changes)
 
@@ -84,11 +86,9 @@ def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProf
 
 
 def session(*kernels: KernelProfile) -> Session:
-    """A session of one report on one GPU, its findings ranked by what they can gain."""
-    findings = [(kernel, finding) for kernel in kernels for finding in kernel.findings if finding.severity != "info"]
-    findings.sort(key=lambda pair: -(pair[1].gain_total or 0.0))
-    return Session(
-        schema_version=1,
+    """A session of one report on one GPU, judged as the product does."""
+    made = Session(
+        schema_version=2,
         gpuprof_version="0",
         sources=(
             Source(
@@ -107,5 +107,5 @@ def session(*kernels: KernelProfile) -> Session:
         ),
         ceilings=(),
         kernels=kernels,
-        ranking=tuple(Ranked(kernel.id, finding.rule, finding.gain_total) for kernel, finding in findings),
     )
+    return summarised(made)

@@ -20,6 +20,8 @@ DURATION = "gpu__time_duration.sum"
 CLOCK = "sm__cycles_elapsed.avg.per_second"
 WAVES = "launch__waves_per_multiprocessor"
 REGISTERS = "launch__registers_per_thread"
+_NO_SHARED = {"launch__shared_mem_per_block_static": 0.0, "launch__shared_mem_per_block_dynamic": 0.0}
+"""ncu records registers and shared memory together: a launch that tells the one uses none of the other, unless told."""
 FULL_GRID = (864, 1, 1)
 """Eight blocks for each of the 108 SMs of an A100."""
 
@@ -135,7 +137,8 @@ class Made:
         return replace(self, values=values)
 
     def launch(self) -> Launch:
-        made = builders.launch(dict(self.values), dict(self.histograms), name=self.name, block=self.block)
+        values = (_NO_SHARED if REGISTERS in self.values else {}) | dict(self.values)
+        made = builders.launch(values, dict(self.histograms), name=self.name, block=self.block)
         return replace(made, grid=self.grid, details=self.details)
 
     def profile(self) -> KernelProfile:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Evidence, Finding, Pipe, Stall
 from gpuprof.present.html import render_html
@@ -344,11 +345,12 @@ def test_words_without_a_break_stay_inside(browser: Browser, tmp_path: Path) -> 
         findings=(
             Finding(
                 rule="r" * 60, severity="high", confidence="measured", headline=word, why=word, evidence=evidence,
-                advice=word, location=None, gain_kernel=0.5, gain_total=0.5,
+                action=word, advice=word, location=None, gain_kernel=0.5, gain_total=0.5, held=word,
             ),
         ),
     )  # fmt: skip
-    page = render_html(replace(diagnosed(), kernels=(endless,)), title=word)
+    page = render_html(summarised(replace(diagnosed(), kernels=(endless,))), title=word)
+    assert word[:90] in page
     for width in (360, 1240):
         open_page(browser, tmp_path, page, width=width)
         assert browser.run("document.documentElement.scrollWidth") <= width

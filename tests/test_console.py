@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from gpuprof.diagnose.explain import explain
 from gpuprof.model.headline import by_time
-from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.session import KernelProfile, Remaining, Session
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.console import print_session, print_tree
 from gpuprof.present.console_parts import Sheet
@@ -63,8 +64,8 @@ TWO = session(
 def test_the_order_is_the_pages() -> None:
     text = shown(TWO)
     marks = (
+        "gather_rows, 50 % of the time, ",
         "2 kernels take all",
-        "Fix first, in gather_rows",
         "\nFix first ",
         "#  kernel",
         "\n#0 gather_rows",
@@ -76,16 +77,100 @@ def test_the_order_is_the_pages() -> None:
 
 def test_what_to_fix_first_has_gain_bar_headline_kernel_and_how_sure() -> None:
     block = shown(TWO).split("\nFix first ")[1].split("#  kernel")[0]
-    first, about, second = lines_of(block)[1:4]
+    assert lines_of(block)[0] == " what each saves of the run: ≤ at most"
+    first, action, about, sure, second = lines_of(block)[1:6]
     assert first == "  ███          ≤ 30 %  headline of uncoalesced-global"
-    assert about.strip() == "#0 gather_rows, uncoalesced-global, measured"
+    assert action.strip() == "→ Let consecutive threads read consecutive words"
+    assert flat(f"{about} {sure}") == "gather.cu:41, #0 gather_rows, uncoalesced-global, measured"
     assert second.split() == ["█▌", "≤", "15", "%", "headline", "of", "barrier-wait"]
+    assert "≤ 10 % headline of low-occupancy a guess → Let" in flat(block)
 
 
 def test_at_most_five_findings_come_first() -> None:
-    two = finding(gain=0.1), finding("tail-effect", 0.05)
-    many = session(*(kernel(number, *two, label=f"kernel_{number}") for number in range(4)))
+    many = session(
+        *(kernel(number, finding(gain=0.1, action=f"Change {number}"), label=f"kernel_{number}") for number in range(8))
+    )
     assert len(re.findall(r"^  .*≤", shown(many), re.MULTILINE)) == 5
+    assert "and 3 more repairs, told at their kernels" in shown(many)
+
+
+def test_a_repair_of_many_kernels_is_one_line() -> None:
+    many = session(*(kernel(number, finding(gain=0.1), label=f"kernel_{number}") for number in range(500)))
+    text = shown(many)
+    assert "gather.cu:41, in 500 kernels, uncoalesced-global" in flat(text)
+    assert len(re.findall(r"^  .*≤", text, re.MULTILINE)) == 1
+
+
+def test_what_is_held_is_named_and_never_called_the_most() -> None:
+    held = session(kernel(0, finding(gain=0.2, gain_kind="fixed-work", held="the same instructions")))
+    text = flat(shown(held))
+    assert "what each saves of the run: ~ if what is named stays as it is" in text
+    assert "~ 10 % headline of uncoalesced-global with the same instructions → Let" in text
+    assert "gain 20 % of this kernel's time with the same instructions, 10 % of the run" in text
+    assert "at most" not in text and "≤" not in text.split("# kernel")[0]
+    drawn = io.StringIO()
+    print_tree(Console(file=drawn, width=120), held, explain(held.kernels[0]))
+    assert "~ 20 %  headline of uncoalesced-global (high, uncoalesced-global, with the same" in drawn.getvalue()
+
+
+def test_what_is_left_after_those_before_is_told_where_it_is_less() -> None:
+    # 60 % go first, of which 40 % would remain for L1: of the other's 50 % nothing is left beyond L2's 40 %.
+    first = finding(gain=0.6, remains=(Remaining("l2", 0.4), Remaining("l1", 0.3)))
+    second = finding("tail-effect", 0.5, remains=(Remaining("l2", 0.5), Remaining("l1", 0.3)), action="Even it out")
+    text = flat(shown(session(kernel(0, first, second))))
+    assert "≤ 25 % headline of tail-effect nothing after the ones above → Even it out" in text
+    assert "gain at most 60 % of this kernel's time, 30 % of the run; then L2 still needs 40 % of this kernel's" in text
+
+
+def test_an_explained_finding_is_brief_and_names_its_cause() -> None:
+    cause = finding(id="0.uncoalesced-global")
+    symptom = finding("memory-latency", 0.3, severity="info", id="0.memory-latency", cause=cause.id)
+    what = session(kernel(0, cause, symptom))
+    words_of_it = "headline of memory-latency (explained by #0 uncoalesced-global: repair that first)"
+    assert f"also {words_of_it}" in flat(shown(what))
+    whole = flat(shown(what, depth=True))
+    assert "info headline of memory-latency cause explained by #0 uncoalesced-global: repair that first" in whole
+
+
+def told(command: str) -> Session:
+    what = session(kernel(0, finding()))
+    assert what.verdict is not None
+    unknown = "The report does not tell which pipe is busy."
+    return replace(what, verdict=replace(what.verdict, unknown=unknown, command=command))
+
+
+def test_the_command_that_collects_the_rest_can_be_copied() -> None:
+    arguments = " ".join(f"--option{number}=value" for number in range(12))
+    command = f"ncu --set full ./app {arguments} 'two  words' a\\ b \"it's\" {'x' * 150}"
+    text = shown(told(command))
+    start = text.index("   ncu --set full")
+    block = text[start:].split("\n\n")[0]
+    assert "The report does not tell which pipe is busy. Collect it with:" in flat(text)
+    assert shlex.split(block.replace("\\\n", "")) == shlex.split(command)
+    assert all(line.endswith(" \\") for line in lines_of(block)[:-1])
+    assert max(map(len, lines_of(block)[:-1])) <= 80
+
+
+@pytest.mark.parametrize("command", ["app 'half a quote " + "x " * 60, 'app "x', "app \\", HOSTILE, "a\nb"])
+def test_a_command_that_no_shell_takes_apart_stays_on_one_line(command: str) -> None:
+    lines = lines_of(shown(told(command)))
+    (place,) = (index for index, line in enumerate(lines) if line.endswith("Collect it with:"))
+    assert lines[place + 1].startswith("   ") and lines[place + 2] == ""
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_verdict_and_repairs_fit_every_width(width: int) -> None:
+    long = "x" * 400
+    what = session(
+        *(
+            kernel(
+                number, finding(headline=long, action=long, gain_kind="fixed-work", held=long), label=f"{number}{long}"
+            )
+            for number in range(3)
+        )
+    )
+    assert max(map(len, lines_of(shown(what, width=width)))) <= width
+    assert "…" in shown(what, width=width).splitlines()[0] + shown(what, width=width).splitlines()[1]
 
 
 def test_without_findings_there_is_no_list() -> None:
@@ -109,9 +194,9 @@ def test_a_finding_is_told_in_full() -> None:
 def test_little_to_gain_is_brief_unless_the_kernel_was_asked_for() -> None:
     brief = flat(shown(TWO))
     assert "also headline of low-occupancy (at most 20 % of this kernel's time, 10 % of the run)" in brief
-    assert brief.count("Let consecutive threads") == 1
+    assert brief.count("Let consecutive threads") == 4
     whole = flat(shown(TWO, TWO.kernels[:1], depth=True))
-    assert whole.count("Let consecutive threads") == 3
+    assert whole.count("Let consecutive threads") == 6
     assert "info headline of tail-effect gain nothing to gain by itself" in whole
 
 
@@ -182,7 +267,8 @@ def test_hostile_findings_do_no_harm_in_the_terminal() -> None:
     place = finding().location
     assert place is not None
     bad = finding(
-        headline=HOSTILE, why=HOSTILE, advice=HOSTILE, location=replace(place, file=HOSTILE, sass=HOSTILE),
+        headline=HOSTILE, why=HOSTILE, action=HOSTILE, advice=HOSTILE, held=HOSTILE, gain_kind="fixed-work",
+        location=replace(place, file=HOSTILE, sass=HOSTILE),
         evidence=(replace(finding().evidence[0], metric=HOSTILE, meaning=HOSTILE, unit=HOSTILE),),
     )  # fmt: skip
     evil = session(kernel(0, bad, label=HOSTILE, demangled=HOSTILE))
@@ -248,7 +334,8 @@ def test_every_real_report_fits_80_columns_with_all_findings(real_report: Path) 
     loaded = session_of(real_report)
     ranked = by_time(loaded.kernels)
     text = shown(loaded, ranked, depth=True)
-    assert max(map(len, lines_of(text))) <= 80
+    # A word of a command line is not cut: it is to be copied.
+    assert max(len(line) for line in lines_of(text) if len(line.split()) > 2) <= 80
     assert text.count("\n   do ") == sum(len(one.findings) for one in ranked[:20])
     for item in (item for one in ranked[:20] for item in one.findings):
         assert flat(item.headline) in flat(text)
@@ -291,4 +378,5 @@ def test_json_of_one_kernel_ranks_that_kernel_alone(reports: Path) -> None:
     document = json.loads(
         run("show", "--format", "json", "--kernel", "#4", reports / "gpu_workshop-MW_Baseline.ncu-rep").stdout
     )
-    assert {ranked["kernel"] for ranked in document["ranking"]} == {4}
+    assert {number for item in document["opportunities"] for number in item["kernels"]} == {4}
+    assert document["verdict"]["kernel"] == 4

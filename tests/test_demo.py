@@ -76,7 +76,7 @@ def test_every_recording_is_told_with_its_verdict_and_table(shown: Shown) -> Non
     _, out, _ = shown
     for place, one in enumerate((FIRST, *OTHERS), start=1):
         assert f"Recording {place} of 3: {one.title[:30]}" in out
-    assert out.count("\nFix first, in ") == 3
+    assert len(re.findall(r"\n\w+, \d+ % of the time, ", out)) == 3
     assert out.count("occ.\n") == 3
 
 
@@ -169,8 +169,9 @@ def test_a_recording_without_rooflines_or_lines_says_so_and_draws_nothing(shown:
 
 def test_repairs_are_held_against_what_was_said_before(shown: Shown) -> None:
     text = " ".join(shown[1].split())
-    assert "basic → gmem_coalesce<32>: uncoalesced-global said ≤ 94 %, the repair saved 87 %: 10.8 ms → 1.40 ms" in text
-    assert "gmem_coalesce<32> → smem_blocking<32>: l1-bandwidth said ≤ 95 %, the repair saved 28 %" in text
+    said = r"[a-z0-9-]+ said [≤~] [\d.]+ %, the repair saved"
+    assert re.search(rf"basic → gmem_coalesce<32>: {said} 87 %: 10.8 ms → 1.40 ms", text)
+    assert re.search(rf"gmem_coalesce<32> → smem_blocking<32>: {said} 28 %: 1.40 ms → 1.01 ms", text)
 
 
 # Hand-worked: 10 ms become 2 ms, 80 % less.
@@ -188,6 +189,14 @@ def test_a_repair_is_told_with_its_bound(bound: float, after_s: float, said: str
     first = kernel(0, finding("dram-bandwidth", bound), label="a", duration_s=1e-2)
     second = kernel(1, label="b", duration_s=after_s)
     assert [repair_text(repair) for repair in repairs([first, second])] == [said]
+
+
+def test_a_gain_that_holds_for_fixed_work_is_no_bound_to_break() -> None:
+    held = finding("dram-bandwidth", 0.5, gain_kind="fixed-work", held="the same bytes")
+    first, second = kernel(0, held, label="a", duration_s=1e-2), kernel(1, label="b", duration_s=2e-3)
+    assert [repair_text(repair) for repair in repairs([first, second])] == [
+        "a → b: dram-bandwidth said ~ 50 %, the repair saved 80 %: 10.0 ms → 2.00 ms"
+    ]
 
 
 def test_without_a_bound_or_a_duration_there_is_nothing_to_hold() -> None:

@@ -82,7 +82,10 @@ def outcome(
 
 
 PLANTED = finding(
-    "uncoalesced-global", 0.6, location=Location(file="/x/doubles.cu", line=4, pc=None, sass=None, share=0.9)
+    "uncoalesced-global",
+    0.6,
+    gain_kind="bound",
+    location=Location(file="/x/doubles.cu", line=4, pc=None, sass=None, share=0.9),
 )
 OTHER = finding("memory-latency", 0.3)
 
@@ -158,6 +161,13 @@ def test_a_told_gain_is_an_upper_bound_or_not(
     tmp_path: Path, gain: float, times: tuple[float, float], held: bool
 ) -> None:
     assert outcome(case(tmp_path), [replace(PLANTED, gain_kernel=gain)], [], times).bound_held is held
+
+
+def test_a_gain_for_fixed_work_is_no_bound_that_can_break(tmp_path: Path) -> None:
+    fixed_work = replace(PLANTED, gain_kernel=0.4, gain_kind="fixed-work", held="the same bytes")
+    judged_case = outcome(case(tmp_path), [fixed_work], [], (2e-3, 1e-3))
+    assert judged_case.bound_held is None and judged_case.predicted == 0.4
+    assert (totals([judged_case]).bounds, totals([judged_case]).gains) == (0, 1)
 
 
 def test_a_repair_that_costs_time_has_a_negative_gain(tmp_path: Path) -> None:
@@ -280,8 +290,8 @@ def test_recorded_reports_are_read_and_scored(tmp_path: Path) -> None:
     (found,), problems = score([one], tmp_path)
     assert problems == []
     assert (found.place, found.first, found.alarms, found.line) == (1, "uncoalesced-global", (), False)
-    # 80 % of the sectors, times the time that DRAM explains: 70 % of the 80 % from which on it is near its roof.
-    assert found.predicted == pytest.approx(0.8 * 0.7 / 0.8)
+    # 80 % of the sectors: what the warps wait for was not collected, so memory can explain all of the time.
+    assert found.predicted == pytest.approx(0.8)
     assert found.real == pytest.approx(0.5)
     assert found.nvidia_first is None
 

@@ -349,6 +349,24 @@ def test_a_wait_at_a_barrier_is_placed_at_the_barrier_that_the_samples_come_behi
     assert place(launch, "barrier-wait") == (FILE, 20, 0, "BAR.SYNC.DEFER_BLOCKING 0x0", pytest.approx(2 / 3))
 
 
+def test_warps_that_drain_are_placed_at_the_store_before_their_exit() -> None:
+    code = (
+        at(0, 20, "STG.E [R2.64], R0", samples=1),
+        at(16, 21, "@P0 EXIT", samples=1),
+        at(32, 22, "REDUX.SUM UR4, R0", samples=1, drain=60),
+        at(48, 23, "STG.E.128 [R4.64], R8", samples=1),
+        at(64, 24, "MOV R1, R2", samples=1),
+        at(80, 25, "EXIT", samples=1),
+        at(96, 25, "BRA 0x60", samples=140, drain=140),
+    )
+    launch = run(*code, values={**stalls(drain=40), **issued(20), **busy(dram=50)})
+    assert place(launch, "memory-latency") == (FILE, 23, 48, "STG.E.128 [R4.64], R8", 0.7)
+    early = run(*code[:3], values={**stalls(drain=40), **issued(20), **busy(dram=50)})
+    assert place(early, "memory-latency") == (FILE, 20, 0, "STG.E [R2.64], R0", 1.0)
+    without = run(*code[1:3], values={**stalls(drain=40), **issued(20), **busy(dram=50)})
+    assert place(without, "memory-latency") == (FILE, 22, 32, "REDUX.SUM UR4, R0", 1.0)
+
+
 def test_a_pipe_is_placed_where_most_of_its_instructions_run() -> None:
     code = (
         at(0, 20, "@P0 FFMA R1, R2, R3, R4", executed=10, samples=1),

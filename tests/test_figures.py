@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.specs import LEVELS, Basis, Level
 from gpuprof.hardware.trust import Trust
 from gpuprof.model.field_types import CeilingOrigin, RooflineBound
@@ -117,8 +118,8 @@ def session(*kernels: KernelProfile, measured: dict[str, float] | None = None) -
         ("rated", RATED),
         ("measured", measured or {}),
     ]
-    return Session(
-        schema_version=1,
+    made = Session(
+        schema_version=2,
         gpuprof_version="0.1.0",
         sources=(
             Source(
@@ -139,6 +140,7 @@ def session(*kernels: KernelProfile, measured: dict[str, float] | None = None) -
         ),
         kernels=shared,
     )  # fmt: skip
+    return summarised(made)
 
 
 TWO = session(

@@ -252,6 +252,16 @@ def test_differing_argument_joins_a_cut_argument_list() -> None:
     )
 
 
+def test_the_architecture_that_a_library_built_a_kernel_for_stays_in_its_label() -> None:
+    name = "cutlass_80_wmma_tensorop_i161616gemm_s8_forwardCompat_128x128_32x2_nn_align4"
+    native = name.replace("_forwardCompat", "")
+    label, other = label_kernels([f"void cutlass::Kernel2<{text}>(T1::Params)" for text in (name, native)])
+    assert label.startswith("cutlass_80_wmma_tensorop") and "128x128" in label and label.endswith(" forwardCompat")
+    assert len(label) <= MAX_WIDTH and "forwardCompat" not in other and other != label
+    buried = f"a_kernel_of_{'long_' * 6}words_sm75_{'and_' * 8}_more"
+    assert label_kernels([buried])[0].endswith(" sm75")
+
+
 def test_cutlass_kernels_of_one_tile_are_told_apart_by_stages_layout_and_warp_tile() -> None:
     name = (
         "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::{}<"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
-from gpuprof.model.ceilings import blended_rate
+from gpuprof.model.ceilings import Hardware, blended_rate, tensor_pipe_reach
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
@@ -261,8 +264,16 @@ def test_an_estimate_from_percent_of_peak_says_so() -> None:
         (LaunchResources(1024, 32, 1024), 1.0, ()),
         # 768 threads: two blocks of 24 warps leave 16 warps unused.
         (LaunchResources(768, 32, 1024), 48 / 64, ("registers", "block size")),
-        # The carve-out that the driver chose holds one block.
-        (LaunchResources(128, 32, 20 * 1024, 32 * 1024), 4 / 64, ("shared memory",)),
+        # The carve-out that the driver chose holds one block; the largest would hold 8, and the registers 16.
+        (LaunchResources(128, 32, 20 * 1024, 32 * 1024), 4 / 64, ("carve-out",)),
+        # A carve-out that holds as many blocks as the registers allow is no limit: the largest would hold 16.
+        (LaunchResources(256, 96, 10 * 1024, 20 * 1024), 16 / 64, ("registers",)),
+        # The largest holds no more blocks than the registers allow.
+        (LaunchResources(256, 96, 80 * 1024, 164 * 1024), 16 / 64, ("registers", "shared memory")),
+        # Blocks without shared memory, but for the driver's KiB, of which the chosen carve-out holds 8 of 32.
+        (LaunchResources(64, 16, 1024, 8 * 1024, reserved_shared_bytes=1024), 16 / 64, ("carve-out",)),
+        # The same in the largest: 64 threads, 32 blocks fill the SM.
+        (LaunchResources(64, 16, 1024, None, reserved_shared_bytes=1024), 1.0, ()),
     ],
 )
 def test_occupancy_by_hand(resources: LaunchResources, fraction: float, limiters: tuple[str, ...]) -> None:
@@ -292,8 +303,8 @@ def test_stall_shares_of_each_family_sum_to_one() -> None:
         pattern.format("long_scoreboard"): 6.0,
         pattern.format("selected"): 1.0,
         pattern.format("wait"): 3.0,
-        "smsp__pcsamp_warps_issue_stalled_no_instructions": 5.0,
-        "smsp__pcsamp_warps_issue_stalled_wait": 15.0,
+        "smsp__pcsamp_warps_issue_stalled_no_instructions": 15.0,
+        "smsp__pcsamp_warps_issue_stalled_wait": 45.0,
     }
     profile = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
     counter = {stall.reason: stall for stall in profile.stalls if stall.family == "counter"}
@@ -304,6 +315,61 @@ def test_stall_shares_of_each_family_sum_to_one() -> None:
     assert sampled["no_instruction"].cycles_per_issue is None
     stall = main_stall(profile)
     assert stall is not None and stall.reason == "long_scoreboard"
+
+
+def test_too_few_samples_give_no_shares_and_say_so() -> None:
+    # 0.5 ÷ √52 is 6.9 points, 0.5 ÷ √51 is 7.0014.
+    name, idle = "smsp__pcsamp_warps_issue_stalled_wait", "smsp__pcsamp_warps_issue_stalled_wait_not_issued"
+    enough = profile_launch(builders.launch({name: 52.0, idle: 51.0}), 0, 0, builders.a100()).profile
+    assert [(stall.family, stall.share) for stall in enough.stalls] == [("sampled", 1.0)]
+    (gap,) = (gap for gap in enough.missing if gap.what.startswith("stalls"))
+    assert gap.what == "stalls.sampled-not-issued" and gap.why.startswith("51 samples") and "interval" in gap.how
+    few = profile_launch(builders.launch({name: 1.0}), 0, 0, builders.a100()).profile
+    assert few.stalls == ()
+    assert {"stalls", "stalls.sampled"} <= {gap.what for gap in few.missing}
+    assert "stalls" not in str(profile_launch(builders.launch({name: 52.0}), 0, 0, builders.a100()).profile.missing)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        # 60 % of the warp states each time, the rest in states that were not collected.
+        {"smsp__warp_issue_stalled_long_scoreboard_per_warp_active.pct": 60.0},
+        {
+            "smsp__average_warp_latency_issue_stalled_long_scoreboard.ratio": 3000.0,
+            "smsp__average_warp_latency.ratio": 5000.0,
+        },
+        {
+            "smsp__warps_issue_stalled_long_scoreboard.avg.per_cycle_active": 4.8,
+            "smsp__warps_active.avg.per_cycle_active": 8.0,
+        },
+        {
+            "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": 12.0,
+            "smsp__average_warp_latency_per_inst_issued.ratio": 20.0,
+        },
+        # 8 warps and two issues in five cycles: 20 warp cycles an issue.
+        {
+            "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": 12.0,
+            "smsp__warps_active.avg.per_cycle_active": 8.0,
+            "smsp__issue_active.avg.per_cycle_active": 0.4,
+        },
+    ],
+    ids=["per active warp", "per warp", "per cycle", "per issue", "per issue, of warps and issues"],
+)
+def test_a_stall_has_its_share_of_all_states_by_whichever_counter_it_was_collected(values: dict[str, float]) -> None:
+    (stall,) = profile_launch(builders.launch(dict(values)), 0, 0, builders.a100()).profile.stalls
+    assert (stall.reason, stall.family) == ("long_scoreboard", "counter")
+    assert stall.share == pytest.approx(0.6)
+
+
+def test_stalls_that_are_all_there_are_shares_of_their_sum() -> None:
+    reasons = builders.a100().arch.stalls
+    names = dict.fromkeys(
+        (f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in reasons), 1.0
+    )
+    values: dict[str, float | str] = {**names, "smsp__average_warp_latency_per_inst_issued.ratio": 2.0 * len(reasons)}
+    stalls = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile.stalls
+    assert sum(stall.share for stall in stalls) == pytest.approx(1.0)
 
 
 def test_being_selected_is_not_a_stall() -> None:
@@ -389,6 +455,233 @@ def test_limiters_of_an_unknown_architecture_are_those_of_the_report() -> None:
         builders.launch({**values, "sm__maximum_warps_per_active_cycle_pct": 100.0}), 0, 0, hardware
     ).profile
     assert whole.occupancy.limiters == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "limiters"),
+    [
+        # The chosen carve-out holds as many blocks as the registers allow: which is why it was chosen.
+        ({}, ("registers",)),
+        # 100 KiB hold five blocks of 20 KiB, too.
+        (
+            {
+                "device__attribute_max_shared_memory_per_multiprocessor": 102400.0,
+                "launch__shared_mem_per_block_allocated": 20480.0,
+            },
+            ("registers", "shared memory"),
+        ),
+        # The chosen one holds four, all that there is five.
+        (
+            {
+                "device__attribute_max_shared_memory_per_multiprocessor": 102400.0,
+                "launch__shared_mem_per_block_allocated": 20480.0,
+                "launch__occupancy_limit_shared_mem": 4.0,
+            },
+            ("carve-out",),
+        ),
+        # How large the largest is, is not known.
+        ({"launch__occupancy_limit_shared_mem": 4.0}, ("shared memory",)),
+        # No shared memory but the driver's.
+        (
+            {
+                "launch__occupancy_limit_shared_mem": 4.0,
+                "launch__shared_mem_per_block_static": 0.0,
+                "launch__shared_mem_per_block_dynamic": 0.0,
+            },
+            ("carve-out",),
+        ),
+    ],
+)
+def test_shared_memory_of_an_unknown_architecture_limits_by_all_that_there_is(
+    more: dict[str, float], limiters: tuple[str, ...]
+) -> None:
+    limits = {"registers": 5.0, "shared_mem": 5.0, "warps": 8.0, "blocks": 16.0}
+    values: dict[str, float | str] = {f"launch__occupancy_limit_{name}": value for name, value in limits.items()}
+    values |= {"sm__maximum_warps_per_active_cycle_pct": 62.5, **more}
+    hardware = builders.hardware_of(RecordedDevice(compute_capability="6.1"))
+    assert profile_launch(builders.launch(values), 0, 0, hardware).profile.occupancy.limiters == limiters
+
+
+@pytest.mark.parametrize(
+    ("more", "waves"),
+    [
+        # 64 blocks on 108 SMs: 2 blocks of 96 registers an SM, as computed and as reported.
+        ({"launch__registers_per_thread": 96.0, "launch__shared_mem_per_block": 2048.0}, 64 / (2 * 108)),
+        ({f"launch__occupancy_limit_{name}": 4.0 for name in ("registers", "shared_mem", "warps", "blocks")}, 64 / 432),
+        # Neither shared memory nor the report's limits: nothing to count with.
+        ({"launch__registers_per_thread": 96.0}, None),
+        # Blocks of a cluster are placed together.
+        (
+            {"launch__registers_per_thread": 96.0, "launch__shared_mem_per_block": 2048.0, "launch__cluster_size": 2.0},
+            None,
+        ),
+        ({"launch__waves_per_multiprocessor": 0.25, "launch__registers_per_thread": 96.0}, 0.25),
+    ],
+)
+def test_waves_follow_from_the_grid_and_the_blocks_that_fit(more: dict[str, float], waves: float | None) -> None:
+    kernel = profile_launch(builders.launch(dict(more)), 0, 0, builders.a100()).profile
+    assert kernel.waves == (pytest.approx(waves) if waves is not None else None)
+
+
+@pytest.mark.parametrize(
+    ("values", "shared"),
+    [
+        ({"static": 16.0, "dynamic": 24120.0}, 24136),
+        ({"": 25160.0, "driver": 1024.0}, 24136),
+        # Rounded up to units of 128 B.
+        ({"allocated": 25216.0}, 24192),
+        ({"static": 16.0}, None),
+    ],
+)
+def test_shared_memory_of_a_block_is_without_what_the_driver_reserves(
+    values: dict[str, float], shared: int | None
+) -> None:
+    names = {f"launch__shared_mem_per_block_{name}".removesuffix("_"): value for name, value in values.items()}
+    assert profile_launch(builders.launch(dict(names)), 0, 0, builders.a100()).profile.shared_memory_per_block == shared
+
+
+def test_achieved_occupancy_is_also_what_the_schedulers_held() -> None:
+    # 4 of 16 warps a scheduler.
+    values: dict[str, float | str] = {"sm__warps_active.avg.per_cycle_active": 16.0}
+    kernel = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile
+    assert kernel.occupancy.achieved == 0.25
+    values["smsp__warps_active.avg.pct_of_peak_sustained_active"] = 24.0
+    assert profile_launch(builders.launch(values), 0, 0, builders.a100()).profile.occupancy.achieved == 0.24
+    assert not any("occupancy" in gap.what for gap in kernel.missing)
+
+
+DRAM_CLOCK = "dram__cycles_elapsed.avg.per_second"
+
+
+@pytest.mark.parametrize(
+    ("values", "device", "ceiling", "clock"),
+    [
+        # 5120 bit are 640 B, twice a clock.
+        ({DRAM_CLOCK: 1.5e9}, {"memory_bus_bits": 5120, "max_memory_clock_hz": 1.6e9}, 1920e9, 1.5e9),
+        # 3 million cycles in 2 ms.
+        (
+            {"dram__cycles_elapsed.avg": 3e6, "gpu__time_duration.sum": 2e-3},
+            {"memory_bus_bits": 5120, "max_memory_clock_hz": 1.6e9},
+            1920e9,
+            1.5e9,
+        ),
+        # The width is also known of the product.
+        ({DRAM_CLOCK: 1.5e9}, {}, 1920e9, 1.5e9),
+        # The highest clock is what is left without a recorded one, or with one that counts something else.
+        ({}, {"memory_bus_bits": 5120, "max_memory_clock_hz": 1.6e9}, 2048e9, 1.6e9),
+        ({DRAM_CLOCK: 3.2e9}, {"memory_bus_bits": 5120, "max_memory_clock_hz": 1.6e9}, 2048e9, 1.6e9),
+        # What ncu says of a cycle comes first.
+        (
+            {DRAM_CLOCK: 1.5e9, "dram__bytes.sum.peak_sustained": 1000.0},
+            {"memory_bus_bits": 5120, "max_memory_clock_hz": 1.6e9},
+            1500e9,
+            1.5e9,
+        ),
+    ],
+)
+def test_dram_moves_what_its_recorded_clock_allows(
+    values: dict[str, float], device: dict[str, Any], ceiling: float, clock: float
+) -> None:
+    hardware = replace(builders.a100(), device=RecordedDevice(compute_capability="8.0", **device))
+    limit = profile_launch(builders.launch(dict(values)), 0, 0, hardware).at_clock["dram"]
+    assert limit.value == pytest.approx(ceiling)
+    assert limit.clock_hz == pytest.approx(clock)
+    assert ("highest" in limit.source) == (clock == 1.6e9)
+
+
+@pytest.mark.parametrize(
+    ("values", "fraction"),
+    [
+        ({"dram__throughput.avg.pct_of_peak_sustained_elapsed": 40.0}, 0.4),
+        # 1.3 MB in 1 µs, of 1280 B × 1.5 GHz.
+        (builders.FLOP_1, 1.3e12 / 1.92e12),
+        ({"lts__throughput.avg.pct_of_peak_sustained_elapsed": 85.0}, None),
+        # The busiest channel is not DRAM.
+        ({"dram__throughput.max.pct_of_peak_sustained_elapsed": 40.0}, None),
+    ],
+)
+def test_dram_is_as_busy_as_any_of_its_figures_tells(values: dict[str, float], fraction: float | None) -> None:
+    kernel = profile_launch(builders.launch(dict(values)), 0, 0, builders.a100()).profile
+    told = next((unit for unit in kernel.throughput if unit.unit == "dram"), None)
+    assert (told.fraction if told else None) == (pytest.approx(fraction) if fraction is not None else None)
+    assert any("throughput.dram" in gap.what for gap in kernel.missing) == (fraction is None)
+
+
+def test_the_light_half_of_the_fma_pipe_is_what_the_heavy_one_leaves() -> None:
+    # 68 % of both: 96 % and 40 %.
+    values: dict[str, float | str] = {
+        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed": 68.0,
+        "sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed": 40.0,
+    }
+    a10g = builders.hardware_of(RecordedDevice(compute_capability="8.6"))
+    pipes = {pipe.name: pipe.fraction for pipe in profile_launch(builders.launch(values), 0, 0, a10g).profile.pipes}
+    assert pipes == {"fma": 0.68, "fmaheavy": 0.4, "fmalite": pytest.approx(0.96)}
+    values["sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed"] = 19.999
+    (lite,) = (
+        pipe for pipe in profile_launch(builders.launch(values), 0, 0, a10g).profile.pipes if pipe.name == "fmalite"
+    )
+    assert lite.fraction == 0.0
+
+
+def test_an_idle_part_of_the_tensor_pipe_says_nothing_of_the_whole() -> None:
+    name = "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active"
+    busy = profile_launch(builders.launch({name: 30.0}), 0, 0, builders.a100()).profile
+    assert {pipe.name: pipe.fraction for pipe in busy.pipes} == {"tensor": pytest.approx(0.3)}
+    assert profile_launch(builders.launch({name: 0.0}), 0, 0, builders.a100()).profile.pipes == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "issue"),
+    [
+        ({"sm__inst_executed.avg.per_cycle_active": 1.2}, 0.3),
+        ({"smsp__inst_executed.avg.per_cycle_active": 0.3}, 0.3),
+        ({"sm__inst_issued.avg.pct_of_peak_sustained_active": 30.0}, 0.3),
+    ],
+)
+def test_issue_slots_are_told_by_instructions_per_cycle(values: dict[str, float], issue: float) -> None:
+    scheduler = profile_launch(builders.launch(dict(values)), 0, 0, builders.a100()).profile.scheduler
+    assert scheduler is not None and scheduler.issue_active == pytest.approx(issue)
+
+
+@pytest.mark.parametrize(("suffix", "value"), [("ratio", 8.0), ("pct", 25.0)])
+def test_bytes_of_a_sector_are_told_as_such_or_in_percent(suffix: str, value: float) -> None:
+    name = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.{suffix}"
+    chain = builders.a100().arch.counters["bytes-per-sector.ld"]
+    counted = evaluate(chain, "bytes-per-sector.ld", builders.metrics({name: value}), Clocks())
+    assert isinstance(counted, Counted) and counted.value == pytest.approx(8.0)
+
+
+FP16_32, FP16_16 = ComputeKey("tensor.fp16", "fp32", "mma.sync"), ComputeKey("tensor.fp16", "fp16", "mma.sync")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "split", "reach"),
+    [
+        ("rtx-3090", {FP16_32: 1e9}, 0.5),
+        ("rtx-3090", {FP16_32: None}, 0.5),
+        ("rtx-3090", {FP16_16: 1e9}, 1.0),
+        ("rtx-3090", {ComputeKey("tensor.int8", "int32", "mma.sync"): 1e9}, 1.0),
+        # Of the same work with either accumulator, the one takes two cycles for each that it keeps busy: 2 of 3.
+        ("rtx-3090", {FP16_32: 1e9, FP16_16: 1e9}, 2 / 3),
+        ("rtx-3090", {FP16_32: None, FP16_16: 1e9}, None),
+        ("rtx-3090", None, None),
+        ("rtx-3090", {ComputeKey("tensor.fp8", "fp32", "mma.sync"): 1e9}, None),
+        ("a40", {FP16_32: 1e9}, 1.0),
+        ("a40", None, 1.0),
+        ("gtx-1660-ti", None, None),
+    ],
+)
+def test_geforce_fills_half_of_its_tensor_pipe_with_fp32_accumulation(
+    gpu: str, split: dict[ComputeKey, float | None] | None, reach: float | None
+) -> None:
+    library = SpecLibrary()
+    spec = library.gpu(gpu)
+    assert spec is not None
+    arch = library.arch(spec.arch)
+    assert arch is not None
+    assert tensor_pipe_reach(split, Hardware.of(arch, spec, RecordedDevice())) == (
+        pytest.approx(reach) if reach is not None else None
+    )
 
 
 def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:

@@ -38,7 +38,13 @@ TWO = LoadedSession.of(
 def hostile() -> LoadedSession:
     place = finding().location
     assert place is not None
-    bad = finding(headline=HOSTILE, why=HOSTILE, advice=HOSTILE, location=replace(place, file=HOSTILE, sass=HOSTILE))
+    bad = finding(
+        headline=HOSTILE,
+        why=HOSTILE,
+        action=HOSTILE,
+        advice=HOSTILE,
+        location=replace(place, file=HOSTILE, sass=HOSTILE),
+    )
     evil = session(kernel(0, bad, label=HOSTILE, name=HOSTILE, demangled=HOSTILE))
     source = replace(evil.sources[0], file=HOSTILE)
     return LoadedSession.of(replace(evil, sources=(source,), devices=(replace(evil.devices[0], name=HOSTILE),)))
@@ -124,7 +130,10 @@ def test_a_session_shows_verdict_findings_and_kernels_without_scripts() -> None:
     assert shown.open == []
     for words in ("2 kernels take all", "Fix first", "headline of barrier-wait", "≤ 30 %", "reduce_sum", "NVIDIA A100"):
         assert words in shown.text
-    assert shown.text.index("headline of barrier-wait") < shown.text.index("headline of uncoalesced-global")
+    assert shown.text.startswith("gather_rows, 50 % of the time, ")
+    listed = shown.text.split("Fix first")[1]
+    assert listed.index("headline of barrier-wait") < listed.index("headline of uncoalesced-global")
+    assert "→ Let consecutive threads read consecutive words" in listed
 
 
 def test_colours_work_on_light_and_dark() -> None:
@@ -221,6 +230,9 @@ def test_findings_are_a_table_the_first_to_repair_first() -> None:
     assert tuple(table.columns) == FINDING_COLUMNS
     assert list(table["rule"]) == ["barrier-wait", "uncoalesced-global", "tail-effect"]
     assert list(table["rank"].dropna()) == [1, 2]
+    assert list(table["id"]) == ["1.barrier-wait", "0.uncoalesced-global", "0.tail-effect"]
+    assert set(table["action"]) == {"Let consecutive threads read consecutive words"}
+    assert list(table["gain_kind"]) == ["bound"] * 3 and table["held"].isna().all() and table["cause"].isna().all()
     first = finding_rows(TWO)[1]
     assert (first["kernel"], first["label"], first["location_file"], first["location_line"]) == (
         0, "gather_rows", "src/gather.cu", 41,
@@ -285,14 +297,23 @@ def markdown(what: Session, top: int = 20) -> list[str]:
 
 def test_markdown_has_the_verdict_what_to_fix_first_and_the_kernels() -> None:
     lines = markdown(TWO)
-    assert lines[0].startswith("2 kernels take all of ")
-    assert lines[2] == "**Fix first**, at most this much of the run; by gain and how sure it is"
-    assert lines[4].startswith(
-        "1. **≤ 30 %** headline of barrier-wait – reduce\\_sum (kernel 1, barrier-wait, measured)"
+    assert lines[0].startswith("**gather\\_rows, 50 % of the time, ")
+    assert lines[2].startswith("2 kernels take all of ")
+    assert lines[4] == "**Fix first**, what each saves of the run: ≤ at most"
+    assert lines[6] == (
+        "1. **≤ 30 %** headline of barrier-wait → Let consecutive threads read consecutive words "
+        "– 1 reduce\\_sum (barrier-wait, measured)"
     )
-    assert "gather.cu:41" in lines[5]
+    assert "gather.cu:41" in lines[7]
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 4 and table[2].endswith("| uncoalesced-global |")
+
+
+def test_a_command_is_code_in_markdown_whatever_is_in_it() -> None:
+    assert TWO.verdict is not None
+    told = replace(TWO.verdict, unknown="Not told.", command="ncu ``x`` @someone <b> \x1b[31m")
+    (line,) = (line for line in markdown(replace(TWO, verdict=told)) if line.startswith("Not told."))
+    assert line == "Not told. Collect it with: ``` ncu ``x`` @someone <b> \\x1b[31m ```"
 
 
 def test_markdown_is_short_enough_for_a_review() -> None:

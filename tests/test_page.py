@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.ranking import ranking
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     CodeLine,
@@ -19,6 +19,7 @@ from gpuprof.model.session import (
     KernelProfile,
     Location,
     Pipe,
+    Remaining,
     Scheduler,
     Session,
     Stall,
@@ -51,6 +52,7 @@ UNCOALESCED = Finding(
     location=Location(file="/home/someone/gather.cu", line=41, pc=0x120, sass="LDG.E R2, [R2]", share=0.8),
     gain_kernel=0.31,
     gain_total=0.2,
+    gain_kind="bound",
 )
 GUESS = replace(
     UNCOALESCED, rule="low-occupancy", severity="medium", confidence="guess", headline="Occupancy: 50 % at most",
@@ -91,7 +93,7 @@ def diagnosed() -> Session:
     rich = replace(rich, traffic=tuple(replace(moved, hit_rate=0.5) for moved in rich.traffic))
     plain = kernel(1, {"fp32": 3e10}, {"dram": 1e9}, label="softmax", findings=(GUESS,))
     read = session(rich, plain)
-    return replace(read, ranking=ranking(read.kernels))
+    return summarised(read)
 
 
 @cache
@@ -103,25 +105,31 @@ def texts(html: str) -> str:
     return " ".join(Outline(html).texts)
 
 
-def test_the_verdict_names_the_finding_to_repair_first() -> None:
+def test_the_state_of_the_longest_kernel_comes_first_and_the_spread_of_the_time_after_it() -> None:
     built = build_page(diagnosed(), Choice())
-    assert built.diagnosis.startswith("Fix first, in gather_rows: Uncoalesced loads")
-    assert built.diagnosis.endswith("It can save at most 20 % of the run.")
+    assert built.verdict.startswith("gather_rows, 92 % of the time, ")
+    assert built.context[0].startswith("1 of 2 kernels takes 92 % of 13.0 ms")
+    text = texts(page())
+    assert text.index(built.verdict) < text.index(built.context[0])
 
 
 def test_fix_first_has_gain_headline_kernel_and_confidence_and_leads_to_the_card() -> None:
-    lines = build_page(diagnosed(), Choice()).priorities
+    lines = build_page(diagnosed(), Choice()).fixes
     assert [line.rule for line in lines] == ["uncoalesced global", "low occupancy"]
     assert (lines[0].gain.text, lines[0].gain.percent, lines[0].of) == ("≤ 20 %", "20", "of the run")
-    assert (lines[0].kernel.text, lines[0].confidence) == ("gather_rows", "measured")
+    assert (lines[0].kernels.text, lines[0].confidence) == ("#0 gather_rows", "measured")
+    assert (lines[0].action, lines[0].where) == ("Make the access in gather_rows contiguous", "gather.cu:41")
+    # 10 % of the run in a kernel that takes 8 %, of which 12 % go: 0.92 % after the first.
+    assert (lines[1].doubt, lines[1].limits) == ("a guess", "a guess; 0.92 % after the ones above")
     assert f'id="{lines[0].href[1:]}"' in page()
+    assert texts(page()).index("Guesses and kernels that only set up data come last") > 0
 
 
 def test_sections_come_for_kernels_of_fix_first_beyond_top() -> None:
     many = [kernel(number, {"fp32": 1e9}, {"dram": 1e9}, duration_s=1e-3 - number * 1e-5) for number in range(20)]
     last = replace(many[-1], findings=(UNCOALESCED,))
     read = session(*many[:-1], last)
-    built = build_page(replace(read, ranking=ranking(read.kernels)), Choice(top=2))
+    built = build_page(summarised(read), Choice(top=2))
     assert [item.id for item in built.sections] == [0, 1, 19]
     assert built.sections_left_out is not None and "17 kernels more" in built.sections_left_out
 
@@ -138,14 +146,52 @@ def test_a_card_says_what_why_evidence_advice_gain_confidence_and_where() -> Non
 
 
 def test_a_rule_that_speaks_twice_gets_two_ids() -> None:
-    twice = kernel(0, findings=(UNCOALESCED, UNCOALESCED))
+    (twice,) = summarised(session(kernel(0, findings=(UNCOALESCED, UNCOALESCED)))).kernels
     assert [card.id for card in cards(twice, {})] == ["finding-0-uncoalesced-global", "finding-0-uncoalesced-global-2"]
 
 
-def test_every_gain_says_at_most_and_no_word_blames() -> None:
+def test_only_a_bound_says_at_most_and_no_word_blames() -> None:
     said = texts(page())
     assert "at most 31 % of this kernel's time, 20 % of the run" in said
+    held = replace(UNCOALESCED, gain_kind="fixed-work", held="the same instructions")
+    said = texts(render_html(summarised(session(kernel(0, findings=(held,))))))
+    assert "31 % of this kernel's time with the same instructions, 20 % of the run" in said
+    assert "~ 20 %" in said and "≤" not in said.split("Fix first")[2].split("Roofline")[0]
     assert not re.search(r"!|\bconsider\b", said, re.IGNORECASE)
+
+
+def test_a_card_says_what_remains_and_an_explained_one_leads_to_its_cause() -> None:
+    remains = (Remaining("dram", 0.62), Remaining("issue", 0.3))
+    cause = replace(UNCOALESCED, id="0.uncoalesced-global", remains=remains)
+    symptom = replace(GUESS, id="0.memory-latency", rule="memory-latency", severity="info", cause=cause.id)
+    read = summarised(session(kernel(0, findings=(cause, symptom))))
+    first, second = cards(read.kernels[0], {})
+    assert first.remains == "then DRAM still needs 62 % of this kernel's time"
+    assert (first.cause, first.cause_href) == ("", None)
+    assert second.cause == "explained by #0 uncoalesced-global: repair that first"
+    assert (second.cause_href, second.remains) == (f"#{first.id}", "")
+    html = render_html(read)
+    assert html.count('class="card info explained"') == 1 and "explained memory latency" in texts(html)
+    assert Outline(html).open == []
+
+
+def test_what_is_unknown_and_the_command_that_collects_it_can_be_copied() -> None:
+    command = "ncu --set full -o again ./app '<b>'"
+    read = summarised(session(kernel(0, findings=(UNCOALESCED,))))
+    assert read.verdict is not None
+    told = replace(read.verdict, unknown="The report does not tell which pipe is busy.", command=command)
+    html = render_html(replace(read, verdict=told), keep_paths=True)
+    assert "The report does not tell which pipe is busy. Collect it with:" in texts(html)
+    assert '<code id="command">ncu --set full -o again ./app &#39;&lt;b&gt;&#39;</code>' in html
+    assert '<code id="command">' not in render_html(replace(read, verdict=replace(told, unknown=None)))
+
+
+def test_without_anything_to_repair_the_page_says_so() -> None:
+    read = summarised(
+        session(kernel(0, findings=(SETTLED,), stalls=TWO.kernels[0].stalls, pipes=(Pipe("fma", 0.2, "x"),)))
+    )
+    assert (read.opportunities, read.verdict and read.verdict.unknown) == ((), None)
+    assert "No rule found a repair that is worth its while." in texts(render_html(read))
 
 
 def test_a_location_links_to_its_line_of_code() -> None:
@@ -300,7 +346,8 @@ def test_points_of_the_overview_link_to_rows() -> None:
 
 def test_hostile_findings_and_code_are_text() -> None:
     finding = replace(
-        UNCOALESCED, rule="small-grid", headline=HOSTILE, why=HOSTILE, advice=HOSTILE,
+        UNCOALESCED, rule="small-grid", headline=HOSTILE, why=HOSTILE, action=HOSTILE, advice=HOSTILE, held=HOSTILE,
+        gain_kind="fixed-work",
         evidence=(Evidence(HOSTILE, 1.0, HOSTILE, threshold=1.0, meaning=HOSTILE),),
         location=Location(file=HOSTILE, line=1, pc=None, sass=HOSTILE),
     )  # fmt: skip
@@ -311,7 +358,10 @@ def test_hostile_findings_and_code_are_text() -> None:
         lines=(CodeLine(number=1, pc=None, text=HOSTILE, share=1.0, stalls=(StallShare("wait", 1.0),)),),
     )
     read = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE, findings=(finding,), excerpts=(code,)))
-    html = render_html(replace(read, ranking=ranking(read.kernels)), title=HOSTILE)
+    read = summarised(replace(read, sources=(replace(read.sources[0], command=HOSTILE, file=HOSTILE),)))
+    assert read.verdict is not None
+    told = replace(read.verdict, notes=(HOSTILE,), unknown=HOSTILE, command=HOSTILE)
+    html = render_html(replace(read, verdict=told), title=HOSTILE)
     outline = Outline(html)
     assert outline.open == [] and "img" not in outline.tags and outline.tags.count("script") == 2
     assert "\x1b" not in html and "\u202e" not in html

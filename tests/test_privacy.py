@@ -5,10 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, Ranked, Session
+from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session
 from gpuprof.present.html import render_html
-from gpuprof.present.privacy import file_name, without_folders, without_private, without_private_folders
+from gpuprof.present.markdown import markdown_lines
+from gpuprof.present.notebook_html import notebook_html
+from gpuprof.present.privacy import (
+    file_name,
+    with_file_names,
+    without_folders,
+    without_private,
+    without_private_folders,
+)
 from gpuprof.store.write import session_lines
 from tests.test_figures import TWO, kernel, session
 
@@ -20,8 +29,8 @@ def revealing() -> Session:
     finding = Finding(
         rule="small-grid", severity="low", confidence="guess", headline=f"in {PRIVATE}", why=f"see {PRIVATE}",
         evidence=(Evidence("m", 1.0, "%", threshold=None, meaning=PRIVATE),),
-        advice=f"edit {PRIVATE}", location=Location(file=PRIVATE, line=3, pc=None, sass=None),
-        gain_kernel=0.1, gain_total=0.1,
+        action=f"change {PRIVATE}", advice=f"edit {PRIVATE}",
+        location=Location(file=PRIVATE, line=3, pc=None, sass=None), gain_kernel=0.1, gain_total=0.1, gain_kind="bound",
     )  # fmt: skip
     code = Excerpt(
         language="source",
@@ -41,7 +50,14 @@ def revealing() -> Session:
         command="srun --nodelist=node17 -H node18,node19 ssh ann.smith@login3 USER=ann.smith API_TOKEN=hunter2 ./app",
         warnings=(f"cannot read {PRIVATE}", "C:\\Users\\Ann Smith\\x.cu"),
     )
-    return replace(read, sources=(source,), ranking=(Ranked(0, "small-grid", 0.1),))
+    read = summarised(replace(read, sources=(source,)))
+    assert read.opportunities and read.verdict is not None
+    told = RunVerdict(
+        sentence=f"f<{PRIVATE}> by ann.smith waits.", kernel=0, state="open", ceiling=None, fraction=None,
+        notes=(f"{source.file} is of ann.smith.",), unknown=f"Not in {PRIVATE}.",
+        command=f"ncu -o again {source.command}",
+    )  # fmt: skip
+    return replace(read, verdict=told)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +128,25 @@ def test_no_text_of_the_session_names_the_owner() -> None:
         assert secret not in text, secret
     assert "gather.cu" in text
     assert "user-run.ncu-rep" in text
+
+
+def test_what_is_pasted_into_reviews_has_no_folder_and_no_secret_in_its_command() -> None:
+    read = revealing()
+    for text in ("\n".join(markdown_lines(read, list(read.kernels), 20)), notebook_html(read)):
+        assert "Collect it with" in text
+        for secret in ("hunter2", "node17", "node18", "login3", "/home"):
+            assert secret not in text.split("Collect it with")[1].split("f\\<")[0].split("<table")[0], secret
+
+
+def test_notes_name_files_without_their_folders() -> None:
+    read = revealing()
+    assert read.verdict is not None
+    sources = tuple(replace(read.sources[0], file=f"runs/{name}.ncu-rep") for name in ("base", "fused"))
+    note = "runs/base.ncu-rep and runs/fused.ncu-rep hold the same kernels."
+    two = replace(read, sources=sources, verdict=replace(read.verdict, notes=(note,)))
+    for short in (without_private(two), with_file_names(two)):
+        assert short.verdict is not None
+        assert short.verdict.notes == ("base.ncu-rep and fused.ncu-rep hold the same kernels.",)
 
 
 def owned(command: str, word: str) -> Session:

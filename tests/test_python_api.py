@@ -106,7 +106,7 @@ def test_a_test_of_a_user_asserts_on_findings_and_time(place: Place) -> None:
     session = place.profile()
     kernel = max(session.kernels, key=lambda kernel: kernel.duration_s or 0.0)
     assert kernel.findings and kernel.duration_s is not None and 0 < kernel.duration_s < 1
-    assert session.ranking[0].rule in {finding.rule for kernel in session.kernels for finding in kernel.findings}
+    assert session.opportunities[0].rule in {finding.rule for kernel in session.kernels for finding in kernel.findings}
 
 
 def test_it_returns_what_load_reads_of_the_folder_that_it_leaves(place: Place) -> None:

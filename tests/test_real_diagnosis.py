@@ -15,7 +15,8 @@ import jsonschema
 import pytest
 
 from gpuprof.diagnose.grouping import grouped
-from gpuprof.diagnose.ranking import in_order, ranking
+from gpuprof.diagnose.opportunities import is_opportunity
+from gpuprof.diagnose.order import in_order
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.store.write import session_lines
@@ -62,11 +63,25 @@ def test_findings_are_in_order_and_gains_are_fractions(real_report: Path) -> Non
                 assert finding.gain_total == expected
 
 
-def test_the_ranking_holds_every_finding_that_can_gain(real_report: Path) -> None:
+def test_opportunities_hold_each_finding_that_is_one_once_and_come_by_gain(real_report: Path) -> None:
     run = session_of(real_report)
-    ranked = Counter((one.kernel, one.rule) for one in run.ranking)
-    assert ranked == Counter((k.id, f.rule) for k in run.kernels for f in k.findings if f.severity != "info")
-    assert run.ranking == ranking(run.kernels)
+    told = Counter(name for item in run.opportunities for name in item.findings)
+    able = {finding.id for one in run.kernels for finding in one.findings if is_opportunity(one, finding)}
+    assert set(told) <= able and set(told.values()) <= {1}
+    tiers = [(item.set_up, item.confidence == "guess", item.gain_total is None) for item in run.opportunities]
+    assert tiers == sorted(tiers)
+    for tier in set(tiers):
+        gains = [item.gain_total or 0.0 for item, of in zip(run.opportunities, tiers, strict=True) if of == tier]
+        assert gains == sorted(gains, reverse=True)
+
+
+def test_the_verdict_is_of_a_kernel_and_its_sentence_is_whole(real_report: Path) -> None:
+    run = session_of(real_report)
+    verdict = run.verdict
+    assert verdict is not None and verdict.kernel in {one.id for one in run.kernels}
+    assert verdict.sentence.endswith(".") and not {"None", "nan", "inf"} & set(verdict.sentence.split())
+    assert (verdict.fraction is None) is (verdict.ceiling is None)
+    assert verdict.fraction is None or 0 <= verdict.fraction < 1.1
 
 
 def test_texts_of_findings_are_whole(real_report: Path) -> None:
@@ -90,12 +105,10 @@ def test_shares_of_excerpts_are_parts_of_the_kernel(real_report: Path) -> None:
         assert all(share > 0 for share in hottest)
 
 
-def test_a_limit_is_no_high_alarm_and_a_guess_is_low_at_most(real_report: Path) -> None:
+def test_what_is_explained_is_no_alarm_and_a_guess_is_low_at_most(real_report: Path) -> None:
     for kernel in session_of(real_report).kernels:
         for finding in kernel.findings:
-            rule = rule_named(finding.rule)
-            assert rule is not None
-            assert finding.severity != "high" or rule.about == "defect"
+            assert finding.cause is None or finding.severity == "info"
             assert finding.confidence != "guess" or finding.severity in ("low", "info")
 
 

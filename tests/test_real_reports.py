@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware, blended_rate
+from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
-from gpuprof.model.recorded import Launch, Metric, Report
+from gpuprof.model.recorded import DictMetrics, Launch, Metric, Report
 from gpuprof.model.session import Session
 from gpuprof.units import ncu_unit
 from tests.readings import report_of, session_of
@@ -63,6 +65,71 @@ def test_names_grids_blocks_and_durations_are_those_of_ncu_report(real_report: P
                 assert size[0] * size[1] * size[2] == total
         nanoseconds = native_value(action, "gpu__time_duration.sum")
         assert kernel.duration_s == (pytest.approx(nanoseconds * 1e-9, rel=1e-12) if nanoseconds else None)
+
+
+def test_shared_memory_limits_where_the_largest_carveout_binds(reports: Path) -> None:
+    named = {
+        (path.name, kernel.id)
+        for path in sorted(reports.glob("*rep*"))
+        for kernel in session_of(path).kernels
+        if {"shared memory", "carve-out"} & set(kernel.occupancy.limiters)
+    }
+    # One block of 93, 150 or 69 to 78 KiB an SM, and nine of 25 KiB, where one more would not fit; no other kernel.
+    assert named == {
+        ("cutlass-384.ncu-rep", 0),
+        ("cutlass-report80.ncu-rep", 0),
+        ("indexspaces.jl-profile-3176628.ncu-rep", 1),
+        ("indexspaces.jl-profile.ncu-rep", 4),
+        ("nukexc-profile.ncu-rep", 0),
+    }
+
+
+def test_waves_without_the_metric_are_those_that_ncu_counts(real_report: Path) -> None:
+    compared = 0
+    for launch in report_of(real_report):
+        waves = launch.metrics.number("launch__waves_per_multiprocessor")
+        left = {
+            name: Metric(value, "")
+            for name in launch.metrics.names()
+            if name.startswith("launch__") and "waves" not in name and "limit" not in name
+            if (value := launch.metrics.number(name)) is not None
+        }
+        if waves:
+            derived = profile_launch(
+                replace(launch, metrics=DictMetrics(left)), 0, 0, hardware(report_of(real_report))
+            ).profile.waves
+            assert derived == pytest.approx(waves, rel=1e-9)
+            compared += 1
+    assert compared > 0
+
+
+def test_bytes_over_the_dram_ceiling_are_what_ncu_calls_drams_throughput(real_report: Path) -> None:
+    """The same with the ceiling of bus width and recorded clock, as if the report had no peak of a cycle."""
+    for launch in report_of(real_report):
+        number = launch.metrics.number
+        percent, peak = (
+            number("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
+            "dram__bytes.sum.peak_sustained",
+        )
+        if percent is None or not number(peak) or not number("dram__cycles_elapsed.avg.per_second"):
+            continue
+        left = {
+            name: Metric(value, "")
+            for name in launch.metrics.names()
+            if name.startswith(("dram__", "gpu__time")) and name != peak
+            if (value := number(name)) is not None
+        }
+        bare = profile_launch(replace(launch, metrics=DictMetrics(left)), 0, 0, hardware(report_of(real_report)))
+        dram = next(level for level in bare.profile.traffic if level.level == "dram")
+        assert dram.bytes_per_s is not None
+        assert 100 * dram.bytes_per_s / bare.at_clock["dram"].value == pytest.approx(percent, rel=1e-3)
+
+
+def test_a_gemm_without_a_matrix_instruction_has_no_work_and_no_point_but_of_integers(reports: Path) -> None:
+    (kernel,) = session_of(reports / "cutlass-report80.ncu-rep").kernels
+    assert {work.path for work in kernel.work if work.flop != 0.0} == {"int32"}
+    assert {work.basis for work in kernel.work} == {"counted"}
+    assert {point.path for point in kernel.roofline} == {"int32"}
 
 
 def test_theoretical_occupancy_is_that_of_ncu(real_report: Path) -> None:

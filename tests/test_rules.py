@@ -7,16 +7,19 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from gpuprof.diagnose import access, compute, latency, launch, limits
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, RuleVerdict, Threshold, finding_of
+from gpuprof.diagnose.traffic import wavefronts_per_request
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
@@ -47,6 +50,7 @@ EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
 IDEAL = "memory_l2_theoretical_sectors_global_ideal"
 PER_SECTOR_LOAD = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
 PER_SECTOR_STORE = "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"
+PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
 LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 LOAD_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
@@ -65,6 +69,8 @@ GLOBAL_LOADS_RUN = "sass__inst_executed_global_loads"
 GLOBAL_STORES_RUN = "sass__inst_executed_global_stores"
 HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 DEVICE = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
+HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
+DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 L2_ATOMICS = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -104,60 +110,70 @@ class Example:
 
 BANDWIDTH = (
     # 70 % busy: 30 % of the time is left until DRAM is full.
-    Example("dram-bandwidth", "busy", made(busy(dram=70, l2=40, l1=30, sm=20)), 0.30, "medium", "measured", "70 %",
+    Example("dram-bandwidth", "busy", made(busy(dram=70, l2=40, l1=30, sm=20)), 0.30, "high", "measured", "70 %",
             (*busy(dram=0),)),
     # 1.35 GB in 1 ms.
     Example("dram-bandwidth", "near its roof", made(busy(dram=90, l2=40), lasting(), {"dram__bytes.sum": 1.35e9}),
             0.10, "info", "measured", "1.35 TB/s, 90 %", (*busy(dram=0),)),
     # DRAM stays at 30 %.
-    Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50)), 0.70, "medium", "inferred", "75 %",
+    Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50)), 0.70, "high", "inferred", "75 %",
             (*busy(l2=0),)),
     # 2 · 2.7648e9 FLOP in 1 ms of 13.824 TFLOP/s: 40 % of the FP32 peak stays, more than DRAM's 30 %.
     Example("l2-bandwidth", "with arithmetic below it",
             made(busy(dram=30, l2=75, l1=50), lasting(), operations(ffma=2.7648e9, fadd=0, fmul=0)),
-            0.60, "medium", "inferred", "75 %"),
+            0.60, "high", "inferred", "75 %"),
     # L2 stays at 35 %.
-    Example("l1-bandwidth", "busy", made(busy(dram=20, l2=35, l1=85)), 0.65, "medium", "inferred", "85 %",
+    Example("l1-bandwidth", "busy", made(busy(dram=20, l2=35, l1=85)), 0.65, "high", "inferred", "85 %",
             (*busy(l1=0),)),
     # The basic set: memory is 70 % busy, and neither DRAM (10 %) nor L2 (30 %) explains it.
-    Example("l1-bandwidth", "by memory as a whole", made(busy(memory=70, dram=10, l2=30)), 0.70, "medium", "inferred",
+    Example("l1-bandwidth", "by memory as a whole", made(busy(memory=70, dram=10, l2=30)), 0.70, "high", "inferred",
             "70 %", (*busy(memory=0),)),
-    # 80 of 10: eight passes a request; L2 stays at 30 %.
+    # 80 of 10: eight passes a request; the requests stay, and L2 at 30 %.
     Example("l1-bandwidth", "by its data pipe",
-            made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "medium", "inferred",
+            made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "high", "inferred",
             "80 % busy with loads and stores, global and shared together, at 8 passes a request", (WAVEFRONTS,)),
     # L2 stays at 20 %.
-    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.80, "medium", "inferred",
+    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.80, "high", "inferred",
             "70 %", (SHARED_BUSY,)),
-    # 300 of 1000 misses; what goes to the host can be all that memory explains.
+    # 300 of 1000 misses; DRAM stays 50 % busy.
     Example("host-memory-traffic", "a third of the misses", made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0}),
-            of_time(0.5), "high", "measured", "30 %", (HOST, DEVICE)),
+            0.5, "high", "measured", "30 %", (HOST, DEVICE)),
+    # 0.6 of 0.8 parts come from the host; 25 % of L1's requests stay.
+    Example("host-memory-traffic", "by what L2 is filled with (basic set)",
+            made(busy(dram=1, l2=2), {REQUESTS: 25.0, HOST_FILLS: 0.6, DEVICE_FILLS: 0.2}), 0.75, "high", "inferred",
+            "75 %", (HOST_FILLS, DEVICE_FILLS)),
 )  # fmt: skip
 
 ACCESS = (
-    # 600 of 1000 sectors × DRAM's 50 %.
+    # 600 of 1000 sectors; of DRAM's 50 % then only 20 % would stay.
     Example("uncoalesced-global", "by excess counters", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 600.0}),
-            0.6 * of_time(0.5), "high", "measured", "60 % of 1\u202f000 sectors", (TOTAL, EXCESS)),
-    # 1000 − 700 of 1000 × 50 %.
+            0.6, "high", "measured", "60 % of 1\u202f000 sectors", (TOTAL, EXCESS)),
+    # 1000 − 700 of 1000.
     Example("uncoalesced-global", "by the ideal number", made(busy(dram=50), {TOTAL: 1000.0, IDEAL: 700.0}),
-            0.3 * of_time(0.5), "medium", "measured", "30 %", (TOTAL, IDEAL)),
-    # 24 of 32 bytes for nothing × 40 %.
+            0.3, "high", "measured", "30 %", (TOTAL, IDEAL)),
+    # The FP64 pipe needs 85 % of the time, and memory next to nothing.
+    Example("uncoalesced-global", "of a kernel full of arithmetic",
+            made(busy(dram=2, l2=2), pipes(fp64=85), {TOTAL: 1000.0, EXCESS: 760.0}), 0.15, "medium", "measured",
+            "76 %"),
+    # 24 of 32 bytes for nothing.
     Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
-            0.75 * of_time(0.4), "high", "measured", "of 32 bytes of a sector 8 are used", (PER_SECTOR_LOAD,)),
-    # 32 − 4 of 32 sectors × 50 %.
+            0.75, "high", "measured", "of 32 bytes of a sector 8 are used", (PER_SECTOR_LOAD,)),
+    Example("uncoalesced-global", "by the percentage of a sector", made(busy(dram=40), {PERCENT_PER_SECTOR: 25.0}),
+            0.75, "high", "measured", "of 32 bytes of a sector 8 are used", (PERCENT_PER_SECTOR,)),
+    # 32 − 4 of 32 sectors.
     Example("uncoalesced-global", "by sectors per request",
-            made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875 * of_time(0.5), "high", "inferred",
+            made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875, "high", "inferred",
             "32 sectors a load request", (LOAD_SECTORS, LOAD_REQUESTS)),
-    # 80 of 10: seven of eight passes × memory's 80 %.
+    # 80 of 10: seven of eight passes; the requests' 10 % stay.
     Example("uncoalesced-global", "by passes through L1 (basic set)",
             made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, NO_SHARED),
-            0.875 * of_time(0.8), "high", "inferred", "8 passes", (WAVEFRONTS, REQUESTS)),
-    # 600 of 1000 × 50 %, as the message says.
+            0.875, "high", "inferred", "8 passes", (WAVEFRONTS, REQUESTS)),
+    # 600 of 1000, as the message says.
     Example("uncoalesced-global", "by NVIDIA's message",
             made(busy(dram=50), details=told("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses "
                  "resulting in a total of 600 excessive sectors (60% of the total 1000 sectors).")),
-            0.6 * of_time(0.5), "high", "measured", "60 % of 1\u202f000 sectors"),
-    # 400 of 1000 × 55 %.
+            0.6, "high", "measured", "60 % of 1\u202f000 sectors"),
+    # 400 of 1000 × the pipe's 55 %.
     Example("shared-bank-conflict", "by excess wavefronts",
             made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.4 * of_time(0.55), "high",
             "measured", "40 % of 1\u202f000 wavefronts", (SHARED_WAVES, SHARED_EXCESS)),
@@ -165,31 +181,34 @@ ACCESS = (
     Example("shared-bank-conflict", "by the ideal number",
             made({SHARED_WAVES: 1000.0, f"{SHARED_WAVES}_ideal": 700.0, SHARED_BUSY: 50.0}), 0.3 * of_time(0.5),
             "medium", "measured", "30 % of 1\u202f000 wavefronts", (SHARED_WAVES, f"{SHARED_WAVES}_ideal")),
-    # 300 of 1000 × the 30 + 20 % of the warps that wait for shared memory.
+    # 300 of 1000 × L1's 40 %, whatever the warps wait for.
     Example("shared-bank-conflict", "by the hardware's count",
-            made({CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
-            0.3 * of_time(0.5), "medium", "inferred", "30 % of 1\u202f000 wavefronts", (CONFLICTS, SHARED_PASSES)),
-    # 200 of 1000 sectors × 60 %.
+            made(busy(l1=40), {CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
+            0.3 * of_time(0.4), "medium", "inferred", "30 % of 1\u202f000 wavefronts", (CONFLICTS, SHARED_PASSES)),
+    # 200 of 1000 sectors.
     Example("local-memory-spill", "by sectors",
             made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}),
-            0.2 * of_time(0.6), "medium", "measured", "20 %"),
-    # 40 of 100 instructions × 60 %.
+            0.2, "high", "measured", "20 %"),
+    # 40 of 100 instructions.
     Example("local-memory-spill", "by instructions",
             made(busy(dram=60), {LOCAL_LOADS_RUN: 30.0, LOCAL_STORES_RUN: 10.0, GLOBAL_LOADS_RUN: 50.0,
                                  GLOBAL_STORES_RUN: 10.0}),
-            0.4 * of_time(0.6), "high", "measured", "40 %"),
+            0.4, "high", "measured", "40 %"),
     # 60 % of the accesses × 14 of 16 bytes' worth of them × 40 % of the warps throttled.
-    Example("narrow-access", "of a byte", made(stalls(lg_throttle=40), histograms={
+    Example("narrow-access", "of a byte", made(busy(l1=20), stalls(lg_throttle=40), histograms={
             WARP_OPCODES: {"LDG.E.U8": 50.0, "STG.E.U16": 10.0, "LDG.E.128.CONSTANT": 40.0, "FFMA": 99.0}}),
-            0.21, "high", "inferred", "60 %", (WARP_OPCODES,)),
+            0.525 * of_time(0.4), "high", "inferred", "60 %", (WARP_OPCODES,)),
     # 80 % × 12 of 16 × 50 %.
-    Example("narrow-access", "of four bytes under pressure", made(stalls(lg_throttle=50), histograms={
+    Example("narrow-access", "of four bytes under pressure", made(busy(l1=20), stalls(lg_throttle=50), histograms={
             WARP_OPCODES: {"LDG.E": 80.0, "LDG.E.128": 20.0}}),
-            0.30, "high", "inferred", "80 %", (WARP_OPCODES, stall_metric("lg_throttle"))),
-    # All of the 50 % at most.
+            0.6 * of_time(0.5), "high", "inferred", "80 %", (WARP_OPCODES, stall_metric("lg_throttle"))),
+    # Where no waits were collected, the 50 % that the unit is busy.
     Example("atomic-contention", "at L2", made({L2_ATOMICS: 50.0}), 0.50, "high", "measured", "50 %", (L2_ATOMICS,)),
     Example("atomic-contention", "in shared memory", made({SHARED_ATOMICS: 40.0}), 0.40, "high", "measured", "40 %",
             (SHARED_ATOMICS,)),
+    # 40 + 30 % of the warps wait in the queues; DRAM's 10 % stays.
+    Example("atomic-contention", "by the waits in the queues", made(busy(dram=10, l2=50, sm=60), {SHARED_ATOMICS: 40.0},
+            stalls(mio_throttle=40, short_scoreboard=30)), of_time(0.7), "high", "measured", "40 %", (SHARED_ATOMICS,)),
 )  # fmt: skip
 
 DIVIDES: Histograms = {WARP_OPCODES: {"DFMA": 70.0, "DMUL": 20.0, "DADD": 10.0, "MUFU.RCP64H": 5.0}}
@@ -199,6 +218,9 @@ FP32_HALF = operations(ffma=3.456e9, fadd=0, fmul=0)
 FP64_FIFTH = operations(dfma=0.6912e9, dadd=0, dmul=0)
 """2 · 0.6912e9 FLOP in 1 ms of 6.912 TFLOP/s: a fifth of the FP64 peak."""
 
+FP32_MOST = operations(ffma=5.184e9, fadd=0, fmul=0)
+"""2 · 5.184e9 FLOP in 1 ms of 13.824 TFLOP/s: three quarters of the FP32 peak."""
+
 COMPUTE = (
     # FP32 is twice as fast on an A100: 80 % become 40 %, more than DRAM's 30 %.
     Example("fp64-bound", "pipe full", made(busy(dram=30), pipes(fp64=80)), 0.60, "high", "inferred", "80 %",
@@ -206,79 +228,107 @@ COMPUTE = (
     # Memory's 55 % stays, more than the 40 %.
     Example("fp64-bound", "with memory behind it", made(busy(dram=55), pipes(fp64=80)), 0.45, "high", "inferred",
             "80 %"),
-    Example("fp64-bound", "by divisions", made(busy(dram=30), pipes(fp64=80), histograms=DIVIDES), 0.60, "high",
+    # 65 of 100 instructions are no divisions: 80 % · 65 % ÷ 2 = 26 %; DRAM's 30 % is more.
+    Example("fp64-bound", "by divisions", made(busy(dram=30), pipes(fp64=80), histograms=DIVIDES), 0.70, "high",
             "inferred", "35 % of it are divisions", (pipe_metric("fp64"),)),
     # All of the 20 % at most; the pipe is not full, so it is a remark.
     Example("fp64-bound", "of its peak", made(lasting(), FP64_FIFTH), 0.20, "info", "inferred", "20 %",
             tuple(FP64_FIFTH)),
     # Until the pipe is full.
-    Example("fp32-compute-bound", "busy", made(busy(sm=70, dram=20), pipes(fma=70, alu=20)), 0.30, "medium", "measured",
+    Example("fp32-compute-bound", "busy", made(busy(sm=70, dram=20), pipes(fma=70, alu=20)), 0.30, "high", "measured",
             "70 %", (pipe_metric("fma"),)),
-    # The busiest unit is full before the pipe.
-    Example("fp32-compute-bound", "with the SM busier", made(busy(sm=85), pipes(fma=70, alu=20)), 0.15, "medium",
-            "measured", "70 %"),
-    Example("fp32-compute-bound", "near its roof", made(busy(sm=85), pipes(fma=85), lasting(), FP32_HALF), 0.15, "info",
-            "measured", "85 % busy, 6.91 TFLOP/s", (pipe_metric("fma"),)),
-    Example("integer-bound", "ALU", made(busy(sm=70), pipes(alu=70)), 0.30, "medium", "measured", "70 %",
+    # DRAM is full before the pipe.
+    Example("fp32-compute-bound", "with DRAM busier", made(busy(sm=70, dram=85), pipes(fma=70, alu=20)), 0.15,
+            "medium", "measured", "70 %"),
+    Example("fp32-compute-bound", "near its roof", made(busy(sm=85), pipes(fma=85), lasting(), FP32_MOST), 0.15, "info",
+            "measured", "85 % busy, 10.4 TFLOP/s", (pipe_metric("fma"),)),
+    # Half of the peak in a pipe that is 85 % busy: something else fills it, and no roof is told.
+    Example("fp32-compute-bound", "full of little work", made(busy(sm=85), pipes(fma=85), lasting(), FP32_HALF), 0.15,
+            "medium", "measured", "85 % busy, 6.91 TFLOP/s"),
+    # The FMA pipe's 30 % stay.
+    Example("integer-bound", "ALU", made(busy(sm=70), pipes(alu=70, fma=30), lasting(),
+            operations(ffma=2.0736e9, fadd=0, fmul=0)), 0.70, "high", "measured", "70 %", (pipe_metric("alu"),)),
+    # A full ALU is no roof: DRAM's 40 % stay.
+    Example("integer-bound", "full", made(busy(sm=95, dram=40), pipes(alu=95)), 0.60, "high", "measured", "95 %",
             (pipe_metric("alu"),)),
-    # 60 of 100 on the FMA pipe are IMAD.
+    # 60 of 100 on the FMA pipe are IMAD: the other 40 % of 75 % stay.
     Example("integer-bound", "IMAD", made(busy(sm=75), pipes(fma=75),
-            histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}}), 0.25, "medium", "inferred",
+            histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}}), 0.70, "high", "inferred",
             "75 %", (pipe_metric("fma"), WARP_OPCODES)),
-    Example("special-function-bound", "busy", made(pipes(xu=65)), 0.35, "medium", "measured", "65 %",
-            (pipe_metric("xu"),)),
-    Example("tensor-compute-bound", "busy", made(pipes(tensor=75)), 0.25, "medium", "measured", "75 %",
+    # The ALU's 30 % and DRAM's 20 % stay.
+    Example("special-function-bound", "busy", made(busy(dram=20), pipes(xu=65, alu=30)), 0.70, "high", "measured",
+            "65 %", (pipe_metric("xu"),)),
+    Example("special-function-bound", "full", made(busy(dram=20), pipes(xu=95, alu=30)), 0.70, "high", "measured",
+            "95 %", (pipe_metric("xu"),)),
+    Example("tensor-compute-bound", "busy", made(pipes(tensor=75)), 0.25, "high", "measured", "75 %",
             (pipe_metric("tensor"),)),
     Example("tensor-compute-bound", "near its roof", made(pipes(tensor=90)), 0.10, "info", "measured", "90 %",
             (pipe_metric("tensor"),)),
-    # Tensor cores would take 50 % · 128 ÷ 2048 = 3 %; DRAM's 20 % stays.
+    # In BF16 tensor cores would take 50 % · 128 ÷ 2048 = 3 %, and DRAM half of its 20 %.
     Example("tensor-cores-idle", "a product by name",
-            made(busy(dram=20), pipes(tensor=0), lasting(), FP32_HALF, name="my_gemm"), 0.80, "high", "inferred",
+            made(busy(dram=20), pipes(tensor=0), lasting(), FP32_HALF, name="my_gemm"), 0.90, "high", "inferred",
             "50 %", (pipe_metric("tensor"), next(iter(FP32_HALF)))),
     # 50 % · 128 ÷ 2048 = 3.125 %.
     Example("tensor-cores-idle", "a product by its arithmetic", made(pipes(tensor=0), lasting(), FP32_HALF),
             0.96875, "low", "guess", "50 %", (CLOCK,)),
+    # The opcodes say that no matrix instruction ran.
+    Example("tensor-cores-idle", "by opcodes", made(lasting(), FP32_HALF, name="my_gemm",
+            histograms={WARP_OPCODES: {"FFMA": 90.0, "HFMA2.MMA": 10.0}}), 0.96875, "high", "inferred", "50 %",
+            (WARP_OPCODES,)),
     # 10 of 100 are multiplications that an addition could take in, of a pipe that is 80 % busy.
     Example("non-fused-fp", "FP32", made(pipes(fma=80), operations(ffma=60, fadd=30, fmul=10)), 0.08, "low",
-            "inferred", "40 %", tuple(operations(ffma=0, fadd=0, fmul=0))),
+            "guess", "40 %", tuple(operations(ffma=0, fadd=0, fmul=0))),
     # 40 of 100 find a partner: 40 % of 70 %.
     Example("non-fused-fp", "FP64", made(pipes(fp64=70), operations(dfma=0, dadd=60, dmul=40)), 0.28, "high",
             "inferred", "100 %", tuple(operations(dfma=0, dadd=0, dmul=0))),
+    # Half of 70 % would go, but DRAM's 75 % stay.
+    Example("non-fused-fp", "with memory behind it", made(busy(dram=75), pipes(fp64=70),
+            operations(dfma=0, dadd=50, dmul=50)), 0.25, "high", "inferred", "100 %"),
     # 90 of 150, as the message says, of a pipe that is 50 % busy.
     Example("non-fused-fp", "by NVIDIA's message", made(pipes(fp64=50), details=told(
             "FPInstructions", "This kernel executes 60 fused and 90 non-fused FP64 instructions.")),
-            0.15, "medium", "inferred", "60 %"),
+            0.15, "low", "guess", "60 %"),
 )  # fmt: skip
 
 LAUNCH = (
     # 27 blocks on 108 SMs fill an eighth of the places for warps.
-    Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "inferred", "81 SMs"),
+    Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "measured", "81 SMs"),
     # No more than until the SM, at 40 %, is full.
     Example("small-grid", "by SMs, one of them busy", made({WAVES: 0.125}, busy(sm=40), grid=(27, 1, 1)), 0.60, "high",
-            "inferred", "81 SMs"),
-    Example("small-grid", "by waves", made({WAVES: 0.4}, grid=(200, 1, 1)), 0.60, "high", "inferred", "40 %", (WAVES,)),
+            "measured", "81 SMs"),
+    Example("small-grid", "by waves", made({WAVES: 0.4}, grid=(200, 1, 1)), 0.60, "high", "measured", "40 %", (WAVES,)),
     # Half of an SM's warps are no small part of it.
     Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.60,
-            "high", "inferred", "40 %", (WAVES,)),
+            "high", "measured", "40 %", (WAVES,)),
     # 0.4 waves of a quarter of the warps: 128 registers leave 16 of 64.
     Example("small-grid", "by waves of large tiles", made({WAVES: 0.4, REGISTERS: 128.0}, grid=(200, 1, 1)), 0.90,
-            "high", "inferred", "40 %", (WAVES,)),
+            "high", "measured", "40 %", (WAVES,)),
     Example("small-grid", "by more than half a wave", made({WAVES: 0.7}, grid=(200, 1, 1)), 0.30, "low", "guess",
             "70 %", (WAVES,)),
+    # 40 % of the issue slots used, and no unit more than half busy.
+    Example("small-grid", "by more than half a wave of idle SMs",
+            made({WAVES: 0.7}, issued(40), busy(sm=50), grid=(200, 1, 1)), 0.30, "high", "inferred", "70 %", (WAVES,)),
     # 64 registers for 1024 threads are the whole register file: a second block does not fit.
     Example("barrier-wait", "one block an SM", made({REGISTERS: 64.0}, stalls(barrier=15), issued(40), busy(sm=50),
             block=(1024, 1, 1)), 0.15, "medium", "measured", "15 %", (stall_metric("barrier"),)),
     # 1 − 1.07 ÷ 2
-    Example("tail-effect", "1.07 waves", made({WAVES: 1.07}), 0.465, "high", "inferred", "7.0 %", (WAVES,)),
+    Example("tail-effect", "1.07 waves", made({WAVES: 1.07}), 0.465, "high", "measured", "7.0 %", (WAVES,)),
     # 1 − 1.6 ÷ 2 = 0.2; the SMs idle for 150 of 1000 cycles only.
     Example("tail-effect", "1.6 waves with SMs at work",
             made({WAVES: 1.6, "sm__cycles_active.avg": 850.0, "sm__cycles_elapsed.max": 1000.0}), 0.15, "medium",
-            "inferred", "1.6 waves", (WAVES,)),
+            "measured", "1.6 waves", (WAVES,)),
     # 1 − 2.2 ÷ 3
-    Example("tail-effect", "2.2 waves", made({WAVES: 2.2}), 0.8 / 3, "high", "inferred", "20 %", (WAVES,)),
+    Example("tail-effect", "2.2 waves", made({WAVES: 2.2}), 0.8 / 3, "high", "measured", "20 %", (WAVES,)),
     # 1 − 700 ÷ 1000; the busiest works 1000 ÷ 700 − 1 longer.
     Example("load-imbalance", "of SMs", made({"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 700.0}), 0.30,
             "high", "measured", "43 %", ("sm__cycles_active.max", "sm__cycles_active.avg")),
+    # 100 000 cycles, 4 blocks of 8 warps held of 64 a SM runs: one lives for 6 250 cycles. 1 − 32 ÷ 64
+    Example("load-imbalance", "of long blocks", made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0,
+            "sm__cycles_active.avg": 1e5}, grid=(6912, 1, 1)), 0.50, "low", "guess", "50 %", (ACTIVE, WAVES)),
+    # A tenth of the cycles: one lives for 625.
+    Example("load-imbalance", "of short blocks", made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0,
+            "sm__cycles_active.avg": 1e4}, grid=(6912, 1, 1)), 0.50, "info", "guess", "Short blocks: they live for 625",
+            (ACTIVE, WAVES)),
     # 1 − 30 ÷ 50
     Example("load-imbalance", "of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}), 0.40, "low", "guess",
             "30 %", (REGISTERS, ACTIVE, WAVES)),
@@ -286,27 +336,30 @@ LAUNCH = (
     Example("load-imbalance", "of L2 slices", made(busy(l2=50), {"lts__cycles_active.max": 1250.0,
             "lts__cycles_active.avg": 1000.0}), 0.20, "medium", "inferred", "active 25 % longer",
             ("lts__cycles_active.max", "lts__cycles_active.avg")),
-    # Half of the warps are missing; 60 % of the issue slots and of the SM are idle.
-    Example("low-occupancy", "starved", made(HALF_OCCUPANCY, issued(40), busy(sm=40), stalls(wait=10),
+    # Half of the warps are missing; 60 % of the issue slots and of the SM are idle, and 60 % of the warps wait.
+    Example("low-occupancy", "starved", made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wait=60),
             {"smsp__warps_eligible.avg.per_cycle_active": 0.5}), 0.50, "high", "inferred", "50 %", (REGISTERS,)),
-    # 30 % of the issue slots are idle.
-    Example("low-occupancy", "not starved", made(HALF_OCCUPANCY, issued(70), busy(sm=40), stalls(wait=10)), 0.30,
-            "low", "guess", "50 %", (REGISTERS,)),
+    # 30 % of the issue slots are idle: the warps that are there use most of them.
+    Example("low-occupancy", "not starved", made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(70), busy(sm=40),
+            stalls(wait=60)), 0.30, "info", "guess", "50 %", (REGISTERS,)),
     Example("low-occupancy", "of a grid under one wave", made(HALF_OCCUPANCY, {WAVES: 0.5}), 0.0, "info", "guess",
             "50 %", (REGISTERS,)),
-    Example("short-kernel", "4 µs", made(lasting(4e-6)), None, "info", "inferred", "4.00 µs", (DURATION,)),
+    Example("short-kernel", "4 µs", made(lasting(4e-6)), None, "info", "measured", "4.00 µs", (DURATION,)),
 )  # fmt: skip
 
 LATENCY = (
-    # 40 + 10 % of the warps wait; DRAM is full after another 50 %, and 70 % of the issue slots are idle.
+    # 40 + 5 % of the warps wait; DRAM is full after another 50 %, and 70 % of the issue slots are idle.
     Example("memory-latency", "long scoreboard", made(stalls(long_scoreboard=40, lg_throttle=5), issued(30),
-            busy(dram=50)), 0.45, "medium", "inferred", "40 %", (stall_metric("long_scoreboard"),)),
+            busy(dram=50)), 0.45, "high", "inferred", "40 %", (stall_metric("long_scoreboard"),)),
     # DRAM is full before the wait is gone: bandwidth explains it, so it is a remark.
     Example("memory-latency", "near DRAM's roof", made(stalls(long_scoreboard=60), issued(30), busy(dram=85)), 0.15,
             "info", "inferred", "60 %", (stall_metric("long_scoreboard"),)),
     # 60 % of the slots are used: the other 40 % are all that can be gained.
-    Example("dependency-latency", "wait", made(stalls(wait=50), issued(60), busy(sm=55)), 0.40, "medium", "inferred",
+    Example("dependency-latency", "wait", made(stalls(wait=50), issued(60), busy(sm=55)), 0.40, "high", "inferred",
             "50 %", (stall_metric("wait"),)),
+    # The integer pipe needs 75 % of the time: 25 % are left, and the pipe is why they wait.
+    Example("dependency-latency", "of a busy pipe", made(stalls(wait=50), issued(60), pipes(alu=75)), 0.25, "info",
+            "inferred", "50 %", (stall_metric("wait"),)),
     Example("barrier-wait", "barrier", made(stalls(barrier=25), issued(30)), 0.25, "high", "measured", "25 %",
             (stall_metric("barrier"),)),
     # 15 + 10 %
@@ -314,20 +367,36 @@ LATENCY = (
             "25 %", (stall_metric("barrier"), stall_metric("membar"))),
     # 15 + 7 %
     Example("instruction-fetch", "both reasons", made(stalls(no_instruction=15, branch_resolving=7), issued(30)), 0.22,
-            "medium", "inferred", "22 %", (stall_metric("no_instruction"), stall_metric("branch_resolving"))),
-    # Its launch takes as long as the kernel: no bound is sure.
-    Example("constant-miss", "short kernel", made(stalls(imc_miss=25), issued(30), lasting(2e-6)), 0.25, "low",
+            "high", "inferred", "22 %", (stall_metric("no_instruction"), stall_metric("branch_resolving"))),
+    # 25 % of 8 µs are 2 µs: a few misses.
+    Example("instruction-fetch", "at the start", made(stalls(no_instruction=25), issued(30), lasting(8e-6)), 0.25,
+            "info", "inferred", "25 %", (stall_metric("no_instruction"),)),
+    # 25 % of 1 ms
+    Example("constant-miss", "long kernel", made(stalls(imc_miss=25), issued(30), lasting()), 0.25, "high", "inferred",
+            "25 %", (stall_metric("imc_miss"),)),
+    # 25 % of 20 µs are 5 µs; a first wave of 64 warps waits for that of the 25.6 warps that are there on average: 2 µs.
+    Example("constant-miss", "of the first wave", made(stalls(imc_miss=25), issued(30), lasting(20e-6),
+            {REGISTERS: 32.0, ACTIVE: 40.0, WAVES: 8.0}), 0.25, "info", "inferred", "25 %",
+            (stall_metric("imc_miss"),)),
+    # Its launch takes as long as the kernel, which explains the wait.
+    Example("constant-miss", "short kernel", made(stalls(imc_miss=25), issued(30), lasting(2e-6)), 0.25, "info",
             "guess", "25 %", (stall_metric("imc_miss"),)),
     # 16 of 32 threads; 70 % of memory is free.
-    Example("branch-divergence", "half a warp", made({THREADS: 16.0}, busy(dram=30)), 0.50, "high", "inferred",
+    Example("branch-divergence", "half a warp", made({THREADS: 16.0}, busy(dram=30)), 0.50, "high", "measured",
             "16 of 32 threads", (THREADS,)),
     # Memory stays 60 % busy.
     Example("branch-divergence", "with memory behind it", made({"derived__avg_thread_executed": 8.0}, busy(dram=60)),
-            0.40, "high", "inferred", "8 of 32 threads", ("derived__avg_thread_executed",)),
+            0.40, "high", "measured", "8 of 32 threads", ("derived__avg_thread_executed",)),
+    # The pipe needs a quarter of its 90 %: 1 − 0.225 is more than the 75 % of the threads that are idle.
+    Example("branch-divergence", "of a busy pipe", made({THREADS: 8.0}, busy(sm=90), pipes(fma=90)), 0.75, "high",
+            "measured", "8 of 32 threads", (THREADS,)),
+    # In 40 % of their time the warps wait for that.
+    Example("latency-bound", "with a stall", made(busy(sm=20, dram=30), stalls(short_scoreboard=40), issued(10)), 0.40,
+            "high", "inferred", "30 % busy: in 40 %"),
     # 1 − 30 %
-    Example("latency-bound", "with a stall", made(busy(sm=20, dram=30), stalls(short_scoreboard=40), issued(10)), 0.70,
-            "medium", "inferred", "30 % busy: in 40 %"),
-    Example("latency-bound", "without stalls", made(busy(sm=30)), 0.70, "medium", "inferred", "30 %", (*busy(sm=0),)),
+    Example("latency-bound", "with no stall above others", made(busy(sm=20, dram=30), stalls(wait=20), issued(10)),
+            0.70, "high", "inferred", "30 % busy"),
+    Example("latency-bound", "without stalls", made(busy(sm=30)), 0.70, "low", "guess", "30 %", (*busy(sm=0),)),
 )  # fmt: skip
 
 EXAMPLES = (*BANDWIDTH, *ACCESS, *COMPUTE, *LAUNCH, *LATENCY)
@@ -411,6 +480,8 @@ def busy_metric(unit: str) -> str:
         ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", limits.BUSY),
         ("host-memory-traffic", "a third of the misses", HOST, 300, "sector", None),
         ("host-memory-traffic", "a third of the misses", "", 30, "%", limits.HOST_SHARE),
+        ("host-memory-traffic", "by what L2 is filled with (basic set)", HOST_FILLS, 0.6, "%", limits.HOST_FILL),
+        ("uncoalesced-global", "by the percentage of a sector", PERCENT_PER_SECTOR, 25, "%", None),
         ("uncoalesced-global", "by excess counters", EXCESS, 600, "sector", None),
         ("uncoalesced-global", "by excess counters", TOTAL, 1000, "sector", None),
         ("uncoalesced-global", "by excess counters", "", 60, "%", access.EXCESS),
@@ -431,6 +502,8 @@ def busy_metric(unit: str) -> str:
         ("fp64-bound", "of its peak", "", 20, "%", compute.FP64),
         ("fp64-bound", "by divisions", WARP_OPCODES, 35, "%", None),
         ("fp32-compute-bound", "busy", pipe_metric("fma"), 70, "%", compute.PIPE_BUSY),
+        ("tensor-cores-idle", "a product by name", "", 1600, "%", compute.FASTER),
+        ("non-fused-fp", "FP64", "", 0, "%", compute.NEVER_FUSED),
         ("tensor-cores-idle", "a product by name", "", 50, "%", compute.FMA_WORK),
         ("tensor-cores-idle", "a product by name", pipe_metric("tensor"), 0, "%", None),
         ("non-fused-fp", "FP32", next(iter(FP32_HALF)), 60, "instruction", None),
@@ -486,7 +559,8 @@ def test_every_rule_is_tried_without_what_it_looks_at() -> None:
 @pytest.mark.parametrize(("example", "need"), NEEDED)
 def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> None:
     assert example.launch.findings(example.rule)
-    left = example.launch.without(need).findings(example.rule)
+    # Waves also follow from the registers.
+    left = example.launch.without(need, *((REGISTERS,) if need == WAVES else ())).findings(example.rule)
     # Without any pipe the busy SM is still told, as a guess.
     assert [found for found in left if found.confidence != "guess" or "which pipe" not in found.headline] == []
 
@@ -494,9 +568,12 @@ def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> Non
 def test_a_busy_sm_without_pipes_is_a_guess_that_says_what_to_collect() -> None:
     found = made(busy(sm=70, dram=20)).finding("integer-bound")
     assert (found.confidence, found.severity) == ("guess", "low") and found.gain_kernel == pytest.approx(0.3)
+    assert (found.gain_kind, found.held) == ("fixed-work", "the same instructions")
+    assert found.headline.startswith("Instructions: "), "no FLOP was counted"
     assert "ComputeWorkloadAnalysis" in found.why
     assert made(busy(sm=59, dram=20)).findings("integer-bound") == []
     assert made(busy(sm=70, dram=80)).findings("integer-bound") == []
+    assert made(busy(sm=70, memory=69)).findings("integer-bound") == [], "the load/store unit is part of the SM"
     assert made(busy(sm=70), lasting(), FP32_HALF).findings("integer-bound") == []
     assert made(busy(sm=70), lasting(), FP32_HALF).finding("fp32-compute-bound").confidence == "guess"
 
@@ -507,9 +584,9 @@ def test_a_launch_without_metrics_has_no_findings() -> None:
 
 @pytest.mark.parametrize("rule", [rule.id for rule in RULES])
 def test_all_metrics_at_zero_are_no_defect(rule: str) -> None:
-    # What ran has a duration, a clock, waves and warps.
+    # What ran has a duration, a clock, waves and warps: two waves of 8 blocks on 108 SMs.
     names = {name for example in EXAMPLES for name in example.launch.values} - {DURATION, CLOCK, WAVES, ACTIVE}
-    zeros = made(dict.fromkeys(names, 0.0), lasting(), grid=(2160, 1, 1))
+    zeros = made(dict.fromkeys(names, 0.0), lasting(), grid=(1728, 1, 1))
     assert zeros.findings(rule) == [] or rule == "latency-bound"
 
 
@@ -537,7 +614,7 @@ def test_global_sectors_without_local_ones_are_no_spill() -> None:
 
 def test_a_kernel_that_only_touches_local_memory_spills_all_its_sectors() -> None:
     sectors = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0}
-    assert made(busy(dram=60), sectors).finding("local-memory-spill").gain_kernel == pytest.approx(of_time(0.6))
+    assert made(busy(dram=60), sectors).finding("local-memory-spill").gain_kernel == pytest.approx(1.0)
 
 
 def test_a_share_of_instructions_is_not_called_one_of_sectors() -> None:
@@ -594,12 +671,12 @@ def test_passes_of_a_kernel_whose_shared_memory_is_unknown_are_a_guess_at_most()
 
 
 def test_loads_and_stores_count_by_their_sectors() -> None:
-    # 24 of 32 bytes where nothing tells how many there are of each; 3 · 32 + 1 · 16 of 4 · 32 where it does.
+    # 48 of 64 bytes where nothing tells how many there are of each; 3 · 32 + 1 · 16 of 4 · 32 where it does.
     used = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0})
-    assert used.finding("uncoalesced-global").gain_kernel == pytest.approx(0.25 * of_time(0.4))
+    assert used.finding("uncoalesced-global").gain_kernel == pytest.approx(0.25)
     counted = used.plus({LOAD_SECTORS: 300.0, STORE_SECTORS: 100.0}).finding("uncoalesced-global")
     assert "28 are used" in counted.headline
-    assert counted.gain_kernel == pytest.approx(0.125 * of_time(0.4))
+    assert counted.gain_kernel == pytest.approx(0.125)
 
 
 @pytest.mark.parametrize(("excess", "passes"), [(400.0, "1.67 times the passes"), (1000.0, "several passes.")])
@@ -626,17 +703,129 @@ def test_only_a_text_export_is_read_for_its_messages() -> None:
 def test_counters_go_before_the_message_about_the_same_thing() -> None:
     message = told("UncoalescedGlobalAccess", "total of 600 excessive sectors (60% of the total 1000 sectors)")
     found = made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 200.0}, details=message).finding("uncoalesced-global")
-    assert found.gain_kernel == pytest.approx(0.2 * of_time(0.5))
+    assert found.gain_kernel == pytest.approx(0.2)
 
 
 def test_memory_that_nobody_waits_for_bounds_the_gain_of_coalescing() -> None:
     # 10 % of the warps wait for memory, and its busiest unit is 20 % busy: 60 % of that.
-    values = ({TOTAL: 1000.0, EXCESS: 600.0}, stalls(long_scoreboard=6, lg_throttle=4), busy(dram=15, l2=20, sm=90))
+    values = (
+        {TOTAL: 1000.0, EXCESS: 600.0},
+        stalls(long_scoreboard=6, lg_throttle=4),
+        busy(dram=15, l2=20, l1=10, sm=40),
+    )
     assert made(*values).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6 * of_time(0.2))
 
 
 def test_without_any_sign_of_how_much_memory_costs_the_bound_is_the_excess() -> None:
     assert made({TOTAL: 1000.0, EXCESS: 600.0}).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6)
+
+
+def moving(l2: float, dram: float) -> dict[str, float]:
+    """Sectors of 32 bytes that L2 passes to the SMs, and that DRAM reads."""
+    return {"lts__t_sectors_srcunit_tex.sum": l2, "dram__bytes_read.sum": 32 * dram, "dram__bytes_write.sum": 0.0}
+
+
+STREAM = made(busy(dram=89, l2=50, l1=33), {TOTAL: 4000.0, EXCESS: 3000.0}, lasting(), stalls(long_scoreboard=80))
+"""Scalar accesses that move a quarter of what they fetch from L1."""
+
+
+def test_an_excess_that_never_leaves_l1_relieves_nothing_below() -> None:
+    # L2 and DRAM move the 1000 ideal sectors: DRAM's 89 % stay, unless the data itself is used in part.
+    found = STREAM.plus(moving(1000, 1000)).finding("uncoalesced-global")
+    assert found.gain_kernel == pytest.approx(0.11)
+    assert (found.gain_kind, found.held) == ("fixed-work", "the same data through L2 and DRAM")
+    assert "stays in L1" in found.why and "wide access" in found.action
+    # What goes is no more than 3 of 4 parts of L1's third of the time.
+    idle = STREAM.plus(moving(1000, 1000), busy(dram=40, l2=30, l1=33)).finding("uncoalesced-global")
+    assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33))
+
+
+def test_an_excess_that_reaches_dram_goes_as_far_as_it_is_there() -> None:
+    # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go.
+    found = STREAM.plus(moving(4000, 4000)).finding("uncoalesced-global")
+    assert found.gain_kernel == pytest.approx(0.75) and found.gain_kind == "bound"
+    # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's time.
+    half = STREAM.plus(moving(2500, 2500)).finding("uncoalesced-global")
+    assert half.gain_kernel == pytest.approx(1 - 0.89 * 0.4) and half.gain_kind == "fixed-work"
+    # Most of DRAM's bytes are others': no more than the 3000 of 30 000 sectors go.
+    others = STREAM.plus(moving(30_000, 30_000)).finding("uncoalesced-global")
+    assert others.gain_kernel == pytest.approx(1 - 0.89 * 0.9) and others.gain_kind == "bound"
+
+
+def test_dram_that_moves_the_excess_is_explained_by_it() -> None:
+    for sectors, is_cause in ((4000, True), (1000, False)):
+        dram = STREAM.plus(moving(sectors, sectors)).finding("dram-bandwidth")
+        assert (dram.cause == "0.uncoalesced-global") is is_cause
+        assert dram.severity == "info"
+
+
+def test_a_word_that_all_threads_read_is_no_excess() -> None:
+    # Four of 32 bytes, but a sector a request is the least that there is.
+    loads = {PER_SECTOR_LOAD: 4.0, LOAD_SECTORS: 100.0, LOAD_REQUESTS: 100.0}
+    assert made(busy(dram=50), loads).findings("uncoalesced-global") == []
+    assert made(busy(dram=50), loads, {LOAD_SECTORS: 800.0}).finding("uncoalesced-global").gain_kernel == pytest.approx(
+        0.875
+    )
+
+
+def test_l1_of_active_cycles_counts_for_the_time_that_the_sms_are_active() -> None:
+    # 81 % of 90 % of the time; 40 of 5 are eight passes a request.
+    values = {
+        "l1tex__throughput.avg.pct_of_peak_sustained_active": 81.0, "sm__cycles_active.avg": 90.0,
+        "sm__cycles_elapsed.max": 100.0, WAVEFRONTS: 40.0, REQUESTS: 5.0,
+    }  # fmt: skip
+    found = made(busy(dram=40, l2=40), values, NO_SHARED).finding("uncoalesced-global")
+    assert "8 passes" in found.headline and "73 % busy" in found.headline
+    # DRAM's and L2's 40 % may go with the excess too, as nothing tells their sectors; the requests' 5 % stay.
+    assert found.gain_kernel == pytest.approx(0.875)
+
+
+# Conflicts, spills, atomics: what stays.
+
+
+def test_conflicts_leave_the_passes_that_are_none() -> None:
+    # 90 − 0.4 · 80 = 58 % of L1's time stays.
+    values = {SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 80.0, WAVEFRONTS: 90.0}
+    found = made(busy(dram=20), values).finding("shared-bank-conflict")
+    assert found.gain_kernel == pytest.approx(0.4)
+    assert made(busy(dram=20), values, busy(sm=70)).finding("shared-bank-conflict").gain_kernel == pytest.approx(0.3)
+    assert {item.unit: item.fraction for item in found.remains} == pytest.approx({"l1": 0.58, "dram": 0.2})
+
+
+def test_conflicts_of_an_idle_pipe_cost_no_more_than_its_passes() -> None:
+    # 42 % of the passes, and the pipe works 10 % of the time; 54 of 108 SMs have a block: 20 % there.
+    values = {CONFLICTS: 420.0, SHARED_PASSES: 1000.0, SHARED_BUSY: 10.0}
+    few = made(values, grid=(54, 1, 1)).finding("shared-bank-conflict")
+    assert few.gain_kernel == pytest.approx(0.42 * of_time(0.2))
+    cycles = {"sm__cycles_active.avg": 400.0, "sm__cycles_elapsed.max": 1000.0}
+    active = made(values, cycles, grid=(54, 1, 1)).finding("shared-bank-conflict")
+    assert active.gain_kernel == pytest.approx(0.42 * of_time(0.25))
+
+
+def test_a_spill_leaves_the_bytes_that_are_not_its_own() -> None:
+    sectors = {LOCAL_LOADS: 600.0, LOCAL_STORES: 200.0, LOAD_SECTORS: 100.0, STORE_SECTORS: 100.0}
+    kernel = made(busy(dram=80, l2=60), pipes(fma=30), sectors, lasting(), moving(1000, 4000))
+    # 800 of L2's 1000 sectors and of DRAM's 4000: 64 % of DRAM's time stays.
+    found = kernel.finding("local-memory-spill")
+    assert found.gain_kernel == pytest.approx(0.36) and found.gain_kind == "bound"
+    # Of the loads 100 miss L1: 300 sectors of DRAM's 4000, and 74 % stay.
+    missing = kernel.plus({"l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum": 100.0})
+    assert missing.finding("local-memory-spill").gain_kernel == pytest.approx(0.26)
+
+
+def test_a_spill_that_fills_dram_explains_its_bandwidth() -> None:
+    sectors = {LOCAL_LOADS: 600.0, LOCAL_STORES: 200.0, LOAD_SECTORS: 100.0, STORE_SECTORS: 100.0}
+    dram = made(busy(dram=70, l2=60), sectors, lasting(), moving(1000, 800)).finding("dram-bandwidth")
+    assert dram.cause == "0.local-memory-spill"
+
+
+def test_atomics_in_loops_take_their_instructions_along() -> None:
+    waits = stalls(long_scoreboard=90)
+    plain = made(busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, waits, histograms={WARP_OPCODES: {"RED.E.ADD": 5.0}})
+    # All of the wait goes; the SM's speed of light goes with the load/store unit's.
+    assert plain.plus(pipes(alu=40)).finding("atomic-contention").gain_kernel == pytest.approx(0.6)
+    loops = replace(plain, histograms={WARP_OPCODES: {"ATOMG.E.CAS.STRONG.GPU": 5.0}}).plus(pipes(alu=40))
+    assert loops.finding("atomic-contention").gain_kernel == pytest.approx(0.9)
 
 
 # Widths of accesses.
@@ -715,8 +904,124 @@ def test_without_the_pipe_the_gain_of_fusing_rests_on_the_peak() -> None:
     assert found.gain_kernel == pytest.approx(4 / 7 / 2 * 0.5)
 
 
-def test_tensor_instructions_and_gpus_without_tensor_cores_are_no_idle_tensor_cores() -> None:
+def test_tensor_instructions_are_no_idle_tensor_cores() -> None:
     assert made(pipes(tensor=20), lasting(), FP32_HALF).findings("tensor-cores-idle") == []
+    few: Histograms = {WARP_OPCODES: {"FFMA": 90.0, "HMMA.16816.F32": 1.0}}
+    assert made(pipes(tensor=0), lasting(), FP32_HALF, histograms=few).findings("tensor-cores-idle") == []
+
+
+def on(name: str, capability: str, sms: int) -> Callable[[Made], list[Finding]]:
+    """What the rules say of a launch on that product."""
+    device = RecordedDevice(name=name, compute_capability=capability, sm_count=sms)
+    report = builders.report
+
+    def judged(launch: Made) -> list[Finding]:
+        (kernel,) = diagnose(analyse([report(launch.launch(), device=device)], builders.hardware_of, "9.9")).kernels
+        return list(kernel.findings)
+
+    return judged
+
+
+def of_rule(rule: str, findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.rule == rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("NVIDIA GeForce RTX 2080 Ti", 1), ("Tesla T4", 1), ("Some RTX card", 1), ("NVIDIA GeForce GTX 1660 Ti", 0),
+     ("NVIDIA GeForce GTX 1650", 0), ("NVIDIA T400", 0), ("", 0)],
+)  # fmt: skip
+def test_a_product_without_tensor_cores_has_none_that_are_idle(name: str, told: int) -> None:
+    # 2 · 2.176e9 FLOP in 1 ms of 68 SMs · 128 · 1 GHz: half of the FP32 peak.
+    launch = made(pipes(tensor=0), lasting(), operations(ffma=2.176e9, fadd=0, fmul=0), name="my_gemm")
+    assert len(of_rule("tensor-cores-idle", on(name, "7.5", 68)(launch))) == told
+
+
+def test_tensor_cores_are_told_for_the_types_that_are_faster() -> None:
+    # A10G: TF32 has FP32's rate, BF16 with sums in FP32 twice as much. 2 · 5.12e9 FLOP in 1 ms of 80 · 256 · 1 GHz is
+    # half of the peak: tensor cores take a quarter of the time.
+    launch = made(pipes(tensor=0), lasting(), operations(ffma=5.12e9, fadd=0, fmul=0), name="my_gemm")
+    (finding,) = of_rule("tensor-cores-idle", on("NVIDIA A10G", "8.6", 80)(launch))
+    assert finding.gain_kernel == pytest.approx(0.75)
+    assert "2 times as much a cycle in BF16 or FP16" in finding.why and "TF32 is not faster" in finding.advice
+    assert (finding.confidence, finding.action) == (
+        "guess",
+        "Run the matrix product on the tensor cores, with 16-bit inputs",
+    )
+    here = made(pipes(tensor=0), lasting(), FP32_HALF, name="my_gemm").finding("tensor-cores-idle")
+    assert "8 times as much a cycle in TF32, 16 times in BF16 or FP16" in here.why
+
+
+def test_half_of_the_tensor_pipe_is_the_roof_where_sums_in_fp32_have_half_of_the_rate() -> None:
+    sums: dict[str | int, float] = {"HMMA.16816.F32.BF16": 100.0, "FFMA": 10.0}
+    launch = made(pipes(tensor=48, alu=10), histograms={WARP_OPCODES: sums})
+    (finding,) = of_rule("tensor-compute-bound", on("NVIDIA GeForce RTX 3090", "8.6", 82)(launch))
+    assert finding.severity == "info" and "48 % busy of the 50 % that FP32 sums leave of it" in finding.headline
+    assert finding.gain_kernel == pytest.approx(1 - 0.48 / 0.5)
+    assert (finding.gain_kind, finding.held) == ("fixed-work", "the same instructions")
+    assert launch.findings("tensor-compute-bound") == [], "an A100 sums in FP32 at the full rate"
+    half = made(pipes(tensor=48, alu=10), histograms={WARP_OPCODES: {"HMMA.16816.F16": 100.0}})
+    assert of_rule("tensor-compute-bound", on("NVIDIA GeForce RTX 3090", "8.6", 82)(half)) == []
+    unknown = made(pipes(tensor=48, alu=10))
+    assert of_rule("tensor-compute-bound", on("NVIDIA GeForce RTX 3090", "8.6", 82)(unknown)) == []
+
+
+@pytest.mark.parametrize("what", ["busy", "near its roof", "full of little work"])
+def test_a_full_pipe_saves_what_the_same_instructions_leave(what: str) -> None:
+    example = next(example for example in COMPUTE if (example.rule, example.what) == ("fp32-compute-bound", what))
+    finding = example.launch.finding("fp32-compute-bound")
+    assert (finding.gain_kind, finding.held) == ("fixed-work", "the same instructions")
+
+
+@pytest.mark.parametrize("rule", ["integer-bound", "special-function-bound"])
+def test_a_full_pipe_of_what_can_be_avoided_is_no_roof(rule: str) -> None:
+    example = next(example for example in COMPUTE if (example.rule, example.what) == (rule, "full"))
+    finding = example.launch.finding(rule)
+    assert finding.severity == "high" and "roof" not in finding.headline
+
+
+def test_a_full_fma_pipe_is_a_roof_only_with_work_that_was_counted() -> None:
+    full = made(busy(sm=95), pipes(fma=95))
+    assert full.finding("fp32-compute-bound").severity != "info"
+    assert (
+        "35 % of the FP32 peak only"
+        in full.plus(lasting(), operations(ffma=0.35 * 6.912e9, fadd=0, fmul=0)).finding("fp32-compute-bound").why
+    )
+
+
+def test_integers_stay_out_of_the_bound_with_the_other_opcodes_in_the_issue_slots() -> None:
+    # 60 of 100 instructions are integers: 40 % of the 80 % of issue slots stay, more than the FMA pipe's 20 %.
+    cycles = {"sm__cycles_active.avg": 1000.0, "sm__cycles_elapsed.max": 1000.0}
+    opcodes: Histograms = {WARP_OPCODES: {"IADD3": 40.0, "LOP3.LUT": 20.0, "FFMA": 30.0, "LDG.E": 10.0}}
+    launch = made(busy(sm=80, dram=10), pipes(alu=75, fma=20), issued(80), cycles, histograms=opcodes)
+    assert launch.finding("integer-bound").gain_kernel == pytest.approx(1 - 0.4 * 0.8)
+
+
+def test_the_half_of_the_fma_pipe_that_multiplies_integers_tells_them_without_opcodes() -> None:
+    # 2 · 45 − 85 = 5 % of the other half: no floating-point work.
+    heavy = {"sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed": 85.0}
+    judged = on("NVIDIA A10G", "8.6", 80)
+    (finding,) = of_rule("integer-bound", judged(made(pipes(fma=45, alu=10), heavy)))
+    assert "85 %" in finding.headline and "IMAD" in finding.headline
+    # 2 · 80 − 85 = 75 %: both halves work, on floating point.
+    both = judged(made(pipes(fma=80, alu=10), heavy))
+    assert of_rule("integer-bound", both) == [] and len(of_rule("fp32-compute-bound", both)) == 1
+
+
+def test_the_time_of_fp64_goes_with_the_instructions_of_its_functions() -> None:
+    # ALU instructions of FP64 functions go, too; DRAM's 10 % and the load/store pipe's 25 % stay. With so few FP64
+    # units FP32 takes 1/32 of the time.
+    launch = made(busy(sm=80, dram=10), pipes(alu=80, fp64=76, lsu=25))
+    (finding,) = of_rule("fp64-bound", on("NVIDIA GeForce RTX 2080 Ti", "7.5", 68)(launch))
+    assert finding.gain_kernel == pytest.approx(0.75) and finding.gain_kind == "bound"
+    assert "else at most 20 %" in finding.why
+
+
+def test_actions_of_arithmetic_are_short_and_hold_no_number_of_the_kernel() -> None:
+    for example in COMPUTE:
+        action = example.launch.finding(example.rule).action
+        assert action and len(action) <= 110 and not action.endswith(".")
+        assert set(re.findall(r"\d+", action)) <= {"16", "32", "64"}
 
 
 def test_a_pipe_without_others_to_compare_is_the_busiest() -> None:
@@ -733,9 +1038,42 @@ def test_only_the_busiest_memory_level_is_the_limit() -> None:
     assert "l2-bandwidth" in rules and not rules & {"dram-bandwidth", "l1-bandwidth"}
 
 
-def test_a_busy_dram_is_told_although_l2_is_busier() -> None:
-    rules = {finding.rule for finding in made(busy(dram=70, l2=80)).profile().findings}
-    assert {"dram-bandwidth", "l2-bandwidth"} <= rules
+def test_dram_near_its_roof_is_told_although_l2_is_busier() -> None:
+    near = {finding.rule for finding in made(busy(dram=82, l2=90, l1=20)).profile().findings}
+    assert {"dram-bandwidth", "l2-bandwidth"} <= near
+    below = {finding.rule for finding in made(busy(dram=70, l2=85, l1=20)).profile().findings}
+    assert "l2-bandwidth" in below and "dram-bandwidth" not in below
+
+
+def test_dram_is_the_limit_where_another_level_is_as_busy() -> None:
+    rules = {finding.rule for finding in made(busy(dram=68, l2=70, l1=40)).profile().findings}
+    assert "dram-bandwidth" in rules and "l2-bandwidth" not in rules
+
+
+def test_the_gain_of_dram_is_for_the_same_bytes_and_no_more_than_the_busiest_unit_leaves() -> None:
+    found = made(busy(dram=70, l2=40, l1=30, sm=78)).finding("dram-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.22) and (found.gain_kind, found.held) == (
+        "fixed-work",
+        "the same bytes",
+    )
+    # An FP64 pipe that is 90 % busy bounds fewer bytes too.
+    full = made(busy(dram=70, l2=40, l1=30), pipes(fp64=90)).finding("dram-bandwidth")
+    assert full.gain_kernel == pytest.approx(0.1) and full.gain_kind == "bound"
+
+
+def test_a_level_beside_a_dram_of_unknown_speed_is_a_guess() -> None:
+    assert made(busy(l2=30, l1=85)).finding("l1-bandwidth").confidence == "guess"
+    assert made(busy(l2=85, l1=30)).finding("l2-bandwidth").confidence == "guess"
+    # The memory throughput is that of the busiest level.
+    assert made(busy(l2=30, l1=85, memory=85)).finding("l1-bandwidth").confidence == "inferred"
+    assert made(busy(dram=70)).finding("dram-bandwidth").confidence == "inferred"
+
+
+def test_reuse_leaves_the_arithmetic_and_not_the_instructions_of_the_accesses() -> None:
+    # The load/store unit and with it the SM are 91 % busy; the FMA pipe's 17 % stay, and are told as held.
+    found = made(busy(dram=1, l2=5, l1=91, sm=91), pipes(lsu=91, fma=17)).finding("l1-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.83)
+    assert found.held == "the same arithmetic and the same bytes of L2 and DRAM"
 
 
 def test_writes_to_the_host_count_although_l2_calls_them_hits() -> None:
@@ -789,7 +1127,7 @@ def test_passes_a_request_are_counted_at_the_rate_of_each_gpu(
     report = builders.report(made({WAVEFRONTS: wavefronts, REQUESTS: requests}).launch(), device=device)
     found = analyse([report], builders.hardware_of, "9.9")
     case = Case(found.session.kernels[0], found.recorded[0])
-    assert limits.wavefronts_per_request(case) == pytest.approx(passes, rel=1e-3)
+    assert wavefronts_per_request(case) == pytest.approx(passes, rel=1e-3)
 
 
 def test_memory_that_l2_explains_is_not_l1() -> None:
@@ -802,8 +1140,11 @@ def test_one_pass_a_request_is_told_as_efficient() -> None:
 
 
 def test_all_misses_to_the_host_gain_what_memory_costs() -> None:
+    # DRAM's 10 % stay, and no more can go than 40 % of waits explain.
     found = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000.0, DEVICE: 0.0})
-    assert found.finding("host-memory-traffic").gain_kernel == pytest.approx(of_time(0.9))
+    assert found.finding("host-memory-traffic").gain_kernel == pytest.approx(0.9)
+    few = found.plus(stalls(long_scoreboard=40)).finding("host-memory-traffic")
+    assert few.gain_kernel == pytest.approx(of_time(0.4))
 
 
 # Launch.
@@ -899,6 +1240,18 @@ def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None
 def test_nothing_busy_is_no_finding_of_a_short_kernel() -> None:
     assert made(busy(sm=2), lasting(4e-6)).findings("latency-bound") == []
     assert made(busy(sm=2), lasting(6e-6)).findings("latency-bound")
+
+
+def test_one_block_an_sm_that_mostly_idles_is_an_imbalance() -> None:
+    # 54 blocks on 108 SMs: half of them have one. An average SM works 10 % of the time, so one with a block 20 %.
+    few = made(lasting(1e-4), {WAVES: 0.1, "sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 1000.0},
+               grid=(54, 1, 1))  # fmt: skip
+    uneven = few.finding("load-imbalance")
+    assert uneven.gain_kernel == pytest.approx(0.8) and "work 20 % of the time" in uneven.headline
+    assert replace(few, grid=(162, 1, 1)).findings("load-imbalance") == []
+    # 80 % of 5 µs are less than a launch can take.
+    assert made(lasting(5e-6), {WAVES: 0.1, "sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 1000.0},
+                grid=(54, 1, 1)).findings("load-imbalance") == []  # fmt: skip
 
 
 def test_a_grid_under_one_wave_is_no_imbalance() -> None:
@@ -1038,6 +1391,136 @@ def test_a_full_warp_and_one_that_was_not_counted_do_not_diverge() -> None:
     assert made({THREADS: 0.0}).findings("branch-divergence") == []
 
 
+def explained(launched: Made, rule: str) -> str | None:
+    """The rule whose finding explains what that rule says of a launch."""
+    cause = launched.finding(rule).cause
+    return cause.partition(".")[2] if cause is not None else None
+
+
+MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
+HALF_WAVE = {WAVES: 0.4}
+
+
+@pytest.mark.parametrize(
+    ("launched", "rule", "cause"),
+    [
+        (MEMORY_WAITS, "memory-latency", None),
+        (MEMORY_WAITS.plus({TOTAL: 1000.0, EXCESS: 600.0}), "memory-latency", "uncoalesced-global"),
+        # At its roof there is nothing to repair, and it is still why they wait.
+        (MEMORY_WAITS.plus(busy(dram=90)), "memory-latency", "dram-bandwidth"),
+        (replace(MEMORY_WAITS.plus(HALF_WAVE), grid=(200, 1, 1)), "memory-latency", "small-grid"),
+        (MEMORY_WAITS.plus(HALF_OCCUPANCY, {WAVES: 8.0}, busy(sm=30)), "memory-latency", "low-occupancy"),
+        # With 4 of 5 places empty it is not the limit of occupancy that keeps warps away.
+        (MEMORY_WAITS.plus(HALF_OCCUPANCY, {WAVES: 8.0, ACTIVE: 10.0}, busy(sm=30)), "memory-latency", None),
+        (made(stalls(wait=50), issued(20), HALF_WAVE, grid=(200, 1, 1)), "dependency-latency", "small-grid"),
+        # The slowest warp is behind a load.
+        (made(stalls(barrier=26, long_scoreboard=59), issued(10)), "barrier-wait", "memory-latency"),
+        (made(stalls(barrier=40, long_scoreboard=35), issued(10)), "barrier-wait", None),
+        (made(stalls(barrier=40), issued(10), {THREADS: 8.0}), "barrier-wait", "branch-divergence"),
+        (made(stalls(no_instruction=5, branch_resolving=20), issued(10), {THREADS: 8.0}), "instruction-fetch",
+         "branch-divergence"),
+        (made(stalls(no_instruction=25), issued(10), {THREADS: 8.0}), "instruction-fetch", None),
+        (made(stalls(imc_miss=40), issued(10), lasting(3e-6)), "constant-miss", "short-kernel"),
+    ],
+)  # fmt: skip
+def test_a_wait_is_explained_by_what_brings_it_about(launched: Made, rule: str, cause: str | None) -> None:
+    assert explained(launched, rule) == cause
+    assert cause is None or launched.finding(rule).severity == "info"
+
+
+def test_a_barrier_behind_a_load_that_is_not_coalesced_is_the_accesses_fault() -> None:
+    both = made(stalls(barrier=26, long_scoreboard=59), issued(10), {TOTAL: 1000.0, EXCESS: 600.0})
+    assert explained(both, "barrier-wait") == explained(both, "memory-latency") == "uncoalesced-global"
+    assert both.profile().findings[0].rule == "uncoalesced-global"
+
+
+def test_no_share_of_warp_time_is_called_a_bound() -> None:
+    for example in LATENCY:
+        if "wait" in example.rule or "latency" in example.rule:
+            found = example.launch.finding(example.rule)
+            assert (found.gain_kind, bool(found.held)) == ("fixed-work", True)
+
+
+TEXTURE_QUEUE = made(stalls(tex_throttle=60), issued(20), busy(sm=50), pipes(fp64=50, alu=10))
+
+
+def test_fp64_instructions_in_the_texture_queue_do_not_wait_for_memory() -> None:
+    # No texture instruction was executed, or nothing tells of them and FP64 is the busiest pipe.
+    no_texture = replace(TEXTURE_QUEUE, histograms={WARP_OPCODES: {"DFMA": 10.0, "LDG.E.64": 5.0, "TEX.LL": 0.0}})
+    assert TEXTURE_QUEUE.findings("memory-latency") == no_texture.findings("memory-latency") == []
+    assert (
+        TEXTURE_QUEUE.plus({"sm__inst_executed_pipe_tex.avg.pct_of_peak_sustained_elapsed": 0.0}).findings(
+            "memory-latency"
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "launched",
+    [
+        replace(TEXTURE_QUEUE, histograms={WARP_OPCODES: {"DFMA": 10.0, "@P0 TEX.LL": 5.0}}),
+        TEXTURE_QUEUE.plus({"sm__inst_executed_pipe_tex.avg.pct_of_peak_sustained_elapsed": 5.0}),
+        TEXTURE_QUEUE.plus(pipes(fp64=5, alu=10)),
+        TEXTURE_QUEUE.without(pipe_metric("fp64")),
+    ],
+)
+def test_textures_in_the_texture_queue_wait_for_memory(launched: Made) -> None:
+    assert "texture queue" in launched.finding("memory-latency").headline
+
+
+def test_waits_for_memory_of_unknown_load_are_not_put_down_to_few_requests() -> None:
+    assert "was not collected" in MEMORY_WAITS.finding("memory-latency").why
+    assert "Too few requests" in MEMORY_WAITS.plus(busy(dram=30)).finding("memory-latency").why
+
+
+def test_sms_that_stay_idle_as_blocks_divide_are_no_imbalance() -> None:
+    # 162 blocks on 108 SMs: half of the SMs have two, the others one.
+    uneven = made({"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 750.0}, grid=(162, 1, 1))
+    assert uneven.findings("load-imbalance") == []
+    assert replace(uneven, grid=(216, 1, 1)).findings("load-imbalance")
+    # 54 blocks have no work for the others.
+    assert replace(uneven, grid=(54, 1, 1)).findings("load-imbalance") == []
+
+
+def test_the_limit_of_a_grid_that_does_not_fill_it_is_a_fact_without_waves_too() -> None:
+    few = made(HALF_OCCUPANCY, issued(20), busy(sm=20), stalls(wait=60), grid=(54, 1, 1)).finding("low-occupancy")
+    assert (few.severity, few.gain_kernel) == ("info", 0.0)
+
+
+def test_idle_units_and_schedulers_tell_that_more_warps_help_where_no_states_were_collected() -> None:
+    idle = made(HALF_OCCUPANCY, issued(20), busy(sm=20, dram=50),
+                {ACTIVE: 48.0, "smsp__warps_eligible.avg.per_cycle_active": 0.3})  # fmt: skip
+    # Half of the warps are missing; DRAM needs half of the time.
+    found = idle.finding("low-occupancy")
+    assert (found.severity, found.confidence) == ("high", "inferred") and found.gain_kernel == pytest.approx(0.5)
+    for lacking in (*busy(dram=0), *busy(sm=0), "smsp__warps_eligible.avg.per_cycle_active"):
+        assert idle.without(lacking).finding("low-occupancy").severity == "info"
+
+
+def test_places_that_stand_empty_between_short_blocks_are_a_fact() -> None:
+    # 64 blocks of 8 warps an SM, 4 of them at a time, in 8 000 cycles: one lives for 500.
+    short = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy(sm=20), stalls(wait=20),
+                 issued(20), grid=(6912, 1, 1))  # fmt: skip
+    found = short.finding("latency-bound")
+    assert found.severity == "info" and "a block lives for 500 cycles" in found.why
+    assert found.action == short.finding("load-imbalance").action
+    full = short.plus({ACTIVE: 95.0, "sm__cycles_active.avg": 4e3}).finding("latency-bound")
+    assert full.severity == "high" and "all places for warps are taken" in full.why
+
+
+def test_nothing_busy_says_how_many_warps_are_there() -> None:
+    waiting = made(busy(sm=20), {ACTIVE: 95.0})
+    assert "all places for warps are taken" in waiting.finding("latency-bound").why
+    assert "no more warps fit than 50 %" in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 49.0}).finding("latency-bound").why
+    assert "only 20 % of the places" in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 20.0}).finding("latency-bound").why
+    assert "places" not in made(busy(sm=20)).finding("latency-bound").why
+
+
+def test_a_busy_pipe_is_a_busy_unit() -> None:
+    assert made(busy(sm=20), pipes(fma=65)).findings("latency-bound") == []
+
+
 def test_nothing_busy_is_told_only_where_nothing_else_explains_it() -> None:
     assert made(busy(sm=20), stalls(barrier=40), issued(20)).findings("latency-bound") == []
     assert made(busy(sm=20), stalls(barrier=5), issued(20)).findings("latency-bound")
@@ -1050,13 +1533,20 @@ def test_nothing_busy_says_what_would_tell_why() -> None:
 # Thresholds: each decides where its rule says so, whatever its value.
 
 
+class Judged(Protocol):
+    """A launch that rules can be asked of."""
+
+    def findings(self, rule: str) -> list[Finding]:
+        """What that rule says of the launch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """Launches on the two sides of a threshold: `above` tells on which of them `told` holds."""
 
     rule: str
     threshold: Threshold
-    at: Callable[[float], Made]
+    at: Callable[[float], Judged]
     told: Callable[[list[Finding]], bool] = bool
     above: bool = True
 
@@ -1069,8 +1559,20 @@ def is_guess(found: list[Finding]) -> bool:
     return [finding.confidence for finding in found] == ["guess"]
 
 
+def is_inferred(found: list[Finding]) -> bool:
+    return [finding.confidence for finding in found] == ["inferred"]
+
+
+def names_a_wait(found: list[Finding]) -> bool:
+    return "warps wait" in found[0].headline
+
+
 def many_passes(found: list[Finding]) -> bool:
     return "bank conflicts" in found[0].why
+
+
+def l2_is_quiet(found: list[Finding]) -> bool:
+    return "find their data in L1" in found[0].why
 
 
 def counts_all_warps(found: list[Finding]) -> bool:
@@ -1081,7 +1583,6 @@ def pipe_edges(rule: str, pipe: str) -> tuple[Edge, ...]:
     other = "alu" if pipe != "alu" else "fma"
     return (
         Edge(rule, compute.PIPE_BUSY, lambda value: made(pipes(**{pipe: value, other: 10}))),
-        Edge(rule, compute.PIPE_NEAR_ROOF, lambda value: made(pipes(**{pipe: value, other: 10})), is_settled),
         Edge(rule, compute.SM_PIPE, lambda value: made(pipes(**{pipe: value, other: 10}), busy(sm=70))),
         throttle_edge(rule, pipe),
     )
@@ -1117,14 +1618,40 @@ def partly_fused(percent: float) -> Made:
     return made(pipes(tensor=0), lasting(), values)
 
 
+def full_fma(percent: float, work: float) -> Made:
+    """An FMA pipe that busy, with that percentage of the FP32 peak of 13.824 TFLOP/s."""
+    return made(pipes(fma=percent, alu=10), lasting(), operations(ffma=13.824e9 / 2 * work / 100, fadd=0, fmul=0))
+
+
+@dataclass(frozen=True, slots=True)
+class ByTensorRate:
+    """A matrix product on a GPU whose tensor cores have that percentage of FP32's rate."""
+
+    percent: float
+
+    def findings(self, rule: str) -> list[Finding]:
+        hardware = builders.a100()
+        plain = hardware.rates[ComputeKey("fp32")]
+        key = ComputeKey("tensor.bf16", "fp32", "mma.sync")
+        rates = {ComputeKey("fp32"): plain, key: replace(plain, value=plain.value * self.percent / 100)}
+        report = builders.report(product(50).launch())
+        (kernel,) = diagnose(analyse([report], lambda _: replace(hardware, rates=rates), "9.9")).kernels
+        return of_rule(rule, kernel.findings)
+
+
 EDGES = (
     Edge("dram-bandwidth", limits.BUSY, lambda value: made(busy(dram=value, l2=10))),
     Edge("dram-bandwidth", limits.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), is_settled),
+    Edge("dram-bandwidth", limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
+    Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
     Edge("l1-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l1=value))),
     Edge("l1-bandwidth", limits.MANY_WAVEFRONTS,
          lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), many_passes),
+    Edge("l1-bandwidth", limits.FROM_L2, lambda value: made(
+         busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}), l2_is_quiet, above=False),
     Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
+    Edge("host-memory-traffic", limits.HOST_FILL, lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
     Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
     Edge("uncoalesced-global", access.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
     Edge("uncoalesced-global", limits.MANY_WAVEFRONTS,
@@ -1143,19 +1670,39 @@ EDGES = (
     throttle_edge("fp64-bound", "fp64"),
     Edge("fp64-bound", compute.SM_PIPE, lambda value: made(pipes(fp64=value, alu=10), busy(sm=70))),
     *pipe_edges("fp32-compute-bound", "fma"),
+    Edge("fp32-compute-bound", compute.PIPE_NEAR_ROOF, lambda value: full_fma(value, 70), is_settled),
+    Edge("fp32-compute-bound", compute.ROOF_WORK, lambda value: full_fma(90, value), is_settled),
     *pipe_edges("integer-bound", "alu"),
     *pipe_edges("special-function-bound", "xu"),
     *pipe_edges("tensor-compute-bound", "tensor"),
+    Edge("tensor-compute-bound", compute.PIPE_NEAR_ROOF, lambda value: made(pipes(tensor=value, alu=10)), is_settled),
     Edge("tensor-cores-idle", compute.FMA_WORK, product),
     Edge("tensor-cores-idle", compute.FUSED_SHARE, partly_fused),
+    Edge("tensor-cores-idle", compute.FASTER, ByTensorRate),
     # Half of what stands alone could go.
     Edge("non-fused-fp", compute.NON_FUSED, lambda value: fused(2 * value / 100)),
+    Edge("non-fused-fp", compute.NEVER_FUSED, lambda value: fused(1 - value / 100), is_guess),
     Edge("small-grid", launch.FULL_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
     Edge("small-grid", launch.HALF_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), is_guess),
+    Edge("small-grid", launch.STARVED_ISSUE,
+         lambda value: made({WAVES: 0.7}, issued(value), busy(sm=30), grid=(200, 1, 1)), is_guess),
+    Edge("small-grid", launch.STARVED_ISSUE,
+         lambda value: made({WAVES: 0.7}, issued(30), busy(sm=value), grid=(200, 1, 1)), is_guess),
     Edge("small-grid", launch.FEW_WARPS, lambda value: made(
          {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, grid=(200, 1, 1)), counts_all_warps, above=False),
     # The last of so many rounds takes that share of the time.
     Edge("tail-effect", launch.TAIL_SHARE, lambda value: made({WAVES: math.ceil(100 / value) - 0.5})),
+    Edge("tail-effect", launch.TAIL_SLACK, lambda value: made(
+         {WAVES: 1.5, "sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75 - value - 1e-9}), is_inferred),
+    Edge("load-imbalance", launch.RAMP, lambda value: made(
+         {"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75.0}, lasting(4 * value))),
+    # A full SM that runs 64 blocks of 8 warps holds 8 of them.
+    Edge("load-imbalance", launch.SHORT_BLOCK, lambda value: made(
+         {REGISTERS: 32.0, ACTIVE: 100.0, "sm__cycles_active.max": 16 * value, "sm__cycles_active.avg": 8 * value},
+         grid=(6912, 1, 1))),
+    # A block on each of half of the SMs: one with a block is idle for 1 − active ÷ half of the time.
+    Edge("load-imbalance", launch.UNEVEN_BLOCKS, lambda value: made(lasting(1e-4), {WAVES: 0.1,
+         "sm__cycles_active.avg": 500 * (1 - value / 100), "sm__cycles_elapsed.max": 1000.0}, grid=(54, 1, 1))),
     Edge("load-imbalance", launch.IMBALANCE,
          lambda value: made({"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 100 - value})),
     # 1.5 waves leave the SMs idle for a quarter of the time.
@@ -1166,19 +1713,38 @@ EDGES = (
          lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
     Edge("low-occupancy", launch.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
     Edge("low-occupancy", launch.STARVED_ISSUE,
-         lambda value: made(HALF_OCCUPANCY, issued(value), busy(sm=30), stalls(wait=10)), is_guess),
+         lambda value: made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(value), busy(sm=30), stalls(wait=60)), is_settled),
+    Edge("low-occupancy", launch.COVERED, lambda value: made(
+         HALF_OCCUPANCY, {WAVES: 8.0}, issued(30), busy(sm=30), stalls(wait=value)), is_settled, above=False),
+    Edge("low-occupancy", launch.TAKEN, lambda value: made(
+         HALF_OCCUPANCY, {ACTIVE: value / 2}, issued(30), busy(sm=30), stalls(wait=60)), is_settled, above=False),
     Edge("short-kernel", launch.SHORT, lambda value: made(lasting(value)), above=False),
     *wait_edges("memory-latency", "long_scoreboard", latency.DOMINANT),
     Edge("memory-latency", latency.LATENCY_BOUND,
          lambda value: made(stalls(long_scoreboard=50), issued(20), busy(dram=value)), is_settled),
     *wait_edges("dependency-latency", "wait", latency.DOMINANT),
+    Edge("dependency-latency", latency.LATENCY_BOUND,
+         lambda value: made(stalls(wait=50), issued(20), busy(sm=value)), is_settled),
     Edge("barrier-wait", latency.ALONE, lambda value: made(
          {REGISTERS: 64.0}, stalls(barrier=value), issued(20), block=(1024, 1, 1))),
     *wait_edges("barrier-wait", "barrier", latency.NOTABLE),
     *wait_edges("instruction-fetch", "no_instruction", latency.NOTABLE),
+    Edge("instruction-fetch", latency.START_UP, lambda value: made(
+         stalls(no_instruction=25), issued(20), lasting(4 * value)), is_settled, above=False),
     *wait_edges("constant-miss", "imc_miss", latency.NOTABLE),
+    Edge("constant-miss", latency.START_UP, lambda value: made(
+         stalls(imc_miss=25), issued(20), lasting(4 * value)), is_settled, above=False),
     Edge("branch-divergence", latency.THREADS, lambda value: made({THREADS: value}), above=False),
     Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value)), above=False),
+    Edge("latency-bound", latency.DOMINANT,
+         lambda value: made(busy(sm=20), issued(20), stalls(mio_throttle=value)), names_a_wait),
+    # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
+    Edge("latency-bound", launch.SHORT_BLOCK, lambda value: made(
+         {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20), grid=(6912, 1, 1)),
+         is_settled, above=False),
+    Edge("latency-bound", launch.OCCUPANCY_GAP, lambda value: made(
+         {REGISTERS: 32.0, ACTIVE: 100 - value, "sm__cycles_active.avg": 1e3}, busy(sm=20), grid=(6912, 1, 1)),
+         is_settled),
 )  # fmt: skip
 
 
@@ -1228,8 +1794,15 @@ def test_rules_are_known_by_unique_ids_and_describe_themselves() -> None:
 
 
 def verdict(gain: float | None, confidence: Confidence = "measured", settled: bool = False) -> RuleVerdict:
-    evidence = (Evidence("metric", 1.0, "%", threshold=None, meaning="meaning"),)
-    return RuleVerdict("headline", "why", "advice", confidence, gain, evidence, None, settled)
+    return RuleVerdict(
+        headline="headline",
+        why="why",
+        advice="advice",
+        confidence=confidence,
+        saving=Saving(gain, "bound") if gain is not None else None,
+        evidence=(Evidence("metric", 1.0, "%", threshold=None, meaning="meaning"),),
+        settled=settled,
+    )
 
 
 @pytest.mark.parametrize(
@@ -1246,9 +1819,9 @@ def verdict(gain: float | None, confidence: Confidence = "measured", settled: bo
         ("defect", 0.9, "guess", False, "low"),
         ("defect", LOW - 0.001, "guess", False, "info"),
         ("defect", 0.9, "measured", True, "info"),
-        ("limit", 0.9, "measured", False, "medium"),
+        ("limit", 0.9, "measured", False, "high"),
         ("limit", 0.9, "guess", False, "low"),
-        ("symptom", 0.9, "inferred", False, "medium"),
+        ("symptom", 0.9, "inferred", False, "high"),
         ("symptom", MEDIUM - 0.001, "inferred", False, "low"),
     ],
 )
@@ -1261,8 +1834,9 @@ def test_severity_follows_gain_confidence_and_what_can_be_repaired(
 
 @pytest.mark.parametrize(("gain", "kept"), [(1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)])
 def test_a_gain_is_a_fraction_of_the_time(gain: float, kept: float) -> None:
-    found = finding_of(RULES[0], verdict(gain), 0.5)
-    assert (found.gain_kernel, found.gain_total) == (kept, kept * 0.5)
+    for saving in (Saving(1.0, "bound").no_more_than(gain), Saving(1.0, "bound").if_held(gain, "the rest")):
+        found = finding_of(RULES[0], replace(verdict(1.0), saving=saving), 0.5)
+        assert (found.gain_kernel, found.gain_total) == (kept, kept * 0.5)
 
 
 def test_without_a_share_of_the_run_nothing_is_gained_for_it() -> None:

@@ -95,7 +95,8 @@ def test_a_program_is_surveyed_planned_profiled_and_shown(bench: Bench, reports:
     bench.steps({"report": report, "program": True}, {"report": report, "program": True, "log": PASSES})
     done = bench.run(program=("sh", "-c", "echo from the program; echo its error >&2"))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("from the program\n3 of 5 kernels take nearly all of 15.5 ms")
+    assert done.stdout.startswith("from the program\ncompute_tendencies_x_279_gpu, 40 % of the time, ")
+    assert "\n3 of 5 kernels take nearly all of 15.5 ms" in done.stdout
     assert done.stdout.count("from the program") == 1 and done.stderr.count("its error") == 1
     assert "plan: profile 3 launches of 3 kernels, 99.8 % of the GPU's time" in done.stderr
     assert re.search(r"^profile: 3 of 3 launches, \d+ s, 8 passes each$", done.stderr, re.MULTILINE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import re
@@ -9,19 +11,23 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import jsonschema
 import msgspec
 import pytest
 
+import gpuprof
 from gpuprof.collect import nvml
 from gpuprof.errors import DamagedInput
 from gpuprof.model import field_types, session
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Session
+from gpuprof.present.html import render_html
+from gpuprof.present.privacy import without_private
 from gpuprof.recordings import Recording, recordings
-from gpuprof.store.page import packed_session
+from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
 from gpuprof.store.read import read_session
 from gpuprof.store.schema import schema_of_session
 from gpuprof.store.write import session_lines
@@ -43,31 +49,39 @@ def text_of(made: Session) -> str:
 # Older files and older readers
 
 
+OLDER = ("session.first.json", "session.v1.json")
+"""Sessions of version 1: of the first gpuprof that had the contract, and of the last one that wrote that version."""
+
+
 @pytest.fixture(scope="module")
-def first_schema() -> jsonschema.Draft202012Validator:
-    """The schema of version 1 as it was before the session's types became Structs."""
-    schema = json.loads((DATA / "session.schema.v1.json").read_text(encoding="utf-8"))
-    return jsonschema.Draft202012Validator(schema)
+def schema() -> jsonschema.Draft202012Validator:
+    """The schema as it is generated."""
+    return jsonschema.Draft202012Validator(schema_of_session())
 
 
 @pytest.mark.parametrize("recording", recordings(), ids=lambda recording: recording.place.name)
-def test_the_first_schema_takes_sessions_of_recordings(
-    recording: Recording, first_schema: jsonschema.Draft202012Validator
-) -> None:
-    first_schema.validate(json.loads(text_of(session_of(unpacked(recording)))))
+def test_the_schema_takes_sessions_of_recordings(recording: Recording, schema: jsonschema.Draft202012Validator) -> None:
+    schema.validate(json.loads(text_of(session_of(unpacked(recording)))))
 
 
-def test_the_first_schema_takes_findings_code_timelines_and_parts_of_a_run(
-    first_schema: jsonschema.Draft202012Validator,
-) -> None:
+def test_the_schema_takes_findings_code_timelines_and_parts_of_a_run(schema: jsonschema.Draft202012Validator) -> None:
     run = {
         "kernels": 1, "launches": 3, "timed_launches": 3, "timed_shapes": 1, "time_s": 1.0, "main_kernels": 1,
         "main_time_s": 1.0,
     }  # fmt: skip
     timeline = session_of_traces(trace(kernel("a", 0, 1), kernel("b", 9, 1)))
     for made in (diagnosed(), timeline, hand_made.session(hand_made.kernel(0, hand_made.finding()))):
-        first_schema.validate(json.loads(text_of(made)))
-        first_schema.validate(json.loads(text_of(made)) | {"run": run})
+        schema.validate(json.loads(text_of(made)))
+        schema.validate(json.loads(text_of(made)) | {"run": run})
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_older_sessions_follow_the_schema_of_their_version(name: str) -> None:
+    first = json.loads((DATA / "session.schema.v1.json").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(first)
+    # The first one was written before its version had all of its fields.
+    missing = [error.validator for error in validator.iter_errors(json.loads((DATA / name).read_text("utf-8")))]
+    assert set(missing) <= ({"required"} if name == OLDER[0] else set())
 
 
 def test_a_session_of_the_first_gpuprof_is_read() -> None:
@@ -77,6 +91,45 @@ def test_a_session_of_the_first_gpuprof_is_read() -> None:
     assert [kernel.launches for kernel in read.kernels] == [1, 1, 1]
     assert read.kernels[0].pipes == () and read.kernels[0].work[0].certificate is None
     assert read_session(text_of(read), "again.json") == read
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_a_session_of_version_1_is_loaded_as_version_2(name: str, tmp_path: Path) -> None:
+    loaded = gpuprof.load(DATA / name)
+    assert loaded.schema_version == 2 and loaded.verdict is not None and loaded.verdict.kernel is not None
+    for one in loaded.kernels:
+        assert [finding.id for finding in one.findings] == [f"{one.id}.{finding.rule}" for finding in one.findings]
+        for finding in one.findings:
+            assert finding.action and finding.advice.startswith(finding.action)
+            assert (finding.gain_kind == "bound") is (finding.gain_kernel is not None)
+    path = tmp_path / "again.json"
+    loaded.save(path)
+    assert json.loads(path.read_text(encoding="utf-8"))["schema_version"] == 2
+    assert gpuprof.load(path) == loaded
+    page = tmp_path / "page.html"
+    page.write_text(render_html(loaded), encoding="utf-8")
+    assert gpuprof.load(page) == without_private(loaded)
+
+
+def test_the_findings_of_version_1_are_in_the_opportunities_by_what_they_gain() -> None:
+    document = json.loads((DATA / "session.v1.json").read_text(encoding="utf-8"))
+    assert document["schema_version"] == 1 and len(document["ranking"]) == 5
+    loaded = gpuprof.load(DATA / "session.v1.json")
+    ranked = {f"{item['kernel']}.{item['rule']}" for item in document["ranking"]}
+    told = {name for item in loaded.opportunities for name in item.findings}
+    assert told and told <= ranked
+    best = max(document["ranking"], key=lambda item: item["gain_total"])
+    assert loaded.opportunities[0].findings[0] == f"{best['kernel']}.{best['rule']}"
+
+
+def test_a_page_of_version_1_is_read() -> None:
+    text = (DATA / "session.v1.json").read_text(encoding="utf-8")
+    data = base64.b64encode(gzip.compress(text.encode())).decode()
+    page = f'<!DOCTYPE html><html><script type="{DATA_TYPE}" id="{DATA_ID}">{data}</script></html>'
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        path.write_text(page, encoding="utf-8")
+        assert gpuprof.load(path) == gpuprof.load(DATA / "session.v1.json")
 
 
 def test_fields_of_a_later_gpuprof_are_passed_over() -> None:
@@ -104,6 +157,7 @@ def test_the_first_sessions_of_a_process_can_be_read_in_threads_at_once(tmp_path
     code = """
 import sys, threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from gpuprof.store.read import read_session
 text = Path(sys.argv[1]).read_text(encoding="utf-8")
 together, sessions = threading.Barrier(12), []

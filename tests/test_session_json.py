@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuprof
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.summary import chosen
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import narrowed, run_of
@@ -32,7 +35,7 @@ WHOLE = {
 
 def example() -> Session:
     launches = builders.launch(builders.FLOP_1, name="κ<1> \x1b[31m"), builders.launch({})
-    return analyse([builders.report(*launches)], builders.hardware_of, "9.9").session
+    return diagnose(analyse([builders.report(*launches)], builders.hardware_of, "9.9"))
 
 
 def text_of(session: Session) -> str:
@@ -79,14 +82,15 @@ def test_certificates_are_read_back(level: str | None) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema_version": 2}, "newer than the 1"),
-        ({"schema_version": 0}, "older than the 1"),
+        ({"schema_version": 3}, "newer than the 2"),
+        ({"schema_version": 0}, "older than the 2"),
         ({"kernels": 5}, "kernels is 5: expected `array`"),
         ({"kernels": [{}]}, r"kernels\[0\] has no id"),
         ({"devices": []}, "names a device or source that is not there"),
         ({"gpuprof_version": None}, "gpuprof_version is None"),
-        ({"ranking": [1]}, r"ranking\[0\] is 1: expected `object`"),
-        ({"schema_version": "1"}, "schema '1', and not the 1"),
+        ({"opportunities": [1]}, r"opportunities\[0\] is 1: expected `object`"),
+        ({"verdict": 1}, r"verdict is 1: expected `object"),
+        ({"schema_version": "1"}, "schema '1', and not the 2"),
     ],
 )
 def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object], words: str) -> None:
@@ -127,9 +131,14 @@ def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], va
 
 
 def found() -> Session:
-    """A session with findings, more than one of them in its ranking."""
+    """A session with findings, more than one of them worth a repair."""
     return hand_made.session(
-        hand_made.kernel(0, hand_made.finding("small-grid", 0.5), hand_made.finding("tail-effect", 0.2)),
+        hand_made.kernel(
+            0,
+            hand_made.finding("small-grid", 0.5),
+            hand_made.finding("tail-effect", 0.2),
+            hand_made.finding("barrier-wait", 0.2, severity="info", cause="0.small-grid"),
+        ),
         hand_made.kernel(1, hand_made.finding("small-grid", 0.3, severity="info")),
     )
 
@@ -141,11 +150,19 @@ def found() -> Session:
         (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5: expected `float` <= 1\.0"),
         (("kernels", 0, "findings", 1, "gain_total"), 7, r"kernels\[0\]\.findings\[1\]\.gain_total is 7: expected"),
         (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
-        (("ranking", 0, "gain_total"), 9.0, r"ranking\[0\]\.gain_total is 9\.0"),
-        (("ranking",), [], "its ranking lacks the finding small-grid of kernel 0"),
-        (("ranking", 0, "gain_total"), 0.1, "its ranking lacks the finding small-grid"),
-        (("ranking", 1, "rule"), "bank-conflicts", "its ranking lacks the finding tail-effect of kernel 0"),
-        (("kernels", 0, "findings"), [], "has a finding small-grid that kernel 0 has not"),
+        (("opportunities", 0, "gain_total"), 9.0, r"opportunities\[0\]\.gain_total is 9\.0"),
+        (("opportunities", 0, "gain_kind"), "most", r"opportunities\[0\]\.gain_kind is 'most'"),
+        (("opportunities", 0, "findings"), [], "its opportunity small-grid names no finding that it has"),
+        (("opportunities", 1, "findings"), ["0.bank-conflicts"], "tail-effect names no finding that it has: 0.bank-"),
+        (("opportunities", 0, "kernels"), [1], "small-grid names other kernels than its findings"),
+        (("opportunities", 0, "kernels"), [7], "small-grid names other kernels than its findings"),
+        (("opportunities", 1, "id"), "small-grid", "two opportunities have the id small-grid"),
+        (("kernels", 0, "findings"), [], "names no finding that it has: 0.small-grid"),
+        (("kernels", 0, "findings", 1, "id"), "0.small-grid", "two findings have the id 0.small-grid"),
+        (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "kernel 0 has no finding 1.small-grid, a cause"),
+        (("kernels", 0, "findings", 2, "cause"), "0.nothing", "kernel 0 has no finding 0.nothing, a cause"),
+        (("verdict", "kernel"), 9, "its verdict names kernel 9, which is not there"),
+        (("verdict", "state"), "fine", r"verdict\.state is 'fine'"),
         (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
         (("run",), {**WHOLE, "main_kernels": 4}, "contradict"),
         (("run",), {**WHOLE, "launches": 1}, "contradict"),
@@ -172,11 +189,12 @@ def test_a_part_of_a_run_speaks_of_the_whole() -> None:
         hand_made.kernel(2, label="c", time_total_s=5e-4, launches=3),
         hand_made.kernel(3, label="d", time_total_s=None),
     )  # fmt: skip
-    part = narrowed(whole, [whole.kernels[2]])
+    part = chosen(whole, [whole.kernels[2]])
     again = read_session(text_of(part), "s.json")
     assert again == part and part.run == run_of(whole)
     assert verdict_text(again) == verdict_text(whole)
     assert verdict_text(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time profiled in 5 launches")
+    assert part.verdict is not None and part.verdict.kernel == 2
     assert narrowed(again, again.kernels).run == part.run
     assert narrowed(whole, whole.kernels).run is None
 
@@ -199,6 +217,8 @@ def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
         markdown = texts["md"]
         for text in (page, *texts.values()):
             assert not set(text) & {"\x1b", "\x07", "\u202e"}, place
+        # What stands as code is no markup and mentions nobody.
+        markdown = re.sub(r"(`+) .*? \1", "", markdown)
         assert "<img>" not in page and "<img>" not in markdown.replace("\\<", ""), place
         assert "@someone" not in markdown, place
 

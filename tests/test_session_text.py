@@ -5,31 +5,25 @@ from __future__ import annotations
 import html
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.priorities import fix_first
-from gpuprof.diagnose.ranking import ranking
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import KernelProfile, Occupancy, Session, Throughput, Traffic, Work
+from gpuprof.model.session import KernelProfile, Occupancy, Remaining, Session, Throughput, Traffic, Work
 from gpuprof.present.figures import overview, without_point
-from gpuprof.present.finding_text import CONFIDENCE_WORDS, diagnosis_sentence, fix_first_note, found_in, value_text
+from gpuprof.present.finding_text import CONFIDENCE_WORDS, cause_text, gain_text, place_text, remains_text, value_text
+from gpuprof.present.fix_text import command_text, fixes, fixes_note, headline_text, nothing_text, unknown_text
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
 from gpuprof.present.session_text import limit_text, occupancy_text, paths_text, roof_text, row_noun, verdict_text
-from tests import hand_made
 from tests.cli import gpuprof as run
-from tests.hand_made import finding, kernel
+from tests.hand_made import finding, kernel, session
 from tests.readings import shown_session_of
 from tests.test_console import flat, shown
 from tests.test_html import Outline
-
-
-def session(*kernels: KernelProfile) -> Session:
-    """A session whose ranking is the product's."""
-    return replace(hand_made.session(*kernels), ranking=ranking(kernels))
 
 
 def page_facts(read: Session, kernel_number: int | None = None) -> dict[str, str]:
@@ -93,70 +87,168 @@ def test_real_reports_count_alike_in_terminal_and_page(reports: Path, name: str,
 # What to fix first
 
 
-def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_entry() -> None:
+def views(read: Session) -> list[str]:
+    """What terminal, Markdown, notebook and page say of a session, without their markup."""
+    markdown = "\n".join(markdown_lines(read, list(read.kernels), 20)).replace("\\", "").replace("**", "")
+    notebook = html.unescape(re.sub("<[^>]*>", " ", notebook_html(read)))
+    page = " ".join(Outline(render_html(read, keep_paths=True)).texts)
+    return [flat(text) for text in (shown(read, width=200), markdown, notebook, page)]
+
+
+def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_repair() -> None:
     read = session(
         kernel(0, finding(gain=0.4, gain_total=0.2), grid=(64, 1, 1), launches=2),
         kernel(1, finding(gain=0.6, gain_total=0.25), grid=(128, 1, 1)),
-        kernel(2, finding(gain=0.6, gain_total=0.1), label="other"),
+        kernel(2, finding(gain=0.6, gain_total=0.1, action="Something else"), label="other"),
     )
-    first, second = fix_first(read)
-    assert (first.kernel.id, first.shapes) == (1, 2)
-    assert first.gain_total == pytest.approx(0.45)
-    assert (found_in(first, read), found_in(second, read)) == ("in 2 launch shapes", "")
-    assert diagnosis_sentence(read).endswith("It can save at most 45 % of the run, in 2 launch shapes.")
-    assert "≤ 45 % headline of uncoalesced-global #1 gather_rows, in 2 launch shapes, uncoalesced-global, measured" in (
-        flat(shown(read))
-    )
-    assert "**≤ 45 %** headline of uncoalesced-global – gather\\_rows (kernel 1, in 2 launch shapes, " in (
-        "\n".join(markdown_lines(read, list(read.kernels), 20))
-    )
-    assert "≤ 45 %" in notebook_html(read) and "in 2 launch shapes" in notebook_html(read)
-    assert ", in 2 launch shapes" in " ".join(Outline(render_html(read)).texts)
+    first, second = fixes(read)
+    assert (first.kernel.id, first.kernels, first.gain) == (1, "gather_rows in 2 launch shapes", "≤ 45 %")
+    assert first.fraction == pytest.approx(0.45)
+    assert (second.kernels, second.gain) == ("#2 other", "≤ 10 %")
+    for text in views(read):
+        assert "≤ 45 %" in text and "gather_rows in 2 launch shapes" in text and "gather.cu:41" in text
 
 
-def test_many_small_gains_of_one_kernel_count_together() -> None:
-    small = [kernel(number, finding(gain=0.4, gain_total=0.004), grid=(number + 1, 1, 1)) for number in range(50)]
-    read = session(*small, kernel(99, finding(gain=0.5, gain_total=0.1), label="other"))
-    assert [(item.kernel.label, item.shapes) for item in fix_first(read)] == [("gather_rows", 50), ("other", 1)]
+def test_a_repair_that_helps_many_kernels_is_told_once_with_their_number() -> None:
+    read = session(*(kernel(number, finding(gain=0.1, gain_total=0.01), label=f"k{number}") for number in range(7)))
+    (only,) = fixes(read)
+    assert (only.kernels, only.gain) == ("in 7 kernels", "≤ 7.0 %")
 
 
-def test_a_rule_that_speaks_twice_of_a_kernel_has_two_entries() -> None:
-    twice = kernel(0, finding(headline="a", gain_total=0.2), finding(headline="b", gain_total=0.1))
-    assert [(item.finding.headline, item.shapes) for item in fix_first(session(twice))] == [("a", 1), ("b", 1)]
-
-
-def test_kernels_of_two_reports_are_not_added_up() -> None:
-    read = session(kernel(0, finding()), kernel(1, finding(), source=1))
-    read = replace(read, sources=(*read.sources, replace(read.sources[0], file="other.ncu-rep")))
-    assert [item.shapes for item in fix_first(read)] == [1, 1]
-
-
-def test_without_durations_entries_keep_the_order_of_the_ranking() -> None:
-    bare: dict[str, object] = {"gain_total": None}
+def test_every_view_has_the_same_repairs_in_the_same_order() -> None:
     read = session(
-        kernel(0, finding("tail-effect", 0.2, severity="low", **bare)),
-        kernel(1, finding("small-grid", 0.1, **bare), label="other"),
-        kernel(2, finding("tail-effect", 0.3, severity="low", **bare)),
+        kernel(
+            0, finding("tail-effect", 0.2, action="A"), finding("low-occupancy", 0.9, confidence="guess", action="G")
+        ),
+        kernel(1, finding("small-grid", 0.5, gain_kind="fixed-work", held="the same bytes", action="B"), label="other"),
+        kernel(2, finding(gain=0.8, action="S"), name="FillFunctor", label="fill", demangled="FillFunctor<float>"),
     )
-    assert [(item.finding.rule, item.shapes, item.gain) for item in fix_first(read)] == [
-        ("small-grid", 1, 0.1),
-        ("tail-effect", 2, 0.3),
-    ]
-    assert fix_first_note(fix_first(read)) == "at most this much of its kernel; by gain and how sure it is"
+    items = fixes(read)
+    assert [(item.action, item.gain, item.doubt) for item in items] == [
+        ("B", "~ 25 %", ""), ("A", "≤ 10 %", ""), ("G", "≤ 45 %", "a guess"), ("S", "≤ 40 %", "only sets up data"),
+    ]  # fmt: skip
+    for text in views(read):
+        places = [text.index(item.headline, text.index("what each saves of the run")) for item in items]
+        assert places == sorted(places)
+        for words in ("with the same bytes", "a guess", "only sets up data", "→ B"):
+            assert words in text or words.removeprefix("→ ") in text
+        assert "Kernels that only set up data take 50 % of the time; they come last." in text
 
 
-def test_a_real_kernel_of_198_launches_has_each_rule_once(reports: Path) -> None:
-    first = fix_first(shown_session_of(reports / "csv" / "interpolate-with-program-output.csv"))
-    assert len({item.finding.rule for item in first}) == len(first) > 1
-    assert all(item.shapes > 40 for item in first)
-    whole = sum(item.gain_total or 0.0 for item in first)
-    assert 0.3 < whole < 1
+def test_what_is_held_in_one_of_several_kernels_is_held_in_part() -> None:
+    held: dict[str, Any] = {"gain_kind": "fixed-work", "held": "the same bytes"}
+    mixed = session(kernel(0, finding(gain=0.2)), kernel(1, finding(gain=0.2, **held), label="other"))
+    assert [(item.gain, item.held) for item in fixes(mixed)] == [("~ 20 %", "in part with the same bytes")]
+    two = session(
+        kernel(0, finding(gain=0.2, **{**held, "held": "x"})), kernel(1, finding(gain=0.2, **held), label="b")
+    )
+    assert [item.held for item in fixes(two)] == ["with what the finding of each kernel names"]
 
 
-def test_page_and_markdown_say_what_fix_first_is_ordered_by() -> None:
-    read = session(kernel(0, finding()))
-    for text in (" ".join(Outline(render_html(read)).texts), "\n".join(markdown_lines(read, list(read.kernels), 20))):
-        assert "by gain and how sure it is" in text
+def test_without_durations_gains_are_of_the_kernel() -> None:
+    bare: dict[str, Any] = {"gain_total": None}
+    read = session(kernel(0, finding("tail-effect", 0.2, **bare), duration_s=None, time_share=None, time_total_s=None))
+    (only,) = fixes(read)
+    assert (only.gain, only.of, only.fraction, only.after) == ("≤ 20 %", "of the kernel", 0.2, "")
+    assert fixes_note(read) == "what each saves of its kernel: ≤ at most"
+    unknown = session(kernel(0, finding("launch-gaps", None, severity="low")))
+    assert [(item.gain, item.of, item.fraction) for item in fixes(unknown)] == [("–", "gain not known", None)]
+
+
+def test_a_real_kernel_of_198_launches_has_each_repair_once(reports: Path) -> None:
+    read = shown_session_of(reports / "csv" / "interpolate-with-program-output.csv")
+    named = [(item.rule, item.action) for item in fixes(read)]
+    assert len(set(named)) == len(named) >= 1
+
+
+def test_the_sentence_on_the_longest_kernel_comes_before_the_spread_of_the_time() -> None:
+    read = session(kernel(0, finding(), label="a" * 300))
+    assert headline_text(read).startswith("a" * 90 + "…" + "a" * 29 + " ")
+    for text in views(read):
+        assert text.index("a" * 90 + "…") < text.index("1 kernel takes all of 2.00 ms")
+    assert headline_text(replace(read, verdict=None)) == headline_text(session()) == ""
+    assert "No kernel was profiled" in shown(session())
+
+
+def test_what_cannot_be_told_is_a_line_with_a_command_in_every_view() -> None:
+    made = session(kernel(0, finding()))
+    assert made.verdict is not None
+    unknown = "The report does not tell what its warps wait for."
+    read = replace(made, verdict=replace(made.verdict, unknown=unknown, command="ncu --set full -o again ./app"))
+    assert unknown_text(read) == f"{unknown} Collect it with:"
+    for text in views(read):
+        assert f"{unknown} Collect it with: " in text
+        assert "ncu --set full -o again " in text
+    without = replace(made, verdict=replace(made.verdict, unknown=unknown, command=None))
+    assert (unknown_text(without), command_text(without)) == (unknown, "")
+    known = replace(made, verdict=replace(made.verdict, unknown=None, command="ncu"))
+    assert (unknown_text(known), command_text(known)) == ("", "")
+
+
+def test_nothing_to_repair_is_said_where_enough_is_known() -> None:
+    done = session(kernel(0))
+    for text in views(done):
+        assert "No rule found a repair that is worth its while." in text and "what each saves" not in text
+    assert nothing_text(session(kernel(0, stalls=()))) == nothing_text(session()) == ""
+    assert nothing_text(session(kernel(0, finding()))) == ""
+
+
+# One finding
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "at most 30 % of this kernel's time, 15 % of the run"),
+        ({"gain_total": 0.3}, "at most 30 % of this kernel's time"),
+        (
+            {"gain_kind": "fixed-work", "held": "the same instructions"},
+            "30 % of this kernel's time with the same instructions, 15 % of the run",
+        ),
+        ({"gain_kernel": None, "gain_total": 0.2}, "at most 20 % of the run"),
+        ({"gain_kernel": None, "gain_total": 0.2, "gain_kind": "fixed-work"}, "about 20 % of the run"),
+        ({"gain_kernel": None, "gain_total": None, "gain_kind": None}, "gain not known"),
+        ({"gain_kernel": 0.0}, "nothing to gain by itself"),
+    ],
+)
+def test_at_most_is_said_of_bounds_alone(changes: dict[str, Any], text: str) -> None:
+    assert gain_text(finding(**changes)) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("dram", "then DRAM still needs 62 % of this kernel's time"),
+        ("issue", "then the issue slots still need 62 % of this kernel's time"),
+        ("fma", "then the FMA pipe still needs 62 % of this kernel's time"),
+        ("launch", "then the launch itself still needs 62 % of this kernel's time"),
+    ],
+)
+def test_what_remains_is_told_of_the_unit_that_needs_most(unit: str, text: str) -> None:
+    assert remains_text(finding(remains=(Remaining(unit, 0.62), Remaining("l2", 0.5)))) == text
+
+
+def test_nothing_remains_to_be_told_without_needs_or_a_gain() -> None:
+    needs = (Remaining("dram", 0.62),)
+    assert remains_text(finding()) == remains_text(finding(gain=0.0, remains=needs)) == ""
+    assert remains_text(finding(remains=needs, cause="0.x")) == ""
+
+
+def test_a_cause_is_to_be_repaired_first_unless_it_is_a_roof() -> None:
+    symptom = finding("memory-latency", id="3.memory-latency", severity="info", cause="3.dram-bandwidth")
+    for severity, ending in (("high", ": repair that first"), ("info", "")):
+        cause = finding("dram-bandwidth", id="3.dram-bandwidth", severity=severity)
+        assert cause_text(symptom, kernel(3, cause, symptom)) == f"explained by #3 dram-bandwidth{ending}"
+    assert cause_text(symptom, kernel(3, symptom)) == cause_text(finding(), kernel(3, finding())) == ""
+
+
+def test_a_place_is_a_line_or_an_instruction() -> None:
+    place = finding().location
+    assert place is not None
+    assert place_text(place) == "gather.cu:41"
+    assert place_text(replace(place, file="C:\\src\\a.cu")) == "a.cu:41"
+    assert place_text(replace(place, line=None)) == "LDG.E R2, [R4]"
+    assert place_text(replace(place, line=None, sass=None)) == place_text(None) == ""
 
 
 def test_a_guess_is_not_proved() -> None:

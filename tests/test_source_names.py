@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.ranking import ranking
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
-from gpuprof.present.finding_text import diagnosis_sentence
+from gpuprof.present.fix_text import headline_text
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
@@ -33,9 +33,11 @@ def _two_files(first: str = "/home/someone/run-base.ncu-rep", second: str = "/da
         )
         for number in (0, 1)
     ]  # fmt: skip
-    read = session(*(replace(item, source=item.id) for item in kernels))
+    read = session(*kernels)
     sources = tuple(replace(read.sources[0], file=file) for file in (first, second))
-    return replace(read, sources=sources, ranking=ranking(read.kernels))
+    return summarised(
+        replace(read, sources=sources, kernels=tuple(replace(item, source=item.id) for item in read.kernels))
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,9 +70,11 @@ def test_one_file_is_not_named_anywhere() -> None:
 
 def test_the_page_names_the_file_of_every_row_section_point_and_finding() -> None:
     built = build_page(_two_files(), Choice())
-    assert built.diagnosis.startswith("Fix first, in gemm (base): ")
+    assert built.verdict.startswith("gemm (fused) ")
     assert [(row.id, row.file) for row in built.rows] == [(1, "fused"), (0, "base")]
-    assert {line.kernel_id: line.file for line in built.priorities} == {0: "base", 1: "fused"}
+    assert [line.kernels.text for line in built.fixes] == ["gemm in base and fused"]
+    alone = replace(_two_files(), kernels=(_two_files().kernels[0], replace(_two_files().kernels[1], findings=())))
+    assert [line.kernels.text for line in build_page(summarised(alone), Choice()).fixes] == ["#0 gemm in base"]
     files = {section.id: section.facts[0].value for section in built.sections}
     assert files == {0: "run-base.ncu-rep (1 of 2)", 1: "run-fused.ncu-rep (2 of 2)"}
     html = render_html(_two_files())
@@ -91,9 +95,9 @@ def test_a_chart_names_the_file_of_a_point_and_both_files_of_points_that_share_a
 def test_terminal_markdown_and_notebook_name_the_file() -> None:
     read = _two_files("/home/someone/old/run.ncu-rep", "/home/someone/new/run.ncu-rep")
     lines = shown(read).splitlines()
-    assert diagnosis_sentence(read).startswith("Fix first, in gemm (old): ")
+    assert headline_text(read).startswith("gemm (new) ")
     assert any(line.startswith("0  gemm") and below.strip() == "in old" for line, below in pairwise(lines))
-    assert any(line.strip().startswith("#1 gemm in new, uncoalesced-global") for line in lines)
+    assert any(line.strip() == "gather.cu:41, gemm in old and new, uncoalesced-global," for line in lines)
     assert "#0 gemm in old" in lines
     for private in ("\n".join(markdown_lines(read, list(read.kernels), 0)), notebook_html(read)):
         assert "gemm in file 2" in private and "new" not in private

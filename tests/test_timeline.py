@@ -253,7 +253,8 @@ def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     assert gaps.gain_total == pytest.approx(541 / 941)
     assert (gaps.gain_kernel, gaps.severity, gaps.confidence) == (None, "high", "inferred")
     assert "the GPU is idle 57 % of 941 µs; 531 µs of it (98 %) ends at launches of this kernel" in gaps.headline
-    assert found.ranking[0].rule == "launch-gaps"
+    assert found.opportunities[0].rule == "launch-gaps"
+    assert len(gaps.action) <= 110 and not gaps.action.endswith(".")
 
 
 def test_equal_gpus_each_have_their_own_pauses() -> None:
@@ -325,7 +326,7 @@ def test_pauses_at_copies_that_no_kernel_follows_are_told_of_another_one() -> No
 
 def test_copies_alone_have_no_kernel_to_tell_of() -> None:
     found = session(trace(copy("device to host", 0, 1, 8), copy("device to host", 90, 1, 8)))
-    assert (found.kernels, found.ranking) == ((), ())
+    assert (found.kernels, found.opportunities) == ((), ())
 
 
 def test_idle_time_of_a_recorded_training_ends_at_its_copies(reports: Path) -> None:

@@ -32,7 +32,8 @@ _SALT = "428"
 class Outcome(NamedTuple):
     """What gpuprof and NVIDIA's rules said of a case. `place`: the planted rule's among the findings of `slow`, from 1.
 
-    Gains are shares of the time of `slow`; a fact (`info`) tells none. `line` is None where the cause is in no line, or
+    Gains are shares of the time of `slow`; a fact (`info`) tells none. `is_bound`: the told one is meant as an upper
+    bound, and not only with something held fixed. `line` is None where the cause is in no line, or
     the rule was silent. `alarms` are findings of high or medium severity on `fixed`, but for the roof that it has by
     its file. `clocks` is the SM clock of `fixed` ÷ that of `slow`.
     """
@@ -43,6 +44,7 @@ class Outcome(NamedTuple):
     alarms: tuple[str, ...]
     line: bool | None
     predicted: float | None
+    is_bound: bool
     real: float | None
     clocks: float | None
     nvidia_place: int | None
@@ -73,8 +75,8 @@ class Outcome(NamedTuple):
 
     @property
     def bound_held(self) -> bool | None:
-        """Tell whether the told gain, an upper bound, was one."""
-        if self.predicted is None or self.real is None:
+        """Tell whether the told gain was the upper bound that it is meant as; None where it is not meant so."""
+        if not self.is_bound or self.predicted is None or self.real is None:
             return None
         return self.real <= self.predicted + CLOCK_TOLERANCE
 
@@ -110,6 +112,7 @@ class Totals(NamedTuple):
     gains: int
     gains_right: int
     guessed: int
+    bounds: int
     bounds_held: int
     error: float | None
     nvidia: int
@@ -168,6 +171,7 @@ def judged(case: Case, kernels: Mapping[str, KernelProfile], launches: Mapping[s
         ),
         line=_line(case, planted),
         predicted=planted.gain_kernel if planted is not None and planted.severity != "info" else None,
+        is_bound=planted is not None and planted.gain_kind == "bound",
         real=_real_gain(case, kernels),
         clocks=_clocks(kernels),
         nvidia_place=_nvidia_place(case, messages),
@@ -219,6 +223,7 @@ def totals(outcomes: Iterable[Outcome]) -> Totals:
     planted = [outcome for outcome in outcomes if outcome.planted]
     lines = [outcome for outcome in planted if outcome.case.lines]
     gains = [outcome for outcome in planted if outcome.gain_right is not None]
+    bounds = [outcome for outcome in planted if outcome.bound_held is not None]
     spoken = [outcome for outcome in planted if outcome.nvidia_spoke]
     return Totals(
         cases=len(planted),
@@ -232,7 +237,8 @@ def totals(outcomes: Iterable[Outcome]) -> Totals:
         gains=len(gains),
         gains_right=sum(bool(outcome.gain_right) for outcome in gains),
         guessed=_best_guess([outcome.real for outcome in gains if outcome.real is not None]),
-        bounds_held=sum(bool(outcome.bound_held) for outcome in gains),
+        bounds=len(bounds),
+        bounds_held=sum(bool(outcome.bound_held) for outcome in bounds),
         error=median(abs((outcome.predicted or 0.0) - (outcome.real or 0.0)) for outcome in gains) if gains else None,
         nvidia=len(spoken),
         nvidia_first=sum(outcome.nvidia_place == 1 for outcome in spoken),

@@ -55,8 +55,8 @@ def write_report(
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
     from gpuprof.diagnose.grouping import grouped
-    from gpuprof.model.run_totals import narrowed
-    from gpuprof.present.finding_text import diagnosis_sentence
+    from gpuprof.diagnose.summary import chosen
+    from gpuprof.present.fix_text import headline_text
     from gpuprof.present.html import render_html
     from gpuprof.present.session_text import verdict_text
     from gpuprof.present.text import printable
@@ -64,11 +64,11 @@ def write_report(
     warn(session)
     session = grouped(session)
     kernels = select_kernels(session, pattern) if pattern is not None else session.kernels
-    chosen = {kernel.id for kernel in kernels} if pattern is not None else None
-    page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=chosen)
+    wanted = {kernel.id for kernel in kernels} if pattern is not None else None
+    page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=wanted)
     write_files({output: page.encode("utf-8", "backslashreplace")})
+    if headline := headline_text(chosen(session, kernels) if pattern is not None else session):
+        click.echo(printable(headline))
     click.echo(printable(verdict_text(session)))
-    if diagnosis := diagnosis_sentence(narrowed(session, kernels)):
-        click.echo(printable(diagnosis))
     read = f"gpuprof show {to_type([output])}"
     click.echo(printable(f"wrote {output}; open it in a browser, or read it here: {read}"), err=True)

@@ -103,10 +103,10 @@ def command(
         raise UsageError(*_NEITHER if program is None else _BOTH)
     if program is None:
         from gpuprof.api import load
-        from gpuprof.model.run_totals import narrowed
+        from gpuprof.diagnose.summary import chosen
 
         session: Session = load(*files, spec=spec, salvage=salvage)
-        _draw(session, narrowed(session, select_kernels(session, kernel)), files, output, look, force=force)
+        _draw(session, chosen(session, select_kernels(session, kernel)), files, output, look, force=force)
         return 0
     if output.suffix.lower() in _KINDS:
         raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")

@@ -70,31 +70,33 @@ def command(
     tables stop at --top.
     """
     from gpuprof.api import load
+    from gpuprof.diagnose.summary import chosen
 
     if cost_per_hour is not None and items_per_step is None:
         raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
-    chosen = FORMATS[form]
-    if explain is not None and (kernel is not None or chosen.tree is None):
+    wanted = FORMATS[form]
+    if explain is not None and (kernel is not None or wanted.tree is None):
         wrong = "--kernel" if kernel is not None else f"--format {form}"
         raise UsageError(f"--explain and {wrong} exclude each other", "--explain KERNEL names the kernel itself")
     names_a_launch = re.fullmatch(r"#[0-9]+", kernel or explain or "") is not None
-    groups = chosen.takes != "launches" and not names_a_launch
+    groups = wanted.takes != "launches" and not names_a_launch
     session = load(*files, spec=spec, salvage=salvage, groups=groups or (explain is not None and not names_a_launch))
     if explain is not None:
-        _explain(session, explain, chosen, files)
+        _explain(session, explain, wanted, files)
         return
-    if chosen.takes == "launches":
-        _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), chosen)
+    if wanted.takes == "launches":
+        _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), wanted)
         return
     run, selected = _kernels(session, kernel)
     kernels = sort_kernels(selected, sort)
-    if chosen.kernels.warns:
+    part = chosen(run, selected) if kernel is not None else run
+    if wanted.kernels.warns:
         warn(session)
-    if chosen.takes == "terminal":
+    if wanted.takes == "terminal":
         rates = items_per_step, cost_per_hour
-        _print_table(run, kernels, top, files, rates, chosen, depth=kernel is not None)
+        _print_table(run, part, kernels, top, files, rates, wanted, depth=kernel is not None)
     else:
-        write_lines(chosen.kernels.function()(run, kernels, top))
+        write_lines(wanted.kernels.function()(part, kernels, top))
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
@@ -111,15 +113,16 @@ def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[Kerne
 
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
-    from gpuprof.model.run_totals import narrowed
+    from gpuprof.diagnose.summary import chosen
 
     if form.kernels.warns:
         warn(session)
-    write_lines(form.kernels.function()(narrowed(session, kernels)))
+    write_lines(form.kernels.function()(chosen(session, kernels)))
 
 
 def _print_table(
-    session: Session,
+    run: Session,
+    part: Session,
     kernels: Sequence[KernelProfile],
     top: int,
     files: Sequence[str],
@@ -132,13 +135,13 @@ def _print_table(
     from gpuprof.present.session_text import count_text, row_noun
     from gpuprof.present.timeline_text import Rates
 
-    form.kernels.function()(make_console(), session, list(kernels), top, depth=depth, rates=Rates(*rates))
+    form.kernels.function()(make_console(), part, list(kernels), top, depth=depth, rates=Rates(*rates))
     if not kernels:
         return
     shown = len(kernels[:top] if top else kernels)
     depths = "all in depth" if depth and shown > 1 else f"#{kernels[0].id} in depth"
     number = kernels[0].id
-    rows = count_text(len(session.kernels), *row_noun(session.kernels))
+    rows = count_text(len(run.kernels), *row_noun(run.kernels))
     _say(f"shown: {shown} of {rows}, {depths}", f"show --explain '#{number}'", files)
 
 

@@ -7,9 +7,36 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, Case, opcode_of
-from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, REQUESTS, l1_fraction, wavefronts_per_request
+from gpuprof.diagnose.case import (
+    EXECUTED,
+    MEMORY_STALLS,
+    REQUESTS,
+    WAVEFRONTS,
+    WELL_USED,
+    Case,
+    opcode_of,
+)
+from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, percent
+from gpuprof.diagnose.traffic import (
+    ALL_SECTORS,
+    EXCESS_SECTORS,
+    SECTOR_BYTES,
+    SHARED_BUSY,
+    SHARED_PASSES,
+    CountedSectors,
+    bytes_of,
+    counted_sectors,
+    excess_reaches,
+    explained,
+    ideal_bytes,
+    l1_keeps,
+    l1_speed,
+    memory_busy,
+    wavefronts_per_request,
+    while_active,
+)  # fmt: skip
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence, Location
@@ -24,14 +51,10 @@ NARROW_PRESSURE = percent(
 )
 ATOMICS = percent("atomic units busy", 30.0, "below it another unit limits the kernel")
 
-_EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
-_TOTAL = "memory_l2_theoretical_sectors_global"
-_IDEAL = "memory_l2_theoretical_sectors_global_ideal"
-_TOLD = "rule UncoalescedGlobalAccess"
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+_PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
-_SECTOR_BYTES = 32
 _MANY_SECTORS = 16.5
 """Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
 _FEW_SECTORS = 4.0
@@ -42,13 +65,19 @@ _COALESCE = (
     "swap the index that the thread number goes into, transpose through shared memory, or store arrays of fields "
     "rather than an array of structures."
 )
-
-
+_WIDEN = (
+    "Where a thread goes through neighbouring words one at a time, swapping the index is wrong: read 16 bytes at once, "
+    "or interleave the index over the threads."
+)
 _SCATTERED = 0.2
 """A row of 4-byte words that starts inside a sector moves one sector in five for nothing; more is scattered."""
 _WHY_SCATTERED = (
     "The threads of a warp touch addresses that are not next to each other, so each request moves sectors of which "
     "only a part is used. L1, L2 and DRAM carry the rest for nothing."
+)
+_WHY_IN_L1 = (
+    "The threads of a warp touch addresses that are not next to each other. The excess stays in L1: L2 moves no more "
+    "than these accesses need, so all that it costs is passes through L1."
 )
 _WHY_SHIFTED = (
     "So small an excess comes from accesses that start inside a 32-byte sector, which move one sector more, or from "
@@ -58,6 +87,8 @@ _ALIGN = (
     "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); shifted loads of a stencil "
     "cannot avoid it, and L1 mostly has that sector already. For single lines that stand out:"
 )
+_LEVELS = ("l2", "dram")
+_SAME_DATA = "the same data through L2 and DRAM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +100,7 @@ class _Excess:
 
 
 def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
-    counts = _counted_sectors(case)
+    counts = counted_sectors(case)
     if counts is not None:
         excess = _counted_excess(counts)
         passes = _excess_passes(case)
@@ -80,45 +111,57 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
         excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
     if excess is None:
         return
-    place = case.place_of(_EXCESS) or _place_of_excess(case)
+    why, action, advice = _WHY_SCATTERED, "Let consecutive threads touch consecutive addresses", f"{_COALESCE} {_WIDEN}"
+    if excess.fraction < _SCATTERED:
+        why, action, advice = _WHY_SHIFTED, "Start rows at a multiple of 32 bytes", f"{_ALIGN} {_COALESCE}"
+    elif _stays_in_l1(case):
+        why, advice = _WHY_IN_L1, f"{_WIDEN} {_COALESCE}"
+        action = "Read neighbouring words of a thread in one wide access, or interleave its index"
     yield RuleVerdict(
         headline=f"Uncoalesced global access: {excess.text}",
-        why=_WHY_SCATTERED if excess.fraction >= _SCATTERED else _WHY_SHIFTED,
-        advice=_COALESCE if excess.fraction >= _SCATTERED else f"{_ALIGN} {_COALESCE}",
+        why=why,
+        action=action,
+        advice=advice,
         confidence=excess.confidence,
-        gain=excess.fraction * case.memory_weight(),
+        saving=_coalesced(case, excess.fraction),
         evidence=excess.evidence,
-        location=place,
+        location=case.place_of(EXCESS_SECTORS) or _place_of_excess(case),
     )
 
 
-class _Sectors(NamedTuple):
-    """Excess and all sectors of global accesses, and the counters that tell them."""
-
-    excess: float
-    total: float
-    evidence: tuple[Evidence, ...]
+def _stays_in_l1(case: Case) -> bool:
+    """Tell whether L2 is known to move no more than the global accesses need."""
+    return bytes_of(case, "l2") is not None and not excess_reaches(case, "l2")
 
 
-def _counted_sectors(case: Case) -> _Sectors | None:
-    """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
-    total, excess, ideal = case.number(_TOTAL), case.number(_EXCESS), case.number(_IDEAL)
-    all_of_them = case.metric(_TOTAL, "sectors of global accesses", "sector")
-    if total is not None and excess is not None:
-        return _Sectors(excess, total, (*case.metric(_EXCESS, "excess sectors", "sector"), *all_of_them))
-    if total is not None and ideal is not None:
-        return _Sectors(total - ideal, total, (*all_of_them, *case.metric(_IDEAL, "of which are needed", "sector")))
-    told = nvidia_messages.excess_sectors(case.messages)
-    if told is None:
-        return None
-    evidence = (
-        Evidence(_TOLD, told.excess, "sector", threshold=None, meaning="excess sectors"),
-        Evidence(_TOLD, told.total, "sector", threshold=None, meaning="sectors of global accesses"),
-    )
-    return _Sectors(told.excess, told.total, evidence)
+def _coalesced(case: Case, excess: float) -> Saving:
+    """Bound what coalescing gains: arithmetic and instructions stay, and of each memory level what is needed.
+
+    Of data that an access fetches it may use the same part as of its sectors. Less goes where other accesses use the
+    rest, so that a level moves no more than what all of them need.
+    """
+    keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - excess)}
+    keeps_of_same_data = dict(keeps)
+    counts, ideal = counted_sectors(case), ideal_bytes(case)
+    for level in _LEVELS:
+        moved = bytes_of(case, level)
+        if counts is None or ideal is None or not moved:
+            continue
+        fetched = SECTOR_BYTES * max(0.0, counts.excess)
+        keeps[level] = 1.0 - min(excess, fetched / moved)
+        keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
+    most = excess * explained(case, memory_busy(case), MEMORY_STALLS)
+    if _stays_in_l1(case):
+        keeps_of_same_data = {"l1": keeps["l1"]}
+        l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
+        most_of_same_data = min(most, excess * min(1.0, l1 / WELL_USED))
+    else:
+        most_of_same_data = most
+    same_data = case.saving(keeps_of_same_data).no_more_than(most_of_same_data)
+    return case.saving(keeps).no_more_than(most).if_held(same_data.fraction, _SAME_DATA)
 
 
-def _counted_excess(counts: _Sectors) -> _Excess | None:
+def _counted_excess(counts: CountedSectors) -> _Excess | None:
     """Judge what was counted exactly: where that shows no excess, nothing else does."""
     if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
         return None
@@ -129,36 +172,56 @@ def _counted_excess(counts: _Sectors) -> _Excess | None:
 
 
 def _unused_bytes(case: Case) -> _Excess | None:
-    """Bytes of each 32-byte sector that the threads asked for."""
-    used = {what: case.number(_PER_SECTOR.format(what)) for what in ("ld", "st")}
-    known = {what: min(value, _SECTOR_BYTES) for what, value in used.items() if value}
+    """Bytes of each 32-byte sector that the threads asked for.
+
+    A request needs one sector at least: one that all threads read the same word of is no excess.
+    """
+    used = {what: _used_bytes(case, what) for what in ("ld", "st")}
+    known = {what: item for what, item in used.items() if item is not None}
     if not known:
         return None
     sectors = {what: case.number(_SECTORS.format(what)) for what in known}
     weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
-    mean = sum(known[what] * weights.get(what, 0.0) for what in known) / sum(weights.values())
-    fraction = 1.0 - mean / _SECTOR_BYTES
+    mean = sum(known[what].value * weights.get(what, 0.0) for what in known) / sum(weights.values())
+    requests = case.total(_REQUESTS.format(what) for what in weights)
+    fraction = 1.0 - mean / SECTOR_BYTES
+    if requests is not None and len(weights) == len([count for count in sectors.values() if count]):
+        fraction = min(fraction, 1.0 - requests / sum(weights.values()))
     if 100 * fraction < EXCESS.value:
         return None
-    operations = {"ld": "loads", "st": "stores"}
-    evidence = tuple(
-        Evidence(
-            _PER_SECTOR.format(what),
-            value,
-            "B/sector",
-            threshold=32.0,
-            meaning=f"bytes used of a sector by {operations[what]}",
-        )
-        for what, value in known.items()
+    return _Excess(
+        fraction,
+        f"of 32 bytes of a sector {mean:.3g} are used",
+        "measured",
+        evidence=tuple(item.evidence for item in known.values()),
     )
-    return _Excess(fraction, f"of 32 bytes of a sector {mean:.3g} are used", "measured", evidence=evidence)
+
+
+class _Used(NamedTuple):
+    """Bytes of a sector that are used, and the counter that tells them."""
+
+    value: float
+    evidence: Evidence
+
+
+def _used_bytes(case: Case, what: str) -> _Used | None:
+    """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
+    meaning = f"bytes used of a sector by {'loads' if what == 'ld' else 'stores'}"
+    name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
+    value, of_sector = case.number(name), case.number(percent_name)
+    if value:
+        return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, meaning=meaning))
+    if value is None and of_sector:
+        evidence = Evidence(percent_name, of_sector, "%", threshold=100.0, meaning=meaning)
+        return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, evidence)
+    return None
 
 
 def _sectors_per_request(case: Case) -> _Excess | None:
     """More sectors a request than any coalesced access has."""
     for what, word in (("ld", "load"), ("st", "store")):
         sectors, requests = case.number(_SECTORS.format(what)), case.number(_REQUESTS.format(what))
-        if not sectors or not requests or case.number(_TOTAL) is not None or sectors / requests < _MANY_SECTORS:
+        if not sectors or not requests or case.number(ALL_SECTORS) is not None or sectors / requests < _MANY_SECTORS:
             continue
         ratio = sectors / requests
         evidence = (
@@ -180,17 +243,17 @@ def _excess_passes(case: Case) -> float | None:
 
 
 def _many_wavefronts(case: Case) -> _Excess | None:
-    """The basic set: L1's data pipe is busy and each request passes it many times, with no shared memory to blame."""
-    fraction, ratio = l1_fraction(case), wavefronts_per_request(case)
-    if fraction is None or ratio is None or case.kernel.shared_memory_per_block:
+    """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
+    busiest, ratio = case.busiest_of_l1, wavefronts_per_request(case)
+    if busiest is None or ratio is None or case.kernel.shared_memory_per_block:
         return None
+    name, fraction = busiest[0], min(1.0, busiest[1])
     if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:
         return None
+    meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
     evidence = (
-        *case.metric(
-            "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "L1 data pipe busy", "%", BUSY.value
-        ),
-        *case.metric(REQUESTS, "L1 requests, of their peak", "%"),
+        Evidence(name, 100 * fraction, "%", threshold=BUSY.value, meaning=meanings.get(name, "L1 busy")),
+        *(item for other in meanings if other != name for item in case.metric(other, meanings[other], "%")),
         Evidence(
             "", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="passes through L1 per request"
         ),
@@ -202,7 +265,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
 
 def _place_of_excess(case: Case) -> Location | None:
     """Where a report counts sectors by instruction but no excess, the instruction with most sectors."""
-    return case.place_of(_TOTAL)
+    return case.place_of(ALL_SECTORS)
 
 
 def _count(value: float) -> str:
@@ -212,14 +275,14 @@ def _count(value: float) -> str:
 _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
-_HARDWARE_WAVES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 _HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+_CONFLICTS_TOLD = "rule SharedMemoryConflicts"
 _WAVE_WORDS = {
     _WAVES_EXCESS: "conflict wavefronts",
     _WAVES_IDEAL: "wavefronts that are needed",
     _WAVES: "shared-memory wavefronts",
     _HARDWARE_CONFLICTS: "conflict wavefronts, as the hardware counts them",
-    _HARDWARE_WAVES: "shared-memory wavefronts",
+    SHARED_PASSES: "shared-memory wavefronts",
 }
 
 
@@ -231,8 +294,11 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
         excess = total - ideal
     names: tuple[str, ...] = (_WAVES_EXCESS, _WAVES_IDEAL, _WAVES)
     if total is None or excess is None:
-        total, excess, confidence = case.number(_HARDWARE_WAVES), case.number(_HARDWARE_CONFLICTS), "inferred"
-        names = (_HARDWARE_CONFLICTS, _HARDWARE_WAVES)
+        total, excess, confidence = case.number(SHARED_PASSES), case.number(_HARDWARE_CONFLICTS), "inferred"
+        names = (_HARDWARE_CONFLICTS, SHARED_PASSES)
+    told = nvidia_messages.conflict_wavefronts(case.messages) if total is None or excess is None else None
+    if told is not None:
+        total, excess, confidence = told.total, told.excess, "inferred"
     if not total or not excess or 100 * excess / total < CONFLICTS.value:
         return
     fraction = min(1.0, excess / total)
@@ -247,14 +313,20 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
             if total > excess
             else "Threads of a warp hit different words of one bank, so the access is split into several passes."
         ),
+        action="Pad or swizzle the shared array, so that the threads of a warp fall on different banks",
         advice=(
             "Pad the rows of the shared array (for example [32][33]), or swizzle the column index with the row "
             "(XOR). In Triton, transposing through tl.trans or another num_warps changes the layout."
         ),
         confidence=confidence,
-        gain=fraction * case.shared_weight(),
+        saving=_without_conflicts(case, fraction),
         evidence=(
             *(item for name in names for item in case.metric(name, _WAVE_WORDS[name], "wavefront")),
+            *(
+                (Evidence(_CONFLICTS_TOLD, excess, "wavefront", threshold=None, meaning="conflict wavefronts"),)
+                if told
+                else ()
+            ),
             Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share"),
             *case.stall_evidence("short_scoreboard", None),
             *case.stall_evidence("mio_throttle", None),
@@ -263,10 +335,26 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
+def _without_conflicts(case: Case, conflicts: float) -> Saving:
+    """Bound what goes with the conflicts: of L1's passes theirs, and no more time than they keep its data pipe busy.
+
+    A pass holds others up for the cycle that it takes, so that all that waits for conflicts waits while the pipe works.
+    """
+    shared, passes = case.number(SHARED_BUSY), case.number(WAVEFRONTS)
+    stays = None
+    if shared is not None:
+        stays = (max(passes, shared) if passes is not None else shared) - conflicts * shared
+    busy = while_active(case, shared / 100 if shared is not None else l1_speed(case))
+    explained_by_pipe = min(1.0, busy / WELL_USED) if busy is not None else 1.0
+    return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(conflicts * explained_by_pipe)
+
+
 _LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _GLOBAL = tuple(map(_SECTORS.format, ("ld", "st")))
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
+_LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
+_EXECUTED = "smsp__inst_executed.sum"
 _ALL_REGISTERS = 255
 
 
@@ -285,12 +373,13 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
     yield RuleVerdict(
         headline=f"Local memory: {format_percent(share)} of the {local.what} are spills or local arrays",
         why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
+        action=_spill_action(case, full=full),
         advice=(
             f"{_more_registers(case)} Split the kernel or shorten the live ranges; unroll loops over local arrays so "
             "that every index is a constant."
         ),
         confidence="measured",
-        gain=share * case.memory_weight(),
+        saving=_without_local(case, local),
         evidence=(
             *local.evidence,
             Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {local.what}"),
@@ -298,6 +387,45 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
+
+
+def _spill_action(case: Case, *, full: bool) -> str:
+    if not full:
+        return "Keep local arrays in registers: unroll the loops that index them, and lift the cap on registers"
+    if _register_ceiling(case) < _ALL_REGISTERS:
+        return "Use smaller blocks, which leave a thread more registers"
+    return "Hold less in registers at a time: smaller tiles, shorter live ranges, or a split kernel"
+
+
+def _without_local(case: Case, local: _Local) -> Saving:
+    """Bound what goes with local memory: all of it may be what reaches L2 and DRAM, up to its own bytes.
+
+    Its instructions go too, and with them what the load/store unit and L1 do for it. Where bytes are not known, its
+    share of the accesses tells what goes if it is found in the caches as often as other data.
+    """
+    reach = _local_bytes_past_l1(case)
+    known = {level: moved for level in _LEVELS if (moved := bytes_of(case, level))} if reach is not None else {}
+    shares = {level: min(1.0, (reach or 0.0) / moved) for level, moved in known.items()}
+    executed, mine = case.number(_EXECUTED), case.total(_LOCAL_INSTRUCTIONS)
+    freed = {"l1": 0.0, "lsu": 0.0, ISSUE: 1.0 - min(1.0, mine / executed) if executed and mine is not None else 0.0}
+    weight = explained(case, memory_busy(case), MEMORY_STALLS)
+
+    def without(unknown: float) -> Saving:
+        goes = {level: shares.get(level, unknown) for level in _LEVELS}
+        keeps = {**freed, **{level: 1.0 - share for level, share in goes.items()}}
+        largest = max(local.share, *(share for level, share in goes.items() if level in case.needs), 0.0)
+        return case.saving(keeps).no_more_than(largest * weight)
+
+    return without(1.0).if_held(without(local.share).fraction, "the same hit rates for local and other data")
+
+
+def _local_bytes_past_l1(case: Case) -> float | None:
+    """Return the bytes of local memory that L1 passes on at most: loads that miss it, and stores."""
+    loads, stores = map(case.number, _LOCAL)
+    if loads is None or stores is None:
+        return None
+    missed = case.number(_LOCAL_MISSES)
+    return SECTOR_BYTES * ((missed if missed is not None else loads) + stores)
 
 
 def _more_registers(case: Case) -> str:
@@ -384,21 +512,20 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
     size = _NARROW_BYTES if 100 * narrow >= NARROW.value else 4
     share = narrow if size == _NARROW_BYTES else four_bytes
     pipe = case.pipe("lsu")
-    waits = case.latency_gain(case.stall(*MEMORY_STALLS))
-    pressure = max(throttled, pipe or 0.0, waits) if case.stalls or pipe is not None else None
     yield RuleVerdict(
         headline=f"Narrow accesses: {format_percent(share)} of the global accesses move {size} bytes a thread or less",
         why=(
             "A load instruction costs the load/store unit the same at 1 and at 16 bytes a thread. Narrow ones need "
             "up to sixteen times as many, fill its queue and make the address arithmetic dominate."
         ),
+        action="Load and store 16 bytes a thread at once (float4, uint4), neighbouring elements in one thread",
         advice=(
             "Load 16 bytes a thread at once (float4, uint4, __nv_bfloat162 pairs; reinterpret int8 as int4) and let "
             "each thread handle neighbouring elements. In Triton raise the elements a thread owns and hint "
             "alignment with tl.multiple_of and tl.max_contiguous."
         ),
         confidence="inferred",
-        gain=min(share * (1 - size / 16) * pressure, 1.0) if pressure is not None else None,
+        saving=_widened(case, share * (1 - size / 16)) if case.stalls or pipe is not None else None,
         evidence=(
             Evidence(
                 WARP_OPCODES,
@@ -414,6 +541,15 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
             lambda instruction: instruction.counts.get(EXECUTED, 0.0) if 0 < width_of(instruction.sass) <= size else 0.0
         ),
     )
+
+
+def _widened(case: Case, gone: float) -> Saving:
+    """Bound what wide accesses gain. `gone` is the share of the access instructions that they make needless.
+
+    The address arithmetic of those goes too; nothing tells how much of the issue slots that is.
+    """
+    keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone, ISSUE: 0.0}
+    return case.saving(keeps).no_more_than(gone * explained(case, l1_speed(case), MEMORY_STALLS))
 
 
 _L2_ATOMICS = (
@@ -437,16 +573,36 @@ def _atomics(case: Case) -> Iterator[RuleVerdict]:
         yield RuleVerdict(
             headline=f"Atomics: {where} are {format_percent(fraction)} busy",
             why="Atomic operations on one address run one after the other; the warps queue behind them.",
+            action="Reduce within the warp and the block first, then do one atomic a block",
             advice=(
                 "Reduce first and add once: within the warp (__reduce_add_sync, warp shuffles), then within the "
                 "block in shared memory, then one atomic a block. Spread counters over several addresses "
                 "(privatise)."
             ),
             confidence="measured",
-            gain=max(fraction, case.latency_gain(case.stall(*MEMORY_STALLS))),
-            evidence=case.metric(name, f"{where} busy", "%", ATOMICS.value),
+            saving=_without_atomics(case, fraction),
+            evidence=(
+                *case.metric(name, f"{where} busy", "%", ATOMICS.value),
+                *(item for reason in _ATOMIC_STALLS for item in case.stall_evidence(reason, None)),
+            ),
             location=case.place_of_opcode(*starts),
         )
+
+
+_ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_throttle", "drain")
+
+
+def _without_atomics(case: Case, busy: float) -> Saving:
+    """Bound what goes with the atomics: every wait for them, in the queues before L1 too, and their part of L1 and L2.
+
+    A loop of compare-and-swap does its arithmetic again under contention, so that this goes as well. Where waits were
+    not collected, the busy time of the unit is what is known to go.
+    """
+    opcodes = case.recorded.launch.metrics.instances(WARP_OPCODES)
+    loops = not opcodes or any(".CAS" in str(opcode) for opcode in opcodes)
+    gone = [unit for unit in case.needs if unit not in ("dram", LAUNCH)] if loops else ["l2", "l1", "lsu"]
+    bound = case.saving(dict.fromkeys(gone, 0.0)).no_more_than(explained(case, busy, _ATOMIC_STALLS))
+    return bound if case.stalls else bound.if_held(busy, "the same waits for anything else")
 
 
 RULES = (
@@ -458,8 +614,12 @@ RULES = (
         "report does not count them, used bytes per sector, sectors per request, or passes through L1 per request "
         "(basic set).",
         thresholds=(EXCESS, MANY_WAVEFRONTS),
-        gain="The excess share of the sectors times the share of time that global memory can explain: its busiest "
-        "unit, or the warps that wait for it.",
+        gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 down to its requests, "
+        "the registers that it writes and shared memory, L2 and DRAM without the excess share, or the excess bytes "
+        "where their own are known. No more than the excess share × 1.25 times the larger of the busiest memory level "
+        "and the waits for memory and barriers. Less is told with the same data through L2 and DRAM: they lose no more "
+        "than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain is no more than the "
+        "excess share × 1.25 times the larger of L1 and the waits for its queue.",
         silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts "
         "look the same.",
         check=_uncoalesced,
@@ -473,10 +633,12 @@ RULES = (
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
         "conflicts as the hardware counts them.",
         thresholds=(CONFLICTS,),
-        gain="The share of conflict wavefronts times the share of time that shared memory can explain.",
+        gain="1 − the largest need that remains, with L1's down to the passes that are no conflicts. No more than the "
+        "share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's where that was "
+        "not collected) over the time that an SM works: a pass holds others up for the cycle that it takes.",
         silent="Under 5 % of the wavefronts, or shared memory is not used.",
         check=_bank_conflicts,
-        metrics=(_HARDWARE_WAVES, _HARDWARE_CONFLICTS),
+        metrics=(SHARED_PASSES, _HARDWARE_CONFLICTS),
         place=AT_SHARED,
     ),
     Rule(
@@ -485,7 +647,11 @@ RULES = (
         about="defect",
         looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else instructions.",
         thresholds=(SPILL,),
-        gain="The local share times the share of time that memory can explain.",
+        gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue slots "
+        "without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as counted. "
+        "No more than its largest share of a level × 1.25 times the larger of the busiest memory level and the waits "
+        "for memory and barriers. Where bytes are not known, its share of the accesses stands for them, and the gain "
+        "holds with the same hit rates.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
         metrics=(*_LOCAL, *_GLOBAL),
@@ -498,7 +664,9 @@ RULES = (
         looks_at="Width of global loads and stores in the opcode histogram, and whether their queue or pipe is under "
         "pressure.",
         thresholds=(NARROW, NARROW_PRESSURE),
-        gain="Share of narrow accesses × what 16-byte accesses would save of them × pressure on the load/store unit.",
+        gain="1 − the largest need that remains: L1 and the load/store unit without the instructions that 16-byte "
+        "accesses spare, the issue slots free. No more than the share of those instructions × 1.25 times the larger of "
+        "both units and the waits for memory and barriers. Unknown without stalls and the pipe.",
         silent="The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
         check=_narrow,
         metrics=(WARP_OPCODES,),
@@ -510,7 +678,10 @@ RULES = (
         about="defect",
         looks_at="Busy fraction of L2's atomic units and of shared memory's atomic path.",
         thresholds=(ATOMICS,),
-        gain="The busy fraction of the busiest atomic unit, or the warps' wait for memory, whichever is larger.",
+        gain="1 − the largest need that remains without L1, L2 and the load/store unit; of DRAM and "
+        "the launch alone where compare-and-swap loops run or the opcodes are unknown. No more than 1.25 times the "
+        "larger of the atomic unit's busy fraction and the waits for L1, its queues and barriers. Without stalls: the "
+        "busy fraction.",
         silent="Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot "
         "address hides.",
         check=_atomics,

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuprof.diagnose import nvidia_messages
+from gpuprof.diagnose.needs import LAUNCH, Saving, needs_of, saving
 from gpuprof.errors import DamagedInput
+from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
-from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Wait
+from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
+"""What warps wait for global memory in; `Case.memory_stalls` are those of them that do so in a kernel."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
+REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 WELL_USED = 0.8
 """NVIDIA's speed-of-light rule calls a unit well used from here on."""
 COUNTS = (
@@ -29,10 +35,15 @@ COUNTS = (
 
 _LEAST_STALL = 0.01
 """Reasons with a smaller share of the samples are not looked for in the code."""
-_ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CCTL", "FENCE")}
+_ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CCTL", "FENCE"), "drain": ("EXIT",)}
 """What a warp has issued that waits for these reasons."""
+_STORES = frozenset(
+    {"ST", "STG", "STL", "RED", "REDG", "ATOM", "ATOMG", "SUST", "SURED", "UTMASTG", "UTMAREDG", "UBLKRED"}
+)
+"""What writes to memory and is under way after an exit."""
 _BEHIND = 16
 """So many instructions behind a barrier warps were sampled in real reports, and a few more."""
+_TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
@@ -103,6 +114,64 @@ class Case:
         unit = max(units, key=lambda name: units[name])
         return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold=threshold, meaning=meaning),)
 
+    @cached_property
+    def needs(self) -> Mapping[str, float]:
+        """Which fraction of the elapsed time each unit needs, as far as it was collected."""
+        return needs_of(self.kernel, self.l1_busy, self.active_share)
+
+    def saving(self, relieved: Mapping[str, float]) -> Saving:
+        """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
+        return saving(self.needs, relieved)
+
+    def saving_while(self, fraction: float, held: str) -> Saving:
+        """Return a saving that relieves no unit and holds with something as it is: "the same instructions"."""
+        return self.saving({}).if_held(fraction, held)
+
+    @cached_property
+    def active_share(self) -> float | None:
+        """The average share of the elapsed cycles in which an SM had work."""
+        active = self.number("sm__cycles_active.avg")
+        elapsed = self.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", "gpc__cycles_elapsed.max")
+        return min(1.0, active / elapsed) if active is not None and elapsed else None
+
+    @property
+    def l1_busy(self) -> float | None:
+        """How busy L1 and the load/store unit before it are, over all elapsed cycles; None where it is not known."""
+        busiest = self.busiest_of_l1
+        return min(1.0, busiest[1]) if busiest is not None else None
+
+    @cached_property
+    def busiest_of_l1(self) -> tuple[str, float] | None:
+        """The metric that shows L1 or its load/store unit busiest, and the fraction; empty where it is none alone.
+
+        The basic set has no elapsed L1 throughput; memory throughput that neither L2 nor DRAM explains is L1's.
+        """
+        lsu = next((pipe for pipe in self.kernel.pipes if pipe.name == "lsu"), None)
+        parts = (
+            (self.light_metric("l1"), self.utilisation.get("l1")),
+            (WAVEFRONTS, self._percent(WAVEFRONTS)),
+            (REQUESTS, self._percent(REQUESTS)),
+            (lsu.metric if lsu is not None else "", lsu.fraction if lsu is not None else None),
+            ("", self._l1_of_active_cycles()),
+        )
+        known = [(name, part) for name, part in parts if part is not None]
+        if known:
+            return max(known, key=lambda item: item[1])
+        memory, others = self.utilisation.get("memory"), [self.utilisation.get(unit) for unit in ("dram", "l2")]
+        parts_known = [value for value in others if value is not None]
+        if memory is None or len(parts_known) < len(others) or memory <= 1.05 * max(parts_known):
+            return None
+        return self.light_metric("memory"), memory
+
+    def _l1_of_active_cycles(self) -> float | None:
+        """L1's speed of light over all elapsed cycles, out of that over the active ones (basic set)."""
+        light = next((unit for unit in self.kernel.throughput if unit.unit == "l1" and unit.definition), None)
+        return light.fraction * self.active_share if light is not None and self.active_share is not None else None
+
+    def _percent(self, name: str) -> float | None:
+        percent = self.number(name)
+        return percent / 100 if percent is not None else None
+
     @property
     def headroom(self) -> float:
         """The fraction of time that could go before the busiest unit is full; 1 where that was not collected."""
@@ -130,6 +199,62 @@ class Case:
         """Return the share of these reasons together."""
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
 
+    @cached_property
+    def textures(self) -> bool | None:
+        """Whether texture or surface instructions execute; None where neither opcodes nor their pipe were collected."""
+        opcodes = self.recorded.launch.metrics.instances(WARP_OPCODES)
+        if opcodes:
+            executed = (opcode_of(str(name)) for name, count in opcodes.items() if count > 0)
+            return any(name.startswith(_TEXTURE_OPCODES) for name in executed)
+        busy = self.pipe("tex")
+        return busy > 0 if busy is not None else None
+
+    @cached_property
+    def fp64_throttled(self) -> bool:
+        """Whether warps in tex_throttle wait for the FP64 pipe: where it is narrow, its instructions queue there.
+
+        Beside texture instructions the two cannot be told apart. Where nothing tells of those, the busiest pipe does.
+        """
+        fp64 = self.pipe("fp64")
+        if not fp64 or not self.stall("tex_throttle"):
+            return False
+        return self.textures is False or (self.textures is None and fp64 >= max(pipe.fraction for pipe in self.pipes))
+
+    @cached_property
+    def memory_stalls(self) -> tuple[str, ...]:
+        """The stall reasons in which warps wait for global memory; tex_throttle only where textures can cause it."""
+        no_texture = self.fp64_throttled or self.textures is False
+        return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or not no_texture)
+
+    def saving_of_wait(self, share: float) -> Saving:
+        """Return what is saved if warps no longer wait for something: its share of their time, while slots are idle.
+
+        It is no bound: what repairs a wait often takes instructions or bytes with it.
+        """
+        bound, idle = self.saving({}), 1.0 - self.issue_active if self.issue_active is not None else 1.0
+        fraction = max(0.0, min(share, idle, bound.fraction))
+        return Saving(fraction, "fixed-work", bound.remains, held="the instructions and the other waits as they are")
+
+    @cached_property
+    def busiest_need(self) -> float | None:
+        """The largest part of the time that a unit, pipe or the issue slots need; None where none was collected."""
+        return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
+
+    @cached_property
+    def block_cycles(self) -> float | None:
+        """How long a block lives on average: cycles in which an SM has work × blocks that it holds ÷ that it runs."""
+        block, grid, achieved = self.kernel.block, self.kernel.grid, self.kernel.occupancy.achieved
+        sms, limits = self.recorded.hardware.sm_count(), self.recorded.hardware.arch.limits
+        cycles = self.number("sm__cycles_active.avg")
+        if cycles is None and self.kernel.duration_s is not None and self.kernel.sm_clock_hz is not None:
+            cycles = self.kernel.duration_s * self.kernel.sm_clock_hz
+        if cycles is None or not block or not grid or not sms or achieved is None or "warps_per_sm" not in limits:
+            return None
+        blocks, warps = math.prod(grid), -(-math.prod(block) // 32)
+        if blocks < 1 or warps < 1:
+            return None
+        return cycles * min(1.0, achieved) * limits["warps_per_sm"].value / warps / (blocks / sms)
+
     @property
     def issue_active(self) -> float | None:
         """Fraction of the active cycles in which a scheduler issued an instruction."""
@@ -147,7 +272,7 @@ class Case:
 
     def memory_weight(self) -> float:
         """Return how much of the time global memory can explain: its busiest unit, or the warps that wait for it."""
-        return self._weight(self.memory_utilisation, MEMORY_STALLS)
+        return self._weight(self.memory_utilisation, self.memory_stalls)
 
     def shared_weight(self) -> float:
         """Return how much of the time shared memory can explain."""
@@ -163,13 +288,19 @@ class Case:
         known = [value for value in (waiting, busy) if value is not None]
         return min(1.0, max(known) / WELL_USED) if known else 1.0
 
+    @cached_property
+    def pipes(self) -> tuple[Pipe, ...]:
+        """The execution pipes; where none was collected, the busiest one if NVIDIA's rule tells it."""
+        told = nvidia_messages.busiest_pipe(self.messages) if not self.kernel.pipes else None
+        return (Pipe(told.name, told.fraction, "rule HighPipeUtilization"),) if told is not None else self.kernel.pipes
+
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        return next((pipe.fraction for pipe in self.kernel.pipes if pipe.name == name), None)
+        return next((pipe.fraction for pipe in self.pipes if pipe.name == name), None)
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
         """Return a pipe's busy fraction as evidence; the pipe must be there."""
-        pipe = next(pipe for pipe in self.kernel.pipes if pipe.name == name)
+        pipe = next(pipe for pipe in self.pipes if pipe.name == name)
         return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, meaning=f"{name.upper()} pipe busy")
 
     def work(self, path: str) -> float:
@@ -257,7 +388,7 @@ class Case:
         return self.place(lambda instruction: instruction.counts.get(name, 0.0))
 
     def place_of_stall(self, *reasons: str) -> Location | None:
-        """Return the line with most samples of these stall reasons; of barriers and fences, that of the instruction."""
+        """Return the line with most samples of these stall reasons: of barriers, fences and stores, where those are."""
         samples: dict[int, float] = {}
         for reason in reasons:
             name = stall_metric(reason, "sampled")
@@ -268,13 +399,18 @@ class Case:
         return self.place(lambda instruction: samples.get(instruction.pc, 0.0))
 
     def _waited_at(self, index: int, reason: str) -> int:
-        """Return the place of the barrier or fence that a sampled instruction comes behind; else its own.
+        """Return the place of the barrier, fence or store that a sampled instruction comes behind; else its own.
 
         A warp at a barrier has issued it: what is sampled is where the warp goes on, up to a few instructions later.
+        One that drains has exited, and waits for the stores before its exit.
         """
         opcodes = _ISSUED_BEFORE.get(reason, ())
         before = range(index, max(-1, index - _BEHIND), -1) if opcodes else ()
-        return next((at for at in before if opcode_of(self.code[at].sass).startswith(opcodes)), index)
+        at = next((at for at in before if opcode_of(self.code[at].sass).startswith(opcodes)), index)
+        if reason != "drain" or opcode_of(self.code[at].sass) != "EXIT":
+            return at
+        stores = (back for back in range(at, -1, -1) if opcode_of(self.code[back].sass).partition(".")[0] in _STORES)
+        return next(stores, index)
 
     def place_of_opcode(self, *starts: str) -> Location | None:
         """Return the line that executes most instructions whose opcode starts so."""

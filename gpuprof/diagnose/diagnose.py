@@ -1,4 +1,4 @@
-"""Runs the rules over every kernel of an analysis and ranks what they found over the whole run."""
+"""Runs the rules over every kernel of an analysis, says which finding explains which, and judges the whole run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import replace
 from msgspec import structs
 
 from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.launch import is_short
-from gpuprof.diagnose.ranking import in_order, ranking
+from gpuprof.diagnose.order import in_order, numbered
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session
@@ -25,13 +27,13 @@ _NO_TEXT = Missing(
 
 
 def diagnose(analysis: Analysis) -> Session:
-    """Return the analysis' session with findings and code excerpts for every kernel, and one ranking over all."""
+    """Return the analysis' session with findings and code excerpts for every kernel, a verdict and opportunities."""
     session, pauses = analysis.session, pauses_of(analysis.session)
     kernels = tuple(
         _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), timed_only=session.only_times))
         for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True)
     )
-    return structs.replace(session, kernels=kernels, ranking=ranking(kernels))
+    return summarised(structs.replace(session, kernels=kernels))
 
 
 def _diagnosed(case: Case) -> KernelProfile:
@@ -47,16 +49,18 @@ def _diagnosed(case: Case) -> KernelProfile:
 
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
-    findings = [
+    spoken = [
         (rule, finding_of(rule, _weighed(case, verdict), case.kernel.time_share))
         for rule in RULES
         if _applies(rule, case)
         for verdict in rule.check(case)
     ]
     explained = is_short(case) or any(
-        rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in findings
+        rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in spoken
     )
-    return [finding for rule, finding in findings if rule.id != FALLBACK or not explained]
+    kept = [(rule, finding) for rule, finding in spoken if rule.id != FALLBACK or not explained]
+    findings = numbered((finding for _, finding in kept), case.kernel.id)
+    return with_causes([(rule, finding) for (rule, _), finding in zip(kept, findings, strict=True)], case)
 
 
 def _applies(rule: Rule, case: Case) -> bool:
@@ -67,5 +71,5 @@ def _applies(rule: Rule, case: Case) -> bool:
 
 
 def _weighed(case: Case, verdict: RuleVerdict) -> RuleVerdict:
-    """Take every bound of a kernel that is as short as its launch for a guess."""
-    return replace(verdict, confidence="guess") if is_short(case) and verdict.gain is not None else verdict
+    """Take every saving of a kernel that is as short as its launch for a guess."""
+    return replace(verdict, confidence="guess") if is_short(case) and verdict.saving is not None else verdict

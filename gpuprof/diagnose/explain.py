@@ -237,7 +237,16 @@ def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterat
         gain = 100 * finding.gain_kernel if finding.gain_kernel is not None else None
         line = tuple(location_node(kernel, finding.location))
         if finding.severity == "info":
-            yield ExplanationNode("note", finding.headline, None, unit="", detail=finding.rule, children=line)
+            detail = f"{finding.rule}{_behind(kernel, finding)}"
+            yield ExplanationNode("note", finding.headline, None, unit="", detail=detail, children=line)
         else:
-            detail = f"{finding.severity}, {finding.rule}"
-            yield ExplanationNode("finding", finding.headline, gain, unit="%", detail=detail, children=line)
+            held = f", with {finding.held}" if finding.held else ""
+            kind = "finding" if finding.gain_kind == "bound" else "finding-held"
+            detail = f"{finding.severity}, {finding.rule}{held}"
+            yield ExplanationNode(kind, finding.headline, gain, unit="%", detail=detail, children=line)
+
+
+def _behind(kernel: KernelProfile, finding: Finding) -> str:
+    """Say which other finding explains this one: ", explained by uncoalesced-global"."""
+    cause = next((other.rule for other in kernel.findings if other.id == finding.cause), None)
+    return f", explained by {cause}" if cause is not None else ""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class ExplanationNode:
     """A step of the explanation: a number with its unit, what it is, what it means, and the steps below it.
 
-    `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, note, line, missing,
-    left-out; a note is a finding with nothing to gain. Percentages run to 100. None: there is no number. What is
-    `missing`, or `left-out` of a text export, says in `detail` what would collect it.
+    `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, finding-held, note,
+    line, missing, left-out. The gain of a finding is an upper bound, that of a finding-held holds with something as it
+    is; a note is a finding with nothing to gain. Percentages run to 100. None: there is no number. What is `missing`,
+    or `left-out` of a text export, says in `detail` what would collect it.
     """
 
     kind: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gpuprof.diagnose.case import Case, Pauses
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
@@ -18,30 +19,44 @@ UNSURE = percent(
     "they count as instants and may have filled it: from here on the finding is a guess",
 )
 
-_SHORT = (
+
+class _Kind(NamedTuple):
+    """Why the GPU pauses, what to change, and how."""
+
+    why: str
+    action: str
+    advice: str
+
+
+_SHORT = _Kind(
     "Most of the idle time are pauses under 20 µs: the CPU launches kernels no faster than the GPU ends them.",
+    "Launch less often: CUDA graphs, fused kernels or larger batches",
     'Launch less often: CUDA graphs (torch.compile with mode="reduce-overhead"), fused kernels, foreach or fused '
     "optimisers, larger batches.",
 )
-_LONG = (
+_LONG = _Kind(
     "Most of the idle time are pauses of 1 ms and longer: the program waits for data, for a synchronisation or for "
     "itself.",
+    "Find what the CPU does in the long pauses, and take it out of the loop",
     "Look at what the CPU does there: data loading (num_workers, pin_memory, prefetch), .item() and printing of "
     "tensors, copies without non_blocking, compilation or warm-up inside the measured time.",
 )
-_BETWEEN = (
+_BETWEEN = _Kind(
     "The CPU launches the next kernel late: between its launches it works or waits for the GPU.",
+    "Take synchronisations and CPU work out of the loop that launches",
     "Take synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
 )
 _TO_DEVICE, _TO_HOST = DIRECTIONS[:2]
 _AT_COPIES = {
-    _TO_DEVICE: (
+    _TO_DEVICE: _Kind(
         "Most of the idle time ends when data arrive from the host: the GPU waits until the CPU has prepared them.",
+        "Prepare and copy the next batch while the GPU computes this one",
         "Prepare and copy the next batch while this one is computed: DataLoader with num_workers, pin_memory=True and "
         "prefetch_factor, .to(device, non_blocking=True); copy once what is small and many, or make it on the GPU.",
     ),
-    _TO_HOST: (
+    _TO_HOST: _Kind(
         "Most of the idle time ends when results are fetched to the host: the CPU comes late, and then waits for them.",
+        "Fetch results less often, and without waiting for them",
         "Fetch results less often (.item(), .cpu(), print), keep them on the GPU in between, and copy into pinned "
         "memory with non_blocking=True.",
     ),
@@ -95,7 +110,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     if gaps is None or device.span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / device.span_s < IDLE_SHARE.value:
         return
     share = gaps.total_s / device.span_s
-    why, advice = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
+    kind = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
     unsure = 100 * gaps.unsure_s / gaps.total_s
     yield RuleVerdict(
         headline=(
@@ -103,11 +118,18 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
             f"{_where(wait, gaps)}"
         ),
         why=" ".join(
-            (why, *_follows(wait), *_of_all(case.pauses), *_doubt(gaps), "The profiler itself makes pauses longer.")
+            (
+                kind.why,
+                *_follows(wait),
+                *_of_all(case.pauses),
+                *_doubt(gaps),
+                "The profiler itself makes pauses longer.",
+            )
         ),
-        advice=advice,
+        action=kind.action,
+        advice=kind.advice,
         confidence="guess" if unsure >= UNSURE.value else "inferred",
-        gain=None,
+        saving=None,
         gain_of_run=case.pauses.idle_share,
         evidence=(
             Evidence("", 100 * share, "%", threshold=IDLE_SHARE.value, meaning="idle share of the span"),
@@ -166,7 +188,7 @@ def _doubt(gaps: Gaps) -> tuple[str, ...]:
     )
 
 
-def _kind_of_pause(short: float, long: float) -> tuple[str, str]:
+def _kind_of_pause(short: float, long: float) -> _Kind:
     if 100 * short >= MOSTLY.value:
         return _SHORT
     return _LONG if 100 * long >= MOSTLY.value else _BETWEEN

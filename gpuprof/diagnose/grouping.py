@@ -1,4 +1,4 @@
-"""A session with equal launches as one kernel each: shares, gains and the ranking are then those of the groups."""
+"""A session with equal launches as one kernel each: shares, gains and the verdict are then those of the groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.ranking import ranking
+from gpuprof.diagnose.summary import summarised
 from gpuprof.model.groups import collected, kind_of_kernel, middle, spread
 from gpuprof.model.session import KernelProfile, Session
 
@@ -21,7 +21,7 @@ def grouped(session: Session) -> Session:
     if len(groups) == len(session.kernels):
         return session
     kernels = tuple(_merged(group) for group in groups)
-    return replace(session, kernels=kernels, ranking=ranking(kernels))
+    return summarised(replace(session, kernels=kernels))
 
 
 def _merged(group: Sequence[KernelProfile]) -> KernelProfile:

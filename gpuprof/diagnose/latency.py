@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpuprof.diagnose.case import MEMORY_STALLS, Case
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.case import SHARED_STALLS, Case
+from gpuprof.diagnose.launch import OCCUPANCY_GAP, SHORT_BLOCK, is_between_blocks
+from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
@@ -18,12 +22,25 @@ THREADS = Threshold(
     "active threads an instruction", 24.0, "thread", reason="three of four threads of a warp; NVIDIA's rule uses it"
 )
 LATENCY_BOUND = percent("busiest unit", 60.0, "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
+START_UP = Threshold(
+    "wait of a warp of the first wave",
+    3e-6,
+    "s",
+    reason="caches of code and constants are empty at each launch: their first misses took 0.8 to 2.4 µs in recorded "
+    "reports of kernels of 3 to 14 µs",
+)
 
 _MEMORY_WORDS = {
     "long_scoreboard": "wait for data from global or local memory",
     "lg_throttle": "wait for room in the queue of global and local accesses",
     "tex_throttle": "wait for room in the texture queue",
     "drain": "have ended and wait for their stores",
+}
+_MEMORY_ACTION = {
+    "long_scoreboard": "Put more independent loads in flight before their first use",
+    "lg_throttle": "Issue fewer and wider global accesses",
+    "tex_throttle": "Issue fewer texture accesses",
+    "drain": "Spread the stores over the kernel, several elements a thread",
 }
 _MEMORY_ADVICE = {
     "long_scoreboard": (
@@ -42,25 +59,21 @@ _MEMORY_ADVICE = {
 
 
 def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
-    shares = {reason: case.stall(reason) for reason in MEMORY_STALLS}
+    shares = {reason: case.stall(reason) for reason in case.memory_stalls}
     reason = max(shares, key=lambda name: shares[name])
     if not case.stalls or not case.issues_rarely or 100 * shares[reason] < DOMINANT.value:
         return
-    share = sum(shares.values())
-    full = 100 * (case.memory_utilisation or 0.0) >= LATENCY_BOUND.value
+    busy = max((need for need in (case.memory_utilisation, case.l1_busy) if need is not None), default=None)
+    full = busy is not None and 100 * busy >= LATENCY_BOUND.value
     yield RuleVerdict(
         headline=f"Memory latency: in {format_percent(shares[reason])} of their time warps {_MEMORY_WORDS[reason]}",
-        why=(
-            f"{_hits(case)}A memory unit is {format_percent(case.memory_utilisation or 0.0)} busy: bandwidth "
-            "explains the wait."
-            if full
-            else f"{_hits(case)}Too few requests are in flight to cover the time that one takes."
-        ),
+        why=f"{_hits(case)}{_why_waiting(busy)}",
+        action=_MEMORY_ACTION[reason],
         advice=_MEMORY_ADVICE[reason],
         confidence="inferred",
-        gain=case.latency_gain(share),
+        saving=case.saving_of_wait(sum(shares.values())),
         evidence=(
-            *(item for name in MEMORY_STALLS if shares[name] >= 0.05 for item in case.stall_evidence(name)),
+            *(item for name in case.memory_stalls if shares[name] >= 0.05 for item in case.stall_evidence(name)),
             *case.issue_evidence(),
             *case.metric("l1tex__t_sector_hit_rate.pct", "L1 hit rate", "%"),
             *case.metric("lts__t_sector_hit_rate.pct", "L2 hit rate", "%"),
@@ -69,6 +82,14 @@ def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
         location=case.place_of_stall(reason),
         settled=full,
     )
+
+
+def _why_waiting(busy: float | None) -> str:
+    if busy is None:
+        return "Too few requests are in flight, or memory is full: how busy it is was not collected."
+    if 100 * busy >= LATENCY_BOUND.value:
+        return f"A memory unit is {format_percent(busy)} busy: bandwidth explains the wait."
+    return "Too few requests are in flight to cover the time that one takes."
 
 
 def _hits(case: Case) -> str:
@@ -80,72 +101,75 @@ def _hits(case: Case) -> str:
     return f"{format_percent(l1)} of the accesses hit L1, {format_percent(l2)} of the rest hit L2. "
 
 
-def _wait_verdict(
-    case: Case,
-    reasons: tuple[str, ...],
-    title: str,
-    why: str,
-    advice: str,
-    threshold: Threshold,
-    confidence: Confidence,
-    *,
-    settled: bool = False,
-) -> Iterator[RuleVerdict]:
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """What a rule says of some stall reasons from a share of the warps' time on."""
+
+    reasons: tuple[str, ...]
+    title: str
+    why: str
+    action: str
+    advice: str
+    threshold: Threshold
+    confidence: Confidence
+
+
+def _wait_verdict(case: Case, wait: _Wait, *, settled: bool = False) -> Iterator[RuleVerdict]:
     """Say that warps wait for these reasons, if their share reaches the threshold while issue slots are idle."""
-    share = case.stall(*reasons)
-    if not case.stalls or not case.issues_rarely or 100 * share < threshold.value:
+    share = case.stall(*wait.reasons)
+    if not case.stalls or not case.issues_rarely or 100 * share < wait.threshold.value:
         return
-    shown = (reason for reason in reasons if case.stall(reason) > 0)
+    shown = (reason for reason in wait.reasons if case.stall(reason) > 0)
     yield RuleVerdict(
-        headline=f"{title}: {format_percent(share)} of warp time",
-        why=why,
-        advice=advice,
-        confidence=confidence,
-        gain=case.latency_gain(share),
+        headline=f"{wait.title}: {format_percent(share)} of warp time",
+        why=wait.why,
+        action=wait.action,
+        advice=wait.advice,
+        confidence=wait.confidence,
+        saving=case.saving_of_wait(share),
         evidence=(
-            *(item for reason in shown for item in case.stall_evidence(reason, threshold.value)),
+            *(item for reason in shown for item in case.stall_evidence(reason, wait.threshold.value)),
             *case.issue_evidence(),
         ),
-        location=case.place_of_stall(*reasons),
+        location=case.place_of_stall(*wait.reasons),
         settled=settled,
     )
 
 
 def _dependency(case: Case) -> Iterator[RuleVerdict]:
-    yield from _wait_verdict(
-        case,
-        ("wait",),
-        "Fixed latency: warps wait for the distance to their next instruction",
-        "After an instruction the compiler keeps a warp for a few cycles (its result is needed, or its pipe takes "
+    wait = _Wait(
+        reasons=("wait",),
+        title="Fixed latency: warps wait for the distance to their next instruction",
+        why="After an instruction the compiler keeps a warp for a few cycles (its result is needed, or its pipe takes "
         "several), and too few other warps fill them.",
-        "Give a thread independent work: several accumulators, an unrolled loop, two rows at once. Or run more warps.",
-        DOMINANT,
-        "inferred",
-        settled=100 * (case.busiest or 0.0) >= LATENCY_BOUND.value,
+        action="Give each thread independent work, such as several accumulators",
+        advice="Give a thread independent work: several accumulators, an unrolled loop, two rows at once. Or run more "
+        "warps.",
+        threshold=DOMINANT,
+        confidence="inferred",
     )
+    need = case.busiest_need
+    yield from _wait_verdict(case, wait, settled=need is not None and 100 * need >= LATENCY_BOUND.value)
 
 
 def _barrier(case: Case) -> Iterator[RuleVerdict]:
     block = case.kernel.block
-    threads = block[0] * block[1] * block[2] if block is not None else None
-    size = f" A block has {threads} threads, and all wait for the slowest." if threads is not None else ""
-    reasons = ("barrier", "membar") if case.stall("membar") >= 0.05 else ("barrier",)
+    size = f" A block has {math.prod(block)} threads, and all wait for the slowest." if block is not None else ""
     alone = _one_block_fits(case)
     if alone:
         size += " Only one block fits an SM, so no other block runs meanwhile."
-    yield from _wait_verdict(
-        case,
-        reasons,
-        "Barriers: warps wait for the others of their block",
-        f"The warps of a block do not reach the barrier together.{size}",
-        (
-            "Use smaller blocks so that other blocks run meanwhile, balance the work before __syncthreads, put "
-            "loads before the barrier, double-buffer so that one barrier a step is enough, or synchronise only "
-            "warps (__syncwarp)."
-        ),
-        ALONE if alone else NOTABLE,
-        "measured",
+    wait = _Wait(
+        reasons=("barrier", "membar") if case.stall("membar") >= 0.05 else ("barrier",),
+        title="Barriers: warps wait for the others of their block",
+        why=f"The warps of a block do not reach the barrier together.{size}",
+        action="Balance the work before each barrier, and use fewer barriers or smaller blocks",
+        advice="Use smaller blocks so that other blocks run meanwhile, balance the work before __syncthreads, put "
+        "loads before the barrier, double-buffer so that one barrier a step is enough, or synchronise only warps "
+        "(__syncwarp).",
+        threshold=ALONE if alone else NOTABLE,
+        confidence="measured",
     )
+    yield from _wait_verdict(case, wait)
 
 
 def _one_block_fits(case: Case) -> bool:
@@ -154,35 +178,63 @@ def _one_block_fits(case: Case) -> bool:
     limits = case.recorded.hardware.arch.limits
     if theoretical is None or block is None or "warps_per_sm" not in limits:
         return False
-    warps = -(-block[0] * block[1] * block[2] // 32)
+    warps = -(-math.prod(block) // 32)
     return warps > 0 and theoretical * limits["warps_per_sm"].value < 2 * warps
 
 
+_FIRST_MISSES = "Run fewer and longer kernels: fuse or batch launches"
+_LOADED_ANEW = " The kernel is so short that the misses of its first warps explain the wait: each launch starts so."
+
+
 def _instruction_fetch(case: Case) -> Iterator[RuleVerdict]:
-    yield from _wait_verdict(
-        case,
-        ("no_instruction", "branch_resolving"),
-        "Instruction fetch: warps wait for their next instruction",
-        "Long unrolled code or jumps miss the instruction cache, and a short kernel starts with it empty.",
-        "Shrink the hot loop (less unrolling, no inlined slow paths such as divisions), and branch less often.",
-        NOTABLE,
-        "inferred",
+    reasons = ("no_instruction", "branch_resolving")
+    first = _is_start_up(case, case.stall("no_instruction")) and 100 * case.stall("branch_resolving") < NOTABLE.value
+    wait = _Wait(
+        reasons=reasons,
+        title="Instruction fetch: warps wait for their next instruction",
+        why="Long unrolled code or jumps miss the instruction cache, and a short kernel starts with it empty."
+        f"{_LOADED_ANEW if first else ''}",
+        action=_FIRST_MISSES if first else "Shrink the hot loop and branch less often",
+        advice="Fuse this kernel with its neighbours, or give one launch more to do."
+        if first
+        else "Shrink the hot loop (less unrolling, no inlined slow paths such as divisions), and branch less often.",
+        threshold=NOTABLE,
+        confidence="inferred",
     )
+    yield from _wait_verdict(case, wait, settled=first)
 
 
 def _constant(case: Case) -> Iterator[RuleVerdict]:
-    yield from _wait_verdict(
-        case,
-        ("imc_miss",),
-        "Constants: warps wait for the immediate constant cache",
-        "Kernel parameters and constants are read through a small cache that is empty at the start of each launch.",
-        (
-            "In a short kernel this is its start: fuse or batch launches. Else read fewer distinct constants, and "
-            "index constant memory by the same value in all threads of a warp."
-        ),
-        NOTABLE,
-        "inferred",
+    first = _is_start_up(case, case.stall("imc_miss"))
+    wait = _Wait(
+        reasons=("imc_miss",),
+        title="Constants: warps wait for the immediate constant cache",
+        why="Kernel parameters and constants are read through a small cache that is empty at the start of each launch."
+        f"{_LOADED_ANEW if first else ''}",
+        action=_FIRST_MISSES if first else "Read fewer distinct constants, the same ones in all threads of a warp",
+        advice="Fuse this kernel with its neighbours, or give one launch more to do."
+        if first
+        else "Read fewer distinct constants, and index constant memory by the same value in all threads of a warp; "
+        "values that differ belong into global or shared memory.",
+        threshold=NOTABLE,
+        confidence="inferred",
     )
+    yield from _wait_verdict(case, wait, settled=first)
+
+
+def _is_start_up(case: Case, share: float) -> bool:
+    """Tell whether the first misses of a launch can be all of a wait: those of the warps that start with empty caches.
+
+    The first wave of warps waits for `share` of the time of all warps: so long for each that it is a few misses.
+    """
+    duration = case.kernel.duration_s
+    if duration is None:
+        return False
+    occupancy, waves = case.kernel.occupancy, case.kernel.waves
+    each = 1.0
+    if occupancy.achieved is not None and occupancy.theoretical and waves:
+        each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
+    return share * duration * each <= START_UP.value
 
 
 _THREADS = (
@@ -190,6 +242,8 @@ _THREADS = (
     "derived__avg_thread_executed",
 )
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
+_BYTES = ("dram", "l2", "launch")
+"""What divergence does not touch: the bytes are the same, however few threads ask for them at once."""
 
 
 def _divergence(case: Case) -> Iterator[RuleVerdict]:
@@ -197,11 +251,12 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
     threads = case.number(name) if name is not None else None
     if name is None or threads is None or not 0 < threads < THREADS.value:
         return
-    memory = case.memory_utilisation or 0.0
     block = case.kernel.block
-    size = block[0] * block[1] * block[2] if block is not None else 32
+    size = math.prod(block) if block is not None else 32
     by_block = size / -(-size // 32) if size > 0 else 32.0
     partial = by_block < THREADS.value and threads > by_block - 1.0
+    active = threads / 32
+    relieved = {unit: active for unit in case.needs if unit not in _BYTES}
     yield RuleVerdict(
         headline=(
             f"Partly filled warps: blocks of {size} threads leave {by_block:.3g} of 32 threads a warp"
@@ -213,14 +268,19 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
             if partial
             else "Threads of a warp take different branches, so the warp runs all of them one after the other."
         ),
+        action=(
+            "Choose a block size that is a multiple of 32"
+            if partial
+            else "Let all threads of a warp take the same branch: sort or bin the data by it"
+        ),
         advice=(
             "Choose a block size that is a multiple of 32."
             if partial
             else "Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
             "replace a short branch by a select. Choose a block size that is a multiple of 32."
         ),
-        confidence="inferred",
-        gain=min(1.0 - threads / 32, 1.0 - memory),
+        confidence="measured",
+        saving=case.saving(relieved).if_held(1.0 - active, "each instruction as fast as now"),
         evidence=(
             Evidence(name, threads, "thread", threshold=THREADS.value, meaning="active threads an instruction"),
             *case.metric(_UNIFORM, "uniform branches", "%"),
@@ -243,41 +303,106 @@ _OTHER_REASONS = {
 
 
 def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
-    """Nothing is busy. Name the main stall where there is one, else say what would tell it."""
-    busiest = case.busiest
-    if busiest is None or 100 * busiest >= LATENCY_BOUND.value:
+    """Nothing is busy. Name the main stall or short blocks where they are seen, else say what would tell."""
+    if case.busiest is None:
+        return
+    busiest = max(case.busiest, case.busiest_need or 0.0)
+    if 100 * busiest >= LATENCY_BOUND.value:
         return
     reasons = {reason: case.stall(reason) for reason in _OTHER_REASONS}
     reason = max(reasons, key=lambda name: reasons[name])
     named = 100 * reasons[reason] >= DOMINANT.value and case.issues_rarely
     told = f": in {format_percent(reasons[reason])} of their time warps {_OTHER_REASONS[reason]}" if named else ""
-    full = (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS
-    warps = "all places for warps are taken" if full else "too few of them are there to hide it"
-    unknown = (
-        ""
-        if case.stalls
-        else " What they wait for was not collected: run ncu with --set full, or --section WarpStateStats."
-    )
+    short = is_between_blocks(case)
     yield RuleVerdict(
         headline=f"Latency-bound: no unit is more than {format_percent(busiest)} busy{told}",
-        why=f"The warps wait more than they work, and {warps}.{unknown}",
-        advice=(
-            f"Put more independent work in flight: {'' if full else 'more warps (occupancy), '}more instructions a "
-            "thread (unrolling, several accumulators), loads well before their use, fewer dependent steps."
+        why=f"The warps wait more than they work{_how_many(case)}.{_what_is_unknown(case)}",
+        action=(
+            "Give each block more work: several elements a thread, or a grid-stride loop"
+            if short
+            else "Put more independent work in flight in each thread"
         ),
-        confidence="inferred",
-        gain=case.headroom,
+        advice=(
+            "Give each block more work, so that fewer are started: several elements a thread, or a loop over the grid."
+            if short
+            else "Put more independent work in flight: more instructions a thread (unrolling, several accumulators), "
+            "loads well before their use, fewer dependent steps."
+        ),
+        confidence="inferred" if case.stalls else "guess",
+        saving=case.saving_of_wait(reasons[reason]) if named else _same_work(case),
         evidence=(
             *case.busiest_evidence("busiest unit", LATENCY_BOUND.value),
             *(case.stall_evidence(reason) if named else ()),
             *case.issue_evidence(),
         ),
         location=case.place_of_stall(reason) if named else None,
+        settled=short,
     )
 
 
-_STALL_GAIN = "The share of the warps' time, but no more than the idle issue slots and until the busiest unit is full."
+def _how_many(case: Case) -> str:
+    """Say whether warps are missing, as far as it is known."""
+    cycles = case.block_cycles
+    if cycles is not None and is_between_blocks(case):
+        return f": a block lives for {cycles:.0f} cycles, and its places stand empty until the next one is started"
+    achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
+    if achieved is None:
+        return ""
+    if achieved >= _FULL_OF_WARPS:
+        return ", although all places for warps are taken"
+    if theoretical is not None and achieved >= _FULL_OF_WARPS * theoretical:
+        return f", and no more warps fit than {format_percent(theoretical)} of the places"
+    return f", and only {format_percent(achieved)} of the places for warps are taken"
+
+
+def _what_is_unknown(case: Case) -> str:
+    if case.stalls:
+        return ""
+    return " What they wait for was not collected: run ncu with --set full, or --section WarpStateStats."
+
+
+def _same_work(case: Case) -> Saving:
+    """Return what is left until the busiest unit is full, which a repair that takes work away can exceed."""
+    bound = case.saving({})
+    return Saving(bound.fraction, "fixed-work", bound.remains, held="the same instructions and bytes")
+
+
+def _behind_loads(case: Case) -> bool:
+    """Tell whether warps wait for memory at least as much as at barriers: the slowest is then behind a load."""
+    return case.stall(*case.memory_stalls) >= case.stall("barrier")
+
+
+def _behind_shared(case: Case) -> bool:
+    return case.stall(*SHARED_STALLS) >= case.stall("barrier")
+
+
+def _waits_for_shared(case: Case) -> bool:
+    """Tell whether the queue of shared memory and special functions is what most warps of `latency-bound` wait for."""
+    share = {reason: case.stall(reason) for reason in _OTHER_REASONS}
+    return max(share, key=lambda name: share[name]) in SHARED_STALLS
+
+
+def _branches(case: Case) -> bool:
+    return case.stall("branch_resolving") >= case.stall("no_instruction")
+
+
+_OF_MEMORY = (
+    "uncoalesced-global", "local-memory-spill", "host-memory-traffic", "narrow-access", "atomic-contention",
+    "dram-bandwidth", "l2-bandwidth", "l1-bandwidth",
+)  # fmt: skip
+_OF_SHARED = ("shared-bank-conflict", "shared-bandwidth", "special-function-bound", "atomic-contention")
+_FEW_WARPS = (Cause("low-occupancy"), Cause("small-grid"), Cause("short-kernel"))
+
+_STALL_GAIN = (
+    "min(share, 1 − issue slots used, 1 − largest need of a unit), with the instructions and the other waits as they "
+    "are: the share of the warps' time that goes, no more than idle slots can take up and until a unit is full. Of "
+    "issue slots that were not collected nothing is known, and they bound nothing."
+)
 _STALL_SILENT = "80 % of the issue slots are used, or the share is smaller, or warp states were not collected."
+_START_UP_TEXT = (
+    " It is told as a fact (`info`) where the first misses of a launch can be all of it: share × duration × achieved ÷ "
+    "(theoretical occupancy × min(1, waves)), the wait of each warp of the first wave, is 3 µs or less."
+)
 
 RULES = (
     Rule(
@@ -285,57 +410,70 @@ RULES = (
         "Warps wait for global memory",
         about="symptom",
         looks_at="Stall reasons long scoreboard, LG throttle, texture throttle and drain; hit rates of L1 and L2 as "
-        "context. Where a memory unit is 60 % busy or more it is told as a fact (`info`): bandwidth explains the wait "
-        "then.",
+        "context. Texture throttle counts only where texture instructions can be its cause: FP64 instructions of chips "
+        "with few FP64 units wait there, too. Where a memory unit is 60 % busy or more it is told as a fact (`info`): "
+        "bandwidth explains the wait then.",
         thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_memory_latency,
+        causes=(*map(Cause, _OF_MEMORY), *_FEW_WARPS),
         place=AT_MEMORY,
     ),
     Rule(
         "dependency-latency",
         "Warps wait for their own last result",
         about="symptom",
-        looks_at="Stall reason wait: the fixed latency of arithmetic.",
-        thresholds=(DOMINANT, ISSUE),
+        looks_at="Stall reason wait: the fixed latency of arithmetic. Where a unit is 60 % busy or more it is told as "
+        "a fact (`info`).",
+        thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_dependency,
+        causes=_FEW_WARPS,
         place=TreePlace(("wait",), "issue"),
     ),
     Rule(
         "barrier-wait",
         "Warps wait at barriers",
-        about="defect",
+        about="symptom",
         looks_at="Stall reason barrier, and membar (fences) where it is 5 % or more; whether an SM can hold a second "
         "block.",
         thresholds=(NOTABLE, ALONE, ISSUE),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_barrier,
+        causes=(
+            *(Cause(rule, _behind_loads) for rule in ("memory-latency", *_OF_MEMORY)),
+            *(Cause(rule, _behind_shared) for rule in _OF_SHARED),
+            Cause("branch-divergence"),
+            Cause("load-imbalance"),
+            *_FEW_WARPS,
+        ),
         place=TreePlace(("barrier",), "issue"),
     ),
     Rule(
         "instruction-fetch",
         "Warps wait for instructions",
         about="symptom",
-        looks_at="Stall reasons no instruction and branch resolving.",
-        thresholds=(NOTABLE, ISSUE),
+        looks_at=f"Stall reasons no instruction and branch resolving.{_START_UP_TEXT}",
+        thresholds=(NOTABLE, ISSUE, START_UP),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_instruction_fetch,
+        causes=(Cause("branch-divergence", _branches), *_FEW_WARPS),
         place=TreePlace(("no_instruction",), "issue"),
     ),
     Rule(
         "constant-miss",
         "Warps wait for constants",
         about="symptom",
-        looks_at="Stall reason IMC miss (immediate constant cache; up to compute capability 9.0).",
-        thresholds=(NOTABLE, ISSUE),
+        looks_at=f"Stall reason IMC miss (immediate constant cache; up to compute capability 9.0).{_START_UP_TEXT}",
+        thresholds=(NOTABLE, ISSUE, START_UP),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_constant,
+        causes=_FEW_WARPS,
         place=TreePlace(("imc_miss",), "issue"),
     ),
     Rule(
@@ -344,7 +482,9 @@ RULES = (
         about="defect",
         looks_at="Active threads per executed warp instruction.",
         thresholds=(THREADS,),
-        gain="The idle share of threads, but no more than what the busiest memory unit leaves.",
+        gain="min(1 − active ÷ 32, 1 − largest need that remains), the first with each instruction as fast as now. "
+        "Issue slots, pipes and L1 then need active ÷ 32 of what they do; DRAM and L2 need what they did, because the "
+        "same bytes move.",
         silent="24 threads or more are active on average, or it was not collected.",
         check=_divergence,
         metrics=(_THREADS[0], _UNIFORM),
@@ -354,11 +494,21 @@ RULES = (
         "latency-bound",
         "Nothing is busy",
         about="symptom",
-        looks_at="Speed of light of all units; the main stall reason where it belongs to no other rule.",
-        thresholds=(LATENCY_BOUND,),
-        gain="1 − the busiest unit's fraction.",
+        looks_at="What all units need of the time; the main stall reason where it belongs to no other rule; how long a "
+        "block lives. Without warp states it is a guess: that nothing is busy is sure, but not why. Where places stand "
+        "empty between blocks that live for under 2 000 cycles it is a fact (`info`): what they cost is not counted.",
+        thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP),
+        gain="1 − largest need of a unit, with the same instructions and bytes: a repair that takes work away can gain "
+        "more. Where a stall reason is named: min(share, 1 − issue slots used, 1 − largest need), with the "
+        "instructions and the other waits as they are.",
         silent="A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
         check=_latency_bound,
+        causes=(
+            *_FEW_WARPS,
+            Cause("tail-effect"),
+            Cause("load-imbalance"),
+            *(Cause(rule, _waits_for_shared) for rule in _OF_SHARED),
+        ),
         place=TreePlace((), "issue"),
     ),
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, Saving, saving
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.traffic import SHARED_BUSY, excess_reaches, explained, l1_keeps, wavefronts_per_request
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
@@ -19,24 +22,44 @@ MANY_WAVEFRONTS = Threshold(
     "wavefront",
     reason="a coalesced access takes one at 4 bytes a thread, two at 8 and four at 16",
 )
-HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth is felt")
-
-_MORE_IN_FLIGHT = (
-    "Keep more bytes in flight: more and wider loads before the first use, cp.async. Fewer bytes can gain more than "
-    "this bound."
+FROM_L2 = percent(
+    "L2 beside L1",
+    10.0,
+    "L2 can give an SM two sectors a cycle at most, and a pass of a scattered access that misses L1 needs one: below "
+    "it most passes fetch nothing",
 )
-_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
-_WARP = 32
-_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
-REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+BALANCED = percent(
+    "SM above memory",
+    10.0,
+    "NVIDIA's speed-of-light rule calls SM and memory balanced up to it: beyond, the SM is ahead",
+)
+TWO_PASSES = percent("SM above L1", 2.0, "what one counter can differ by in two passes of ncu")
+HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth is felt")
+HOST_FILL = percent(
+    "L2 filled by the host",
+    0.1,
+    "PCIe carries about 1 % of what L2 can take in (8 of 730 GB/s at PCIe 3 ×8, 64 of 4600 at PCIe 5): a tenth of it",
+)
 
+_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
+_LEVELS = tuple(_NAMES)
+_AS_BUSY = 0.95
+"""Levels within a twentieth are equally busy, and the memory throughput is that of its busiest part."""
+
+_FEWER_BYTES = (
+    "Fuse this kernel with the one that makes or uses its data, keep what is used twice in shared memory or registers, "
+    "use a narrower type (BF16, FP8, INT8), and do not write what can be computed again."
+)
+_MORE_IN_FLIGHT = "Keep more bytes in flight: more and wider loads before the first use, cp.async."
+_ACTIONS = {
+    "dram": "Move fewer bytes: fuse kernels, keep what is reused on the chip, use a narrower type",
+    "l2": "Serve more from L1, shared memory and registers: larger tiles, neighbouring blocks that share inputs",
+    "l1": "Make fewer and wider accesses: 16 bytes a thread, and values kept in registers",
+    "passes": "Let the threads of a warp touch consecutive addresses and different banks",
+    "shared": "Compute a larger tile per thread, so that each value read serves more arithmetic",
+}
 _ADVICE = {
-    "dram": (
-        "Move fewer bytes: fuse this kernel with the one that makes or uses its data, keep what is used twice in "
-        "shared memory or registers, use a narrower type (BF16, FP8, INT8), and do not write what can be computed "
-        "again."
-    ),
+    "dram": f"Move fewer bytes. {_FEWER_BYTES}",
     "l2": (
         "Serve more from L1 and shared memory: larger tiles per block, reuse in registers, and an order of blocks "
         "(Triton: a grouped program order) in which neighbours share their inputs."
@@ -52,133 +75,158 @@ _ADVICE = {
 }
 
 
-def _bandwidth_verdict(case: Case, level: str, fraction: float) -> RuleVerdict:
-    """Say that a memory level is the limit.
+def _is_busiest(case: Case, level: str) -> bool | None:
+    """Tell whether no memory level is busier than this one; None where a level was not collected that could be.
 
-    Near DRAM's roof that is a statement and no defect. Traffic at L2 and L1 can be saved by reuse closer to the
-    arithmetic, so their bound is what remains: DRAM and the floating-point work.
+    Every byte of DRAM passes the others: where one is equally busy, DRAM is the limit.
     """
-    near = 100 * fraction >= NEAR_ROOF.value
-    name = _NAMES[level]
-    rate = next((moved.bytes_per_s for moved in case.kernel.traffic if moved.level == level), None)
+    own, dram = case.needs[level], case.needs.get("dram")
+    others = {other: case.needs.get(other) for other in _LEVELS if other != level}
+    most = own / _AS_BUSY if level == "dram" else own
+    if any(value is not None and value > most for value in others.values()):
+        return False
+    if level != "dram" and dram is not None and dram >= _AS_BUSY * own:
+        return False
+    overall = case.utilisation.get("memory")
+    known = None not in others.values() or (overall is not None and own >= _AS_BUSY * overall)
+    return True if known else None
+
+
+def _sm_is_ahead(case: Case, fraction: float, points: float = BALANCED.value) -> bool:
+    sm = case.needs.get(SM)
+    return sm is not None and 100 * (sm - fraction) > points
+
+
+def _busy(case: Case, level: str) -> float | None:
+    """Return how busy a level is where that makes it a limit."""
+    need = case.needs.get(level)
+    return need if need is not None and 100 * need >= BUSY.value else None
+
+
+def _confidence(case: Case, level: str) -> Confidence:
+    """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be."""
+    return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
+
+
+def _reuse(case: Case, *below: str) -> Saving:
+    """Bound what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
+
+    Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
+    instructions and what the SM does for them go.
+    """
+    rest = {LAUNCH: case.needs.get(LAUNCH), "work": case.arithmetic_fraction}
+    bound = saving({unit: need for unit, need in rest.items() if need}, {})
+    gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
+    kept = max((need for unit, need in case.needs.items() if unit not in gone), default=0.0)
+    levels = " and ".join(_NAMES[level] for level in below)
+    return bound.if_held(
+        1.0 - max(kept, case.arithmetic_fraction), f"the same arithmetic and the same bytes of {levels}"
+    )
+
+
+_ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
+"""What also works for accesses and their addresses, and so less where there are fewer."""
+
+
+def _rate(case: Case, level: str) -> float | None:
+    return next((moved.bytes_per_s for moved in case.kernel.traffic if moved.level == level), None)
+
+
+def _headline(case: Case, level: str, fraction: float, *, near: bool) -> str:
+    rate = _rate(case, level)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
     near_text = "; it is near its roof" if near else ""
-    return RuleVerdict(
-        headline=f"{name} bandwidth: {amount}{format_percent(fraction)} of {name}'s peak{near_text}",
-        why=(
-            f"Fewer bytes through {name} make the kernel faster."
-            if near or level != "dram"
-            else f"{name} could carry more: its queue is not kept full. The bound is for the same bytes."
-        ),
-        advice=_ADVICE[level] if near or level != "dram" else f"{_MORE_IN_FLIGHT} {_ADVICE[level]}",
-        confidence="measured" if level == "dram" else "inferred",
-        gain=1.0 - fraction if level == "dram" else reuse_gain(case, level),
-        evidence=(
-            *_throughput_evidence(case, level, fraction),
-            *((Evidence("", rate, "B/s", threshold=None, meaning=f"{name} rate"),) if rate is not None else ()),
-            *case.stall_evidence("long_scoreboard", None),
-        ),
-        location=case.place_of_stall("long_scoreboard", "lg_throttle"),
-        settled=near and level == "dram",
-    )
+    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of {_NAMES[level]}'s peak{near_text}"
 
 
-def reuse_gain(case: Case, level: str) -> float:
-    """Bound what data reuse above a level gains: the levels below it and the floating-point work stay as they are."""
-    below = ("dram",) if level == "l2" else ("dram", "l2")
-    rest = [case.utilisation.get(unit, 0.0) for unit in below]
-    return 1.0 - max(*rest, case.arithmetic_fraction)
-
-
-def _throughput_evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
+def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
+    name, rate = _NAMES[level], _rate(case, level)
     return (
-        Evidence(case.light_metric(level), 100 * fraction, "%", threshold=BUSY.value, meaning=f"{_NAMES[level]} busy"),
+        Evidence(case.light_metric(level), 100 * fraction, "%", threshold=BUSY.value, meaning=f"{name} busy"),
+        *((Evidence("", rate, "B/s", threshold=None, meaning=f"{name} rate"),) if rate is not None else ()),
+        *case.stall_evidence("long_scoreboard", None),
     )
-
-
-def _is_limit(case: Case, level: str) -> bool:
-    """Tell whether a level is busy; DRAM's bandwidth cannot be had elsewhere, of the others only the busiest speaks."""
-    levels = {"dram": case.utilisation.get("dram"), "l2": case.utilisation.get("l2"), "l1": l1_fraction(case)}
-    known = {name: value for name, value in levels.items() if value is not None}
-    if level not in known or 100 * known[level] < BUSY.value:
-        return False
-    return level == "dram" or known[level] >= max(known.values())
 
 
 def _dram(case: Case) -> Iterator[RuleVerdict]:
-    if _is_limit(case, "dram"):
-        yield _bandwidth_verdict(case, "dram", case.utilisation["dram"])
+    """Near its roof DRAM is a fact and no defect; below it, a limit while no other level is busier."""
+    fraction = _busy(case, "dram")
+    if fraction is None:
+        return
+    near = 100 * fraction >= NEAR_ROOF.value
+    busiest = _is_busiest(case, "dram")
+    if not near and (busiest is False or _sm_is_ahead(case, fraction)):
+        return
+    fewer = case.saving(dict.fromkeys((*_LEVELS, "lsu", ISSUE), 0.0))
+    yield RuleVerdict(
+        headline=_headline(case, "dram", fraction, near=near),
+        why=(
+            "With the same bytes nothing makes this kernel much faster; with fewer bytes it is."
+            if near
+            else "DRAM is the busiest memory level, but could carry more: its queue is not kept full. The gain is "
+            "for the same bytes; fewer bytes can gain more."
+        ),
+        action=_ACTIONS["dram"],
+        advice=_ADVICE["dram"] if near else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
+        confidence="measured" if near or busiest else "inferred",
+        saving=fewer.if_held(case.saving({}).fraction, "the same bytes"),
+        evidence=_evidence(case, "dram", fraction),
+        location=case.place_of_stall("long_scoreboard", "lg_throttle"),
+        settled=near,
+    )
 
 
 def _l2(case: Case) -> Iterator[RuleVerdict]:
-    if _is_limit(case, "l2"):
-        yield _bandwidth_verdict(case, "l2", case.utilisation["l2"])
-
-
-def l1_fraction(case: Case) -> float | None:
-    """Return how busy L1 and the load/store unit before it are, over all elapsed cycles.
-
-    The basic set has no elapsed L1 throughput; memory throughput that neither L2 nor DRAM explains is L1's.
-    """
-    busiest = _busiest_of_l1(case)
-    return min(1.0, busiest[1]) if busiest is not None else None
-
-
-def _busiest_of_l1(case: Case) -> tuple[str, float] | None:
-    """Return the metric that shows L1 or its load/store unit busiest, and the fraction."""
-    lsu = next((pipe for pipe in case.kernel.pipes if pipe.name == "lsu"), None)
-    parts = {
-        case.light_metric("l1"): case.utilisation.get("l1"),
-        _WAVEFRONTS: _fraction(case, _WAVEFRONTS),
-        REQUESTS: _fraction(case, REQUESTS),
-        lsu.metric if lsu is not None else "": lsu.fraction if lsu is not None else None,
-    }
-    known = {name: part for name, part in parts.items() if part is not None}
-    if known:
-        return max(known.items(), key=lambda item: item[1])
-    memory, units = case.utilisation.get("memory"), [case.utilisation.get(unit, 0.0) for unit in ("dram", "l2")]
-    return (case.light_metric("memory"), memory) if memory is not None and memory > 1.05 * max(units) else None
-
-
-def _fraction(case: Case, name: str) -> float | None:
-    percent = case.number(name)
-    return percent / 100 if percent is not None else None
+    fraction = _busy(case, "l2")
+    if fraction is None or _is_busiest(case, "l2") is False or _sm_is_ahead(case, fraction):
+        return
+    yield RuleVerdict(
+        headline=_headline(case, "l2", fraction, near=False),
+        why="L2 is the busiest memory level: fewer bytes through it make the kernel faster.",
+        action=_ACTIONS["l2"],
+        advice=_ADVICE["l2"],
+        confidence=_confidence(case, "l2"),
+        saving=_reuse(case, "dram"),
+        evidence=_evidence(case, "l2", fraction),
+        location=case.place_of_stall("long_scoreboard", "lg_throttle"),
+    )
 
 
 def _l1(case: Case) -> Iterator[RuleVerdict]:
-    busiest = _busiest_of_l1(case)
-    if busiest is None or 100 * busiest[1] < BUSY.value:
+    busiest, fraction = case.busiest_of_l1, _busy(case, "l1")
+    if busiest is None or fraction is None or _is_busiest(case, "l1") is False:
         return
-    fraction = min(1.0, busiest[1])
-    if fraction < max(case.utilisation.get("dram", 0.0), case.utilisation.get("l2", 0.0)):
+    if _sm_is_ahead(case, fraction, TWO_PASSES.value):
+        # The load/store unit is a part of the SM: where that is busier, another part of it is.
         return
-    shared = case.number(_SHARED)
+    shared = case.number(SHARED_BUSY)
     if shared is not None and shared >= BUSY.value:
         return
     uses_shared = bool(case.kernel.shared_memory_per_block)
-    advice = _ADVICE["shared"] if uses_shared else _ADVICE["l1"]
     per_request = wavefronts_per_request(case)
+    many = per_request is not None and per_request >= MANY_WAVEFRONTS.value
+    if many and case.kernel.shared_memory_per_block == 0:
+        # `uncoalesced-global` says the same and its cause.
+        return
     what = "loads and stores, global and shared together" if uses_shared else "loads and stores"
-    headline, why = f"L1 bandwidth: {format_percent(fraction)} busy with {what}", "L1 is the busiest unit."
-    if per_request is not None and per_request >= MANY_WAVEFRONTS.value:
-        if case.kernel.shared_memory_per_block == 0:
-            # `uncoalesced-global` says the same and its cause.
-            return
+    headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}"
+    kind = "shared" if uses_shared else "l1"
+    if many:
         headline += f", at {per_request:.2g} passes a request"
-        why = (
-            "A request of a warp takes one to four passes through L1 by its width; more come from uncoalesced "
-            f"access or bank conflicts. {_TELL_APART if uses_shared else ''}"
-        ).rstrip()
-        advice = _FEWER_PASSES
-    elif per_request is not None:
-        headline += _passes_text(per_request)
-        why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+        why, advice = _many_passes(case, uses_shared=uses_shared), _FEWER_PASSES
+        kind = "passes"
+    else:
+        headline += _passes_text(per_request) if per_request is not None else ""
+        why, advice = "L1 is the busiest unit.", _ADVICE[kind]
+        if per_request is not None:
+            why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
     yield RuleVerdict(
         headline=headline,
         why=why,
+        action=_ACTIONS[kind],
         advice=advice,
-        confidence="inferred",
-        gain=reuse_gain(case, "l1"),
+        confidence=_confidence(case, "l1"),
+        saving=case.saving({"l1": l1_keeps(case)}) if many else _reuse(case, "l2", "dram"),
         evidence=(
             Evidence(
                 busiest[0], 100 * fraction, "%", threshold=BUSY.value, meaning=_L1_WORDS.get(busiest[0], "L1 busy")
@@ -194,7 +242,7 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
-_L1_WORDS = {_WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
+_L1_WORDS = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
 
 
 def _passes_text(per_request: float) -> str:
@@ -203,37 +251,44 @@ def _passes_text(per_request: float) -> str:
 
 _ONE_PASS = 1.5
 _FEWER_PASSES = (
-    "Let consecutive threads touch consecutive addresses in global memory, and pad or swizzle arrays in shared "
-    "memory so that the threads of a warp fall on different banks."
+    "Pad or swizzle arrays in shared memory so that the threads of a warp fall on different banks, and let consecutive "
+    "threads touch consecutive addresses in global memory. To tell which of them it is, profile again with ncu --set "
+    "full, or with the metrics l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum and "
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum."
 )
-_TELL_APART = "The metrics of this report do not tell which; ncu with --set full does."
 
 
-def wavefronts_per_request(case: Case) -> float | None:
-    """Return passes through L1's data pipe per request; None where they or the GPU's rate of requests are not known.
-
-    The pipe's peak is a pass a cycle; that of requests is a warp a cycle with 32 load/store units an SM, half with 16.
-    """
-    wavefronts, requests = case.number(_WAVEFRONTS), case.number(REQUESTS)
-    lanes = case.recorded.hardware.arch.operations.get("load-store")
-    if wavefronts is None or not requests or lanes is None:
-        return None
-    return wavefronts / requests * _WARP / lanes.value
+def _many_passes(case: Case, *, uses_shared: bool) -> str:
+    """Say what takes so many passes: how idle L2 is tells scattered accesses that miss L1 from the rest."""
+    why = "A request of a warp takes one to four passes through L1 by its width; more come from "
+    l2, l1 = case.needs.get("l2"), case.needs["l1"]
+    if not uses_shared:
+        return f"{why}uncoalesced access or bank conflicts."
+    if l2 is None or 100 * l2 >= FROM_L2.value * l1:
+        return f"{why}uncoalesced access or bank conflicts; the metrics of this report do not tell which."
+    return (
+        f"{why}bank conflicts in shared memory or scattered global accesses. L2 is only {format_percent(l2)} busy, so "
+        "most passes fetch nothing from it: they are bank conflicts, or scattered accesses that find their data "
+        "in L1."
+    )
 
 
 def _shared(case: Case) -> Iterator[RuleVerdict]:
-    shared = case.number(_SHARED)
+    shared = case.number(SHARED_BUSY)
     if shared is None or shared < BUSY.value:
         return
     fraction = min(1.0, shared / 100)
+    if any(case.needs.get(level, 0.0) > fraction for level in ("dram", "l2")):
+        return
     yield RuleVerdict(
         headline=f"Shared-memory bandwidth: {format_percent(fraction)} of its peak",
         why="Shared memory serves one wavefront of 128 bytes per SM and cycle; the warps wait for it.",
+        action=_ACTIONS["shared"],
         advice=_ADVICE["shared"],
         confidence="inferred",
-        gain=reuse_gain(case, "l1"),
+        saving=_reuse(case, "l2", "dram"),
         evidence=(
-            *case.metric(_SHARED, "shared-memory data pipe busy", "%", BUSY.value),
+            *case.metric(SHARED_BUSY, "shared-memory data pipe busy", "%", BUSY.value),
             *case.stall_evidence("short_scoreboard", None),
             *case.stall_evidence("mio_throttle", None),
         ),
@@ -246,6 +301,9 @@ _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 _DRAM_WRITES = "dram__sectors_write.sum"
 """L2 takes every write for a hit. What it passes on of the GPU's own memory is what DRAM writes; the host's all is."""
+_HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
+_DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
+"""In every set: what L2 was filled with. Both peaks are one sector a cycle and slice."""
 
 
 def _passed_on(case: Case) -> tuple[float, float] | None:
@@ -260,8 +318,15 @@ def _passed_on(case: Case) -> tuple[float, float] | None:
     return (host + written, device + dram) if written is not None and dram is not None else (host, device)
 
 
+def _filled(case: Case) -> tuple[float, float] | None:
+    """Return how much of L2's input came from the host and from DRAM; None where the host's is too little to matter."""
+    host, device = case.number(_HOST_FILLS), case.number(_DEVICE_FILLS)
+    return (host, device) if host is not None and device is not None and host >= HOST_FILL.value else None
+
+
 def _host(case: Case) -> Iterator[RuleVerdict]:
-    passed = _passed_on(case)
+    counted = _passed_on(case)
+    passed = counted or _filled(case)
     if passed is None or sum(passed) <= 0:
         return
     system, device = passed
@@ -271,30 +336,36 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
     share = system / (system + device)
     if 100 * share < HOST_SHARE.value:
         return
+    what = "what L2 passes on goes to the host" if counted else "what L2 is filled with comes from the host"
     yield RuleVerdict(
-        headline=f"Host memory traffic: {format_percent(share)} of what L2 passes on goes to the host",
-        why="The host link carries a small part of what DRAM does, so the kernel waits for it.",
+        headline=f"Host memory traffic: {format_percent(share)} of {what}",
+        why="The host link carries a small part of what DRAM does, and each trip takes a microsecond or more: the "
+        "kernel waits for it.",
+        action="Copy or prefetch the data to the GPU's memory before the kernel",
         advice=(
             "Copy the data to the GPU before the kernel (cudaMemcpyAsync, .to('cuda')), or prefetch managed memory "
             "with cudaMemPrefetchAsync; read pinned host memory from a kernel only once and in order."
         ),
-        confidence="measured",
-        gain=case.memory_weight(),
+        confidence="measured" if counted else "inferred",
+        saving=case.saving({}).no_more_than(explained(case, 0.0, MEMORY_STALLS)),
         evidence=(
             *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
             *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
             *case.metric(_DRAM_WRITES, "sectors that DRAM wrote", "sector"),
-            Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning="host share of L2 misses and writes"),
+            *case.metric(_HOST_FILLS, "sectors that L2 gets from the host, of their peak", "%", HOST_FILL.value),
+            *case.metric(_DEVICE_FILLS, "sectors that L2 gets from DRAM, of their peak", "%"),
+            Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning=f"share of {what}"),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
 
 
-_DRAM_GAIN = "1 − busy fraction: at most until DRAM is full. From 80 % on it is told as a fact (`info`)."
 _REUSE_GAIN = (
-    "1 − the larger of the levels below it and the floating-point work of its peak: those stay however well data is "
-    "reused."
+    "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the arithmetic "
+    "pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. The "
+    "load/store unit, the issue slots, the integer pipe and the SM's own speed of light do not count: accesses and "
+    "their addresses keep them busy, and go."
 )
 
 
@@ -303,8 +374,11 @@ def _bandwidth_rule(
     name: str,
     check: Callable[[Case], Iterator[RuleVerdict]],
     looks_at: str,
-    gain: str = _REUSE_GAIN,
+    gain: str,
+    causes: tuple[Cause, ...],
     metrics: tuple[str, ...] = (),
+    thresholds: tuple[Threshold, ...] = (),
+    silent: str = "",
     place: TreePlace = AT_MEMORY,
 ) -> Rule:
     return Rule(
@@ -312,32 +386,67 @@ def _bandwidth_rule(
         f"{name} bandwidth is the limit",
         about="limit",
         looks_at=looks_at,
-        thresholds=(BUSY, NEAR_ROOF) if level == "dram" else (BUSY, MANY_WAVEFRONTS) if level == "l1" else (BUSY,),
+        thresholds=(BUSY, *thresholds),
         gain=gain,
-        silent=f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
+        silent=silent or f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
         check=check,
         metrics=metrics,
+        causes=causes,
         place=place,
     )
 
 
+_SPILL, _CONFLICT, _ATOMIC = Cause("local-memory-spill"), Cause("shared-bank-conflict"), Cause("atomic-contention")
+
+
+def _scattered(level: str) -> Cause:
+    return Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
+
+
 RULES = (
-    _bandwidth_rule("dram", "DRAM", _dram, "Speed of light of DRAM against that of L2 and L1.", _DRAM_GAIN),
-    _bandwidth_rule("l2", "L2", _l2, "Speed of light of L2 against that of DRAM and L1."),
+    _bandwidth_rule(
+        "dram",
+        "DRAM",
+        _dram,
+        "Speed of light of DRAM against that of L2 and L1. From 80 % on it is told as a fact (`info`), whatever else "
+        "is busy.",
+        "With the same bytes: 1 − the busiest unit. Fewer bytes gain more: 1 − the busiest pipe beside load/store.",
+        (_scattered("dram"), _SPILL),
+        thresholds=(NEAR_ROOF, BALANCED),
+        silent="DRAM is under 60 % busy, or under 80 % and another memory level is busier by more than a twentieth, or "
+        "the SM by more than 10 points, or it was not collected.",
+    ),
+    _bandwidth_rule(
+        "l2",
+        "L2",
+        _l2,
+        "Speed of light of L2 against that of DRAM and L1. With DRAM's unknown it is a guess.",
+        _REUSE_GAIN.format(below="DRAM"),
+        (_scattered("l2"), _SPILL, _ATOMIC),
+        thresholds=(BALANCED,),
+        silent="L2 is under 60 % busy, or L1 is busier, or DRAM is as busy to a twentieth, or the SM is busier by more "
+        "than 10 points, or it was not collected.",
+    ),
     _bandwidth_rule(
         "l1",
         "L1",
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
-        "passes (wavefronts) a request takes there.",
-        metrics=(_WAVEFRONTS, REQUESTS),
+        "passes (wavefronts) a request takes there. With DRAM's speed unknown it is a guess.",
+        f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 passes a request or more: 1 − the largest of the needs with "
+        "L1's down to that of its requests and of the registers that it writes.",
+        (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
+        metrics=(WAVEFRONTS, REQUESTS),
+        thresholds=(MANY_WAVEFRONTS, FROM_L2),
     ),
     _bandwidth_rule(
         "shared",
         "Shared-memory",
         _shared,
         "Busy fraction of the data pipe by shared-memory wavefronts.",
-        metrics=(_SHARED,),
+        _REUSE_GAIN.format(below="L2, DRAM"),
+        (_CONFLICT, _ATOMIC),
+        metrics=(SHARED_BUSY,),
         place=AT_SHARED,
     ),
     Rule(
@@ -345,12 +454,12 @@ RULES = (
         "The kernel reads or writes host memory",
         about="defect",
         looks_at="Sectors that L2 passes on, by where they belong, the host or the GPU's own DRAM: misses, and writes "
-        "where both sides were counted.",
-        thresholds=(HOST_SHARE,),
-        gain="The share of time that memory can explain: a byte from the host takes many times as long as one from "
-        "DRAM.",
-        silent="Under 10 % of them go to the host, or the misses were not counted, or the GPU shares the host's "
-        "memory.",
+        "where both sides were counted. Else what L2 is filled with from either (basic set).",
+        thresholds=(HOST_SHARE, HOST_FILL),
+        gain="1 − the busiest unit: all of them stay as they are. No more than 1.25 times the warps' waits for memory, "
+        "barriers and fences, where those were collected.",
+        silent="Under 10 % of them go to the host, or neither misses nor fills were collected, or the host fills less "
+        "than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
         check=_host,
         metrics=(_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
         place=AT_MEMORY,

@@ -22,6 +22,17 @@ _STALL_WORDS = {
 _STALL = re.compile(r"being stalled waiting (?P<what>.*?)\. This represents about (?P<percent>[\d.]+)%", re.DOTALL)
 _SECTORS = re.compile(r"total of (?P<excess>\d+) excessive sectors \(\d+% of the total (?P<total>\d+) sectors\)")
 _FUSED = re.compile(r"executes (?P<fused>\d+) fused and (?P<alone>\d+) non-fused (?P<type>FP32|FP64)")
+_WAVEFRONTS = re.compile(
+    r"total of (?P<excess>\d+) excessive wavefronts \(\d+% of the total (?P<total>\d+) wavefronts\)"
+)
+_CONFLICTS = re.compile(
+    r"results in (?P<excess>\d+) bank conflicts,\s+which represent [\d.]+% of the overall (?P<total>\d+) wavefronts "
+    r"for shared"
+)
+_PIPE = re.compile(
+    r"\b(?P<name>[A-Z0-9]+)(?: \([A-Za-z0-9]+\))? is the highest-utilized pipeline \((?P<percent>[\d.]+)%\)"
+)
+_PIPE_NAMES = ("fma", "alu", "fp64", "xu", "lsu", "tensor", "tex")
 
 
 class Sectors(NamedTuple):
@@ -29,6 +40,20 @@ class Sectors(NamedTuple):
 
     excess: float
     total: float
+
+
+class Wavefronts(NamedTuple):
+    """Wavefronts of shared-memory accesses, and those that come from conflicts."""
+
+    excess: float
+    total: float
+
+
+class BusiestPipe(NamedTuple):
+    """The execution pipe that is used most, as a fraction of its peak over the SM's active cycles."""
+
+    name: str
+    fraction: float
 
 
 class Fused(NamedTuple):
@@ -53,6 +78,25 @@ def excess_sectors(messages: Iterable[RuleResult]) -> Sectors | None:
     """Return the sectors that the rule on uncoalesced accesses counts."""
     matches = (_SECTORS.search(message.message) for message in messages if message.rule == "UncoalescedGlobalAccess")
     return next((Sectors(float(match["excess"]), float(match["total"])) for match in matches if match), None)
+
+
+def conflict_wavefronts(messages: Iterable[RuleResult]) -> Wavefronts | None:
+    """Return what the rule on shared accesses counts; else the sums of those on conflicts of loads and of stores."""
+    texts = [message.message for message in messages]
+    counted = [match for match in map(_WAVEFRONTS.search, texts) if match]
+    told = counted[:1] or [match for match in map(_CONFLICTS.search, texts) if match]
+    if not told:
+        return None
+    return Wavefronts(sum(float(match["excess"]) for match in told), sum(float(match["total"]) for match in told))
+
+
+def busiest_pipe(messages: Iterable[RuleResult]) -> BusiestPipe | None:
+    """Return the pipe that the rule on utilisation names; None for one that has no name here."""
+    matches = (_PIPE.search(message.message) for message in messages)
+    match = next((match for match in matches if match and match["name"].lower() in _PIPE_NAMES), None)
+    if match is None:
+        return None
+    return BusiestPipe(match["name"].lower(), min(1.0, float(match["percent"]) / 100))
 
 
 def fused_instructions(messages: Iterable[RuleResult], kind: str) -> Fused | None:

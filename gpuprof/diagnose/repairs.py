@@ -23,9 +23,9 @@ class Repair:
 
     @property
     def within_bound(self) -> bool:
-        """Tell whether the repair saved no more than the finding said it could at most."""
+        """Tell whether the repair saved no more than the finding said it could at most, if it said so."""
         assert self.finding.gain_kernel is not None
-        return self.saved <= self.finding.gain_kernel
+        return self.finding.gain_kind != "bound" or self.saved <= self.finding.gain_kernel
 
 
 def repairs(kernels: Sequence[KernelProfile]) -> Iterator[Repair]:

@@ -46,7 +46,7 @@ QUANTITIES = {
     *(f"{kind}.{path}" for kind in ("work", "peak") for path in PATHS),
     *(f"traffic.{level}" for level in LEVELS),
     *(f"throughput.{unit}" for unit in ("sm", "memory", *LEVELS)),
-    "hit-rate.l1", "hit-rate.l2", *(f"pipe.{pipe}" for pipe in PIPES),
+    "hit-rate.l1", "hit-rate.l2", "bytes-per-sector.ld", "bytes-per-sector.st", *(f"pipe.{pipe}" for pipe in PIPES),
     *(f"scheduler.{what}" for what in ("issue-active", "eligible-warps", "active-warps")),
 }  # fmt: skip
 """What `counters` may describe."""

@@ -18,7 +18,9 @@ Level = Literal["l1", "l2", "dram"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 Basis = Literal["counted", "derived", "estimated"]
 BASES: tuple[Basis, ...] = get_args(Basis)
-PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor", "xu", "lsu", "tex", "uniform", "adu", "cbu")
+PIPES = (
+    "fma", "fmaheavy", "fmalite", "alu", "fp64", "fp16", "tensor", "xu", "lsu", "tex", "uniform", "adu", "cbu",
+)  # fmt: skip
 ACCUMULATORS = ("fp64", "fp32", "fp16", "int32")
 INSTRUCTIONS = ("mma.sync", "wgmma", "tcgen05")
 

@@ -26,6 +26,8 @@ _MAX_DETAIL_WIDTH = 24
 _MAX_DETAILS = 3
 _MAX_DETAILS_WIDTH = 32
 _TILE = re.compile(r"(?:MT)?\d{1,4}x\d{1,4}(?:x\d{1,4})?")
+_ARCHITECTURE = re.compile(r"_?(?<![A-Za-z0-9])(forwardCompat|[Ss][Mm]_?\d{2,3}[af]?)(?![A-Za-z0-9])")
+"""Which GPUs a library built a kernel for: on another one, that explains its speed."""
 
 
 def label_kernels(demangled: Sequence[str], hints: Sequence[tuple[str, ...]] | None = None) -> tuple[str, ...]:
@@ -205,6 +207,16 @@ def _with_number(label: str, number: int, width: int) -> str:
 
 
 def _fitted(label: str, width: int) -> str:
+    """Return the label, its middle replaced by an ellipsis where it is too wide; tile and architecture survive."""
+    cut = _cut(label, width)
+    words_lost = [word for word in dict.fromkeys(_ARCHITECTURE.findall(label)) if word not in cut]
+    ending = "".join(f" {word}" for word in words_lost)
+    if not ending or width < 2 * len(ending):
+        return cut
+    return _cut(_ARCHITECTURE.sub("", label), width - len(ending)) + ending
+
+
+def _cut(label: str, width: int) -> str:
     """Return the label, its middle replaced by an ellipsis where it is too wide; a tile size survives."""
     if len(label) <= width:
         return label

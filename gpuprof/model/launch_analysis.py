@@ -5,6 +5,7 @@ Pure: the hardware comes in as a value. Nothing here reads files but through the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,7 +23,13 @@ from gpuprof.model.ceilings import (
     rated_compute,
 )
 from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
-from gpuprof.model.occupancy import launch_resources, reported_limiters, theoretical_occupancy
+from gpuprof.model.occupancy import (
+    blocks_at_once,
+    launch_resources,
+    reported_limiters,
+    shared_of_block,
+    theoretical_occupancy,
+)
 from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
 from gpuprof.model.recorded import Launch, Missing
 from gpuprof.model.roofline import Roof, roofline_point
@@ -37,7 +44,7 @@ from gpuprof.model.session import (
     Traffic,
     Work,
 )
-from gpuprof.model.stalls import stall_breakdown
+from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown, too_few_samples
 
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
@@ -110,8 +117,9 @@ class _LaunchAnalysis:
         self.split = self._read_split()
         work = tuple(self._work())
         traffic = tuple(self._traffic())
-        throughput = tuple(self._throughput())
-        occupancy = self._occupancy()
+        throughput = tuple(self._throughput(traffic))
+        scheduler = self._scheduler()
+        occupancy = self._occupancy(scheduler)
         stalls = self._stalls()
         pipes = tuple(self._pipes())
         duration_s = self.clocks.duration_s
@@ -129,7 +137,7 @@ class _LaunchAnalysis:
             grid=launch.grid,
             block=launch.block,
             registers_per_thread=_whole(number("launch__registers_per_thread")),
-            shared_memory_per_block=self._shared_memory(),
+            shared_memory_per_block=shared_of_block(launch.metrics, self.hardware.arch),
             launches=1,
             duration_s=duration_s,
             duration_percentiles_s=None,
@@ -145,8 +153,8 @@ class _LaunchAnalysis:
             occupancy=occupancy,
             stalls=stalls,
             findings=(),
-            waves=number("launch__waves_per_multiprocessor"),
-            scheduler=self._scheduler(),
+            waves=self._waves(),
+            scheduler=scheduler,
             pipes=pipes,
             missing=_grouped(self.missing),
         )
@@ -310,19 +318,28 @@ class _LaunchAnalysis:
     def _roofs(self) -> tuple[tuple[CeilingOrigin, Mapping[str, Limit]], ...]:
         return ("at-clock", self.at_clock), ("rated", self.rated), ("measured", self.measured)
 
-    def _throughput(self) -> Iterator[Throughput]:
+    def _throughput(self, traffic: tuple[Traffic, ...]) -> Iterator[Throughput]:
         for unit in THROUGHPUT_UNITS:
-            busy = self._quantity(f"throughput.{unit}", self.clocks)
+            moved = self._dram_fraction(traffic) if unit == "dram" else None
+            busy = self._quantity(f"throughput.{unit}", self.clocks, quiet=moved is not None)
             if busy is not None:
                 yield Throughput(unit, busy.value / 100, busy.definition if busy.basis == "derived" else None)
+            elif moved is not None:
+                yield Throughput(unit, moved)
+
+    def _dram_fraction(self, traffic: tuple[Traffic, ...]) -> float | None:
+        """Return the counted bytes of DRAM over what it can move: its throughput, where no counter tells that."""
+        limit = self.at_clock.get("dram")
+        moved = next((level.bytes_per_s for level in traffic if level.level == "dram"), None)
+        return moved / limit.value if moved is not None and limit is not None else None
 
     def _pipes(self) -> Iterator[Pipe]:
         known = 0
         for name in PIPES:
             busy = self._quantity(f"pipe.{name}", self.clocks, quiet=True)
-            if busy is not None:
+            if busy is not None and (busy.value or busy.basis != "estimated"):
                 known += 1
-                yield Pipe(name, busy.value, busy.metrics[0])
+                yield Pipe(name, max(0.0, busy.value), busy.metrics[0] if len(busy.metrics) == 1 else busy.definition)
         if not known:
             why = "the report has no busy fraction of any pipe (sm__pipe_…, sm__inst_executed_pipe_…)"
             self.missing.append(Missing("pipes", why, "collect with ncu --section ComputeWorkloadAnalysis"))
@@ -349,12 +366,37 @@ class _LaunchAnalysis:
         if not stalls:
             why = "the report has no warp states (smsp__average_warps_issue_stalled_…)"
             self.missing.append(Missing("stalls", why, "collect with ncu --section WarpStateStats"))
+        for family, samples in too_few_samples(self.launch.metrics, self.hardware.arch).items():
+            why = f"{samples} samples are too few: below {LEAST_SAMPLES}, a share can be off by 7 points and more"
+            self.missing.append(Missing(f"stalls.{family}", why, "sample more often: ncu --sampling-interval 0"))
         return stalls
 
-    def _occupancy(self) -> Occupancy:
-        """Compute the theoretical occupancy; where the architecture is unknown, take the report's own."""
+    def _waves(self) -> float | None:
+        """Return how often the grid fills the GPU: as recorded, else of the blocks that are resident at once.
+
+        Blocks of a cluster are placed together, so that fewer may fit: their waves are only known as recorded.
+        """
+        metrics = self.launch.metrics
+        recorded = metrics.number("launch__waves_per_multiprocessor")
+        if recorded is not None:
+            return recorded
+        blocks = math.prod(self.launch.grid) if self.launch.grid is not None else metrics.number("launch__grid_size")
+        resident, sms = blocks_at_once(metrics, self.launch.block, self.hardware.arch), self.hardware.sm_count()
+        if not blocks or not resident or not sms or (metrics.number("launch__cluster_size") or 0) > 1:
+            return None
+        return blocks / (resident * sms)
+
+    def _occupancy(self, scheduler: Scheduler | None) -> Occupancy:
+        """Compute the theoretical occupancy; where the architecture is unknown, take the report's own.
+
+        The achieved one is also what the schedulers held of the warps that they can.
+        """
         metrics = self.launch.metrics
         achieved = metrics.number("sm__warps_active.avg.pct_of_peak_sustained_active")
+        if achieved is None:
+            achieved = metrics.number("smsp__warps_active.avg.pct_of_peak_sustained_active")
+        if achieved is None and scheduler is not None and scheduler.active_warps is not None and scheduler.warp_slots:
+            achieved = _FULL * scheduler.active_warps / scheduler.warp_slots
         if achieved is None:
             self.missing.append(
                 Missing(
@@ -371,13 +413,11 @@ class _LaunchAnalysis:
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
         if reported is None:
             return Occupancy(None, achieved_fraction, ())
-        return Occupancy(reported / 100, achieved_fraction, reported_limiters(metrics) if reported < _FULL else ())
-
-    def _shared_memory(self) -> int | None:
-        """Return static + dynamic shared memory of a block in bytes, without what the driver reserves."""
-        static = self.launch.metrics.number("launch__shared_mem_per_block_static")
-        dynamic = self.launch.metrics.number("launch__shared_mem_per_block_dynamic")
-        return round(static + dynamic) if static is not None and dynamic is not None else None
+        return Occupancy(
+            reported / 100,
+            achieved_fraction,
+            reported_limiters(metrics, self.hardware.arch) if reported < _FULL else (),
+        )
 
 
 def _counts_events(metric: str) -> bool:

@@ -2,6 +2,10 @@
 
 The rules are those of NVIDIA's occupancy calculator (cuda_occupancy.h): registers are allocated per warp and counted
 per SM sub-partition, shared memory per block in units, and the driver reserves some shared memory for each block.
+
+The driver chooses for each launch how much of an SM's L1 is shared memory, and chooses no more than the other limits
+can use: the blocks that its choice holds say nothing of the kernel. So "shared memory" limits where the largest
+carve-out holds no more blocks than the rest allows, and "carve-out" where only the smaller choice stands in the way.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import NamedTuple
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.recorded import Dim3, MetricTable
 
-LIMITERS = ("registers", "shared memory", "block size", "blocks")
+LIMITERS = ("registers", "shared memory", "carve-out", "block size", "blocks")
 _REPORTED_LIMITS = {
     "registers": "launch__occupancy_limit_registers",
     "shared memory": "launch__occupancy_limit_shared_mem",
@@ -24,12 +28,13 @@ _REPORTED_LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class LaunchResources:
-    """What one block of a launch needs. Shared memory in bytes, with what the driver reserves."""
+    """What one block of a launch needs. Shared memory in bytes, `reserved_shared_bytes` of them the driver's own."""
 
     threads_per_block: int
     registers_per_thread: int
     shared_bytes_per_block: int
     shared_bytes_per_sm: int | None = None
+    reserved_shared_bytes: int = 0
 
 
 class TheoreticalOccupancy(NamedTuple):
@@ -41,27 +46,54 @@ class TheoreticalOccupancy(NamedTuple):
 
 
 def launch_resources(metrics: MetricTable, block: Dim3 | None, arch: ArchSpec) -> LaunchResources | None:
-    """Read a launch's needs from its `launch__` metrics; None if block size or registers were not recorded."""
+    """Read a launch's needs from its `launch__` metrics; None if one of them was not recorded."""
     threads = metrics.number("launch__block_size") or (math.prod(block) if block is not None else None)
     registers = metrics.number("launch__registers_per_thread")
-    if not threads or registers is None:
+    reserved, shared = _reserved_shared(metrics, arch), shared_of_block(metrics, arch)
+    if not threads or registers is None or shared is None:
         return None
     return LaunchResources(
         threads_per_block=round(threads),
         registers_per_thread=round(registers),
-        shared_bytes_per_block=_shared_bytes(metrics, arch),
+        shared_bytes_per_block=shared + reserved,
         shared_bytes_per_sm=_configured_shared(metrics),
+        reserved_shared_bytes=reserved,
     )
 
 
-def _shared_bytes(metrics: MetricTable, arch: ArchSpec) -> int:
-    """Return static + dynamic shared memory of a block, and what the driver reserves (read, else from the spec)."""
-    static = metrics.number("launch__shared_mem_per_block_static") or 0.0
-    dynamic = metrics.number("launch__shared_mem_per_block_dynamic") or 0.0
-    reserved = metrics.number("launch__shared_mem_per_block_driver")
-    if reserved is None:
-        reserved = arch.limits["shared_reserved_per_block"].value if "shared_reserved_per_block" in arch.limits else 0.0
-    return round(static + dynamic + reserved)
+def shared_of_block(metrics: MetricTable, arch: ArchSpec) -> int | None:
+    """Return the static + dynamic shared memory of a block; None where the report tells neither them nor the whole.
+
+    The whole has in it what the driver keeps of each block; what is allocated is also rounded up to units.
+    """
+    static = metrics.number("launch__shared_mem_per_block_static")
+    dynamic = metrics.number("launch__shared_mem_per_block_dynamic")
+    if static is not None and dynamic is not None:
+        return round(static + dynamic)
+    for name in ("launch__shared_mem_per_block", "launch__shared_mem_per_block_allocated"):
+        whole = metrics.number(name)
+        if whole is not None:
+            return max(0, round(whole) - _reserved_shared(metrics, arch))
+    return None
+
+
+def blocks_at_once(metrics: MetricTable, block: Dim3 | None, arch: ArchSpec) -> int | None:
+    """Return the blocks that an SM holds: the lowest of the report's own limits, else as computed."""
+    limits = [metrics.number(metric) for metric in _REPORTED_LIMITS.values()]
+    known = [limit for limit in limits if limit is not None]
+    if len(known) == len(limits):
+        return round(min(known))
+    resources = launch_resources(metrics, block, arch)
+    computed = theoretical_occupancy(resources, arch) if resources is not None else None
+    return computed.blocks_per_sm if computed is not None else None
+
+
+def _reserved_shared(metrics: MetricTable, arch: ArchSpec) -> int:
+    """Return what the driver reserves in each block: as recorded, else as the architecture's spec has it."""
+    recorded = metrics.number("launch__shared_mem_per_block_driver")
+    if recorded is not None:
+        return round(recorded)
+    return arch.limit("shared_reserved_per_block") if "shared_reserved_per_block" in arch.limits else 0
 
 
 def _configured_shared(metrics: MetricTable) -> int | None:
@@ -79,23 +111,46 @@ def theoretical_occupancy(launch: LaunchResources, arch: ArchSpec) -> Theoretica
         return None
     limits = {
         "registers": _by_registers(launch, arch, warps_per_block),
-        "shared memory": _by_shared_memory(launch, arch),
         "block size": arch.limit("warps_per_sm") // warps_per_block,
         "blocks": arch.limit("blocks_per_sm"),
     }
+    largest = arch.limit("shared_per_sm")
+    chosen = launch.shared_bytes_per_sm or largest
+    if launch.shared_bytes_per_block > launch.reserved_shared_bytes:
+        limits["shared memory"] = _by_shared_memory(launch, arch, max(chosen, largest))
     blocks = min(limits.values())
+    if launch.shared_bytes_per_block > 0 and (held := _by_shared_memory(launch, arch, chosen)) < blocks:
+        limits["carve-out"] = blocks = held
     fraction = blocks * warps_per_block / arch.limit("warps_per_sm")
-    binding = tuple(name for name in LIMITERS if limits[name] == blocks) if fraction < 1 else ()
+    binding = tuple(name for name in LIMITERS if limits.get(name) == blocks) if fraction < 1 else ()
     return TheoreticalOccupancy(fraction, blocks, binding)
 
 
-def reported_limiters(metrics: MetricTable) -> tuple[str, ...]:
-    """Return which of the report's own block limits are the lowest; empty if it does not give them all."""
+def reported_limiters(metrics: MetricTable, arch: ArchSpec) -> tuple[str, ...]:
+    """Return which of the report's own block limits are the lowest; empty if it does not give them all.
+
+    The report counts shared memory by the carve-out that was chosen, which is no larger than the other limits need. By
+    the largest, its limit is known where the device's shared memory is; else it counts where it is lower than the rest.
+    """
     limits = {name: metrics.number(metric) for name, metric in _REPORTED_LIMITS.items()}
-    known = [limit for limit in limits.values() if limit is not None]
+    known = {name: limit for name, limit in limits.items() if limit is not None}
     if len(known) < len(limits):
         return ()
-    return tuple(name for name in LIMITERS if limits[name] == min(known))
+    chosen = known.pop("shared memory")
+    if shared_of_block(metrics, arch) != 0:
+        largest = _by_largest_carveout(metrics)
+        if largest is not None or chosen < min(known.values()):
+            known["shared memory"] = largest if largest is not None else chosen
+    if chosen < min(known.values()):
+        known["carve-out"] = chosen
+    return tuple(name for name in LIMITERS if known.get(name) == min(known.values()))
+
+
+def _by_largest_carveout(metrics: MetricTable) -> int | None:
+    """Return the blocks that all shared memory of an SM holds, as far as a report of an unknown architecture tells."""
+    whole = metrics.number("device__attribute_max_shared_memory_per_multiprocessor")
+    per_block = metrics.number("launch__shared_mem_per_block_allocated")
+    return int(whole // per_block) if whole and per_block else None
 
 
 def _by_registers(launch: LaunchResources, arch: ArchSpec, warps_per_block: int) -> int:
@@ -108,13 +163,9 @@ def _by_registers(launch: LaunchResources, arch: ArchSpec, warps_per_block: int)
     return warps // warps_per_block
 
 
-def _by_shared_memory(launch: LaunchResources, arch: ArchSpec) -> int:
-    """Blocks that shared memory holds: of the chosen carve-out where recorded, else of the largest."""
-    if launch.shared_bytes_per_block == 0:
-        return arch.limit("blocks_per_sm")
-    per_block = _round_up(launch.shared_bytes_per_block, arch.limit("shared_allocation_unit"))
-    capacity = launch.shared_bytes_per_sm or arch.limit("shared_per_sm")
-    return capacity // max(1, per_block)
+def _by_shared_memory(launch: LaunchResources, arch: ArchSpec, capacity: int) -> int:
+    """Blocks that so much shared memory holds."""
+    return capacity // max(1, _round_up(launch.shared_bytes_per_block, arch.limit("shared_allocation_unit")))
 
 
 def _round_up(value: int, unit: int) -> int:

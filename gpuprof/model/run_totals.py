@@ -43,13 +43,13 @@ def _timed_launches(kernel: KernelProfile) -> int:
 
 
 def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:
-    """Return the session with these of its kernels, in this order, what of the ranking is about them, and its run."""
+    """Return the session with these of its kernels, in this order, and its run; what is judged of all is left out."""
     chosen = tuple(kernels)
-    ids = {kernel.id for kernel in chosen}
     whole = len(chosen) == len(session.kernels)
     return replace(
         session,
         kernels=chosen,
-        ranking=tuple(ranked for ranked in session.ranking if ranked.kernel in ids),
+        verdict=None,
+        opportunities=(),
         run=session.run if whole else run_of(session),
     )

@@ -1,4 +1,4 @@
-"""The result of an analysis: the JSON contract, version 1. Reader, writer and schema follow from these types.
+"""The result of an analysis: the JSON contract, version 2. Reader, writer and schema follow from these types.
 
 Base SI units, the unit in the name. None means missing, and `missing` says why; zero means measured zero.
 """
@@ -24,6 +24,7 @@ from gpuprof.model.field_types import (
     FlopPerSecond,
     Fraction,
     Gain,
+    GainKind,
     Hertz,
     Intensity,
     Language,
@@ -31,6 +32,7 @@ from gpuprof.model.field_types import (
     Number,
     Positive,
     RooflineBound,
+    RunState,
     Seconds,
     Severity,
     StallFamily,
@@ -42,8 +44,8 @@ from gpuprof.model.field_types import (
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
 from gpuprof.model.sources import SURVEY_MARK, SourceKindName
 
-SchemaVersion = Literal[1]
-SCHEMA_VERSION: SchemaVersion = 1
+SchemaVersion = Literal[1, 2]
+SCHEMA_VERSION: SchemaVersion = 2
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -249,27 +251,68 @@ class Location(Struct, frozen=True, kw_only=True):
     share: Annotated[Fraction | None, about("its part of the excess")] = None
 
 
-class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that a rule found. Gains are fractions of time, upper bounds; None where none can be told."""
+class Remaining(Struct, frozen=True):
+    """What a part of the GPU still needs of a kernel's time once a finding is repaired."""
 
+    unit: Annotated[Word, about("memory level, pipe, issue slots, all of the SM, or the launch itself")]
+    fraction: Annotated[Fraction, about("of the kernel's time")]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that a rule found. Gains are fractions of time; None where none can be told.
+
+    A gain of kind `bound` is at most what a repair saves: `remains` is what the untouched units then still need. One of
+    kind `fixed-work` holds with what `held` names as it is. A finding with a `cause` goes when that is repaired.
+    """
+
+    id: Annotated[Word, about("its id in the session: kernel, rule, and a number where a rule speaks again")] = ""
     rule: Annotated[Word, about("id of the rule")]
     severity: Annotated[Severity, about("by what repairing it gains; info: nothing to repair")]
     confidence: Annotated[Confidence, about("how sure it is")]
     headline: Annotated[str, about("what was found")]
     why: Annotated[str, about("why it costs time")]
     evidence: Annotated[tuple[Evidence, ...], about("what it rests on")]
-    advice: Annotated[str, about("what to change")]
+    action: Annotated[str, about("what to change, in one sentence")] = ""
+    advice: Annotated[str, about("what to change, and how")]
     location: Annotated[Location | None, about("where")]
-    gain_kernel: Annotated[Gain | None, about("most that repairing it saves of the kernel's time")]
-    gain_total: Annotated[Gain | None, about("most that repairing it saves of the run's time")]
+    gain_kernel: Annotated[Gain | None, about("what repairing it saves of the kernel's time")]
+    gain_total: Annotated[Gain | None, about("what repairing it saves of the run's time")]
+    gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
+    held: Annotated[str | None, about("what is held fixed, where it is no upper bound")] = None
+    remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first")] = ()
+    cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
 
 
-class Ranked(Struct, frozen=True):
-    """A finding's place in the ranking over all kernels."""
+class Opportunity(Struct, frozen=True, kw_only=True):
+    """One thing to change, in all kernels that it helps, the most worthwhile first."""
 
-    kernel: Annotated[Whole, about("id of the kernel")]
+    id: Annotated[Word, about("its id in the session: the rule, and a number where that comes again")]
     rule: Annotated[Word, about("id of the rule")]
-    gain_total: Annotated[Gain | None, about("as in the finding")]
+    findings: Annotated[tuple[Word, ...], about("ids of its findings, the one that gains most first")]
+    kernels: Annotated[tuple[Whole, ...], about("ids of their kernels")]
+    headline: Annotated[str, about("what was found in the first of them")]
+    action: Annotated[str, about("what to change, in one sentence")]
+    location: Annotated[Location | None, about("where, in the first of them")]
+    severity: Annotated[Severity, about("of the first of them")]
+    confidence: Annotated[Confidence, about("how sure the first of them is")]
+    gain_total: Annotated[Gain | None, about("what it saves of the run's time; null without durations")]
+    gain_after: Annotated[Gain | None, about("what it still can save once those before it in the list are done")]
+    gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound")]
+    held: Annotated[str | None, about("what is held fixed, where it is no upper bound")]
+    set_up: Annotated[bool, about("whether all of its kernels only set up what others use")]
+
+
+class RunVerdict(Struct, frozen=True, kw_only=True):
+    """The state of what takes the time, in a sentence and in numbers."""
+
+    sentence: Annotated[str, about("the state of the kernel that takes most time")]
+    kernel: Annotated[Whole | None, about("id of that kernel")]
+    state: Annotated[RunState, about("what its state is called")]
+    ceiling: Annotated[str | None, about("the ceiling that the fraction is of")]
+    fraction: Annotated[Fraction | None, about("how close it is to that ceiling")]
+    notes: Annotated[tuple[str, ...], about("what else a reader should know of the whole, in sentences")] = ()
+    unknown: Annotated[str | None, about("what cannot be told of it, and why")] = None
+    command: Annotated[str | None, about("the command that would collect what is lacking")] = None
 
 
 class KernelProfile(Struct, frozen=True, kw_only=True):
@@ -488,7 +531,8 @@ class Session(Struct, frozen=True, kw_only=True):
     ceilings: Annotated[tuple[Ceiling, ...], about("limits that percentages refer to")]
     kernels: Annotated[tuple[KernelProfile, ...], about("launches, or groups of equal launches")]
     timeline: Annotated[Timeline | None, about("what traces tell; null without one")] = None
-    ranking: Annotated[tuple[Ranked, ...], about("all findings but info, the first to repair first")] = ()
+    verdict: Annotated[RunVerdict | None, about("the state of the run; null in sessions of version 1")] = None
+    opportunities: Annotated[tuple[Opportunity, ...], about("what to change, the most worthwhile first")] = ()
     run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
 
     @property

@@ -1,8 +1,9 @@
 """Why warps did not issue: the breakdown by reason, from hardware counters and from program-counter samples.
 
-Counters: warps in each state per issued instruction; a reason's share is its ratio over the sum of all reasons' ratios,
-because the total that ncu prints comes from another pass. Samples: how often a sampled warp was in each state, over all
-samples and over those where the scheduler issued nothing. Kernel Profiling Guide, "Warp Stall Reasons".
+Counters: warps in each state, per issued instruction, per active warp, per warp or per cycle; all are the same count of
+warps over another one, so that a reason's share is its value over the sum of all reasons' values. The total that ncu
+prints comes from another pass, and serves only where reasons are missing. Samples: how often a sampled warp was in each
+state, over all samples and over those where the scheduler issued nothing. Kernel Profiling Guide, "Warp Stall Reasons".
 """
 
 from __future__ import annotations
@@ -18,15 +19,68 @@ from gpuprof.model.session import Stall
 NOT_STALLED = ("selected", "not_selected")
 """States of a warp that could issue: the first did, the second lost to another warp."""
 
+PER_ISSUE = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+_WARPS = "smsp__warps_active.avg.per_cycle_active"
+_COUNTERS: dict[str, str | float] = {
+    PER_ISSUE: "smsp__average_warp_latency_per_inst_issued.ratio",
+    "smsp__warp_issue_stalled_{}_per_warp_active.pct": 100.0,
+    "smsp__average_warp_latency_issue_stalled_{}.ratio": "smsp__average_warp_latency.ratio",
+    "smsp__warps_issue_stalled_{}.avg.per_cycle_active": _WARPS,
+}
+"""In order of preference, with what all reasons add up to; per issued instruction is what ncu's sections collect."""
+_SAMPLED: dict[StallFamily, str] = {
+    "sampled": "smsp__pcsamp_warps_issue_stalled_{}",
+    "sampled-not-issued": "smsp__pcsamp_warps_issue_stalled_{}_not_issued",
+}
+
+LEAST_SAMPLES = 52
+"""From so many samples on, the standard error of a share, at most 0.5 ÷ √n, stays under 7 points."""
+
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
 def stall_breakdown(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
-    """Return the shares of every family that the report has, largest first within a family; each family sums to 1."""
-    counters = _values(metrics, arch, "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio")
-    samples = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}")
-    idle = _values(metrics, arch, "smsp__pcsamp_warps_issue_stalled_{}_not_issued")
-    return (*_shares(counters, "counter"), *_shares(samples, "sampled"), *_shares(idle, "sampled-not-issued"))
+    """Return the shares of every family that the report has, largest first within a family.
+
+    A family sums to 1; less, where the report lacks a counter of some reasons and tells the whole. A family of fewer
+    than LEAST_SAMPLES samples has none.
+    """
+    stalls = list(_counted(metrics, arch))
+    for family, values in _samples(metrics, arch).items():
+        total = sum(values.values())
+        if total >= LEAST_SAMPLES:
+            stalls += _shares(values, total, family)
+    return tuple(stalls)
+
+
+def too_few_samples(metrics: MetricTable, arch: ArchSpec) -> dict[StallFamily, int]:
+    """Return how many samples each family has that has some, but fewer than shares take."""
+    totals = {family: sum(values.values()) for family, values in _samples(metrics, arch).items()}
+    return {family: round(total) for family, total in totals.items() if 0 < total < LEAST_SAMPLES}
+
+
+def _counted(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
+    """Return the shares of the counters: by the pattern of names that most reasons are there in."""
+    tables = [(pattern, _values(metrics, arch, pattern)) for pattern in _COUNTERS]
+    pattern, values = max(tables, key=lambda table: len(table[1]))
+    whole = sum(values.values())
+    if len(values) < len(arch.stalls):
+        whole = max(whole, _whole(pattern, metrics) or 0.0)
+    return _shares(values, whole, "counter", cycles=pattern == PER_ISSUE)
+
+
+def _whole(pattern: str, metrics: MetricTable) -> float | None:
+    """Return the sum over all reasons, from what tells it without them."""
+    whole = _COUNTERS[pattern]
+    told = metrics.number(whole) if isinstance(whole, str) else whole
+    if told is None and pattern == PER_ISSUE:
+        warps, issues = metrics.number(_WARPS), metrics.number("smsp__issue_active.avg.per_cycle_active")
+        return warps / issues if warps is not None and issues else None
+    return told
+
+
+def _samples(metrics: MetricTable, arch: ArchSpec) -> dict[StallFamily, dict[str, float]]:
+    return {family: _values(metrics, arch, pattern) for family, pattern in _SAMPLED.items()}
 
 
 def _values(metrics: MetricTable, arch: ArchSpec, pattern: str) -> dict[str, float]:
@@ -40,10 +94,12 @@ def _metric_names(reasons: tuple[str, ...], pattern: str) -> tuple[tuple[str, st
     return tuple((reason, pattern.format(renamed.get(reason, reason))) for reason in reasons)
 
 
-def _shares(values: Mapping[str, float], family: StallFamily) -> tuple[Stall, ...]:
-    total = sum(values.values())
+def _shares(
+    values: Mapping[str, float], total: float, family: StallFamily, *, cycles: bool = False
+) -> tuple[Stall, ...]:
     if total <= 0:
         return ()
-    cycles = values if family == "counter" else {}
-    stalls = [Stall(reason, value / total, cycles.get(reason), family=family) for reason, value in values.items()]
+    stalls = [
+        Stall(reason, value / total, value if cycles else None, family=family) for reason, value in values.items()
+    ]
     return tuple(sorted(stalls, key=lambda stall: (-stall.share, stall.reason)))

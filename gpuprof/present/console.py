@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.console_findings import fix_first_lines
+from gpuprof.present.console_findings import fix_first_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_parts
 from gpuprof.present.console_tree import tree_lines
-from gpuprof.present.finding_text import diagnosis_sentence
-from gpuprof.present.session_text import device_text, samples_text, source_text, verdict_text
+from gpuprof.present.session_text import device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
 
@@ -79,11 +78,11 @@ def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
     """Print blocks: one by one on a terminal, at once elsewhere."""
     if console.is_terminal:
         for block in blocks:
-            console.print(block)
+            console.print(block, crop=False)
         return
     with console.capture() as captured:
         for block in blocks:
-            console.print(block)
+            console.print(block, crop=False)
     console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
     console.file.flush()
 
@@ -94,10 +93,7 @@ def _blocks(
     from rich.text import Text
 
     sheet = Sheet.of(console)
-    yield sheet.paragraph(verdict_text(session), "bold")
-    diagnosis = diagnosis_sentence(session)
-    if diagnosis:
-        yield sheet.paragraph(diagnosis)
+    yield from verdict_lines(session, sheet)
     for source in session.sources:
         for warning in source.warnings:
             yield sheet.paragraph(f"warning: {source.file}: {warning}", "yellow")

@@ -1,25 +1,36 @@
-"""Findings in the terminal: what to fix first over all kernels, and the findings of one kernel in full."""
+"""Findings in the terminal: the verdict, what to fix first over all kernels, and the findings of one kernel in full."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
 from gpuprof.present.finding_text import (
     CONFIDENCE_WORDS,
-    at_most,
+    cause_text,
     evidence_texts,
-    fix_first_note,
-    found_in,
     gain_text,
     location_text,
+    remains_text,
+    repair_texts,
 )
-from gpuprof.present.source_names import in_source
+from gpuprof.present.fix_text import (
+    Fix,
+    command_text,
+    fixes,
+    fixes_note,
+    headline_text,
+    more_text,
+    nothing_text,
+    unknown_text,
+)
+from gpuprof.present.session_text import verdict_text
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
 _BAR_WIDTH = 10
@@ -27,37 +38,94 @@ _GAIN_WIDTH = 9
 _INDENT = 2
 _BRIEF = ("low", "info")
 _TEXT_COLUMN = _INDENT + _BAR_WIDTH + _GAIN_WIDTH + 2
+_WORD = re.compile(r"""(?:\\.|[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*")+""")
+"""A word of a command line, with what is quoted in it."""
 
 
-def fix_first_lines(session: Session, sheet: Sheet) -> Iterator[Text]:
-    """Yield the list of what to repair first, nothing where the ranking is empty."""
+def verdict_lines(session: Session, sheet: Sheet) -> Iterator[Text]:
+    """Yield the state of what takes the time, how the time is spread, and what else a reader should know of both."""
+    headline = headline_text(session)
+    if headline:
+        yield sheet.paragraph(headline, "bold")
+    yield sheet.paragraph(verdict_text(session), "" if headline else "bold")
+    for note in session.verdict.notes if session.verdict is not None else ():
+        yield sheet.paragraph(note)
+
+
+def fix_first_lines(session: Session, sheet: Sheet) -> Iterator[RenderableType]:
+    """Yield the list of what to repair first, what is not known and how to collect it; nothing without kernels."""
     from rich.text import Text
 
-    first = fix_first(session)
-    if not first:
-        return
-    heading = Text("Fix first", style="bold")
-    heading.append(f"  {fix_first_note(first)}", style="not bold dim")
-    yield heading
-    for item in first:
-        yield _priority(item, sheet, session)
-    yield Text("")
+    first = fixes(session)
+    if first:
+        yield _heading(session, sheet)
+        for item in first:
+            yield _fix(item, sheet)
+        if more := more_text(session):
+            yield Text(f"{' ' * _TEXT_COLUMN}and {more}", style="dim")
+        yield Text("")
+    elif nothing := nothing_text(session):
+        yield sheet.paragraph(nothing)
+        yield Text("")
+    if unknown := unknown_text(session):
+        yield sheet.paragraph(unknown)
+        if command := command_text(session):
+            yield _command(command, sheet)
+        yield Text("")
 
 
-def _priority(item: Priority, sheet: Sheet, session: Session) -> Text:
-    """The gain as a bar and a number, the headline, and below it the kernel, the rule and how sure it is."""
+def _heading(session: Session, sheet: Sheet) -> Text:
     from rich.text import Text
 
-    finding = item.finding
+    first, *rest = sheet.wrapped(fixes_note(session), _LEGEND_COLUMN)
+    heading = Text(_FIX_FIRST, style="bold")
+    heading.append(f"\n{' ' * _LEGEND_COLUMN}".join((first, *rest)), style="not bold dim")
+    return heading
+
+
+_FIX_FIRST = "Fix first  "
+_LEGEND_COLUMN = len(_FIX_FIRST)
+
+
+def _fix(item: Fix, sheet: Sheet) -> Text:
+    """The gain as a bar and a number, the headline, how far the gain holds, what to change, and where."""
+    from rich.text import Text
+
     line = Text(" " * _INDENT, overflow="fold")
-    line.append(sheet.bar(item.gain or 0.0, _BAR_WIDTH), SEVERITY_STYLES[finding.severity])
-    line.append(f"{sheet.legible(at_most(item.gain)).rjust(_GAIN_WIDTH)}  ", "bold")
+    line.append(sheet.bar(item.fraction or 0.0, _BAR_WIDTH), "dim" if item.doubt else SEVERITY_STYLES[item.severity])
+    line.append(f"{sheet.legible(item.gain).rjust(_GAIN_WIDTH)}  ", "dim" if item.doubt else "bold")
     margin = f"\n{' ' * _TEXT_COLUMN}"
-    line.append(margin.join(sheet.wrapped(finding.headline, _TEXT_COLUMN)))
-    name = f"#{item.kernel.id} {item.kernel.label}{in_source(session, item.kernel)}"
-    about = ", ".join(part for part in (name, found_in(item, session), finding.rule, finding.confidence) if part)
+    line.append(margin.join(sheet.wrapped(item.headline, _TEXT_COLUMN)))
+    if item.limits:
+        line.append(margin + margin.join(sheet.wrapped(item.limits, _TEXT_COLUMN)), "dim")
+    if item.action:
+        line.append(margin + margin.join(sheet.wrapped(f"→ {item.action}", _TEXT_COLUMN)), "bold")
+    about = ", ".join(part for part in (item.where, item.kernels, item.rule, item.confidence) if part)
     line.append(margin + margin.join(sheet.wrapped(about, _TEXT_COLUMN)), "dim")
     return line
+
+
+def _command(command: str, sheet: Sheet) -> RenderableType:
+    """A command line to be copied: broken only where a shell reads on, and no line of it is filled or folded."""
+    from rich.console import Group
+    from rich.text import Text
+
+    margin, shown = " " * 3, sheet.legible(command)
+    lines = [""]
+    for word in _words(shown):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and len(margin) + len(longer) + len(" \\") > sheet.width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    text = " \\\n".join(f"{margin}{line}" for line in lines)
+    # A text that is printed by itself loses how it is to be laid out.
+    return Group(Text(text, style="cyan", no_wrap=True, overflow="ignore"))
+
+
+def _words(command: str) -> list[str]:
+    """Split a command line where a shell would; a command whose quotes do not match stays whole."""
+    return [command] if _WORD.sub("", command).strip() else _WORD.findall(command)
 
 
 def finding_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool) -> Iterator[Text]:
@@ -68,24 +136,30 @@ def finding_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool) -> Iterat
     for finding in kernel.findings:
         if finding.severity not in brief:
             yield Text("")
-            yield from _card(finding, sheet)
-    also = [_brief(finding) for finding in kernel.findings if finding.severity in brief]
+            yield from _card(finding, kernel, sheet)
+    also = [_brief(finding, kernel) for finding in kernel.findings if finding.severity in brief]
     if also:
         yield Text("")
         yield sheet.field("also", also)
 
 
-def _brief(finding: Finding) -> str:
+def _brief(finding: Finding, kernel: KernelProfile) -> str:
+    if cause := cause_text(finding, kernel):
+        return f"{finding.headline} ({cause})"
     return finding.headline if finding.severity == "info" else f"{finding.headline} ({gain_text(finding)})"
 
 
-def _card(finding: Finding, sheet: Sheet) -> Iterator[Text]:
-    yield sheet.field(finding.severity, finding.headline, "bold", SEVERITY_STYLES[finding.severity])
-    yield sheet.field("gain", gain_text(finding))
+def _card(finding: Finding, kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
+    cause = cause_text(finding, kernel)
+    style = "" if cause else "bold"
+    yield sheet.field(finding.severity, finding.headline, style, SEVERITY_STYLES[finding.severity])
+    if cause:
+        yield sheet.field("cause", cause)
+    yield sheet.field("gain", "; ".join(part for part in (gain_text(finding), remains_text(finding)) if part))
     yield sheet.field("why", finding.why)
     yield sheet.field("evidence", evidence_texts(finding))
     where = location_text(finding.location)
     if where:
         yield sheet.field("where", where)
-    yield sheet.field("do", finding.advice)
+    yield sheet.field("do", repair_texts(finding))
     yield sheet.field("sure", f"{CONFIDENCE_WORDS[finding.confidence]}; rule {finding.rule}")

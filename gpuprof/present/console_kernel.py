@@ -74,6 +74,8 @@ def brief_lines(kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
         where = location_text(finding.location)
         text = f"{finding.headline}{f'; {where}' if where else ''}. {gain_text(finding).capitalize()}."
         yield sheet.field(finding.severity, text, label_style=SEVERITY_STYLES[finding.severity])
+        if finding.action and finding.severity != "info":
+            yield sheet.field("do", finding.action)
 
 
 def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:

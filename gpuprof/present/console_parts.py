@@ -18,7 +18,7 @@ LABEL_WIDTH = 15
 SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 
 _GLUE = "\u00a0"
-_NUMBER_AND_UNIT = re.compile(r"(?<=[0-9≤≥=]) (?=\S)")
+_NUMBER_AND_UNIT = re.compile(r"(?<=[0-9≤≥=~]) (?=\S)")
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 

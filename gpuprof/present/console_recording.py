@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from gpuprof.diagnose.repairs import Repair
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console import print_blocks
-from gpuprof.present.console_findings import fix_first_lines
+from gpuprof.present.console_findings import fix_first_lines, verdict_lines
 from gpuprof.present.console_kernel import brief_lines
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_parts
-from gpuprof.present.finding_text import at_most, diagnosis_sentence
-from gpuprof.present.session_text import duration_text, verdict_text
+from gpuprof.present.finding_text import short_gain
+from gpuprof.present.session_text import duration_text
 from gpuprof.recordings import Recording
 from gpuprof.units import format_percent
 
@@ -48,9 +48,7 @@ def _head(place: str, recording: Recording, session: Session, sheet: Sheet) -> I
     yield sheet.paragraph(f"{place}: {recording.title}", "bold underline")
     yield sheet.paragraph(f"{recording.about} {origin_text(recording, session)}", "dim")
     yield sheet.paragraph("")
-    yield sheet.paragraph(verdict_text(session), "bold")
-    if diagnosis := diagnosis_sentence(session):
-        yield sheet.paragraph(diagnosis)
+    yield from verdict_lines(session, sheet)
     yield sheet.paragraph("")
 
 
@@ -84,9 +82,9 @@ def origin_text(recording: Recording, session: Session) -> str:
 
 
 def repair_text(repair: Repair) -> str:
-    """Say what a finding promised at most, and what the repair gave."""
+    """Say what a finding promised, and what the repair gave."""
     before, after = repair.before, repair.after
-    bound = at_most(repair.finding.gain_kernel)
+    bound = short_gain(repair.finding.gain_kernel, repair.finding.gain_kind)
     held = "" if repair.within_bound else ", more than the bound"
     saved = f"saved {format_percent(repair.saved)}" if repair.saved >= 0 else f"cost {format_percent(-repair.saved)}"
     return (

@@ -27,8 +27,10 @@ class _Guides:
 _LINES = _Guides("├─ ", "└─ ", "│  ")
 _ASCII = _Guides("|- ", "`- ", "|  ")
 _STYLES = {
-    "finding": "bold yellow", "note": "dim", "missing": "dim", "left-out": "dim", "not-stalled": "dim", "line": "cyan",
+    "finding": "bold yellow", "finding-held": "bold yellow", "note": "dim", "missing": "dim", "left-out": "dim",
+    "not-stalled": "dim", "line": "cyan",
 }  # fmt: skip
+_GAIN_SIGNS = {"finding": "≤", "finding-held": "~"}
 _MISSING = {"missing": "not collected", "left-out": "not in this text export"}
 
 
@@ -57,15 +59,15 @@ def _step(node: ExplanationNode, first: str, rest: str, sheet: Sheet) -> Text:
         out.append(f"\n{rest}" if index else first, "dim")
         bold = len(number) if index == 0 and line.startswith(number) else 0
         out.append(line[:bold], f"{style} bold".strip() if style != "dim" else "dim")
-        out.append(line[bold:], "bold" if node.kind == "kernel" else "" if node.kind == "finding" else style)
+        out.append(line[bold:], "bold" if node.kind == "kernel" else "" if node.kind in _GAIN_SIGNS else style)
     return out
 
 
 def step_text(node: ExplanationNode) -> tuple[str, str]:
     """Write a step as its number, empty where it has none, and the words beside it."""
     number = value_text(node.value, node.unit) if node.value is not None else ""
-    if node.kind == "finding":
-        return (f"≤ {number}" if number else ""), f"{node.text} ({node.detail})"
+    if node.kind in _GAIN_SIGNS:
+        return (f"{_GAIN_SIGNS[node.kind]} {number}" if number else ""), f"{node.text} ({node.detail})"
     if node.kind == "note":
         return "", f"also: {node.text} ({node.detail})"
     if node.kind == "line":

@@ -1,13 +1,13 @@
-"""Findings as text, alike in every view: gains, evidence, places, and the sentence that leads to them."""
+"""Findings as text, alike in every view: gains and how far they hold, what remains, causes, evidence, places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from gpuprof.diagnose.priorities import Priority, fix_first
-from gpuprof.model.session import Evidence, Finding, Location, Session
-from gpuprof.present.session_text import count_text, row_noun
-from gpuprof.present.source_names import source_name
+from gpuprof.diagnose.explain_causes import pipe_name
+from gpuprof.diagnose.needs import UNIT_WORDS
+from gpuprof.model.field_types import GainKind
+from gpuprof.model.session import Evidence, Finding, KernelProfile, Location
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 CONFIDENCE_WORDS = {
@@ -15,56 +15,100 @@ CONFIDENCE_WORDS = {
     "inferred": "inferred from several counters",
     "guess": "a guess: the report does not prove it",
 }
-_LEAST_GAIN = 0.03
 _PREFIXED = ("B/s", "FLOP", "FLOP/s", "Hz", "s")
-
-
-def found_in(item: Priority, session: Session) -> str:
-    """Write in how many launch shapes (or launches) of the session a finding is; empty where it is one."""
-    return f"in {count_text(item.shapes, *row_noun(session.kernels))}" if item.shapes > 1 else ""
-
-
-def fix_first_note(items: Iterable[Priority]) -> str:
-    """Say what the gains of these findings are of, and their order."""
-    whole_run = all(item.gain_total is not None for item in items)
-    return f"at most this much of {'the run' if whole_run else 'its kernel'}; by gain and how sure it is"
+_PLURAL_UNITS = ("issue",)
 
 
 def gain_text(finding: Finding) -> str:
-    """Write what a finding can gain: "at most 31 % of this kernel, 12 % of the run"; never without "at most"."""
+    """Write what a finding can gain: "at most 31 % of this kernel's time, 12 % of the run".
+
+    "At most" is said of bounds alone; else what is held fixed is: "31 % of this kernel's time with the same work".
+    """
     if finding.gain_kernel is None:
         if finding.gain_total is not None:
-            return f"at most {format_percent(finding.gain_total)} of the run"
+            return _held_or_bound(finding.gain_total, finding, "of the run")
         return "gain not known"
     if finding.gain_kernel <= 0:
         return "nothing to gain by itself"
-    text = f"at most {format_percent(finding.gain_kernel)} of this kernel's time"
+    text = _held_or_bound(finding.gain_kernel, finding, "of this kernel's time")
     if finding.gain_total is None or finding.gain_total == finding.gain_kernel:
         return text
     return f"{text}, {format_percent(finding.gain_total)} of the run"
 
 
+def _held_or_bound(gain: float, finding: Finding, of: str) -> str:
+    if finding.gain_kind == "bound":
+        return f"at most {format_percent(gain)} {of}"
+    held = held_text(finding.held)
+    return f"{format_percent(gain)} {of} {held}" if held else f"about {format_percent(gain)} {of}"
+
+
+def held_text(held: str | None) -> str:
+    """Write what a gain holds with: "with the same instructions"; empty for a bound."""
+    return f"with {held}" if held else ""
+
+
 def run_gain_text(finding: Finding) -> str:
     """Write what a finding can gain of the run, else of its kernel, in a few characters: "≤ 12 %"."""
-    return at_most(finding.gain_total if finding.gain_total is not None else finding.gain_kernel)
+    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
+    return short_gain(gain, finding.gain_kind)
 
 
-def at_most(gain: float | None) -> str:
-    """Write an upper bound in a few characters: "≤ 12 %"."""
-    return f"≤ {format_percent(gain)}" if gain is not None else "–"
+def short_gain(gain: float | None, kind: GainKind | None) -> str:
+    """Write a gain in a few characters: "≤ 12 %" where it is an upper bound, else "~ 12 %"."""
+    if gain is None:
+        return "–"
+    return f"{'≤' if kind == 'bound' else '~'} {format_percent(gain)}"
+
+
+def remains_text(finding: Finding) -> str:
+    """Write what the busiest unit still needs after the repair: "then DRAM still needs 62 %"; empty if not known."""
+    if not finding.remains or not finding.gain_kernel or finding.cause is not None:
+        return ""
+    rest = finding.remains[0]
+    name = UNIT_WORDS.get(rest.unit) or f"the {pipe_name(rest.unit)} pipe"
+    verb = "need" if rest.unit in _PLURAL_UNITS else "needs"
+    return f"then {name} still {verb} {format_percent(rest.fraction)} of this kernel's time"
+
+
+def cause_of(finding: Finding, kernel: KernelProfile) -> Finding | None:
+    """Return the finding of the same kernel that explains this one."""
+    if finding.cause is None:
+        return None
+    return next((other for other in kernel.findings if other.id == finding.cause), None)
+
+
+def cause_text(finding: Finding, kernel: KernelProfile) -> str:
+    """Write what explains a finding: "explained by #3 uncoalesced-global: repair that first"; empty if nothing does."""
+    cause = cause_of(finding, kernel)
+    if cause is None:
+        return ""
+    first = ": repair that first" if cause.severity != "info" else ""
+    return f"explained by #{kernel.id} {cause.rule}{first}"
+
+
+def repair_texts(finding: Finding) -> tuple[str, ...]:
+    """Return what to change and how; once, where the advice begins with what to change."""
+    if not finding.action or finding.advice.startswith(finding.action):
+        return (finding.advice,)
+    return tuple(text for text in (f"{finding.action.rstrip('.')}.", finding.advice) if text)
+
+
+def place_text(location: Location | None) -> str:
+    """Write the file and line of a location, else its instruction: "gather.cu:41"; empty where there is none."""
+    if location is None:
+        return ""
+    if location.file is not None and location.line is not None:
+        return f"{location.file.replace(chr(92), '/').rpartition('/')[2]}:{location.line}"
+    return location.sass or ""
 
 
 def location_text(location: Location | None) -> str:
-    """Write where: "gather.cu:41", else the instruction; empty where the report has no code."""
-    if location is None:
-        return ""
-    share = f", {format_percent(location.share)} of it" if location.share is not None else ""
-    if location.file is not None and location.line is not None:
-        name = location.file.replace("\\", "/").rpartition("/")[2]
-        return f"{name}:{location.line}{share}"
-    if location.sass:
-        return f"{location.sass}{share}"
-    return ""
+    """Write where, and what part of the excess is there: "gather.cu:41, 62 % of it"; empty if there is no code."""
+    place = place_text(location)
+    if location is None or not place or location.share is None:
+        return place
+    return f"{place}, {format_percent(location.share)} of it"
 
 
 def evidence_texts(finding: Finding) -> Iterator[str]:
@@ -95,26 +139,3 @@ def _plural(unit: str, value: float) -> str:
 def evidence_bar(item: Evidence) -> float | None:
     """Return the length of a bar for a percentage, as a fraction; None for other units."""
     return min(1.0, max(0.0, item.value / 100)) if item.unit == "%" else None
-
-
-def diagnosis_sentence(session: Session) -> str:
-    """Write the second sentence of the verdict: the finding to repair first, or that there is nothing to gain."""
-    if not session.kernels:
-        return ""
-    first = next(iter(fix_first(session, 1)), None)
-    if first is None:
-        if session.only_times:
-            return "The GPU is hardly ever idle; why a kernel takes its time needs counters: gpuprof run -- PROGRAM."
-        if not all(kernel.throughput for kernel in session.kernels):
-            return "Too little was collected to say why: profile with ncu --set full."
-        return f"Near its roofs: no finding would gain more than {format_percent(_LEAST_GAIN)}."
-    of = "the run" if first.gain_total is not None else "that kernel's time"
-    shapes = f", {found_in(first, session)}" if first.shapes > 1 else ""
-    bound = f" It can save at most {format_percent(first.gain)} of {of}{shapes}." if first.gain is not None else ""
-    source = source_name(session, first.kernel)
-    where = f"{first.kernel.label} ({source})" if source else first.kernel.label
-    return f"Fix first, in {where}: {_sentence(first.finding.headline)}{bound}"
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpuprof.model.session import Session
-from gpuprof.present.page.build import Choice, build_page, chosen
+from gpuprof.present.page.build import Choice, build_page, part_of
 from gpuprof.present.privacy import without_private
 from gpuprof.present.text import printable
 from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SCRIPT, _STYLE = "report.js", "report.css"
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])))|(?<=[≤≥]) (?=\d)")
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])))|(?<=[≤≥~]) (?=\d)")
 
 
 def render_html(
@@ -52,7 +52,7 @@ def render_html(
         svg=Markup,
         data_id=DATA_ID,
         data_type=DATA_TYPE,
-        data=Markup(packed_session(chosen(shown, wanted))),  # noqa: S704  (base64)
+        data=Markup(packed_session(part_of(shown, wanted))),  # noqa: S704  (base64)
     )
 
 

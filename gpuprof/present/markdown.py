@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.finding_text import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
+from gpuprof.present.fix_text import (
+    Fix,
+    command_text,
+    fixes,
+    fixes_note,
+    headline_text,
+    more_text,
+    nothing_text,
+    unknown_text,
+)
 from gpuprof.present.privacy import with_file_names
 from gpuprof.present.session_text import (
     count_text,
@@ -26,6 +35,7 @@ from gpuprof.present.source_names import in_source
 from gpuprof.present.text import printable
 from gpuprof.present.timeline_text import timeline_facts
 
+_TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
 _COUNTERS, _TIMES = "nearest limit | of DRAM roof | occupancy | main stall", "median | p95 | p99"
@@ -34,15 +44,8 @@ _COUNTERS, _TIMES = "nearest limit | of DRAM roof | occupancy | main stall", "me
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
     """Yield the verdict, what to fix first, the table of the `top` kernels (0: all) and where the numbers come from."""
     session = with_file_names(session)
-    yield escape(f"{verdict_text(session)} {diagnosis_sentence(session)}".rstrip())
-    yield ""
-    first = fix_first(session)
-    if first:
-        yield f"**Fix first**, {fix_first_note(first)}"
-        yield ""
-        for index, item in enumerate(first, 1):
-            yield _priority(index, item, session)
-        yield ""
+    yield from _verdict(session)
+    yield from _fix_first(session)
     for label, text in timeline_facts(session):
         yield f"- {escape(label)}: {escape(text)}"
     if session.timeline is not None:
@@ -60,16 +63,52 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
     yield from _provenance(session)
 
 
-def _priority(index: int, item: Priority, session: Session) -> str:
-    """One finding a line. Numbers have no `#`, which review tools would take for an issue."""
-    finding = item.finding
-    where = location_text(finding.location)
-    parts = (f"kernel {item.kernel.id}", found_in(item, session), where, finding.rule, finding.confidence)
-    about = ", ".join(part for part in parts if part)
-    return (
-        f"{index}. **{escape(at_most(item.gain))}** {escape(finding.headline)} "
-        f"– {escape(item.kernel.label + in_source(session, item.kernel))} ({escape(about)})"
-    )
+def _verdict(session: Session) -> Iterator[str]:
+    """The state of what takes the time in bold, and how the time is spread."""
+    headline = headline_text(session)
+    if headline:
+        yield f"**{escape(headline)}**"
+        yield ""
+    notes = session.verdict.notes if session.verdict is not None else ()
+    yield escape(" ".join((verdict_text(session), *notes)))
+    yield ""
+
+
+def _fix_first(session: Session) -> Iterator[str]:
+    """The repairs in their order, and what is not known."""
+    first, nothing, unknown = fixes(session), nothing_text(session), unknown_text(session)
+    if first:
+        yield f"**Fix first**, {escape(fixes_note(session))}"
+        yield ""
+        for index, item in enumerate(first, 1):
+            yield _fix(index, item)
+        yield ""
+        if more := more_text(session):
+            yield f"And {more}."
+            yield ""
+    elif nothing:
+        yield nothing
+        yield ""
+    if unknown:
+        command = command_text(session)
+        yield f"{escape(unknown)} {_code(command)}" if command else escape(unknown)
+        yield ""
+
+
+def _code(text: str) -> str:
+    """Write text as code that can be copied, whatever quotes are in it."""
+    longest = max(map(len, _TICKS.findall(text)), default=0)
+    ticks = "`" * (longest + 1)
+    return f"{ticks} {printable(text)} {ticks}"
+
+
+def _fix(index: int, item: Fix) -> str:
+    """One repair a line. Numbers have no `#`, which review tools would take for an issue."""
+    gain = f"{item.gain} ({item.limits})" if item.limits else item.gain
+    kernels = item.kernels.removeprefix("#")
+    about = ", ".join(part for part in (item.where, item.rule, item.confidence) if part)
+    action = f" → {escape(item.action)}" if item.action else ""
+    return f"{index}. **{escape(gain)}** {escape(item.headline)}{action} – {escape(kernels)} ({escape(about)})"
 
 
 def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
@@ -100,8 +139,7 @@ def _provenance(session: Session) -> Iterator[str]:
     if len(session.sources) > _SOURCES_SHOWN:
         yield f"and {count_text(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
     yield (
-        f"gpuprof {escape(session.gpuprof_version)}; gains are upper bounds, "
-        "percent of roof are of the DRAM roofline at the kernel's clock."
+        f"gpuprof {escape(session.gpuprof_version)}; percent of roof are of the DRAM roofline at the kernel's clock."
     )
 
 

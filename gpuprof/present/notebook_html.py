@@ -5,10 +5,18 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
-from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.headline import by_time, first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.finding_text import at_most, diagnosis_sentence, fix_first_note, found_in, location_text
+from gpuprof.present.fix_text import (
+    Fix,
+    command_text,
+    fixes,
+    fixes_note,
+    headline_text,
+    more_text,
+    nothing_text,
+    unknown_text,
+)
 from gpuprof.present.privacy import with_file_names
 from gpuprof.present.session_text import (
     count_text,
@@ -55,13 +63,8 @@ def notebook_html(session: Session) -> str:
 def _parts(session: Session) -> Iterator[str]:
     session = with_file_names(session)
     yield '<div style="max-width:76em;line-height:1.45;overflow-x:auto">'
-    yield f"<p><strong>{_escaped(verdict_text(session))}</strong> {_escaped(diagnosis_sentence(session))}</p>"
-    first = fix_first(session)
-    if first:
-        yield f"<p><strong>Fix first</strong> {_muted(fix_first_note(first))}</p>"
-        yield '<table style="border-collapse:collapse;border:0"><tbody>'
-        yield from (_priority(item, session) for item in first)
-        yield "</tbody></table>"
+    yield from _verdict(session)
+    yield from _fix_first(session)
     kernels = by_time(session.kernels)
     if kernels:
         yield from _kernel_table(session, kernels[:_KERNELS_SHOWN])
@@ -74,20 +77,44 @@ def _parts(session: Session) -> Iterator[str]:
     yield "</div>"
 
 
-def _priority(item: Priority, session: Session) -> str:
-    finding = item.finding
-    width = 6 * min(1.0, max(0.0, item.gain or 0.0))
-    bar = f'<div style="background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em"></div>'
-    about = (
-        f"#{item.kernel.id} {item.kernel.label}{in_source(session, item.kernel)}",
-        found_in(item, session),
-        location_text(finding.location),
-        finding.rule,
-        finding.confidence,
-    )
-    text = f"{_escaped(finding.headline)}<br>{_muted(' · '.join(part for part in about if part))}"
+def _verdict(session: Session) -> Iterator[str]:
+    """The state of what takes the time, how the time is spread, and what else a reader should know."""
+    headline, context = headline_text(session), verdict_text(session)
+    notes = session.verdict.notes if session.verdict is not None else ()
+    if headline:
+        yield f"<p><strong>{_escaped(headline)}</strong></p>"
+        yield f"<p>{_escaped(' '.join((context, *notes)))}</p>"
+    else:
+        yield f"<p><strong>{_escaped(context)}</strong></p>"
+
+
+def _fix_first(session: Session) -> Iterator[str]:
+    """The repairs in their order, and what is not known."""
+    first = fixes(session)
+    if first:
+        yield f"<p><strong>Fix first</strong> {_muted(fixes_note(session))}</p>"
+        yield '<table style="border-collapse:collapse;border:0"><tbody>'
+        yield from map(_fix, first)
+        yield "</tbody></table>"
+        if more := more_text(session):
+            yield f"<p>{_muted(f'and {more}')}</p>"
+    elif nothing := nothing_text(session):
+        yield f"<p>{_escaped(nothing)}</p>"
+    if unknown := unknown_text(session):
+        command = command_text(session)
+        code = f'<br><code style="overflow-wrap:anywhere">{_escaped(command)}</code>' if command else ""
+        yield f"<p>{_escaped(unknown)}{code}</p>"
+
+
+def _fix(item: Fix) -> str:
+    width = 6 * min(1.0, max(0.0, item.fraction or 0.0))
+    faint = ";opacity:.5" if item.doubt else ""
+    bar = f'<div style="background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em{faint}"></div>'
+    about = " · ".join(part for part in (item.limits, item.kernels, item.where, item.rule, item.confidence) if part)
+    action = f"<br>→ <strong>{_escaped(item.action)}</strong>" if item.action else ""
+    text = f"{_escaped(item.headline)}{action}<br>{_muted(about)}"
     return (
-        f'<tr><td style="{_CELL};width:6em">{bar}</td><td style="{_NUMBER}">{_escaped(at_most(item.gain))}</td>'
+        f'<tr><td style="{_CELL};width:6em">{bar}</td><td style="{_NUMBER}">{_escaped(item.gain)}</td>'
         f'<td style="{_CELL}">{text}</td></tr>'
     )
 

@@ -16,6 +16,7 @@ from gpuprof.model.session import (
     Excerpt,
     KernelProfile,
     Location,
+    RunVerdict,
     Session,
     Source,
     StepTimes,
@@ -67,6 +68,7 @@ _OWNED: Mapping[type, frozenset[str]] = {
     CodeLine: frozenset({"text"}),
     Location: frozenset({"file"}),
     StepTimes: frozenset({"name"}),
+    RunVerdict: frozenset({"sentence", "notes", "command"}),
     Uncounted: frozenset({"name"}),
     Utilisation: frozenset({"source"}),
 }
@@ -93,13 +95,33 @@ def without_private(session: Session) -> Session:
     for kernel in session.kernels:
         texts.update(excerpt.file or "" for excerpt in kernel.excerpts)
         texts.update(finding.location.file or "" for finding in kernel.findings if finding.location is not None)
-    return _rewritten(session, _Known(_owner_pattern(texts), _roots(texts)))
+    return _rewritten(_with_short_notes(session), _Known(_owner_pattern(texts), _roots(texts)))
 
 
 def with_file_names(session: Session) -> Session:
-    """Return the session with the names of its files alone, without their folders; all else stays."""
+    """Return the session with the names of its files alone, without their folders, and a command without secrets."""
+    session = _with_short_notes(session)
+    verdict = session.verdict
+    if verdict is not None and verdict.command is not None:
+        verdict = structs.replace(verdict, command=_text(verdict.command, "command", ()))
     return structs.replace(
-        session, sources=tuple(structs.replace(source, file=file_name(source.file)) for source in session.sources)
+        session,
+        verdict=verdict,
+        sources=tuple(structs.replace(source, file=file_name(source.file)) for source in session.sources),
+    )
+
+
+def _with_short_notes(session: Session) -> Session:
+    """Return the session with its files named without their folders in what is said of all of it."""
+    verdict = session.verdict
+    if verdict is None or not verdict.notes:
+        return session
+    files = sorted({source.file for source in session.sources}, key=len, reverse=True)
+    notes = verdict.notes
+    for file in files:
+        notes = tuple(note.replace(file, file_name(file)) for note in notes)
+    return (
+        structs.replace(session, verdict=structs.replace(verdict, notes=notes)) if notes != verdict.notes else session
     )
 
 

@@ -80,37 +80,39 @@ def _finding_cells(kernel: KernelProfile) -> dict[str, Cell]:
         "first_finding_severity": first.severity if first else None,
         "first_finding_gain_kernel": first.gain_kernel if first else None,
         "first_finding_gain_total": first.gain_total if first else None,
+        "first_finding_gain_kind": first.gain_kind if first else None,
+        "first_finding_action": first.action if first else None,
         "first_finding_headline": first.headline if first else None,
     }
 
 
 FINDING_COLUMNS = (
-    "kernel", "label", "rank", "rule", "severity", "confidence", "headline", "why", "evidence", "advice",
-    "location_file", "location_line", "location_pc", "location_sass", "location_share", "gain_kernel", "gain_total",
+    "kernel", "label", "id", "rank", "rule", "severity", "confidence", "headline", "why", "evidence", "action",
+    "advice", "location_file", "location_line", "location_pc", "location_sass", "location_share", "gain_kernel",
+    "gain_total", "gain_kind", "held", "cause",
 )  # fmt: skip
-"""The contract's columns of a finding; `rank` is its place among those of all kernels, 1 for the first to repair."""
+"""The contract's columns of a finding; `rank` is the place of its repair among those of all kernels, from 1."""
 
 
 def finding_rows(session: Session) -> list[dict[str, Cell]]:
-    """Return a row for every finding: those of the ranking in its order, then what has nothing to gain."""
-    places: dict[tuple[int, str], int] = {}
-    for place, ranked in enumerate(session.ranking, 1):
-        places.setdefault((ranked.kernel, ranked.rule), place)
-    rows = []
-    for kernel in session.kernels:
-        for finding in kernel.findings:
-            rank = places.get((kernel.id, finding.rule)) if finding.severity != "info" else None
-            rows.append(_finding_row(kernel, finding, rank))
-    return sorted(rows, key=lambda row: row["rank"] if isinstance(row["rank"], int) else len(places) + len(rows) + 1)
+    """Return a row for every finding: those that a repair is worth its while for in its order, then the others."""
+    places = {name: place for place, item in enumerate(session.opportunities, 1) for name in item.findings}
+    rows = [
+        _finding_row(kernel, finding, places.get(finding.id))
+        for kernel in session.kernels
+        for finding in kernel.findings
+    ]
+    return sorted(rows, key=lambda row: row["rank"] if isinstance(row["rank"], int) else len(session.opportunities) + 1)
 
 
 def _finding_row(kernel: KernelProfile, finding: Finding, rank: int | None) -> dict[str, Cell]:
     place = finding.location
     cells: tuple[Cell, ...] = (
-        kernel.id, kernel.label, rank, finding.rule, finding.severity, finding.confidence, finding.headline,
-        finding.why, "; ".join(map(_evidence_text, finding.evidence)), finding.advice,
+        kernel.id, kernel.label, finding.id, rank, finding.rule, finding.severity, finding.confidence, finding.headline,
+        finding.why, "; ".join(map(_evidence_text, finding.evidence)), finding.action, finding.advice,
         place.file if place else None, place.line if place else None, place.pc if place else None,
         place.sass if place else None, place.share if place else None, finding.gain_kernel, finding.gain_total,
+        finding.gain_kind, finding.held, finding.cause,
     )  # fmt: skip
     return dict(zip(FINDING_COLUMNS, cells, strict=True))
 

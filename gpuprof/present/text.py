@@ -22,6 +22,11 @@ def _escape(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def shortened_middle(text: str, length: int, tail: int) -> str:
+    """Cut the middle out of a text that is longer than `length`, and keep `tail` characters of its end."""
+    return text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
+
+
 _ASCII = {
     "±": "+-", "°": " ", "²": "2",
     "×": "x", "µ": "u", "…": "...", "≤": "<=", "≥": ">=", "–": "-", "—": "-", "·": ".", "↔": "<->", "→": "->",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections import Counter
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, RunTotals, Session, Timeline
+from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, RunTotals, SchemaVersion, Session, Timeline
 
 _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -28,7 +27,7 @@ def read_session(text: str, file: str) -> Session:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         session = _read_slowly(text, file)
     _check_references(session, file)
-    _check_ranking(session, file)
+    _check_judged(session, file)
     if session.run is not None:
         _check_run(session.run, session.kernels, file)
     return session
@@ -57,7 +56,7 @@ def _read_slowly(text: str, file: str) -> Session:
     if not isinstance(data, dict) or "schema_version" not in data:
         raise InputError(f"{file} is JSON, but not a gpuprof session: it has no schema_version")
     version = data["schema_version"]
-    if version != SCHEMA_VERSION:
+    if version not in get_args(SchemaVersion):
         known = isinstance(version, (int, float))
         relation = "newer than" if known and version > SCHEMA_VERSION else "older than" if known else "and not"
         raise InputError(
@@ -137,19 +136,36 @@ def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
             raise DamagedInput(f"{file} is damaged: its timeline names source {source}, which is not there")
 
 
-def _check_ranking(session: Session, file: str) -> None:
-    """Refuse a ranking of other findings than the kernels have: each counts but those with nothing to gain."""
-    ranked = Counter((item.kernel, item.rule, item.gain_total) for item in session.ranking)
-    earned = Counter(
-        (kernel.id, finding.rule, finding.gain_total)
-        for kernel in session.kernels
-        for finding in kernel.findings
-        if finding.severity != "info"
-    )
-    for kernel, rule, _ in earned - ranked:
-        raise DamagedInput(f"{file} is damaged: its ranking lacks the finding {rule} of kernel {kernel}")
-    for kernel, rule, _ in ranked - earned:
-        raise DamagedInput(f"{file} is damaged: its ranking has a finding {rule} that kernel {kernel} has not")
+def _check_judged(session: Session, file: str) -> None:
+    """Refuse causes, opportunities and a verdict that name findings or kernels which are not there."""
+    kernels = _kernels_of_findings(session, file)
+    numbers = {kernel.id for kernel in session.kernels}
+    if session.verdict is not None and session.verdict.kernel not in {None, *numbers}:
+        raise DamagedInput(f"{file} is damaged: its verdict names kernel {session.verdict.kernel}, which is not there")
+    names: set[str] = set()
+    for item in session.opportunities:
+        lost = next((name for name in item.findings if name not in kernels), None)
+        if lost is not None or not item.findings:
+            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names no finding that it has: {lost}")
+        if set(item.kernels) != {kernels[name] for name in item.findings}:
+            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names other kernels than its findings")
+        if item.id in names:
+            raise DamagedInput(f"{file} is damaged: two opportunities have the id {item.id}")
+        names.add(item.id)
+
+
+def _kernels_of_findings(session: Session, file: str) -> dict[str, int]:
+    """Return the number of each finding's kernel by the finding's id; those of version 1 have none."""
+    kernels: dict[str, int] = {}
+    for kernel in session.kernels:
+        for finding in kernel.findings:
+            if finding.id and finding.id in kernels:
+                raise DamagedInput(f"{file} is damaged: two findings have the id {finding.id}")
+            kernels[finding.id] = kernel.id
+        for finding in kernel.findings:
+            if finding.cause is not None and kernels.get(finding.cause) != kernel.id:
+                raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has no finding {finding.cause}, a cause")
+    return kernels
 
 
 def _check_run(run: RunTotals, kernels: tuple[KernelProfile, ...], file: str) -> None:

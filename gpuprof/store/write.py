@@ -1,4 +1,4 @@
-"""A session as the JSON contract, version 1: one line per kernel, so that it can be read, compared and streamed."""
+"""A session as the JSON contract: one line per kernel, so that it can be read, compared and streamed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuprof.model.session import Session
 _STEERING = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 """What could steer or fool a terminal: JSON has an escape for it."""
 
-_ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "ranking")
+_ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "opportunities")
 
 
 def session_lines(session: Session) -> Iterator[str]:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from gpuprof.diagnose.priorities import fix_first
+from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
-from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.finding_text import diagnosis_sentence
+from gpuprof.present.fix_text import (
+    command_text,
+    fixes,
+    fixes_note,
+    headline_text,
+    more_text,
+    nothing_text,
+    unknown_text,
+)
 from gpuprof.present.page.charts import overview_charts
-from gpuprof.present.page.findings import PriorityLine, priority_kernels, priority_lines
+from gpuprof.present.page.findings import FixLine, fix_lines
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.kernels import KernelRow, kernel_row
-from gpuprof.present.page.parts import Chart, LabelledText, Table, label
+from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
@@ -43,9 +50,14 @@ class SessionPage:
 
     title: str
     verdict: str
-    diagnosis: str
+    context: tuple[str, ...]
     header: tuple[LabelledText, ...]
-    priorities: tuple[PriorityLine, ...]
+    fixes: tuple[FixLine, ...]
+    fixes_note: str
+    fixes_left_out: str
+    nothing: str
+    unknown: str
+    command: str
     charts: tuple[Chart, ...]
     diagnosed: bool
     rows: tuple[KernelRow, ...]
@@ -61,10 +73,10 @@ class SessionPage:
 
 
 def build_page(whole: Session, choice: Choice) -> SessionPage:
-    """Return the page of a session; `choice.kernels` restricts all but the first sentence of the verdict."""
-    session = chosen(whole, choice.kernels)
+    """Return the page of a session; `choice.kernels` restricts all but the sentence on how the time is spread."""
+    session = part_of(whole, choice.kernels)
     kernels = by_time(session.kernels)
-    first = priority_kernels(session)
+    first = frozenset(item.kernel.id for item in fixes(session))
     detailed = [
         kernel for rank, kernel in enumerate(kernels) if not choice.top or rank < choice.top or kernel.id in first
     ]
@@ -73,12 +85,19 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     links = {kernel.id: f"#row-{kernel.id}" for kernel in kernels if kernel.id in in_table}
     names = [printable(source.file) for source in session.sources]
     plural = "".join(row_noun(kernels))
+    headline, spread = headline_text(session), verdict_text(whole)
+    notes = session.verdict.notes if session.verdict is not None else ()
     page = SessionPage(
         title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
-        verdict=printable(verdict_text(whole)),
-        diagnosis=_diagnosis(session),
+        verdict=printable(headline or spread),
+        context=tuple(map(printable, (*((spread,) if headline else ()), *notes))),
         header=tuple(header_facts(session)),
-        priorities=priority_lines(session),
+        fixes=fix_lines(session),
+        fixes_note=fixes_note(session),
+        fixes_left_out=more_text(session),
+        nothing=nothing_text(session),
+        unknown=printable(unknown_text(session)),
+        command=printable(command_text(session)),
         # A timeline has no counters to place a kernel by.
         charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
@@ -100,19 +119,11 @@ def _timeline(session: Session) -> list[tuple[str, str]]:
     return [(printable(name), printable(text)) for name, text in timeline_facts(session)]
 
 
-def _diagnosis(session: Session) -> str:
-    """Write the sentence that names the finding to repair first, with a kernel's name of bearable length."""
-    sentence = printable(diagnosis_sentence(session))
-    for first in fix_first(session, 1):
-        sentence = sentence.replace(printable(first.kernel.label), label(first.kernel.label).text, 1)
-    return sentence
-
-
-def chosen(session: Session, kernels: Collection[int] | None) -> Session:
-    """Return the session with these kernels only."""
+def part_of(session: Session, kernels: Collection[int] | None) -> Session:
+    """Return the session with these of its kernels alone, judged by them; None for all of it."""
     if kernels is None:
         return session
-    return narrowed(session, (kernel for kernel in session.kernels if kernel.id in kernels))
+    return chosen(session, (kernel for kernel in session.kernels if kernel.id in kernels))
 
 
 def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: str) -> str | None:

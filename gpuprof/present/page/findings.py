@@ -5,37 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuprof.diagnose.priorities import Priority, fix_first
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
 from gpuprof.present.finding_text import (
     CONFIDENCE_WORDS,
-    at_most,
+    cause_of,
+    cause_text,
     evidence_bar,
-    found_in,
     gain_text,
     location_text,
+    remains_text,
     value_text,
 )
+from gpuprof.present.fix_text import Fix, fixes
 from gpuprof.present.page.parts import Bar, KernelLabel, identifier, label, percent_number
-from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 
 
 @dataclass(frozen=True, slots=True)
-class PriorityLine:
-    """One line of "Fix first". The bar's full length is the whole run."""
+class FixLine:
+    """One line of "Fix first". The bar's full length is the whole run, or the kernel where no time is known."""
 
     href: str
     headline: str
+    action: str
     rule: str
-    kernel: KernelLabel
+    kernels: KernelLabel
     kernel_id: int
-    file: str
-    shapes: str
+    where: str
     gain: Bar
     of: str
+    limits: str
     confidence: str
     certainty: str
+    doubt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,52 +61,51 @@ class Card:
     severity: str
     headline: str
     gain: str
+    remains: str
+    cause: str
+    cause_href: str | None
     certainty: str
     evidence: tuple[EvidenceRow, ...]
     why: str
+    action: str
     advice: str
     where: str
     where_href: str | None
 
 
-def priority_lines(session: Session) -> tuple[PriorityLine, ...]:
-    """Return the findings to look at first, over all kernels of a session."""
-    return tuple(_priority_line(item, session) for item in fix_first(session))
-
-
-def priority_kernels(session: Session) -> frozenset[int]:
-    """Return the numbers of the kernels that "Fix first" names."""
-    return frozenset(item.kernel.id for item in fix_first(session))
+def fix_lines(session: Session) -> tuple[FixLine, ...]:
+    """Return the repairs to look at first, over all kernels of a session."""
+    return tuple(map(_fix_line, fixes(session)))
 
 
 def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -> Iterator[Card]:
-    """Yield a card for each finding; `places` are the ids of the code lines on the page, by file and line or address.
-
-    A rule that speaks twice of a kernel gets a number for its second card.
-    """
-    seen: dict[str, int] = {}
+    """Yield a card for each finding; `places` are the ids of the code lines on the page, by file and number."""
     for finding in kernel.findings:
-        seen[finding.rule] = seen.get(finding.rule, 0) + 1
-        number = seen[finding.rule]
-        place = _place(finding, places)
+        place, cause = _place(finding, places), cause_of(finding, kernel)
+        says_itself = finding.advice.startswith(finding.action)
         yield Card(
-            id=card_id(kernel.id, finding.rule) + (f"-{number}" if number > 1 else ""),
+            id=card_id(finding),
             rule=rule_name(finding.rule),
             severity=finding.severity,
             headline=printable(finding.headline),
             gain=gain_text(finding),
+            remains=printable(remains_text(finding)),
+            cause=printable(cause_text(finding, kernel)),
+            cause_href=f"#{card_id(cause)}" if cause is not None else None,
             certainty=CONFIDENCE_WORDS[finding.confidence],
             evidence=tuple(_evidence_row(item) for item in finding.evidence),
             why=printable(finding.why),
+            action="" if says_itself else printable(f"{finding.action.rstrip('.')}."),
             advice=printable(finding.advice),
             where=printable(location_text(finding.location)),
             where_href=f"#{place}" if place is not None else None,
         )
 
 
-def card_id(kernel: int, rule: str) -> str:
-    """Return the id of a finding's card."""
-    return identifier("finding", kernel, rule)
+def card_id(finding: Finding | str) -> str:
+    """Return the id of a finding's card, from the finding or its own id."""
+    name = finding if isinstance(finding, str) else finding.id
+    return identifier("finding", *name.split("."))
 
 
 def rule_name(rule: str) -> str:
@@ -112,24 +113,21 @@ def rule_name(rule: str) -> str:
     return rule.replace("-", " ").replace("_", " ")
 
 
-def _priority_line(item: Priority, session: Session) -> PriorityLine:
-    kernel, finding = item.kernel, item.finding
-    return PriorityLine(
-        href=f"#{card_id(kernel.id, finding.rule)}",
-        headline=printable(finding.headline),
-        rule=rule_name(finding.rule),
-        kernel=label(kernel.label),
-        kernel_id=kernel.id,
-        file=source_name(session, item.kernel),
-        shapes=found_in(item, session),
-        gain=Bar(at_most(item.gain), percent_number(item.gain) if item.gain is not None else None),
-        of="of the run"
-        if item.gain_total is not None
-        else "of the kernel"
-        if item.gain is not None
-        else "gain not known",
-        confidence=finding.confidence,
-        certainty=CONFIDENCE_WORDS[finding.confidence],
+def _fix_line(item: Fix) -> FixLine:
+    return FixLine(
+        href=f"#{card_id(item.finding)}",
+        headline=printable(item.headline),
+        action=printable(item.action),
+        rule=rule_name(item.rule),
+        kernels=label(item.kernels),
+        kernel_id=item.kernel.id,
+        where=printable(item.where),
+        gain=Bar(item.gain, percent_number(item.fraction) if item.fraction is not None else None),
+        of=item.of,
+        limits=printable(item.limits),
+        confidence=item.confidence,
+        certainty=CONFIDENCE_WORDS[item.confidence],
+        doubt=item.doubt,
     )
 
 

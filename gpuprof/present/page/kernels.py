@@ -75,7 +75,7 @@ def kernel_row(kernel: KernelProfile, with_section: Collection[int], file: str) 
         roof_order=_order(point.fraction_of_roof if point is not None else None),
         occupancy=_occupancy(kernel),
         stall=Amount(printable(stall_text(kernel)), _order(stall.share if stall is not None else None)),
-        finding=_first_finding(kernel, kernel.findings[0], linked=has_section) if kernel.findings else None,
+        finding=_first_finding(kernel.findings[0], linked=has_section) if kernel.findings else None,
     )
 
 
@@ -90,12 +90,12 @@ def _occupancy(kernel: KernelProfile) -> Amount:
     return Amount(percent_text(achieved), _order(achieved))
 
 
-def _first_finding(kernel: KernelProfile, finding: Finding, *, linked: bool) -> FirstFinding:
+def _first_finding(finding: Finding, *, linked: bool) -> FirstFinding:
     gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
     return FirstFinding(
         name=rule_name(finding.rule),
         gain=run_gain_text(finding) if gain else "",
         order=_order(gain or 0.0),
         headline=printable(finding.headline),
-        href=f"#{card_id(kernel.id, finding.rule)}" if linked else None,
+        href=f"#{card_id(finding)}" if linked else None,
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpuprof.present.session_text import NOT_COLLECTED
-from gpuprof.present.text import printable
+from gpuprof.present.text import printable, shortened_middle
 from gpuprof.units import format_percent
 
 _LABEL_LENGTH, _LABEL_TAIL = 120, 29
@@ -73,11 +73,8 @@ def label(name: str) -> KernelLabel:
     text = printable(name)
     if len(text) <= _LABEL_LENGTH:
         return KernelLabel(text, None)
-    return KernelLabel(_cut(text, _LABEL_LENGTH, _LABEL_TAIL), _cut(text, _WHOLE_LENGTH, _WHOLE_TAIL))
-
-
-def _cut(text: str, length: int, tail: int) -> str:
-    return text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
+    whole = shortened_middle(text, _WHOLE_LENGTH, _WHOLE_TAIL)
+    return KernelLabel(shortened_middle(text, _LABEL_LENGTH, _LABEL_TAIL), whole)
 
 
 def identifier(*parts: object) -> str:

@@ -29,7 +29,8 @@ from gpuprof.units import format_binary, format_percent, format_si, format_waves
 
 _LEAST_PIPE = 0.001
 _PIPES = {
-    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "fma": "FMA", "tensor": "tensor", "alu": "ALU, integers and logic",
+    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "fma": "FMA", "fmaheavy": "FMA, its heavy half",
+    "fmalite": "FMA, its light half", "tensor": "tensor", "alu": "ALU, integers and logic",
     "xu": "XU, special functions", "lsu": "LSU, loads and stores", "tex": "TEX, texture", "cbu": "CBU, branches",
     "adu": "ADU, addresses", "uniform": "uniform, one per warp",
 }  # fmt: skip

@@ -124,20 +124,27 @@
     }
   };
 
+  const addCopyButton = (item, words, label, text) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = words;
+    button.setAttribute("aria-label", label);
+    button.addEventListener("click", async () => {
+      const done = await copied(text());
+      button.textContent = done ? "Copied" : "No access to the clipboard";
+      setTimeout(() => { button.textContent = words; }, 2000);
+    });
+    item.after(button);
+  };
+
   const addCopyButtons = () => {
     for (const heading of document.querySelectorAll("article.kernel > h3, .card > h4")) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "copy";
-      button.textContent = "Copy link";
-      button.setAttribute("aria-label", `Copy a link to: ${heading.textContent.trim()}`);
-      button.addEventListener("click", async () => {
-        const done = await copied(`${location.href.split("#")[0]}#${heading.id}`);
-        button.textContent = done ? "Copied" : "No access to the clipboard";
-        setTimeout(() => { button.textContent = "Copy link"; }, 2000);
-      });
-      heading.after(button);
+      addCopyButton(heading, "Copy link", `Copy a link to: ${heading.textContent.trim()}`,
+        () => `${location.href.split("#")[0]}#${heading.id}`);
     }
+    const command = document.getElementById("command");
+    if (command) addCopyButton(command, "Copy", "Copy the command", () => command.textContent);
   };
 
   // A region that does not scroll needs neither a stop of the Tab key nor a place among the landmarks.

@@ -1,4 +1,4 @@
-"""What comes first, within a kernel and over the run, and equal launches as one; whatever the numbers."""
+"""What to change first, within a kernel and over the run, and equal launches as one; whatever the numbers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from msgspec import structs
 
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
-from gpuprof.diagnose.ranking import in_order, ranking
+from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose.opportunities import is_opportunity, opportunities
+from gpuprof.diagnose.order import in_order
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import ABOUT, WEIGHTS, Rule, finding_of
+from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
+from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.groups import percentile
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
-from gpuprof.model.session import DurationSpread, Finding, KernelProfile, Ranked, Session
+from gpuprof.model.session import DurationSpread, Evidence, Finding, KernelProfile, Opportunity, Remaining, Session
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
-from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example, of_time, verdict
+from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example
 
 
 def found(
@@ -58,33 +61,14 @@ def test_of_one_severity_the_largest_gain_leads() -> None:
     assert rules(ordered) == ["small-grid", "tail-effect", "constant-miss"]
 
 
-def test_what_is_measured_leads_what_is_inferred_with_a_little_more_gain() -> None:
-    # 0.15 · 1.0 against 0.2 · 0.6 = 0.12
-    ordered = in_order((found("small-grid", 0.2, "medium", "inferred"), found("barrier-wait", 0.15)))
-    assert rules(ordered) == ["barrier-wait", "small-grid"]
+def test_a_symptom_stands_behind_what_it_may_come_from_even_with_more_gain() -> None:
+    ordered = in_order((found("memory-latency", 0.2), found("l2-bandwidth", 0.17), found("small-grid", 0.15)))
+    assert rules(ordered)[-1] == "memory-latency"
 
 
-def test_a_defect_leads_a_limit_with_a_little_more_gain() -> None:
-    # 0.17 · 1.0 against 0.2 · 0.8 = 0.16
-    ordered = in_order((found("l2-bandwidth", 0.2), found("barrier-wait", 0.17)))
-    assert rules(ordered) == ["barrier-wait", "l2-bandwidth"]
-
-
-@pytest.mark.parametrize("confidence", ["inferred", "guess"])
-def test_how_sure_a_finding_is_scales_its_gain(confidence: str) -> None:
-    even = 0.1 * WEIGHTS["measured"] / WEIGHTS[confidence]
-    measured = found("barrier-wait", 0.1)
-    assert in_order((measured, found("small-grid", 1.01 * even, "medium", confidence)))[0].rule == "small-grid"
-    assert in_order((measured, found("small-grid", 0.99 * even, "medium", confidence)))[0].rule == "barrier-wait"
-
-
-@pytest.mark.parametrize(("about", "rule"), [("limit", "l2-bandwidth"), ("symptom", "memory-latency")])
-def test_what_can_be_repaired_counts_more_than_a_limit_or_a_symptom(about: str, rule: str) -> None:
-    even = 0.1 * ABOUT["defect"] / ABOUT[about]
-    assert even > 0.1
-    defect = found("barrier-wait", 0.1)
-    assert in_order((defect, found(rule, 1.01 * even)))[0].rule == rule
-    assert in_order((defect, found(rule, 0.99 * even)))[0].rule == "barrier-wait"
+def test_what_is_explained_comes_last_whatever_its_severity() -> None:
+    symptom = structs.replace(found("memory-latency", 0.6, "high"), cause="0.small-grid")
+    assert rules(in_order((symptom, found("small-grid", 0.1, "info")))) == ["small-grid", "memory-latency"]
 
 
 def test_a_kernel_near_its_roof_is_told_so_before_its_small_findings_and_after_the_others() -> None:
@@ -111,57 +95,104 @@ def test_a_full_dram_comes_first_of_a_diagnosed_kernel() -> None:
 # Over the run.
 
 
+def judged(*kernels: KernelProfile) -> tuple[Opportunity, ...]:
+    """The opportunities of a session of these kernels, whose findings get their ids."""
+    return summarised(structs.replace(hand_made.session(), kernels=kernels)).opportunities
+
+
 def test_the_run_is_ranked_by_time_saved() -> None:
     # 0.3 of a tenth of the run, 0.12 of nine tenths: 3 % and 10.8 %.
-    kernels = (
+    run = judged(
         kernel(0, found("small-grid", 0.3, "high", total=0.03), share=0.1),
         kernel(1, found("constant-miss", 0.12, total=0.108), share=0.9),
     )
-    assert ranking(kernels) == (Ranked(1, "constant-miss", 0.108), Ranked(0, "small-grid", 0.03))
+    assert [(item.id, item.findings, item.kernels, item.gain_total) for item in run] == [
+        ("constant-miss", ("1.constant-miss",), (1,), 0.108),
+        ("small-grid", ("0.small-grid",), (0,), 0.03),
+    ]
 
 
-def test_trust_weighs_over_the_run_as_within_a_kernel() -> None:
-    # 0.2 · 0.3 for a guess, 0.1 · 1 for what is measured; 0.12 · 0.8 for a limit.
-    kernels = (
-        kernel(
-            0,
-            found("low-occupancy", 0.4, "low", "guess", total=0.2),
-            found("dram-bandwidth", 0.24, total=0.12),
-            found("barrier-wait", 0.2, "high", total=0.1),
-        ),
+def test_a_repair_that_several_kernels_share_is_one_opportunity() -> None:
+    # 3 % + 5 %; the finding that gains most speaks.
+    run = judged(
+        kernel(0, found("small-grid", 0.3, total=0.03), share=0.1),
+        kernel(1, found("small-grid", 0.1, total=0.05), share=0.5),
+        kernel(2, structs.replace(found("small-grid", 0.2, total=0.02), action="Do something else"), share=0.1),
     )
-    assert [ranked.rule for ranked in ranking(kernels)] == ["barrier-wait", "dram-bandwidth", "low-occupancy"]
+    assert [(item.id, item.findings, item.kernels) for item in run] == [
+        ("small-grid", ("1.small-grid", "0.small-grid"), (1, 0)),
+        ("small-grid.2", ("2.small-grid",), (2,)),
+    ]
+    assert run[0].gain_total == pytest.approx(0.08)
 
 
-def test_remarks_are_not_ranked() -> None:
-    assert ranking((kernel(0, found("dram-bandwidth", 0.1, "info", total=0.05)),)) == ()
+def test_a_guess_comes_after_all_that_is_known_and_set_up_last() -> None:
+    fill = structs.replace(kernel(1, found("small-grid", 0.9, total=0.4)), name="FillFunctor", demangled="FillFunctor")
+    run = judged(
+        kernel(0, found("low-occupancy", 0.4, "low", "guess", total=0.2), found("barrier-wait", 0.2, total=0.1)), fill
+    )
+    assert [(item.rule, item.set_up) for item in run] == [
+        ("barrier-wait", False), ("low-occupancy", False), ("small-grid", True),
+    ]  # fmt: skip
 
 
-def test_kernels_without_durations_come_last_by_severity() -> None:
-    kernels = (
+def test_what_is_a_fact_explained_or_behind_a_defect_is_no_opportunity() -> None:
+    defect = found("small-grid", 0.3, "high", total=0.1)
+    limit = found("dram-bandwidth", 0.3, "medium", total=0.1)
+    explained = structs.replace(found("barrier-wait", 0.3, "medium", total=0.1), cause="0.small-grid")
+    one = kernel(0, defect, limit, explained, found("tail-effect", 0.1, "info", total=0.05))
+    assert [is_opportunity(one, finding) for finding in one.findings] == [True, False, False, False]
+    alone = kernel(0, limit)
+    assert is_opportunity(alone, limit)
+
+
+def test_what_saves_less_than_half_a_percent_of_the_run_is_left_to_its_kernel() -> None:
+    assert judged(kernel(0, found("small-grid", 0.1, total=0.0049))) == ()
+    assert len(judged(kernel(0, found("small-grid", 0.1, total=0.005)))) == 1
+
+
+def test_kernels_without_durations_come_by_what_they_gain_of_themselves() -> None:
+    run = judged(
         kernel(0, found("tail-effect", 0.15, "medium"), duration=None, share=None),
         kernel(1, found("small-grid", 0.9, "high"), duration=None, share=None),
-        kernel(2, found("constant-miss", 0.04, "low", total=0.001), share=0.02),
+        kernel(2, found("constant-miss", 0.04, "low", total=0.02), share=0.5),
     )
-    assert [(ranked.kernel, ranked.gain_total) for ranked in ranking(kernels)] == [(2, 0.001), (1, None), (0, None)]
+    assert [(item.kernels, item.gain_total, item.gain_after) for item in run] == [
+        ((2,), 0.02, 0.02), ((1,), None, None), ((0,), None, None),
+    ]  # fmt: skip
+
+
+def test_what_is_left_after_those_before_is_what_the_units_leave() -> None:
+    # Both of one kernel with half of the run. The first leaves 60 % to DRAM and saves 40 %. Together they leave 30 %
+    # to L2, as the second leaves 70 % to L1 alone and little to DRAM: 1 − 0.4 − 0.3 of the kernel are left to save.
+    first = structs.replace(
+        found("small-grid", 0.4, "high", total=0.2), remains=(Remaining("dram", 0.6), Remaining("l2", 0.3))
+    )
+    second = structs.replace(
+        found("uncoalesced-global", 0.3, "high", total=0.15), remains=(Remaining("l1", 0.7), Remaining("l2", 0.3))
+    )
+    run = judged(kernel(0, first, second))
+    assert [item.rule for item in run] == ["small-grid", "uncoalesced-global"]
+    assert [item.gain_after for item in run] == [pytest.approx(0.2), pytest.approx(0.15)]
+    both = structs.replace(second, remains=(Remaining("dram", 0.55), Remaining("l2", 0.3)))
+    assert judged(kernel(0, first, both))[1].gain_after == pytest.approx(0.5 * (1 - 0.4 - 0.55))
 
 
 def test_equal_findings_keep_the_order_of_their_kernels() -> None:
     kernels = tuple(kernel(number, found("small-grid", 0.4, "high", total=0.1)) for number in (3, 0, 2, 1))
-    assert [ranked.kernel for ranked in ranking(kernels)] == [0, 1, 2, 3]
+    assert [item.kernels for item in judged(*kernels)] == [(3, 0, 2, 1)]
 
 
 def test_a_diagnosed_run_weighs_gains_by_share() -> None:
-    # 3 ms and 1 ms: 60 % of what DRAM explains of three quarters, and 90 % of one quarter.
+    # 3 ms and 1 ms: what the one saves counts for three quarters, what the other saves for one.
     long = made(busy(dram=50), lasting(3e-3), {TOTAL: 1000.0, EXCESS: 600.0})
     short = made(busy(dram=50), lasting(1e-3), {TOTAL: 1000.0, EXCESS: 900.0}, grid=(1080, 1, 1))
     run = session(short, long)
-    ranked = [one for one in run.ranking if one.rule == "uncoalesced-global"]
-    assert [one.kernel for one in ranked] == [1, 0]
-    assert [one.gain_total for one in ranked] == [
-        pytest.approx(0.6 * of_time(0.5) * 0.75),
-        pytest.approx(0.9 * of_time(0.5) * 0.25),
-    ]
+    for one, share in zip(run.kernels, (0.25, 0.75), strict=True):
+        assert [finding.gain_total for finding in one.findings] == [
+            pytest.approx((finding.gain_kernel or 0.0) * share) if finding.gain_kernel is not None else None
+            for finding in one.findings
+        ]
 
 
 # Groups of equal launches.
@@ -176,7 +207,7 @@ def run_of(*durations: float | None, names: str = "") -> Session:
         finding = found("barrier-wait", 0.1, total=0.1 * share if share is not None else None)
         made_kernel = kernel(number, finding, duration=duration, share=share)
         kernels.append(structs.replace(made_kernel, demangled=names[number] if names else "same"))
-    return structs.replace(hand_made.session(), kernels=tuple(kernels), ranking=ranking(tuple(kernels)))
+    return summarised(structs.replace(hand_made.session(), kernels=tuple(kernels)))
 
 
 def test_equal_launches_become_one_kernel_of_their_total_time() -> None:
@@ -195,8 +226,10 @@ def test_gains_of_a_group_are_those_of_its_share() -> None:
     (finding,) = together.kernels[0].findings
     assert finding.gain_kernel == 0.1
     assert finding.gain_total == pytest.approx(0.06)
-    assert [(ranked.kernel, ranked.rule) for ranked in together.ranking] == [(1, "barrier-wait"), (2, "barrier-wait")]
-    assert [ranked.gain_total for ranked in together.ranking] == [pytest.approx(0.06), pytest.approx(0.04)]
+    (item,) = together.opportunities
+    assert (item.rule, item.kernels) == ("barrier-wait", (1, 2))
+    assert item.gain_total == pytest.approx(0.1)
+    assert together.verdict is not None and together.verdict.kernel == 1
 
 
 def test_the_spread_of_a_group_is_by_nearest_rank() -> None:
@@ -266,7 +299,6 @@ def test_grouping_twice_changes_nothing_more() -> None:
 
 # Whatever the numbers.
 
-GAINS = st.none() | st.floats(-0.5, 1.5)
 SHARES = st.none() | st.floats(0, 1)
 FINDINGS = st.builds(
     found,
@@ -284,11 +316,21 @@ DURATIONS = st.lists(
 )  # fmt: skip
 
 
-@given(st.sampled_from(RULES), GAINS, st.sampled_from(CONFIDENCES), st.booleans(), SHARES)
+@given(st.sampled_from(RULES), st.none() | st.floats(0, 1), st.sampled_from(CONFIDENCES), st.booleans(), SHARES)
 def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
     rule: Rule, gain: float | None, confidence: Confidence, settled: bool, share: float | None
 ) -> None:
-    one = finding_of(rule, verdict(gain, confidence, settled), share)
+    verdict = RuleVerdict(
+        headline="headline",
+        why="why",
+        action="action",
+        advice="advice",
+        confidence=confidence,
+        saving=Saving(gain, "bound") if gain is not None else None,
+        evidence=(Evidence("metric", 1.0, "%", threshold=None),),
+        settled=settled,
+    )
+    one = finding_of(rule, verdict, share)
     if gain is None:
         assert one.gain_kernel is None and one.gain_total is None and one.severity == "info"
         return
@@ -297,14 +339,15 @@ def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
 
 
 @given(KERNELS)
-def test_the_ranking_is_a_permutation_of_all_that_is_no_remark(kernels: tuple[KernelProfile, ...]) -> None:
-    expected = [
-        Ranked(one.id, finding.rule, finding.gain_total)
-        for one in kernels
-        for finding in one.findings
-        if finding.severity != "info"
-    ]
-    assert Counter(ranking(kernels)) == Counter(expected)
+def test_every_finding_that_is_worth_it_is_in_one_opportunity(kernels: tuple[KernelProfile, ...]) -> None:
+    run = summarised(structs.replace(hand_made.session(), kernels=kernels))
+    told = [name for item in run.opportunities for name in item.findings]
+    able = {finding.id for one in run.kernels for finding in one.findings if is_opportunity(one, finding)}
+    assert len(set(told)) == len(told) and set(told) <= able
+    assert opportunities(run.kernels) == run.opportunities
+    for item in run.opportunities:
+        assert item.gain_after is None or 0 <= item.gain_after <= 1
+        assert item.gain_total is None or item.gain_total >= 0.005
 
 
 @given(st.lists(FINDINGS, max_size=8))
@@ -396,8 +439,9 @@ def assert_sound(run: Session) -> None:
                 assert finding.gain_total == expected
             assert finding.severity in SEVERITIES and finding.confidence in CONFIDENCES
             assert finding.headline and finding.why and finding.advice and finding.evidence
-    wanted = sum(finding.severity != "info" for one in run.kernels for finding in one.findings)
-    assert len(run.ranking) == wanted
+    told = [name for item in run.opportunities for name in item.findings]
+    assert len(set(told)) == len(told)
+    assert run.verdict is not None and run.verdict.sentence
 
 
 def test_the_rules_ask_for_many_metrics() -> None:

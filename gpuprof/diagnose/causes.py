@@ -1,0 +1,61 @@
+"""Which finding of a kernel explains which other: a symptom goes when its cause is repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.rule import Cause, Rule
+from gpuprof.model.session import Finding
+
+_ENOUGH = 0.5
+"""What explains a finding must be able to gain at least half as much: a small defect does not bring about a long wait.
+"""
+
+
+def with_causes(findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Finding]:
+    """Return the findings, each that another one explains with its id as `cause` and as a fact: nothing by itself.
+
+    Where several explain one, the one that gains most does. A cause that is explained itself hands on its own.
+    """
+    causes: dict[str, str] = {}
+    for rule, finding in findings:
+        causing = [other for cause in rule.causes for other in _explaining(cause, finding, findings, case)]
+        if causing:
+            causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
+    return [_explained(finding, _first_cause(finding.id, causes)) for _, finding in findings]
+
+
+def _explaining(cause: Cause, symptom: Finding, findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Finding]:
+    return [
+        finding
+        for rule, finding in findings
+        if rule.id == cause.rule and finding.id != symptom.id and _is_enough(rule, finding, symptom)
+        if cause.when(case)
+    ]
+
+
+def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
+    """Tell whether a finding is sure and large enough; a limit that the kernel is at explains whatever waits for it."""
+    if finding.confidence == "guess":
+        return False
+    if rule.about == "limit" and finding.severity == "info":
+        return True
+    return finding.severity != "info" and (finding.gain_kernel or 0.0) >= _ENOUGH * (symptom.gain_kernel or 0.0)
+
+
+def _first_cause(name: str, causes: dict[str, str]) -> str | None:
+    """Follow causes to the first of them; two that explain each other explain nothing."""
+    seen = [name]
+    while seen[-1] in causes:
+        before = causes[seen[-1]]
+        if before in seen:
+            return None
+        seen.append(before)
+    return seen[-1] if len(seen) > 1 else None
+
+
+def _explained(finding: Finding, cause: str | None) -> Finding:
+    return replace(finding, cause=cause, severity="info") if cause is not None else finding

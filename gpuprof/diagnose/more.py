@@ -1,0 +1,252 @@
+"""What a report cannot tell of a kernel, and the command that would collect it, from the report's own command line."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.session import KernelProfile, Session, Source
+from gpuprof.model.sources import kind_named
+
+PROGRAM = "PROGRAM"
+"""Stands for a command line that the report does not keep."""
+
+_NCU = re.compile(r"(?:.*[/\\])?(ncu|nv-nsight-cu-cli)(?:\.exe)?")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SWITCHES = _names(
+    "help version call-stack nvtx support-32bit null-stdin list-sets list-sections list-rules list-metrics list-chips "
+    "query-metrics section-folder-restore disable-profiler-start-stop quiet verbose disable-extra-suffixes "
+    "force-overwrite open-in-ui csv print-fp print-rule-details details-all lockstep-kernel-launch"
+)
+"""Options of ncu that take no value."""
+_VALUED = _names(
+    "mode port max-connections config-file config-file-path check-exit-code injection-path-32 injection-path-64 "
+    "preload-library target-processes target-processes-filter hostname kill replay-mode app-replay-buffer "
+    "app-replay-match app-replay-mode graph-profiling range-replay-options set section-folder "
+    "section-folder-recursive apply-rules rule import-source source-folders query-metrics-mode "
+    "query-metrics-collection chips profile-from-start cache-control clock-control devices filter-mode kernel-id "
+    "kernel-name kernel-regex kernel-name-base kernel-regex-base launch-count launch-skip launch-skip-before-match "
+    "section metrics nvtx-include nvtx-exclude range-filter pm-sampling-interval pm-sampling-buffer-size "
+    "pm-sampling-max-passes warp-sampling-interval warp-sampling-max-passes warp-sampling-buffer-size "
+    "sampling-interval sampling-max-passes sampling-buffer-size log-file export import page print-source "
+    "resolve-source-file print-details print-metric-name print-units print-kernel-base print-metric-instances "
+    "print-nvtx-rename print-summary rename-kernels pipeline-boost-state communicator communicator-tcp-port"
+)
+_LETTERS = {
+    "h": "help", "v": "version", "p": "port", "k": "kernel-name", "c": "launch-count", "s": "launch-skip",
+    "o": "export", "f": "force-overwrite", "i": "import",
+}  # fmt: skip
+_KEPT = _names(
+    "target-processes target-processes-filter profile-from-start disable-profiler-start-stop replay-mode "
+    "app-replay-buffer app-replay-match app-replay-mode cache-control clock-control devices nvtx nvtx-include "
+    "nvtx-exclude support-32bit null-stdin graph-profiling preload-library launch-skip-before-match rename-kernels "
+    "pipeline-boost-state source-folders"
+)
+"""What a program needs to be profiled in the same way, and what its launches are counted by."""
+_FILTERS = _names("kernel-id kernel-name kernel-regex kernel-name-base kernel-regex-base filter-mode")
+_WITH_SOURCES = (2022, 2)
+"""The oldest release that was seen to take --import-source."""
+_WITH_NAMES = (2021, 1)
+"""Releases before it called --kernel-name --kernel-regex."""
+_UNDER_ITS_NAME = (2020, 1)
+"""Releases before it called ncu nv-nsight-cu-cli."""
+_LONGEST = 4000
+_LONGEST_NAME = 40
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class _NcuLine(NamedTuple):
+    """A command line of ncu: its options with their values, and the program; None where that cannot be told."""
+
+    options: tuple[tuple[str, str | None], ...]
+    program: tuple[str, ...] | None
+
+    def value(self, name: str) -> str | None:
+        """Return the last value of an option."""
+        return next((value for option, value in reversed(self.options) if option == name), None)
+
+
+_UNKNOWN = _NcuLine((), None)
+
+
+def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
+    """Say what the metrics of a kernel do not tell; None where they tell what the rules need."""
+    source = session.sources[kernel.source]
+    if source.is_survey:
+        return "It was timed and not profiled."
+    if kind_named(source.kind).is_trace:
+        return "A trace has times and no counters."
+    if not (kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes):
+        return "ncu recorded no numbers for this launch."
+    lacking = []
+    if not kernel.throughput and not kernel.roofline:
+        lacking.append("how busy any unit is")
+    if not kernel.stalls:
+        lacking.append("what its warps wait for")
+    if not kernel.pipes:
+        lacking.append("which pipe is busy")
+    if not lacking:
+        return None
+    return f"The report does not tell {_joined(lacking)}."
+
+
+def _joined(parts: Sequence[str]) -> str:
+    *some, last = parts
+    return f"{', '.join(some)} or {last}" if some else last
+
+
+def command_for_more(session: Session, kernel: KernelProfile) -> str:
+    """Return the command line that collects all that the rules read of a kernel."""
+    source = session.sources[kernel.source]
+    if source.is_survey or kind_named(source.kind).is_trace:
+        return _gpuprof_line(session, kernel, source)
+    line = _read(source.command)
+    return _shell(source, line, _selecting(session, kernel, source, line), f"{_file_name(kernel)}-full")
+
+
+def command_for_rest(session: Session, kernel: KernelProfile) -> str:
+    """Return the command line that profiles as many launches as this report has, after those."""
+    source = session.sources[kernel.source]
+    if source.is_survey or kind_named(source.kind).is_trace:
+        return _gpuprof_line(session, None, source)
+    line = _read(source.command)
+    count = sum(other.launches for other in session.kernels if other.source == kernel.source)
+    filters = [option for option in line.options if option[0] in _FILTERS]
+    filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
+    return _shell(source, line, filters, "rest-full")
+
+
+def needs_program(command: str) -> bool:
+    """Tell whether a command holds the placeholder of a program."""
+    return command.endswith(f" {PROGRAM}")
+
+
+def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source) -> str:
+    """Return the command that profiles what a survey timed; a trace of its own plans it."""
+    line = ["gpuprof", "run"]
+    if not source.is_survey and source.file.isprintable() and source.file and not source.file.startswith("-"):
+        line += ["--survey", source.file]
+    name = parse_name(kernel.demangled).base if kernel is not None else ""
+    if _IDENTIFIER.fullmatch(name):
+        line += ["--kernel", name]
+    recorded = (_read(other.command) for other in session.sources if not other.is_survey)
+    program = next((known.program for known in recorded if known.program), None)
+    return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
+
+
+def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[tuple[str, str | None]]:
+    """Return the options that select a launch: by its name, or by its place among those that were selected before."""
+    filters = [option for option in line.options if option[0] in _FILTERS]
+    beside = [other for other in session.kernels if other.source == kernel.source]
+    countable = (
+        session.run is None
+        and all(other.launches == 1 for other in beside)
+        and len({other.process for other in beside}) == 1
+    )
+    before = [other for other in beside if other.id < kernel.id]
+    if filters or _skipped(line):
+        skip = _skipped(line) + (len(before) if countable else 0)
+    else:
+        filters = [_by_name(kernel.name, source)] if kernel.name and kernel.name.isprintable() else []
+        skip = sum(other.name == kernel.name or not filters for other in before) if countable else 0
+    skipping: list[tuple[str, str | None]] = [("launch-skip", str(skip))] if skip else []
+    return [*filters, *skipping, ("launch-count", "1")]
+
+
+def _by_name(name: str, source: Source) -> tuple[str, str | None]:
+    if _version(source) < _WITH_NAMES:
+        return "kernel-regex", f"^{_escaped(name)}$"
+    return "kernel-name", name if _IDENTIFIER.fullmatch(name) else f"regex:^{_escaped(name)}$"
+
+
+def _escaped(name: str) -> str:
+    """Escape what is special in the regular expressions of ncu."""
+    return re.sub(r"([\\^$.|?*+()\[\]{}])", r"\\\1", name)
+
+
+def _shell(source: Source, line: _NcuLine, chosen: Sequence[tuple[str, str | None]], output: str) -> str:
+    """Return the command for a shell: what it collects, what the program needs, which launches, and the program."""
+    options: list[tuple[str, str | None]] = [("set", "full")]
+    if _version(source) >= _WITH_SOURCES:
+        options.append(("import-source", "yes"))
+    options += [option for option in line.options if option[0] in _KEPT]
+    arguments = [argument for name, value in (*options, *chosen) for argument in _argument(name, value)]
+    tool = "ncu" if _version(source) >= _UNDER_ITS_NAME else "nv-nsight-cu-cli"
+    # A program is not preceded by "--": ncu takes that for an option.
+    program = shlex.join(line.program) if line.program else PROGRAM
+    return f"{shlex.join([tool, *arguments, '-o', output])} {program}"
+
+
+def _argument(name: str, value: str | None) -> Iterator[str]:
+    yield f"--{name}"
+    if value is not None:
+        yield value
+
+
+def _file_name(kernel: KernelProfile) -> str:
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", kernel.name).strip("-.")[:_LONGEST_NAME]
+    return name or f"kernel-{kernel.id}"
+
+
+def _version(source: Source) -> tuple[int, int]:
+    """Return the release of ncu; of an unknown one, as if it were new."""
+    match = re.match(r"(\d{4})\.(\d{1,3})(?!\d)", source.tool_version or "")
+    return (int(match[1]), int(match[2])) if match is not None else (9999, 0)
+
+
+def _skipped(line: _NcuLine) -> int:
+    value = line.value("launch-skip")
+    return int(value) if value is not None and re.fullmatch(r"[0-9]{1,9}", value) else 0
+
+
+def _read(command: str | None) -> _NcuLine:
+    """Read a recorded command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
+    if command is None or len(command) > _LONGEST or not command.isprintable():
+        return _UNKNOWN
+    arguments = _arguments_of(command)
+    if not arguments or _NCU.fullmatch(arguments[0]) is None:
+        return _UNKNOWN
+    options: list[tuple[str, str | None]] = []
+    place = 1
+    while place < len(arguments) and arguments[place].startswith("-"):
+        option = _option(arguments, place)
+        if option is None:
+            return _UNKNOWN
+        options.append(option[:2])
+        place += option[2]
+    return _NcuLine(tuple(options), tuple(arguments[place:]) or None)
+
+
+def _arguments_of(command: str) -> list[str]:
+    try:
+        arguments = shlex.split(command)
+    except ValueError:
+        return command.split()
+    return arguments if shlex.join(arguments) == command.strip() else command.split()
+
+
+def _option(arguments: Sequence[str], place: int) -> tuple[str, str | None, int] | None:
+    """Return an option's name, its value and how many arguments they are; None if it is not known or not complete."""
+    word = arguments[place]
+    attached: str | None = None
+    if word.startswith("--"):
+        name, equals, value = word[2:].partition("=")
+        attached = value if equals else None
+    else:
+        name = _LETTERS.get(word[1:2], "")
+        attached = word[2:].removeprefix("=") or None
+    if name in _SWITCHES and attached is None:
+        return name, None, 1
+    if name not in _VALUED:
+        return None
+    if attached is not None:
+        return name, attached, 1
+    return (name, arguments[place + 1], 2) if place + 1 < len(arguments) else None

@@ -1,0 +1,107 @@
+"""What the units of a GPU need of a kernel's time: a repair removes the need of some, what the others need stays.
+
+A kernel cannot end before the unit that still has most to do is through with it. So the bound of every gain is
+1 − the largest need that remains, of the units that the repair does not relieve and of what it leaves to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gpuprof.model.field_types import GainKind
+from gpuprof.model.session import KernelProfile, Remaining
+
+LAUNCH_S = 1e-6
+"""The shortest kernel that does nothing takes about this long on any GPU since Volta: no repair makes one shorter."""
+
+SM, ISSUE, LAUNCH = "sm", "issue", "launch"
+MEMORY = ("dram", "l2", "l1")
+_PER_ELAPSED = "_elapsed"
+_SHOWN = 8
+"""How many of the remaining needs a finding keeps."""
+
+UNIT_WORDS = {
+    "dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SM", "issue": "the issue slots", "launch": "the launch itself",
+    "work": "the arithmetic",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What a repair saves of a kernel's time, and how far that holds.
+
+    `fraction` is of the kernel's time. A `bound` follows from `remains`, what the units then still need; a saving of
+    kind `fixed-work` is smaller than that and holds with what `held` names as it is.
+    """
+
+    fraction: float
+    kind: GainKind
+    remains: tuple[Remaining, ...] = ()
+    held: str | None = None
+
+    def if_held(self, fraction: float, held: str) -> Saving:
+        """Return the lesser saving that holds only with something as it is: "the same instructions"."""
+        fraction = min(1.0, max(0.0, fraction))
+        return replace(self, fraction=fraction, kind="fixed-work", held=held) if fraction < self.fraction else self
+
+    def only_if(self, held: str) -> Saving:
+        """Return the saving as one that holds only with something as it is, if it does not say so already."""
+        return self if self.held is not None else replace(self, kind="fixed-work", held=held)
+
+    def no_more_than(self, fraction: float) -> Saving:
+        """Return the saving under one more upper bound, such as the share of what the repair can touch."""
+        return replace(self, fraction=min(1.0, max(0.0, fraction))) if fraction < self.fraction else self
+
+
+def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
+    """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
+    remains = remaining(needs, relieved)
+    rest = remains[0].fraction if remains else 0.0
+    return Saving(min(1.0, max(0.0, 1.0 - rest)), "bound", remains)
+
+
+def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tuple[Remaining, ...]:
+    """Return what the units still need, most first; without those that need nothing.
+
+    The SM's speed of light is that of its busiest part: it only stays where the repair relieves no part of it.
+    """
+    kept = {unit: need * min(1.0, max(0.0, relieved.get(unit, 1.0))) for unit, need in needs.items()}
+    if any(unit not in MEMORY and factor < 1.0 for unit, factor in relieved.items()):
+        kept.pop(SM, None)
+    ranked = sorted(kept.items(), key=lambda item: -item[1])
+    return tuple(Remaining(unit, min(1.0, need)) for unit, need in ranked[:_SHOWN] if need > 0)
+
+
+def needs_of(kernel: KernelProfile, l1: float | None, active: float | None) -> dict[str, float]:
+    """Return which fraction of its elapsed time each unit needs; what was not collected is left out.
+
+    `l1` is the busy fraction of L1 with the load/store unit before it. `active` is the share of the elapsed cycles in
+    which an average SM had work: what a metric tells of active cycles counts for so much of the time; unknown, nothing.
+    """
+    needs: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    needs.pop("memory", None)
+    if l1 is not None:
+        needs["l1"] = l1
+    for pipe in kernel.pipes:
+        part = 1.0 if pipe.metric.endswith(_PER_ELAPSED) else active
+        if part is not None:
+            needs[pipe.name] = pipe.fraction * part
+    issue = kernel.scheduler.issue_active if kernel.scheduler is not None else None
+    if issue is not None and active is not None:
+        needs[ISSUE] = issue * active
+    if kernel.duration_s:
+        needs[LAUNCH] = LAUNCH_S / kernel.duration_s
+    return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items()}
+
+
+def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
+    """Return the largest need that remains once several repairs are done: of each unit, the least that any leaves.
+
+    A unit that one of them does not name is one that it leaves with hardly anything.
+    """
+    lists = [{item.unit: item.fraction for item in remains} for remains in findings]
+    if not lists:
+        return 0.0
+    units = set(lists[0]).intersection(*lists[1:])
+    return max((min(needs[unit] for needs in lists) for unit in units), default=0.0)

@@ -1,0 +1,117 @@
+"""What to change first over all kernels: each repair once, however many kernels it helps, the most worthwhile first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from gpuprof.diagnose.needs import together
+from gpuprof.diagnose.order import about
+from gpuprof.diagnose.set_up import set_up_kernels
+from gpuprof.model.session import Finding, KernelProfile, Opportunity
+
+Member = tuple[KernelProfile, Finding]
+
+_LEAST_OF_RUN = 0.005
+"""A repair that saves less of the run is left to its kernel."""
+
+
+def opportunities(kernels: Sequence[KernelProfile]) -> tuple[Opportunity, ...]:
+    """Return the repairs that are worth their while; guesses come after all others, set-up kernels last.
+
+    Without durations nothing is known of the run: those come by what they gain of their kernel.
+    """
+    set_up = set_up_kernels(kernels)
+    made = [_opportunity(group, set_up) for group in _groups(kernels)]
+    worthwhile = [item for item in made if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN]
+    by_id = {finding.id: (kernel, finding) for kernel in kernels for finding in kernel.findings}
+    worthwhile.sort(key=lambda item: _rank(item, by_id))
+    return tuple(_after_those_before(_with_ids(worthwhile), by_id))
+
+
+def _groups(kernels: Sequence[KernelProfile]) -> Iterable[list[Member]]:
+    """Group the findings by what is to be changed, that of the largest gain first in each group."""
+    groups: dict[tuple[str, str], list[Member]] = {}
+    for kernel in kernels:
+        for finding in kernel.findings:
+            if is_opportunity(kernel, finding):
+                groups.setdefault((finding.rule, finding.action), []).append((kernel, finding))
+    for members in groups.values():
+        yield sorted(members, key=lambda member: -_gain(member[1]))
+
+
+def is_opportunity(kernel: KernelProfile, finding: Finding) -> bool:
+    """Tell whether a finding is something to change: it gains, nothing else explains it, and no defect comes before.
+
+    A limit or symptom of a kernel with a defect of medium or high severity changes when that is repaired.
+    """
+    if finding.severity == "info" or finding.cause is not None:
+        return False
+    if about(finding) == "defect":
+        return True
+    return not any(other.severity in ("high", "medium") and about(other) == "defect" for other in kernel.findings)
+
+
+def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportunity:
+    first = members[0][1]
+    totals = [finding.gain_total for _, finding in members if finding.gain_total is not None]
+    kinds = {finding.gain_kind for _, finding in members}
+    return Opportunity(
+        id=first.rule,
+        rule=first.rule,
+        findings=tuple(finding.id for _, finding in members),
+        kernels=tuple(dict.fromkeys(kernel.id for kernel, _ in members)),
+        headline=first.headline,
+        action=first.action,
+        location=first.location,
+        severity=first.severity,
+        confidence=first.confidence,
+        gain_total=min(1.0, sum(totals)) if totals else None,
+        gain_after=None,
+        gain_kind=first.gain_kind if len(kinds) == 1 else "fixed-work",
+        held=first.held if len(kinds) == 1 else "what each of them names",
+        set_up=all(kernel.id in set_up for kernel, _ in members),
+    )
+
+
+def _rank(item: Opportunity, by_id: Mapping[str, Member]) -> tuple[bool, bool, bool, float]:
+    gain = item.gain_total if item.gain_total is not None else _gain(by_id[item.findings[0]][1])
+    return item.set_up, item.confidence == "guess", item.gain_total is None, -gain
+
+
+def _gain(finding: Finding) -> float:
+    return finding.gain_total if finding.gain_total is not None else finding.gain_kernel or 0.0
+
+
+def _with_ids(items: Sequence[Opportunity]) -> Iterable[Opportunity]:
+    spoken: Counter[str] = Counter()
+    for item in items:
+        spoken[item.rule] += 1
+        yield replace(item, id=f"{item.rule}.{spoken[item.rule]}") if spoken[item.rule] > 1 else item
+
+
+def _after_those_before(items: Iterable[Opportunity], by_id: Mapping[str, Member]) -> Iterable[Opportunity]:
+    """Say what each still saves once those before it are done: repairs of one kernel overlap."""
+    done: dict[int, list[Finding]] = {}
+    saved: dict[int, float] = {}
+    for item in items:
+        after = 0.0
+        for name in item.findings:
+            kernel, finding = by_id[name]
+            if finding.gain_kernel is None or kernel.time_share is None:
+                after += finding.gain_total or 0.0
+                continue
+            before = done.setdefault(kernel.id, [])
+            part = _still_saved(finding, before, saved.get(kernel.id, 0.0))
+            after += part * kernel.time_share
+            before.append(finding)
+            saved[kernel.id] = saved.get(kernel.id, 0.0) + part
+        yield replace(item, gain_after=min(1.0, after) if item.gain_total is not None else None)
+
+
+def _still_saved(finding: Finding, before: Sequence[Finding], saved: float) -> float:
+    """Return the part of its kernel's time that a repair still saves after others that saved so much, all perfect."""
+    floor = together([other.remains for other in (*before, finding)])
+    return min(finding.gain_kernel or 0.0, max(0.0, 1.0 - saved - floor))

@@ -1,0 +1,48 @@
+"""The order of a kernel's findings: causes by what they gain, then what it runs into, then what these bring about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from gpuprof.diagnose.registry import rule_named
+from gpuprof.model.field_types import SEVERITIES
+from gpuprof.model.session import Finding
+
+_NEAR_ROOF = 1.5
+"""A kernel near its roof is told so before its small findings, and after anything of medium severity."""
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort a kernel's findings, most important first; what another finding explains stands behind all others."""
+    return tuple(sorted(findings, key=_importance))
+
+
+def numbered(findings: Iterable[Finding], kernel: int) -> list[Finding]:
+    """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" where a rule speaks again."""
+    spoken: Counter[str] = Counter()
+    result = []
+    for finding in findings:
+        spoken[finding.rule] += 1
+        again = f".{spoken[finding.rule]}" if spoken[finding.rule] > 1 else ""
+        result.append(replace(finding, id=f"{kernel}.{finding.rule}{again}"))
+    return result
+
+
+def about(finding: Finding) -> str:
+    """Return what kind of statement a finding is: a defect, a limit or a symptom."""
+    rule = rule_named(finding.rule)
+    return rule.about if rule is not None else "defect"
+
+
+_KINDS = ("defect", "limit", "symptom")
+"""What can be repaired, what the kernel runs into because of it or without it, and what its warps then wait for."""
+
+
+def _importance(finding: Finding) -> tuple[bool, float, int, float]:
+    rank: float = SEVERITIES.index(finding.severity)
+    if finding.severity == "info" and about(finding) == "limit":
+        rank = _NEAR_ROOF
+    return finding.cause is not None, rank, _KINDS.index(about(finding)), -(finding.gain_kernel or 0.0)

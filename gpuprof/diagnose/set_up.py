@@ -1,0 +1,72 @@
+"""Kernels that only make ready what others use: random numbers, fills and copies of frameworks before the work starts.
+
+What a framework calls such a kernel is in its name. Random numbers and fills are set-up wherever they are; a copy is
+only where it is launched before any other kernel, because later ones belong to the work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.session import KernelProfile
+
+_LIBRARIES = re.compile(
+    # PyTorch (and OneFlow): rand, randn, randint, bernoulli; fill_, zeros, ones, full; arange, linspace, eye.
+    r"\bdistribution_(?:elementwise|nullary)|\bFillFunctor\b|\belementwise_kernel_with_index\b"
+    # cuRAND, and the random numbers of JAX and TensorFlow, mangled, too.
+    r"|\bgen_(?:sequenced|mtgp32)|\bgenerate_seed_pseudo|ThreeFry2x32Kernel|FillPhiloxRandomKernel"
+    # CuPy and Julia.
+    r"|\bcupy_(?:fill|random|arange|linspace)(?![a-z])|\bgpu_fill_kernel_?\b"
+    # Thrust: fill, device_vector(n, value), sequence. Kokkos: deep_copy of a value, a new view.
+    r"|\b__(?:uninitialized_)?fill::functor\b|\b(?:uninitialized_)?fill_functor<|\bcompute_sequence_value\b"
+    r"|\bKokkos::Impl::View(?:Fill|ValueFunctor)<"
+    # TensorFlow, MXNet, XGBoost, RAFT, CUTLASS.
+    r"|\btensorflow::Set(?:Zero|ToValue)\b|\bset_to_int<|\bHostDeviceVectorImpl<[\w:]*>::Fill\("
+    r"|\braft::random::(?:\w+::)*(?:rngKernel|fillKernel)\b|\bTensorFill\w*Func\b|\bRandom(?:Uniform|Gaussian)Func\b"
+)
+_OWN = re.compile(
+    # What programs call such a kernel, from the first letter to the last and in no namespace, where functions of
+    # libraries are part of something else; `setup_kernel` is that of cuRAND's manual.
+    r"(?:gpu_?|cuda_?|d_?)?(?:memset|set_?zeros?|zero_?fill|fill|init|initiali[sz]e|(?:init_?|fill_?|set_?up_?)?curand"
+    r"|set_?up|(?:fill_?|init_?|initiali[sz]e_?|generate_?|set_?up_?)(?:with_?)?(?:random|rand|rng|ones|zeros?)"
+    r"|random_?(?:init|fill)|rng_?(?:init|set_?up))"
+    r"(?:_?(?:kernels?|arrays?|data|matrix|matrices|vectors?|random|rand|rng|curand|states?|seeds?|buffers?|gpu|cuda"
+    r"|constant|values?|zeros?|ones|inputs?|numbers?|float|int|double|half|1d|2d|3d))*_?",
+    re.IGNORECASE,
+)
+_COPIES = re.compile(
+    r"\bdirect_copy_kernel|\bcopy_device_to_device\b|\bb?float(?:8|16)_copy_kernel|\bcupy_copy(?![a-z])"
+    r"|\bCopyFunctor<|\b__copy::functor\b|\bcuda_cub::__transform::unary_transform_f<.{0,200}\bidentity\b"
+)
+_NO_SET_UP = frozenset({"init", "set_up", "setup"})
+"""Too little of a name to tell."""
+
+
+def set_up_kernels(kernels: Sequence[KernelProfile]) -> frozenset[int]:
+    """Return the ids of the kernels that only set up what others use."""
+    making = {kernel.id for kernel in kernels if makes_data(kernel)}
+    working = [kernel.id for kernel in kernels if kernel.id not in making and not _is_copy(kernel)]
+    first = min(working, default=None)
+    early = (kernel.id for kernel in kernels if first is not None and kernel.id < first)
+    return frozenset(making.union(early))
+
+
+def makes_data(kernel: KernelProfile) -> bool:
+    """Tell whether a kernel makes random numbers or fills, by its name."""
+    return _makes_data(kernel.name) or _makes_data(kernel.demangled)
+
+
+@lru_cache(maxsize=4096)
+def _makes_data(name: str) -> bool:
+    if _LIBRARIES.search(name):
+        return True
+    parsed = parse_name(name)
+    return not parsed.scopes and parsed.base.lower() not in _NO_SET_UP and _OWN.fullmatch(parsed.base) is not None
+
+
+def _is_copy(kernel: KernelProfile) -> bool:
+    """Tell whether it is a single launch that copies: what stands for several is launched among the others, too."""
+    return kernel.launches == 1 and _COPIES.search(kernel.demangled) is not None

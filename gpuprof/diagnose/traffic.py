@@ -1,0 +1,143 @@
+"""What moves through the memory levels: sectors beyond need, bytes of each level, and the time that a unit explains."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from gpuprof.diagnose import nvidia_messages
+from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
+from gpuprof.model.session import Evidence
+
+EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
+ALL_SECTORS = "memory_l2_theoretical_sectors_global"
+SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+SECTOR_BYTES = 32
+_ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
+_IDEAL = "memory_l2_theoretical_sectors_global_ideal"
+_TOLD = "rule UncoalescedGlobalAccess"
+_WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
+_ONE_WAY = "only"
+"""How the definition of traffic says that it is of one direction."""
+_WARP = 32
+_NOTICED = 1.01
+"""So much more than the ideal bytes is more than rounding and the kernel's own parameters."""
+
+
+class CountedSectors(NamedTuple):
+    """Excess and all sectors of global accesses, and the counters that tell them."""
+
+    excess: float
+    total: float
+    evidence: tuple[Evidence, ...]
+
+
+def counted_sectors(case: Case) -> CountedSectors | None:
+    """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
+    total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(_IDEAL)
+    all_of_them = case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
+    if total is not None and excess is not None:
+        evidence = (*case.metric(EXCESS_SECTORS, "excess sectors", "sector"), *all_of_them)
+        return CountedSectors(excess, total, evidence)
+    if total is not None and ideal is not None:
+        evidence = (*all_of_them, *case.metric(_IDEAL, "of which are needed", "sector"))
+        return CountedSectors(total - ideal, total, evidence)
+    told = nvidia_messages.excess_sectors(case.messages)
+    if told is None:
+        return None
+    evidence = (
+        Evidence(_TOLD, told.excess, "sector", threshold=None, meaning="excess sectors"),
+        Evidence(_TOLD, told.total, "sector", threshold=None, meaning="sectors of global accesses"),
+    )
+    return CountedSectors(told.excess, told.total, evidence)
+
+
+def ideal_bytes(case: Case) -> float | None:
+    """Return the bytes that global accesses would move if each were contiguous; None where sectors were not counted."""
+    counts = counted_sectors(case)
+    return SECTOR_BYTES * max(0.0, counts.total - counts.excess) if counts is not None else None
+
+
+def bytes_of(case: Case, level: str) -> float | None:
+    """Return the bytes that a level moved; None where that or one of the directions was not collected."""
+    moved = (item for item in case.kernel.traffic if item.level == level and _ONE_WAY not in item.definition)
+    return next((item.bytes for item in moved), None)
+
+
+def excess_reaches(case: Case, level: str) -> bool:
+    """Tell whether a level moves more than the global accesses need; true where that is not known."""
+    ideal, moved = ideal_bytes(case), bytes_of(case, level)
+    return ideal is None or moved is None or moved > _NOTICED * ideal
+
+
+def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float:
+    """Return how much of the time a unit can explain: while it is busy, or warps wait for it or for each other.
+
+    No unit reaches its peak in practice, so that one counts as all of the time from where it counts as well used. A
+    unit that is idle may still be waited for: where either was not collected, it can explain everything.
+    """
+    if busy is None or not case.stalls:
+        return 1.0
+    return min(1.0, max(busy, case.stall(*reasons, "barrier", "membar")) / WELL_USED)
+
+
+def memory_busy(case: Case) -> float | None:
+    """Return the need of the busiest memory level; None where one that could be was not collected."""
+    overall, l1 = case.utilisation.get("memory"), l1_speed(case)
+    levels = [case.needs.get("dram"), case.needs.get("l2"), l1]
+    known = [level for level in (*levels, overall) if level is not None]
+    return max(known) if overall is not None or None not in levels else None
+
+
+def l1_speed(case: Case) -> float | None:
+    """Return the need of L1, None where only the load/store unit's part of it was collected."""
+    whole = any(unit.unit == "l1" for unit in case.kernel.throughput) or case.number(WAVEFRONTS) is not None
+    return case.needs.get("l1") if whole else None
+
+
+def while_active(case: Case, busy: float | None) -> float | None:
+    """Return how busy a part of the SM is while its SM works; None where that is not known.
+
+    Where active cycles were not collected, SMs without a block are those that do not work.
+    """
+    if busy is None:
+        return None
+    if case.active_share:
+        return busy / case.active_share
+    grid, sms = case.kernel.grid, _sms(case)
+    blocks = prod(grid) if grid is not None else case.number("launch__grid_size")
+    if not blocks or not sms:
+        return None
+    return busy * sms / min(sms, blocks)
+
+
+def _sms(case: Case) -> float | None:
+    """Return the number of SMs; of an unknown GPU, by a count of all of them and its share of what they could do."""
+    known = case.recorded.hardware.sm_count()
+    if known is not None:
+        return known
+    passes, percent, cycles = case.number(SHARED_PASSES), case.number(SHARED_BUSY), case.number(*_ELAPSED)
+    return passes / (percent / 100 * cycles) if passes and percent and cycles else None
+
+
+def l1_keeps(case: Case, *percent: float | None) -> float:
+    """Return the part of L1's need that stays once each request takes as few passes as it can.
+
+    The requests stay, the registers that are written, and what else is given, in percent of the elapsed time.
+    """
+    l1 = case.needs.get("l1")
+    stays = [part for part in (case.number(REQUESTS), case.number(_WRITEBACK), *percent) if part is not None]
+    return min(1.0, max(stays) / 100 / l1) if l1 and stays else 0.0
+
+
+def wavefronts_per_request(case: Case) -> float | None:
+    """Return passes through L1's data pipe per request; None where they or the GPU's rate of requests are not known.
+
+    The pipe's peak is a pass a cycle; that of requests is a warp a cycle with 32 load/store units an SM, half with 16.
+    """
+    wavefronts, requests = case.number(WAVEFRONTS), case.number(REQUESTS)
+    lanes = case.recorded.hardware.arch.operations.get("load-store")
+    if wavefronts is None or not requests or lanes is None:
+        return None
+    return wavefronts / requests * _WARP / lanes.value

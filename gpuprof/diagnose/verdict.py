@@ -1,0 +1,318 @@
+"""The state of what takes the time, in one sentence: how close the longest kernel is to which ceiling, and why.
+
+Only useful work makes a kernel done: bytes that have to move, or arithmetic of a type that the result needs. A busy
+integer pipe, full issue slots or wasted sectors are a limit, and never a roof. A guess is no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuprof.diagnose.more import command_for_more, command_for_rest, needs_program, unknown_of
+from gpuprof.diagnose.order import about
+from gpuprof.diagnose.registry import rule_named
+from gpuprof.diagnose.set_up import set_up_kernels
+from gpuprof.model.field_types import RunState
+from gpuprof.model.headline import main_point, nearest_limit
+from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
+from gpuprof.units import format_percent, format_si
+
+UNIT_CEILINGS = {
+    "dram": "DRAM bandwidth", "l2": "L2 bandwidth", "l1": "L1 throughput", "sm": "SM throughput",
+    "memory": "memory throughput",
+}  # fmt: skip
+_UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SMs", "memory": "memory"}
+_WORK_CEILINGS = {"fp32-compute-bound": "FP32 throughput", "tensor-compute-bound": "tensor throughput"}
+_UNFILLED = frozenset({"small-grid", "tail-effect", "load-imbalance", "low-occupancy"})
+"""Rules on places for warps that stay empty."""
+_MOST = 0.5
+"""Two reports that share at least half of their kernels' names can be versions of one program."""
+_EXPLAINED_BY_LOWER = 1.05
+"""Memory as a whole that is so much busier than DRAM and L2 is L1."""
+_TWO_PASSES = 0.02
+"""What one counter can differ by in two passes of ncu."""
+_LONG_ENOUGH_S = 20e-6
+"""In a shorter launch a clock is counted over too few cycles."""
+_CLOCK_DRIFT = 0.05
+"""More than what DRAM's clock differs by while it is the same."""
+_MOST_SHOWN = 3
+
+
+class _Reached(NamedTuple):
+    """How close a kernel is to a ceiling: the unit in words, the ceiling's name, and the fraction of it if known."""
+
+    unit: str
+    ceiling: str
+    fraction: float | None
+
+
+class _State(NamedTuple):
+    """What the state is called, in words after the kernel's name, and what of a ceiling is reached."""
+
+    name: RunState
+    text: str
+    reached: _Reached | None = None
+
+
+def run_verdict(session: Session) -> RunVerdict:
+    """Return the verdict on a session: of the kernel that takes most time, set-up kernels only where all are."""
+    set_up = set_up_kernels(session.kernels)
+    working = [kernel for kernel in session.kernels if kernel.id not in set_up]
+    kernel = _longest(working or session.kernels)
+    notes = tuple(_notes(session, set_up))
+    if kernel is None:
+        return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
+    state = _state(kernel) if not session.only_times else _timed_state(kernel)
+    unknown, command = _more(session, kernel, state)
+    if not working:
+        state = _set_up_state(state)
+        unknown, command = "Nothing but set-up was profiled.", command_for_rest(session, kernel)
+    if command is not None and needs_program(command):
+        unknown = f"{unknown} The program's command line is not in the report: put it for PROGRAM."
+    return RunVerdict(
+        sentence=_sentence(f"{kernel.label}{_share(kernel, session.kernels)} {state.text}"),
+        kernel=kernel.id,
+        state=state.name,
+        ceiling=state.reached.ceiling if state.reached is not None else None,
+        fraction=state.reached.fraction if state.reached is not None else None,
+        notes=notes,
+        unknown=unknown,
+        command=command,
+    )
+
+
+def _more(session: Session, kernel: KernelProfile, state: _State) -> tuple[str | None, str | None]:
+    """Return what cannot be told of a kernel and the command that would collect it; nothing where nothing is open."""
+    if state.name in ("at-roof", "short"):
+        return None, None
+    unknown = unknown_of(session, kernel)
+    return (unknown, command_for_more(session, kernel)) if unknown is not None else (None, None)
+
+
+def _sentence(text: str) -> str:
+    return f"{text.rstrip('. ')}."
+
+
+def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
+    """Return the longest launch of the label that takes most time; without durations the first kernel."""
+    times: dict[str, float] = {}
+    for kernel in kernels:
+        times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
+    if not times:
+        return None
+    label = max(times, key=lambda name: times[name])
+    return max((kernel for kernel in kernels if kernel.label == label), key=lambda kernel: kernel.time_total_s or 0.0)
+
+
+def _share(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> str:
+    """Write what all launches of a label take: ", 87 % of the time,"; empty where it is all there is, or unknown."""
+    shares = [other.time_share for other in kernels if other.label == kernel.label and other.time_share is not None]
+    if not shares or len({other.label for other in kernels}) == 1:
+        return ""
+    return f", {format_percent(min(1.0, sum(shares)))} of the time,"
+
+
+def _state(kernel: KernelProfile) -> _State:
+    busy = _busiest(kernel)
+    finding = _first_proven(kernel)
+    if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
+        return _State("short", f"takes {format_si(kernel.duration_s, 's')}, about as long as its launch")
+    if finding is not None:
+        at_roof = _at_roof(finding, kernel)
+        if at_roof is not None:
+            return at_roof
+    if finding is None or finding.severity == "info":
+        return _open(kernel, busy)
+    name = _state_name(finding)
+    return _State(name, f"{_clause(name, finding, busy)}. {finding.headline}", busy)
+
+
+def _timed_state(kernel: KernelProfile) -> _State:
+    """Return the state of a kernel that was only timed: its launch can tell that it does not fill the GPU."""
+    finding = _first_proven(kernel)
+    if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
+        return _State("short", f"takes {format_si(kernel.duration_s, 's')}, about as long as its launch")
+    if finding is not None and finding.severity != "info":
+        name = _state_name(finding)
+        return _State(name, f"{_clause(name, finding, None)}. {finding.headline}")
+    return _State("open", "was timed; why it takes its time needs counters")
+
+
+def _first_proven(kernel: KernelProfile) -> Finding | None:
+    """Return the first finding on the kernel that the report proves and no other one explains."""
+    return next(
+        (
+            finding
+            for finding in kernel.findings
+            if finding.cause is None and finding.confidence != "guess" and not _is_of_run(finding)
+        ),
+        None,
+    )
+
+
+def _is_of_run(finding: Finding) -> bool:
+    rule = rule_named(finding.rule)
+    return rule is not None and rule.of_run
+
+
+def _state_name(finding: Finding) -> RunState:
+    if finding.rule in _UNFILLED:
+        return "unfilled"
+    return "waiting" if about(finding) == "symptom" else "limited"
+
+
+def _clause(name: RunState, finding: Finding, busy: _Reached | None) -> str:
+    """Write the state: what the kernel keeps busy, or that nothing is."""
+    if busy is None:
+        return {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(name, "can be faster")
+    share = format_percent(busy.fraction or 0.0)
+    if name == "limited":
+        return f"keeps {busy.unit} {share} busy"
+    most = "" if "no unit is more than" in finding.headline else f": no unit is more than {share} busy"
+    return f"{'does not fill the GPU' if name == 'unfilled' else 'mostly waits'}{most}"
+
+
+def _busiest(kernel: KernelProfile) -> _Reached | None:
+    """Return the busiest unit; without speeds of light, what the traffic or the work is of its roof."""
+    nearest = nearest_limit(kernel)
+    if nearest is None:
+        point = main_point(kernel)
+        if point is None:
+            return None
+        if point.bound == "memory":
+            return _Reached(_UNITS["dram"], UNIT_CEILINGS["dram"], point.fraction_of_roof)
+        return _Reached(f"{point.path.upper()} arithmetic", f"{point.path} throughput", point.fraction_of_roof)
+    known = {item.unit: item.fraction for item in kernel.throughput if item.definition is None}
+    unit, fraction = nearest.unit, nearest.fraction
+    memory = known.get("memory")
+    if unit == "sm" and memory is not None and memory >= fraction - _TWO_PASSES:
+        # The load/store unit is part of the SM and of memory.
+        unit, fraction = "memory", memory
+    lower = {level: known[level] for level in ("dram", "l2") if level in known}
+    if unit == "memory" and len(lower) == 2:
+        busier = max(lower, key=lambda level: lower[level])
+        unit = "l1" if fraction > _EXPLAINED_BY_LOWER * lower[busier] else busier
+    return _Reached(_UNITS[unit], UNIT_CEILINGS[unit], fraction)
+
+
+def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
+    """Return the state of a kernel that its first finding takes for done: near the roof of useful work."""
+    if finding.severity != "info" or about(finding) != "limit":
+        return None
+    if finding.rule == "dram-bandwidth":
+        fraction = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
+        text = f"is at {format_percent(fraction)} of" if fraction is not None else "is near the roof of"
+        ceiling = UNIT_CEILINGS["dram"]
+        reached = _Reached(_UNITS["dram"], ceiling, fraction)
+        return _State("at-roof", f"{text} {ceiling}: only moving fewer bytes helps", reached)
+    known = _WORK_CEILINGS.get(finding.rule)
+    if known is None:
+        return None
+    pipe = finding.evidence[0]
+    # The threshold of the pipe is 60 % of what its instructions can fill of it.
+    full = pipe.threshold / 60.0 if pipe.threshold else 1.0
+    fraction = min(1.0, pipe.value / 100 / full)
+    text = f"is at {format_percent(fraction)} of {known}: only less arithmetic or a narrower type helps"
+    return _State("at-roof", text, _Reached("the pipe", known, fraction))
+
+
+def _open(kernel: KernelProfile, busy: _Reached | None) -> _State:
+    if busy is not None:
+        text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than any other unit"
+        return _State("open", f"{text}; nothing in the report shows what would make it faster", busy)
+    if kernel.duration_s is None:
+        return _State("open", "has no numbers in the report")
+    return _State("open", "was timed; why it takes its time needs counters")
+
+
+def _set_up_state(state: _State) -> _State:
+    """Say that a kernel only makes data for others, and what else is known of it."""
+    text = f"only makes data for others, and nothing else was profiled. It {state.text}"
+    return state._replace(name="set-up", text=text)
+
+
+def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
+    for kernel in session.kernels:
+        for finding in kernel.findings:
+            if _is_of_run(finding) and finding.severity in ("high", "medium"):
+                yield _of_the_run(finding, kernel)
+    shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
+    if shares and len(shares) == len(session.kernels):
+        yield "Only random numbers, fills and copies were profiled: what they were made for comes after them."
+    elif sum(shares) > 0:
+        yield (
+            f"Kernels that only set up data take {format_percent(min(1.0, sum(shares)))} of the time; they come last."
+        )
+    yield from _versions(session)
+    yield from _clocks(session)
+
+
+def _of_the_run(finding: Finding, kernel: KernelProfile) -> str:
+    """Write a finding on the run as a sentence of its own, with the kernel's name."""
+    text = finding.headline.partition(": ")[2] or finding.headline
+    return _sentence(f"{text[:1].upper()}{text[1:]}".replace("this kernel", kernel.label))
+
+
+def _versions(session: Session) -> Iterator[str]:
+    """Say which reports hold the same kernels, unless they are ranks of one run, or one timed what the other counts."""
+    if session.timeline is not None or any(source.is_survey for source in session.sources):
+        return
+    names: dict[int, set[str]] = {}
+    for kernel in session.kernels:
+        if kernel.rank is None:
+            names.setdefault(kernel.source, set()).add(kernel.name)
+    alike = next((group for group in (_alike(source, names) for source in names) if len(group) > 1), [])
+    if alike:
+        files = [session.sources[source].file for source in alike]
+        more = len(files) - _MOST_SHOWN
+        shown = [*files[:_MOST_SHOWN], f"{more} more"] if more > 0 else files
+        yield (
+            f"{', '.join(shown[:-1])} and {shown[-1]} hold the same kernels. If they are versions of one program, read "
+            "them side by side: their times do not add up, and shares are of all together."
+        )
+
+
+def _alike(source: int, names: dict[int, set[str]]) -> list[int]:
+    """Return a report and those after it that share at least half of the kernels of the smaller one."""
+    return [
+        other
+        for other in names
+        if other == source
+        or (other > source and len(names[source] & names[other]) >= _MOST * min(len(names[source]), len(names[other])))
+    ]
+
+
+def _clocks(session: Session) -> Iterator[str]:
+    """Say where DRAM's clock differed between launches on one GPU, by what its bandwidth could be in each."""
+    for device in session.devices:
+        peaks = [
+            (peak, kernel)
+            for kernel in session.kernels
+            if kernel.device == device.id and (kernel.duration_s or 0.0) >= _LONG_ENOUGH_S
+            if (peak := _dram_peak(kernel)) is not None
+        ]
+        if not peaks:
+            continue
+        least, most = min(peaks, key=lambda pair: pair[0]), max(peaks, key=lambda pair: pair[0])
+        if most[0] > (1.0 + _CLOCK_DRIFT) * least[0]:
+            yield (
+                f"DRAM ran at different clocks: at most {format_si(least[0], 'B/s')} in {_named(least[1])} and "
+                f"{format_si(most[0], 'B/s')} in {_named(most[1])}. Compare their percentages, not their times."
+            )
+
+
+def _named(kernel: KernelProfile) -> str:
+    return f"{kernel.label} (#{kernel.id})"
+
+
+def _dram_peak(kernel: KernelProfile) -> float | None:
+    """Return DRAM's bandwidth at the kernel's clock, as its memory-bound roofline has it."""
+    return next(
+        (
+            point.roof_flop_per_s / point.intensity
+            for point in kernel.roofline
+            if point.level == "dram" and point.ceiling == "at-clock" and point.bound == "memory"
+        ),
+        None,
+    )

@@ -1,0 +1,183 @@
+"""What to fix first as text, alike in every view: the repairs of a session in their order, and what stands above."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuprof.model.field_types import Confidence, Severity
+from gpuprof.model.session import KernelProfile, Opportunity, Session
+from gpuprof.present.finding_text import held_text, place_text, short_gain
+from gpuprof.present.session_text import count_text, row_noun
+from gpuprof.present.source_names import in_source, source_name
+from gpuprof.present.text import shortened_middle
+from gpuprof.units import format_percent
+
+_SHOWN = 5
+_POINT = 0.01
+"""Gains that differ by less than a point are told as one."""
+_LABEL_LENGTH, _LABEL_TAIL = 120, 29
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A repair as every view shows it. `fraction` is the length of its bar, None where no gain is known.
+
+    `kernel` and `finding` are the ids of the first of each; `where` is a file with a line, or an instruction. `doubt`
+    says why it stands behind the others: that it is a guess, or that its kernels only set up data.
+    """
+
+    gain: str
+    fraction: float | None
+    of: str
+    held: str
+    after: str
+    headline: str
+    action: str
+    where: str
+    rule: str
+    severity: Severity
+    confidence: Confidence
+    doubt: str
+    kernel: KernelProfile
+    finding: str
+    kernels: str
+
+    @property
+    def limits(self) -> str:
+        """Return how far the gain holds: "a guess; with the same instructions; 12 % after the ones above"."""
+        return "; ".join(part for part in (self.doubt, self.held, self.after) if part)
+
+
+def fixes(session: Session) -> tuple[Fix, ...]:
+    """Return the first repairs of a session, in the order of the session."""
+    kernels = {kernel.id: kernel for kernel in session.kernels}
+    return tuple(_fix(item, kernels, session, first=index == 0) for index, item in enumerate(_shown(session)))
+
+
+def _shown(session: Session) -> Sequence[Opportunity]:
+    return _present(session)[:_SHOWN]
+
+
+def _present(session: Session) -> Sequence[Opportunity]:
+    """Return the repairs whose kernels are there: who replaces the kernels of a session may leave its repairs."""
+    numbers = {kernel.id for kernel in session.kernels}
+    return [item for item in session.opportunities if numbers.issuperset(item.kernels)]
+
+
+def more_text(session: Session) -> str:
+    """Say how many repairs are left to their kernels; empty where all are shown."""
+    rest = len(_present(session)) - len(_shown(session))
+    if rest <= 0:
+        return ""
+    return f"{count_text(rest, 'more repair')}, told at {'its' if rest == 1 else 'their'} kernels"
+
+
+def fixes_note(session: Session) -> str:
+    """Say what the gains are of, and what their signs mean, of those that occur."""
+    items = _shown(session)
+    signs = {
+        "≤": any(item.gain_kind == "bound" for item in items),
+        "~": any(item.gain_kind != "bound" for item in items),
+    }
+    meanings = {"≤": "at most", "~": "if what is named stays as it is"}
+    told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
+    whole_run = all(item.gain_total is not None for item in items)
+    return f"what each saves of {'the run' if whole_run else 'its kernel'}: {told}"
+
+
+def headline_text(session: Session) -> str:
+    """Write the first sentence of every view: the state of the kernel that takes most time. Empty without kernels."""
+    verdict = session.verdict
+    if verdict is None:
+        return ""
+    kernel = next((kernel for kernel in session.kernels if kernel.id == verdict.kernel), None)
+    if kernel is None or not verdict.sentence.startswith(kernel.label):
+        return verdict.sentence
+    source = source_name(session, kernel)
+    name = shortened_middle(kernel.label, _LABEL_LENGTH, _LABEL_TAIL) + (f" ({source})" if source else "")
+    return name + verdict.sentence[len(kernel.label) :]
+
+
+def nothing_text(session: Session) -> str:
+    """Say that there is nothing to fix first; empty where there is something, or where too little is known."""
+    if session.opportunities or not session.kernels or session.only_times:
+        return ""
+    verdict = session.verdict
+    return "" if verdict is None or verdict.unknown else "No rule found a repair that is worth its while."
+
+
+def unknown_text(session: Session) -> str:
+    """Write what cannot be told, and how to collect it where no command line is known; empty if nothing is unknown."""
+    verdict = session.verdict
+    if verdict is None or not verdict.unknown:
+        return ""
+    return f"{verdict.unknown} Collect it with:" if verdict.command else verdict.unknown
+
+
+def command_text(session: Session) -> str:
+    """Return the command line that collects what is unknown, to be copied; empty if none is known."""
+    verdict = session.verdict
+    return (verdict.command or "") if verdict is not None and verdict.unknown else ""
+
+
+def _fix(item: Opportunity, kernels: dict[int, KernelProfile], session: Session, *, first: bool) -> Fix:
+    kernel = kernels[item.kernels[0]]
+    finding = next((finding for finding in kernel.findings if finding.id == item.findings[0]), None)
+    gain = item.gain_total
+    if gain is None and finding is not None:
+        gain = finding.gain_kernel
+    of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
+    return Fix(
+        gain=short_gain(gain, item.gain_kind),
+        fraction=gain,
+        of=of,
+        held=_held_text(item, kernels),
+        after="" if first else _after_text(item),
+        headline=item.headline,
+        action=item.action,
+        where=place_text(item.location),
+        rule=item.rule,
+        severity=item.severity,
+        confidence=item.confidence,
+        doubt="only sets up data" if item.set_up else "a guess" if item.confidence == "guess" else "",
+        kernel=kernel,
+        finding=item.findings[0],
+        kernels=_kernels_text([kernels[number] for number in item.kernels], session),
+    )
+
+
+def _held_text(item: Opportunity, kernels: dict[int, KernelProfile]) -> str:
+    """Write what its gains hold with; of several kernels, what is held in some of them."""
+    if item.gain_kind == "bound":
+        return ""
+    names = frozenset(item.findings)
+    members = [finding for number in item.kernels for finding in kernels[number].findings if finding.id in names]
+    held = {finding.held for finding in members if finding.held}
+    if len(held) != 1:
+        return "with what the finding of each kernel names" if held else held_text(item.held)
+    in_part = "in part " if any(finding.gain_kind == "bound" for finding in members) else ""
+    return f"{in_part}{held_text(*held)}"
+
+
+def _after_text(item: Opportunity) -> str:
+    """Write what a repair still saves after those before it, where that is less by a point or more."""
+    if item.gain_total is None or item.gain_after is None or item.gain_total - item.gain_after < _POINT:
+        return ""
+    if item.gain_after <= 0:
+        return "nothing after the ones above"
+    return f"{format_percent(item.gain_after)} after the ones above"
+
+
+def _kernels_text(members: list[KernelProfile], session: Session) -> str:
+    """Write which kernels a repair helps: "#3 gemm", "gemm in base and fused", "gemm in 2 launches", "in 7 kernels"."""
+    kernel = members[0]
+    if len(members) == 1:
+        return f"#{kernel.id} {kernel.label}{in_source(session, kernel)}"
+    labels = {member.label for member in members}
+    if len(labels) > 1:
+        return f"in {count_text(len(labels), 'kernel')}"
+    files = tuple(dict.fromkeys(source_name(session, member) for member in members))
+    if len(files) > 1:
+        return f"{kernel.label} in {', '.join(files[:-1])} and {files[-1]}"
+    return f"{kernel.label} in {count_text(len(members), *row_noun(session.kernels))}"

@@ -1,0 +1,442 @@
+"""The verdict on a whole report: which kernel, in which state, what is not known, and the command that collects it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+import gpuprof
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
+from gpuprof.diagnose.summary import summarised
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.analyse import analyse
+from gpuprof.model.session import (
+    Finding,
+    KernelProfile,
+    Occupancy,
+    RooflinePoint,
+    RunVerdict,
+    Session,
+    Throughput,
+)
+from tests import builders, hand_made
+from tests.kernels import busy, lasting, made, operations, pipes, session
+
+NCU = "/opt/nvidia/nsight-compute/2024.1.1/target/linux-desktop-glibc_2_11_3-x64/ncu"
+
+
+def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProfile:
+    return hand_made.kernel(number, *findings, **{"label": f"kernel {number}", **changes})
+
+
+def judged(*kernels: KernelProfile, **source: object) -> RunVerdict:
+    verdict = run(*kernels, **source).verdict
+    assert verdict is not None
+    return verdict
+
+
+def run(*kernels: KernelProfile, **source: object) -> Session:
+    made_of = hand_made.session(*kernels)
+    return summarised(replace(made_of, sources=(replace(made_of.sources[0], **source),)))
+
+
+def finding(rule: str, headline: str, **changes: object) -> Finding:
+    return replace(hand_made.finding(rule), headline=headline, id=f"0.{rule}", **changes)
+
+
+def lights(**fractions: float) -> tuple[Throughput, ...]:
+    return tuple(Throughput(unit, fraction) for unit, fraction in fractions.items())  # type: ignore[arg-type]
+
+
+# Which kernel.
+
+
+def test_the_kernel_that_takes_most_time_is_told_and_not_that_of_the_largest_gain() -> None:
+    long = kernel(0, finding("dram-bandwidth", "DRAM bandwidth", severity="info"), time_share=0.87, time_total_s=0.87,
+                  throughput=lights(dram=0.9, sm=0.2))  # fmt: skip
+    short = kernel(1, finding("uncoalesced-global", "Bad", gain_kernel=0.9), time_share=0.13, time_total_s=0.13)
+    verdict = judged(long, short)
+    assert verdict.sentence == (
+        "kernel 0, 87 % of the time, is at 90 % of DRAM bandwidth: only moving fewer bytes helps."
+    )
+    assert (verdict.kernel, verdict.state, verdict.ceiling, verdict.fraction) == (0, "at-roof", "DRAM bandwidth", 0.9)
+    assert (verdict.unknown, verdict.command) == (None, None)
+
+
+def test_launches_of_one_label_count_together() -> None:
+    parts = [kernel(number, label="twice", time_total_s=0.3, time_share=0.3) for number in (0, 1)]
+    once = kernel(2, label="once", time_total_s=0.4, time_share=0.4)
+    assert judged(*parts, once).sentence.startswith("twice, 60 % of the time, ")
+
+
+def test_set_up_is_passed_over_and_told_in_a_note() -> None:
+    fill = kernel(0, name="fill_kernel", demangled="fill_kernel", label="fill", time_share=0.9, time_total_s=0.9)
+    work = kernel(1, name="work", demangled="work", label="work", time_share=0.1, time_total_s=0.1)
+    verdict = judged(fill, work)
+    assert verdict.kernel == 1
+    assert verdict.notes == ("Kernels that only set up data take 90 % of the time; they come last.",)
+
+
+def test_set_up_alone_is_judged_and_said_to_be_that_with_the_command_for_the_rest() -> None:
+    command = f"{NCU} --set full --launch-skip 2 --launch-count 1 -o a ./program --size 3"
+    fill = kernel(0, finding("uncoalesced-global", "Uncoalesced"), name="fill_kernel", demangled="fill_kernel")
+    verdict = judged(fill, command=command)
+    assert verdict.state == "set-up" and "nothing else was profiled. It keeps" in verdict.sentence
+    assert verdict.unknown == "Nothing but set-up was profiled."
+    assert verdict.command == (
+        "ncu --set full --import-source yes --launch-skip 3 --launch-count 10 -o rest-full ./program --size 3"
+    )
+    assert "Only random numbers, fills and copies" in verdict.notes[0]
+
+
+def test_a_session_without_kernels_has_no_sentence() -> None:
+    verdict = judged()
+    assert (verdict.sentence, verdict.kernel, verdict.state) == ("", None, "open")
+
+
+# Which state.
+
+
+def test_a_defect_is_told_with_what_the_kernel_keeps_busy() -> None:
+    verdict = judged(kernel(0, finding("uncoalesced-global", "Uncoalesced: 60 % are excess"),
+                            throughput=lights(memory=0.97, dram=0.1, l2=0.2, sm=0.3)))  # fmt: skip
+    assert verdict.sentence == "kernel 0 keeps L1 97 % busy. Uncoalesced: 60 % are excess."
+    assert (verdict.state, verdict.ceiling, verdict.fraction) == ("limited", "L1 throughput", 0.97)
+
+
+def test_the_load_store_unit_is_told_as_memory_although_the_sm_counts_it() -> None:
+    verdict = judged(
+        kernel(0, finding("l1-bandwidth", "L1"), throughput=lights(sm=0.66, memory=0.65, dram=0.1, l2=0.2))
+    )
+    assert "keeps L1 65 % busy" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("rule", "state", "text"),
+    [
+        ("small-grid", "unfilled", "does not fill the GPU: no unit is more than 40 % busy. Headline."),
+        ("tail-effect", "unfilled", "does not fill the GPU: no unit is more than 40 % busy. Headline."),
+        ("memory-latency", "waiting", "mostly waits: no unit is more than 40 % busy. Headline."),
+        ("fp64-bound", "limited", "keeps DRAM 40 % busy. Headline."),
+    ],
+)
+def test_the_state_follows_from_the_first_finding(rule: str, state: str, text: str) -> None:
+    verdict = judged(kernel(0, finding(rule, "Headline"), throughput=lights(dram=0.4, sm=0.2)))
+    assert verdict.state == state and verdict.sentence.endswith(text)
+
+
+def test_a_headline_that_says_how_busy_the_units_are_is_not_repeated() -> None:
+    latency = finding("latency-bound", "Latency-bound: no unit is more than 40 % busy")
+    verdict = judged(kernel(0, latency, throughput=lights(dram=0.4)))
+    assert verdict.sentence == "kernel 0 mostly waits. Latency-bound: no unit is more than 40 % busy."
+
+
+def test_a_guess_is_no_headline() -> None:
+    guess = finding("low-occupancy", "Occupancy: 25 %", confidence="guess", severity="low")
+    verdict = judged(kernel(0, guess, throughput=lights(sm=0.5, dram=0.2)))
+    assert verdict.state == "open" and "Occupancy" not in verdict.sentence
+    assert "keeps the SMs 50 % busy, more than any other unit" in verdict.sentence
+
+
+def test_what_another_finding_explains_is_no_headline() -> None:
+    wait = finding("barrier-wait", "Barriers", cause="0.memory-latency", severity="info")
+    cause = finding("uncoalesced-global", "Uncoalesced")
+    assert "Uncoalesced" in judged(kernel(0, wait, cause)).sentence
+
+
+def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_none() -> None:
+    # 2 · 5.184e9 FLOP in 1 ms of 13.824 TFLOP/s: three quarters of the peak.
+    work = operations(ffma=5.184e9, fadd=0, fmul=0)
+    roof = session(made(busy(sm=85), pipes(fma=85), lasting(), work)).verdict
+    assert roof is not None and roof.state == "at-roof"
+    assert "is at 85 % of FP32 throughput: only less arithmetic or a narrower type helps" in roof.sentence
+    integer = session(made(busy(sm=95), pipes(alu=95), lasting())).verdict
+    assert integer is not None and integer.state == "limited" and "keeps the SMs 95 % busy" in integer.sentence
+
+
+def test_half_of_the_tensor_pipe_is_told_as_the_roof_where_it_is() -> None:
+    device = RecordedDevice(name="NVIDIA GeForce RTX 3090", compute_capability="8.6", sm_count=82)
+    opcodes: dict[str | int, float] = {"HMMA.16816.F32": 100.0}
+    launch = made(pipes(tensor=48), lasting(), histograms={"sass__inst_executed_per_opcode_with_modifier_all": opcodes})
+    report = builders.report(launch.launch(), device=device)
+    verdict = diagnose(analyse([report], builders.hardware_of, "9.9")).verdict
+    assert verdict is not None and "is at 96 % of tensor throughput" in verdict.sentence
+
+
+def test_a_short_kernel_is_told_so() -> None:
+    short = finding("short-kernel", "Short kernel: 4 µs", severity="info", gain_kernel=None)
+    verdict = judged(kernel(0, short, duration_s=4e-6))
+    assert (verdict.state, verdict.command) == ("short", None)
+    assert verdict.sentence == "kernel 0 takes 4.00 µs, about as long as its launch."
+
+
+def test_traffic_tells_how_busy_dram_is_without_a_speed_of_light() -> None:
+    point = RooflinePoint(path="fp32", level="dram", intensity=1.0, flop_per_s=0.54e12, roof_flop_per_s=1e12,
+                          fraction_of_roof=0.54, ceiling="at-clock", bound="memory")  # fmt: skip
+    verdict = judged(kernel(0, throughput=(), roofline=(point,), pipes=(), stalls=()))
+    assert "keeps DRAM 54 % busy" in verdict.sentence
+    assert verdict.unknown is not None
+    assert verdict.unknown.startswith("The report does not tell what its warps wait for or which pipe is busy.")
+
+
+def test_sentences_end_once_and_have_single_spaces() -> None:
+    verdict = judged(kernel(0, finding("uncoalesced-global", "It is so."), label="l" * 96))
+    assert verdict.sentence.endswith("It is so.") and "  " not in verdict.sentence
+
+
+def test_an_idle_sm_alone_is_no_memory() -> None:
+    assert "keeps the SMs 0 % busy" in judged(kernel(0, throughput=lights(sm=0.0))).sentence
+
+
+# What is lacking, and the command for it.
+
+
+EMPTY = {
+    "duration_s": None, "time_total_s": None, "time_share": None, "throughput": (), "traffic": (), "work": (),
+    "roofline": (), "stalls": (), "pipes": (), "scheduler": None, "occupancy": Occupancy(None, None, ()),
+}  # fmt: skip
+
+
+def test_a_launch_without_numbers_is_to_be_profiled_again() -> None:
+    verdict = judged(kernel(0, name="flash", **EMPTY), command=f"{NCU} --nvtx --set full -o p python x.py --n 3")
+    assert verdict.sentence == "kernel 0 has no numbers in the report."
+    assert verdict.unknown == "ncu recorded no numbers for this launch."
+    assert verdict.command == (
+        "ncu --set full --import-source yes --nvtx --kernel-name flash --launch-count 1 -o flash-full python x.py --n 3"
+    )
+
+
+def command(number: int = 0, kernels: tuple[KernelProfile, ...] | None = None, **source: object) -> str:
+    kernels = kernels or (kernel(0, name="work"),)
+    return command_for_more(run(*kernels, **source), kernels[number])
+
+
+def test_a_launch_is_found_again_by_its_place_among_those_of_its_name() -> None:
+    names = ("a", "b", "a", "a")
+    kernels = tuple(kernel(number, name=name) for number, name in enumerate(names))
+    assert "--kernel-name a --launch-skip 2 --launch-count 1" in command(3, kernels, command=f"{NCU} ./a.out")
+    assert "--kernel-name b --launch-count 1" in command(1, kernels, command=f"{NCU} ./a.out")
+
+
+def test_what_was_selected_before_is_selected_again() -> None:
+    kernels = tuple(kernel(number, name=name) for number, name in enumerate(("a", "b", "a")))
+    recorded = f"{NCU} -k regex:^[ab] -s 29 -c3 --kernel-name-base=function -o p ./a.out"
+    assert command(2, kernels, command=recorded) == (
+        "ncu --set full --import-source yes --kernel-name 'regex:^[ab]' --kernel-name-base function --launch-skip 31 "
+        "--launch-count 1 -o a-full ./a.out"
+    )
+
+
+def test_launches_that_stand_for_several_are_not_counted() -> None:
+    kernels = (kernel(0, name="a", launches=3), kernel(1, name="a"))
+    assert "--launch-skip" not in command(1, kernels, command=f"{NCU} ./a.out")
+
+
+def test_what_the_program_needs_is_kept_and_what_ncu_wrote_is_not() -> None:
+    recorded = (
+        f"{NCU} --target-processes all --section LaunchStats --metrics a,b --clock-control none --csv -f --nvtx "
+        "--nvtx-include step/ --log-file log -o old mpiexec -n 1 ./app --set x"
+    )
+    assert command(command=recorded) == (
+        "ncu --set full --import-source yes --target-processes all --clock-control none --nvtx --nvtx-include step/ "
+        "--kernel-name work --launch-count 1 -o work-full mpiexec -n 1 ./app --set x"
+    )
+
+
+def test_ncu_takes_two_dashes_for_an_option_so_that_none_stand_before_the_program() -> None:
+    assert " -- " not in command(command=f"{NCU} ./a.out")
+
+
+@pytest.mark.parametrize(
+    ("version", "starts", "names"),
+    [
+        ("2025.2.1.0", "ncu --set full --import-source yes ", "--kernel-name work"),
+        ("2022.1.1.0", "ncu --set full --kernel-name", "--kernel-name work"),
+        ("2020.3.1.0", "ncu --set full --kernel-regex", "--kernel-regex '^work$'"),
+        ("2019.5.0", "nv-nsight-cu-cli --set full --kernel-regex", "--kernel-regex '^work$'"),
+        (None, "ncu --set full --import-source yes ", "--kernel-name work"),
+        ("odd", "ncu --set full --import-source yes ", "--kernel-name work"),
+    ],
+)
+def test_options_are_those_of_the_release(version: str | None, starts: str, names: str) -> None:
+    line = command(tool_version=version, command=f"{NCU} ./a.out")
+    assert line.startswith(starts) and names in line
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [None, "", "python x.py", f"{NCU}", f"{NCU} --set full -o", f"{NCU} --new-option 3 ./a.out", f"{NCU} -z ./a.out",
+     f"{NCU} ./a.out\nrm -rf /", f"{NCU} ./a.out \x1b[31m", f"{NCU} {'x ' * 3000}", "\x00"],
+)  # fmt: skip
+def test_a_program_that_cannot_be_told_is_a_placeholder_that_the_verdict_explains(recorded: str | None) -> None:
+    line = command(command=recorded)
+    assert line == "ncu --set full --import-source yes --kernel-name work --launch-count 1 -o work-full PROGRAM"
+    verdict = judged(kernel(0, name="work", stalls=()), command=recorded)
+    assert verdict.unknown is not None and verdict.unknown.endswith("put it for PROGRAM.")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("operator()", r"'regex:^operator\(\)$'"),
+        ("a b", "'regex:^a b$'"),
+        ("$(rm -rf /)", r"'regex:^\$\(rm -rf /\)$'"),
+        ("naïve", "'regex:^naïve$'"),
+    ],
+)
+def test_odd_names_are_escaped_for_ncu_and_quoted_for_the_shell(name: str, option: str) -> None:
+    line = command(kernels=(kernel(0, name=name),), command=f"{NCU} ./a.out")
+    assert f"--kernel-name {option} " in line
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+-full", shlex.split(line)[-2])
+
+
+@given(name=st.text(max_size=40), recorded=st.none() | st.text(max_size=80).map(lambda text: f"{NCU} {text}"))
+def test_any_name_and_command_line_give_one_printable_line_for_a_shell(name: str, recorded: str | None) -> None:
+    kernels = (kernel(0, name=name),)
+    for line in (
+        command(kernels=kernels, command=recorded),
+        command_for_rest(run(*kernels, command=recorded), kernels[0]),
+    ):
+        assert line.isprintable()
+        assert shlex.split(line)[:3] == ["ncu", "--set", "full"]
+
+
+def test_a_quoted_line_of_gpuprof_keeps_its_arguments_whole() -> None:
+    recorded = shlex.join(
+        ["/usr/bin/ncu", "--config-file", "off", "--import-source", "no", "python", "-c", "a = 'b c'"]
+    )
+    assert shlex.split(command(command=recorded))[-3:] == ["python", "-c", "a = 'b c'"]
+
+
+def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
+    session = run(kernel(0, demangled="void work<1>(float *)"), kind="torch-trace", file="a b.json")
+    assert unknown_of(session, session.kernels[0]) == "A trace has times and no counters."
+    assert command_for_more(session, session.kernels[0]) == "gpuprof run --survey 'a b.json' --kernel work -- PROGRAM"
+
+
+def test_what_a_survey_timed_alone_takes_the_program_from_the_profile_beside() -> None:
+    base = replace(hand_made.session(), kernels=(kernel(0, source=1, demangled="work(int)"),))
+    counted = replace(base.sources[0], command=f"{NCU} -o p ./a.out 3")
+    both = replace(base, sources=(counted, replace(base.sources[0], kind="ncu-rep survey")))
+    assert unknown_of(both, both.kernels[0]) == "It was timed and not profiled."
+    assert command_for_more(both, both.kernels[0]) == "gpuprof run --kernel work -- ./a.out 3"
+
+
+# What else there is to know of the whole.
+
+
+def two_reports(*names: tuple[int, str]) -> RunVerdict:
+    base = hand_made.session()
+    kernels = tuple(kernel(at, name=name, source=file) for at, (file, name) in enumerate(names))
+    sources = tuple(replace(base.sources[0], file=file) for file in ("before.ncu-rep", "after.ncu-rep"))
+    verdict = summarised(replace(base, sources=sources, kernels=kernels)).verdict
+    assert verdict is not None
+    return verdict
+
+
+def test_versions_of_one_program_are_read_side_by_side() -> None:
+    (note,) = two_reports((0, "a"), (0, "b"), (1, "a"), (1, "c")).notes
+    assert note == (
+        "before.ncu-rep and after.ncu-rep hold the same kernels. If they are versions of one program, read them side "
+        "by side: their times do not add up, and shares are of all together."
+    )
+
+
+def test_reports_with_other_kernels_are_no_versions() -> None:
+    assert two_reports((0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "d"), (1, "e")).notes == ()
+
+
+def test_ranks_of_one_run_are_no_versions() -> None:
+    base = hand_made.session()
+    kernels = tuple(kernel(at, name="a", source=at, rank=at) for at in (0, 1))
+    verdict = summarised(replace(base, sources=2 * base.sources, kernels=kernels)).verdict
+    assert verdict is not None and verdict.notes == ()
+
+
+def at_clock(bytes_per_s: float) -> tuple[RooflinePoint, ...]:
+    """A memory-bound point under a roof of that bandwidth at two FLOP a byte."""
+    return (
+        RooflinePoint(
+            path="fp32",
+            level="dram",
+            intensity=2.0,
+            flop_per_s=1e12,
+            roof_flop_per_s=2.0 * bytes_per_s,
+            fraction_of_roof=0.5,
+            ceiling="at-clock",
+            bound="memory",
+        ),
+    )
+
+
+def test_launches_at_different_dram_clocks_are_compared_by_percentages() -> None:
+    (note,) = judged(kernel(0, roofline=at_clock(1.2e12)), kernel(1, roofline=at_clock(1.5e12))).notes
+    assert note == (
+        "DRAM ran at different clocks: at most 1.20 TB/s in kernel 0 (#0) and 1.50 TB/s in kernel 1 (#1). Compare "
+        "their percentages, not their times."
+    )
+    assert judged(kernel(0, roofline=at_clock(1.2e12)), kernel(1, roofline=at_clock(1.25e12))).notes == ()
+    short = kernel(1, roofline=at_clock(1.5e12), duration_s=5e-6)
+    assert judged(kernel(0, roofline=at_clock(1.2e12)), short).notes == ()
+
+
+# Real reports.
+
+
+REAL = [
+    (
+        "gpu_workshop-MW_Baseline.ncu-rep",
+        "compute_tendencies_x_279_gpu, 40 % of the time, keeps the SMs 70 % busy.",
+        None,
+    ),
+    ("cutlass-384.ncu-rep", "54 % of the time, does not fill the GPU: no unit is more than 22 % busy.", None),
+    (
+        "sglang-profile.ncu-rep",
+        "flash_fwd hdim128 128x64 fp16 has no numbers in the report.",
+        "--nvtx --kernel-name flash_fwd_kernel --launch-count 1 -o flash_fwd_kernel-full",
+    ),
+    (
+        "esmm-research-profile.ncu-rep",
+        "basic, 70 % of the time, was timed; why it takes its time needs counters.",
+        "ncu --set full --import-source yes --kernel-name basic --launch-count 1 -o basic-full ./a.out all",
+    ),
+    (
+        "csv/rtx5090-roofline-section.csv",
+        "cublas gemv bf16 keeps DRAM 54 % busy",
+        "ncu --set full --import-source yes --kernel-name kernel --launch-count 1 -o kernel-full PROGRAM",
+    ),
+    (
+        "traces/miniweather-gp100.nsys.sqlite",
+        "compute_tendencies_z_334_gpu, 41 % of the time, does not fill the GPU. Small grid: 1 block on 56 SMs",
+        "gpuprof run --survey",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "line"), REAL)
+def test_real_reports_are_told_in_a_sentence(reports: Path, file: str, text: str, line: str | None) -> None:
+    verdict = gpuprof.load(reports / file).verdict
+    assert verdict is not None and text in verdict.sentence
+    assert (verdict.command is None) is (line is None) and (line is None or line in (verdict.command or ""))
+
+
+def test_idle_time_of_a_trace_stands_beside_the_verdict(reports: Path) -> None:
+    verdict = gpuprof.load(reports / "traces" / "miniweather-gp100.nsys.sqlite").verdict
+    assert verdict is not None
+    assert verdict.notes[0].startswith("The GPU is idle 78 % of 275 ms") and "this kernel" not in verdict.notes[0]
+
+
+def test_every_real_verdict_is_a_sentence_about_a_kernel_of_the_report(real_report: Path) -> None:
+    loaded = gpuprof.load(real_report)
+    verdict = loaded.verdict
+    assert verdict is not None and verdict.kernel in {kernel.id for kernel in loaded.kernels}
+    for text in (verdict.sentence, *verdict.notes, verdict.unknown or "It is known."):
+        assert text.endswith(".") and not text.endswith("..") and "  " not in text and "None" not in text
+    assert (verdict.unknown is None) is (verdict.command is None)
