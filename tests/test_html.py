@@ -170,7 +170,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
 
 def test_paths_and_commands_stay_private_unless_asked_for() -> None:
     assert "someone" not in page_of_two()
-    assert "ncu --set full app" in Outline(page_of_two()).texts
+    assert "ncu --set full ./app" in Outline(page_of_two()).texts
     shown = render_html(TWO, keep_paths=True, top=1)
     assert "/home/someone/secret/run.ncu-rep" in shown
     assert "/home/someone/bin/ncu --set full ./app" in shown

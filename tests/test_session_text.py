@@ -142,7 +142,7 @@ def test_what_is_held_in_one_of_several_kernels_is_held_in_part() -> None:
     two = session(
         kernel(0, finding(gain=0.2, **{**held, "held": "x"})), kernel(1, finding(gain=0.2, **held), label="b")
     )
-    assert [item.held for item in fixes(two)] == ["with what the finding of each kernel names"]
+    assert [item.held for item in fixes(two)] == ["with what is named at each kernel"]
 
 
 def test_without_durations_gains_are_of_the_kernel() -> None:

@@ -135,6 +135,7 @@ def test_any_name_is_judged(name: str) -> None:
 def test_a_very_long_name_is_judged_at_once() -> None:
     assert not makes_data(kernel("init_" * 200_000 + "x"))
     assert not makes_data(kernel("cuda_cub::__transform::unary_transform_f<" * 20_000))
+    assert not makes_data(kernel("raft::random::" * 20_000))
 
 
 @pytest.mark.parametrize(

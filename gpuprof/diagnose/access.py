@@ -18,21 +18,26 @@ from gpuprof.diagnose.case import (
 )
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, percent
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold, percent
 from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
+    LOCAL_SECTORS,
+    OTHER_WAITS,
     SECTOR_BYTES,
+    SHARED_ATOMICS,
     SHARED_BUSY,
     SHARED_PASSES,
     CountedSectors,
     bytes_of,
+    capped,
     counted_sectors,
     excess_reaches,
     explained,
     ideal_bytes,
     l1_keeps,
     l1_speed,
+    local_bytes_past_l1,
     memory_busy,
     wavefronts_per_request,
     while_active,
@@ -40,10 +45,13 @@ from gpuprof.diagnose.traffic import (
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence, Location
-from gpuprof.units import format_percent
+from gpuprof.units import format_percent, significant
 
 EXCESS = percent("excess sectors", 1.0, "less than 1 % of the sectors is an edge of the data, not a pattern")
 CONFLICTS = percent("conflict wavefronts", 5.0, "half of the 10 % from which NVIDIA's rule speaks")
+CONFLICTS_A_WARP = Threshold(
+    "conflicts a warp", 1.0, "wavefront/warp", reason="less than one pass in all that a warp does costs it nothing"
+)
 SPILL = percent("local sectors", 1.0, "less is a rare path, such as an error branch")
 NARROW = percent("narrow accesses", 50.0, "most accesses must be narrow for width to matter")
 NARROW_PRESSURE = percent(
@@ -123,7 +131,9 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
         action=action,
         advice=advice,
         confidence=excess.confidence,
-        saving=_coalesced(case, excess.fraction),
+        saving=_coalesced(case, max(excess.fraction, _passes_at_most(case))).if_held(
+            _coalesced(case, excess.fraction).fraction, "as many passes through L1 for each sector"
+        ),
         evidence=excess.evidence,
         location=case.place_of(EXCESS_SECTORS) or _place_of_excess(case),
     )
@@ -143,6 +153,7 @@ def _coalesced(case: Case, excess: float) -> Saving:
     keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - excess)}
     keeps_of_same_data = dict(keeps)
     counts, ideal = counted_sectors(case), ideal_bytes(case)
+    share = excess
     for level in _LEVELS:
         moved = bytes_of(case, level)
         if counts is None or ideal is None or not moved:
@@ -150,15 +161,16 @@ def _coalesced(case: Case, excess: float) -> Saving:
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
         keeps[level] = 1.0 - min(excess, fetched / moved)
         keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
-    most = excess * explained(case, memory_busy(case), MEMORY_STALLS)
+        if moved > SECTOR_BYTES * counts.total:
+            # Lines are fetched again, or around the sectors that are asked for: that can go as well.
+            keeps[level] = ideal / moved
+            share = max(share, 1.0 - ideal / moved)
+    weight = explained(case, memory_busy(case), MEMORY_STALLS)
+    same_data = capped(case.saving(keeps_of_same_data), excess, weight)
     if _stays_in_l1(case):
-        keeps_of_same_data = {"l1": keeps["l1"]}
         l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
-        most_of_same_data = min(most, excess * min(1.0, l1 / WELL_USED))
-    else:
-        most_of_same_data = most
-    same_data = case.saving(keeps_of_same_data).no_more_than(most_of_same_data)
-    return case.saving(keeps).no_more_than(most).if_held(same_data.fraction, _SAME_DATA)
+        same_data = capped(case.saving({"l1": keeps["l1"]}), excess, min(weight, l1 / WELL_USED))
+    return capped(case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
 
 
 def _counted_excess(counts: CountedSectors) -> _Excess | None:
@@ -236,10 +248,13 @@ def _sectors_per_request(case: Case) -> _Excess | None:
 
 def _excess_passes(case: Case) -> float | None:
     """Return the share of passes through L1 beyond one a request; None where shared memory may cause them."""
+    return _passes_at_most(case) or None if case.kernel.shared_memory_per_block == 0 else None
+
+
+def _passes_at_most(case: Case) -> float:
+    """Return the share of passes through L1 beyond one a request, those of shared memory among them; 0 if unknown."""
     ratio = wavefronts_per_request(case)
-    if ratio is None or ratio < MANY_WAVEFRONTS.value or case.kernel.shared_memory_per_block != 0:
-        return None
-    return 1.0 - 1.0 / ratio
+    return 1.0 - 1.0 / ratio if ratio is not None and ratio >= MANY_WAVEFRONTS.value else 0.0
 
 
 def _many_wavefronts(case: Case) -> _Excess | None:
@@ -276,6 +291,8 @@ _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
 _HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+_CONFLICTS_BY_KIND = tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
+_PASSES_BY_KIND = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _CONFLICTS_TOLD = "rule SharedMemoryConflicts"
 _WAVE_WORDS = {
     _WAVES_EXCESS: "conflict wavefronts",
@@ -283,51 +300,95 @@ _WAVE_WORDS = {
     _WAVES: "shared-memory wavefronts",
     _HARDWARE_CONFLICTS: "conflict wavefronts, as the hardware counts them",
     SHARED_PASSES: "shared-memory wavefronts",
+    **dict(zip(_CONFLICTS_BY_KIND, ("conflict wavefronts of loads", "conflict wavefronts of stores"), strict=True)),
+    **dict(zip(_PASSES_BY_KIND, ("wavefronts of shared loads", "wavefronts of shared stores"), strict=True)),
 }
 
 
-def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
-    confidence: Confidence = "measured"
-    total, excess = case.number(_WAVES), case.number(_WAVES_EXCESS)
-    ideal = case.number(_WAVES_IDEAL)
+class _Conflicts(NamedTuple):
+    """Wavefronts that come from conflicts, of all of them where those were counted, and the counters that tell them."""
+
+    excess: float
+    total: float | None
+    evidence: tuple[Evidence, ...]
+
+
+def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
+    """Return what the instrumentation counts; else what the hardware does, whose conflicts can have other causes, too.
+
+    Else what NVIDIA's rule tells of them.
+    """
+    total, excess, ideal = case.number(_WAVES), case.number(_WAVES_EXCESS), case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
         excess = total - ideal
-    names: tuple[str, ...] = (_WAVES_EXCESS, _WAVES_IDEAL, _WAVES)
-    if total is None or excess is None:
-        total, excess, confidence = case.number(SHARED_PASSES), case.number(_HARDWARE_CONFLICTS), "inferred"
-        names = (_HARDWARE_CONFLICTS, SHARED_PASSES)
-    told = nvidia_messages.conflict_wavefronts(case.messages) if total is None or excess is None else None
-    if told is not None:
-        total, excess, confidence = told.total, told.excess, "inferred"
+    if total is not None and excess is not None:
+        return _Conflicts(excess, total, _waves(case, _WAVES_EXCESS, _WAVES_IDEAL, _WAVES)), "measured"
+    for conflicts, passes in ((_HARDWARE_CONFLICTS,), (SHARED_PASSES,)), (_CONFLICTS_BY_KIND, _PASSES_BY_KIND):
+        excess = case.total(conflicts)
+        if excess is None:
+            continue
+        # Passes of loads alone are not those of all accesses whose conflicts were counted.
+        total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
+        return _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
+    told = nvidia_messages.conflict_wavefronts(case.messages)
+    if told is None:
+        return None
+    evidence = (Evidence(_CONFLICTS_TOLD, told.excess, "wavefront", threshold=None, meaning="conflict wavefronts"),)
+    return _Conflicts(told.excess, told.total, evidence), "inferred"
+
+
+def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
+    return tuple(item for name in names for item in case.metric(name, _WAVE_WORDS[name], "wavefront"))
+
+
+def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
+    counted = _counted_conflicts(case)
+    if counted is None:
+        return
+    (excess, total, evidence), confidence = counted
+    warps = case.warps
+    if total is None and warps and excess / warps >= CONFLICTS_A_WARP.value:
+        yield _conflict_verdict(
+            case,
+            f"{significant(excess / warps)} passes a warp come from conflicts; of how many was not collected",
+            "",
+            confidence,
+            None,
+            (
+                *evidence,
+                Evidence(
+                    "", excess / warps, "wavefront/warp", threshold=CONFLICTS_A_WARP.value, meaning="conflicts a warp"
+                ),
+            ),
+        )
     if not total or not excess or 100 * excess / total < CONFLICTS.value:
         return
     fraction = min(1.0, excess / total)
-    yield RuleVerdict(
-        headline=(
-            f"Shared-memory bank conflicts: {format_percent(fraction)} of {_count(total)} wavefronts come from "
-            "conflicts"
-        ),
-        why=(
-            "Threads of a warp hit different words of one bank, so the access is split into several passes: "
-            f"{total / (total - excess):.3g} times the passes that are needed."
-            if total > excess
-            else "Threads of a warp hit different words of one bank, so the access is split into several passes."
-        ),
+    yield _conflict_verdict(
+        case,
+        f"{format_percent(fraction)} of {_count(total)} wavefronts come from conflicts",
+        f": {total / (total - excess):.3g} times the passes that are needed" if total > excess else "",
+        confidence,
+        _without_conflicts(case, fraction),
+        (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share")),
+    )
+
+
+def _conflict_verdict(
+    case: Case, what: str, times: str, confidence: Confidence, saving: Saving | None, evidence: tuple[Evidence, ...]
+) -> RuleVerdict:
+    return RuleVerdict(
+        headline=f"Shared-memory bank conflicts: {what}",
+        why=f"Threads of a warp hit different words of one bank, so the access is split into several passes{times}.",
         action="Pad or swizzle the shared array, so that the threads of a warp fall on different banks",
         advice=(
             "Pad the rows of the shared array (for example [32][33]), or swizzle the column index with the row "
             "(XOR). In Triton, transposing through tl.trans or another num_warps changes the layout."
         ),
         confidence=confidence,
-        saving=_without_conflicts(case, fraction),
+        saving=saving,
         evidence=(
-            *(item for name in names for item in case.metric(name, _WAVE_WORDS[name], "wavefront")),
-            *(
-                (Evidence(_CONFLICTS_TOLD, excess, "wavefront", threshold=None, meaning="conflict wavefronts"),)
-                if told
-                else ()
-            ),
-            Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share"),
+            *evidence,
             *case.stall_evidence("short_scoreboard", None),
             *case.stall_evidence("mio_throttle", None),
         ),
@@ -349,11 +410,9 @@ def _without_conflicts(case: Case, conflicts: float) -> Saving:
     return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(conflicts * explained_by_pipe)
 
 
-_LOCAL = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _GLOBAL = tuple(map(_SECTORS.format, ("ld", "st")))
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
-_LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
 _EXECUTED = "smsp__inst_executed.sum"
 _ALL_REGISTERS = 255
 
@@ -403,29 +462,28 @@ def _without_local(case: Case, local: _Local) -> Saving:
     Its instructions go too, and with them what the load/store unit and L1 do for it. Where bytes are not known, its
     share of the accesses tells what goes if it is found in the caches as often as other data.
     """
-    reach = _local_bytes_past_l1(case)
+    reach = local_bytes_past_l1(case)
     known = {level: moved for level in _LEVELS if (moved := bytes_of(case, level))} if reach is not None else {}
     shares = {level: min(1.0, (reach or 0.0) / moved) for level, moved in known.items()}
-    executed, mine = case.number(_EXECUTED), case.total(_LOCAL_INSTRUCTIONS)
-    freed = {"l1": 0.0, "lsu": 0.0, ISSUE: 1.0 - min(1.0, mine / executed) if executed and mine is not None else 0.0}
+    executed, mine = case.number(_EXECUTED), [case.number(name) for name in _LOCAL_INSTRUCTIONS]
+    counted = sum(count for count in mine if count is not None) if None not in mine else None
+    issued = 1.0 - min(1.0, counted / executed) if executed and counted is not None else 0.0
+    freed = {"l1": 0.0, "lsu": 0.0, ISSUE: issued}
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
 
-    def without(unknown: float) -> Saving:
+    def without(unknown: float, accesses: float) -> Saving:
         goes = {level: shares.get(level, unknown) for level in _LEVELS}
         keeps = {**freed, **{level: 1.0 - share for level, share in goes.items()}}
-        largest = max(local.share, *(share for level, share in goes.items() if level in case.needs), 0.0)
-        return case.saving(keeps).no_more_than(largest * weight)
+        largest = max(accesses, *(share for level, share in goes.items() if level in case.needs), 0.0)
+        return capped(case.saving(keeps), largest, weight)
 
-    return without(1.0).if_held(without(local.share).fraction, "the same hit rates for local and other data")
-
-
-def _local_bytes_past_l1(case: Case) -> float | None:
-    """Return the bytes of local memory that L1 passes on at most: loads that miss it, and stores."""
-    loads, stores = map(case.number, _LOCAL)
-    if loads is None or stores is None:
-        return None
-    missed = case.number(_LOCAL_MISSES)
-    return SECTOR_BYTES * ((missed if missed is not None else loads) + stores)
+    bound = without(1.0, local.share if local.whole else 1.0)
+    return bound.if_held(
+        without(local.share, local.share).fraction,
+        "the same hit rates for local and other data"
+        if local.whole
+        else "the same share of local memory in the accesses that were not counted",
+    )
 
 
 def _more_registers(case: Case) -> str:
@@ -437,24 +495,35 @@ def _more_registers(case: Case) -> str:
     return "Raise the cap (__launch_bounds__ with fewer blocks, -maxrregcount; fewer num_warps in Triton)."
 
 
-class _Local(NamedTuple):
-    """The local share of loads and stores, of what it is a share, and the counters."""
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted."""
 
     share: float
     what: str
     evidence: tuple[Evidence, ...]
+    whole: bool
 
 
 def _local_share(case: Case) -> _Local | None:
-    """Return the local share of load and store sectors, else of instructions; None where one side is not known."""
+    """Return the local share of load and store sectors, else of instructions, of those of which both sides are known.
+
+    Where loads or stores were not counted, nothing is known of them.
+    """
     for local_metrics, global_metrics, what, unit in (
-        (_LOCAL, _GLOBAL, "load and store sectors", "sector"),
+        (LOCAL_SECTORS, _GLOBAL, "load and store sectors", "sector"),
         (_LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS, "load and store instructions", "instruction"),
     ):
-        mine, rest = case.total(local_metrics), case.total(global_metrics)
-        if mine is not None and rest is not None and mine + rest > 0:
-            evidence = tuple(item for name in local_metrics for item in case.metric(name, _local_words(name), unit))
-            return _Local(mine / (mine + rest), what, evidence)
+        pairs = {
+            local: (mine, rest)
+            for local, other in zip(local_metrics, global_metrics, strict=True)
+            if (mine := case.number(local)) is not None and (rest := case.number(other)) is not None
+        }
+        mine, every = sum(local for local, _ in pairs.values()), sum(map(sum, pairs.values()))
+        if every > 0:
+            evidence = tuple(item for name in pairs for item in case.metric(name, _local_words(name), unit))
+            whole = len(pairs) == len(local_metrics)
+            return _Local(share=mine / every, what=what, evidence=evidence, whole=whole)
     return None
 
 
@@ -525,7 +594,7 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
             "alignment with tl.multiple_of and tl.max_contiguous."
         ),
         confidence="inferred",
-        saving=_widened(case, share * (1 - size / 16)) if case.stalls or pipe is not None else None,
+        saving=_widened(case, _spared(widths, size)) if case.stalls or pipe is not None else None,
         evidence=(
             Evidence(
                 WARP_OPCODES,
@@ -546,10 +615,22 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
 def _widened(case: Case, gone: float) -> Saving:
     """Bound what wide accesses gain. `gone` is the share of the access instructions that they make needless.
 
-    The address arithmetic of those goes too; nothing tells how much of the issue slots that is.
+    The address arithmetic of those goes too; nothing tells how much of the integer pipes and the issue slots that is.
+    With it as it is, the gain is that of the accesses.
     """
-    keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone, ISSUE: 0.0}
-    return case.saving(keeps).no_more_than(gone * explained(case, l1_speed(case), MEMORY_STALLS))
+    keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
+    bound = case.saving({**keeps, **dict.fromkeys((*_ADDRESS_PIPES, ISSUE), 0.0)})
+    accesses = case.saving({**keeps, ISSUE: 0.0}).fraction
+    most = gone * explained(case, l1_speed(case), MEMORY_STALLS)
+    return bound.if_held(min(accesses, most), "the same address arithmetic")
+
+
+_ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
+
+
+def _spared(widths: Mapping[int, float], size: int) -> float:
+    """Return the share of the accesses that 16 bytes a thread spare of those of `size` bytes and less."""
+    return sum(count * (1 - width / 16) for width, count in widths.items() if width <= size) / sum(widths.values())
 
 
 _L2_ATOMICS = (
@@ -557,7 +638,7 @@ _L2_ATOMICS = (
     "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed",
 )
 """One hot address loads one slice of L2, which only the maximum over the slices shows."""
-_SHARED_ATOMICS = ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed",)
+_SHARED_ATOMICS = (SHARED_ATOMICS,)
 
 
 def _atomics(case: Case) -> Iterator[RuleVerdict]:
@@ -601,8 +682,10 @@ def _without_atomics(case: Case, busy: float) -> Saving:
     opcodes = case.recorded.launch.metrics.instances(WARP_OPCODES)
     loops = not opcodes or any(".CAS" in str(opcode) for opcode in opcodes)
     gone = [unit for unit in case.needs if unit not in ("dram", LAUNCH)] if loops else ["l2", "l1", "lsu"]
-    bound = case.saving(dict.fromkeys(gone, 0.0)).no_more_than(explained(case, busy, _ATOMIC_STALLS))
-    return bound if case.stalls else bound.if_held(busy, "the same waits for anything else")
+    bound, waits = case.saving(dict.fromkeys(gone, 0.0)), explained(case, busy, _ATOMIC_STALLS)
+    if not case.stalls:
+        return bound.if_held(busy, "the same waits for anything else")
+    return bound.if_held(waits, "as many tries of each atomic") if loops else bound.if_held(waits, OTHER_WAITS)
 
 
 RULES = (
@@ -619,7 +702,9 @@ RULES = (
         "where their own are known. No more than the excess share × 1.25 times the larger of the busiest memory level "
         "and the waits for memory and barriers. Less is told with the same data through L2 and DRAM: they lose no more "
         "than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain is no more than the "
-        "excess share × 1.25 times the larger of L1 and the waits for its queue.",
+        "excess share × 1.25 times the larger of L1 and the waits for its queue. Where shared memory can hide the "
+        "passes that a request takes, it holds with as many passes for each sector. Time in which most SMs have ended "
+        "may be all of the waits of the others.",
         silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts "
         "look the same.",
         check=_uncoalesced,
@@ -631,8 +716,9 @@ RULES = (
         "Shared-memory accesses conflict",
         about="defect",
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
-        "conflicts as the hardware counts them.",
-        thresholds=(CONFLICTS,),
+        "conflicts as the hardware counts them, or as NVIDIA's rule tells them. Where all wavefronts were not counted, "
+        "conflicts a warp.",
+        thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1's down to the passes that are no conflicts. No more than the "
         "share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's where that was "
         "not collected) over the time that an SM works: a pass holds others up for the cycle that it takes.",
@@ -654,7 +740,7 @@ RULES = (
         "holds with the same hit rates.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
-        metrics=(*_LOCAL, *_GLOBAL),
+        metrics=(*LOCAL_SECTORS, *_GLOBAL),
         place=AT_MEMORY,
     ),
     Rule(
@@ -666,7 +752,8 @@ RULES = (
         thresholds=(NARROW, NARROW_PRESSURE),
         gain="1 − the largest need that remains: L1 and the load/store unit without the instructions that 16-byte "
         "accesses spare, the issue slots free. No more than the share of those instructions × 1.25 times the larger of "
-        "both units and the waits for memory and barriers. Unknown without stalls and the pipe.",
+        "both units and the waits for memory and barriers, with the same address arithmetic: a bound where the needs "
+        "that remain without that are as large. Unknown without stalls and the pipe.",
         silent="The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
         check=_narrow,
         metrics=(WARP_OPCODES,),
@@ -680,8 +767,8 @@ RULES = (
         thresholds=(ATOMICS,),
         gain="1 − the largest need that remains without L1, L2 and the load/store unit; of DRAM and "
         "the launch alone where compare-and-swap loops run or the opcodes are unknown. No more than 1.25 times the "
-        "larger of the atomic unit's busy fraction and the waits for L1, its queues and barriers. Without stalls: the "
-        "busy fraction.",
+        "larger of the atomic unit's busy fraction and the waits for L1, its queues and barriers; where loops run or "
+        "may run, with as many tries of each atomic. Without stalls: the busy fraction.",
         silent="Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot "
         "address hides.",
         check=_atomics,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.needs import LAUNCH, Saving, needs_of, saving
+from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, saving
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
@@ -68,13 +68,15 @@ class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
     `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of a timeline, if this kernel is
-    the one that they are told of.
+    the one that they are told of. `run_share` is what its launches take of the run: with a timeline, of the time that
+    the GPUs were traced.
     """
 
     kernel: KernelProfile
     recorded: Recorded
     pauses: Pauses | None = None
     timed_only: bool = False
+    run_share: float | None = None
     code_error: str | None = field(default=None, init=False)
 
     def number(self, *names: str) -> float | None:
@@ -135,6 +137,12 @@ class Case:
         return min(1.0, active / elapsed) if active is not None and elapsed else None
 
     @property
+    def warps(self) -> float | None:
+        """The warps of the launch; None where its grid or block is not known."""
+        grid, block = self.kernel.grid, self.kernel.block
+        return math.prod(grid) * -(-math.prod(block) // 32) if grid is not None and block is not None else None
+
+    @property
     def l1_busy(self) -> float | None:
         """How busy L1 and the load/store unit before it are, over all elapsed cycles; None where it is not known."""
         busiest = self.busiest_of_l1
@@ -151,7 +159,7 @@ class Case:
             (self.light_metric("l1"), self.utilisation.get("l1")),
             (WAVEFRONTS, self._percent(WAVEFRONTS)),
             (REQUESTS, self._percent(REQUESTS)),
-            (lsu.metric if lsu is not None else "", lsu.fraction if lsu is not None else None),
+            (lsu.metric if lsu is not None else "", need_of_pipe(lsu, self.active_share) if lsu is not None else None),
             ("", self._l1_of_active_cycles()),
         )
         known = [(name, part) for name, part in parts if part is not None]
@@ -171,11 +179,6 @@ class Case:
     def _percent(self, name: str) -> float | None:
         percent = self.number(name)
         return percent / 100 if percent is not None else None
-
-    @property
-    def headroom(self) -> float:
-        """The fraction of time that could go before the busiest unit is full; 1 where that was not collected."""
-        return 1.0 - self.busiest if self.busiest is not None else 1.0
 
     @cached_property
     def memory_utilisation(self) -> float | None:
@@ -264,29 +267,6 @@ class Case:
     def issues_rarely(self) -> bool:
         """Tell whether stalls matter: NVIDIA looks at them only while fewer than 80 % of the issue slots are used."""
         return self.issue_active is None or self.issue_active < 0.8
-
-    def latency_gain(self, share: float) -> float:
-        """Bound what removing a wait gains: its share of the warps' time, the idle slots, the busiest unit."""
-        idle = 1.0 - self.issue_active if self.issue_active is not None else 1.0
-        return max(0.0, min(share, idle, self.headroom))
-
-    def memory_weight(self) -> float:
-        """Return how much of the time global memory can explain: its busiest unit, or the warps that wait for it."""
-        return self._weight(self.memory_utilisation, self.memory_stalls)
-
-    def shared_weight(self) -> float:
-        """Return how much of the time shared memory can explain."""
-        busy = self.number("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed")
-        return self._weight(busy / 100 if busy is not None else None, SHARED_STALLS)
-
-    def _weight(self, busy: float | None, reasons: tuple[str, ...]) -> float:
-        """Scale so that a unit counts as all of the time from where it counts as well used; 1 where nothing is known.
-
-        No unit reaches its peak in practice, so the fraction itself would be no upper bound.
-        """
-        waiting = self.stall(*reasons) if self.stalls else None
-        known = [value for value in (waiting, busy) if value is not None]
-        return min(1.0, max(known) / WELL_USED) if known else 1.0
 
     @cached_property
     def pipes(self) -> tuple[Pipe, ...]:

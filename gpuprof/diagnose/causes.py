@@ -10,7 +10,7 @@ from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import Cause, Rule
 from gpuprof.model.session import Finding
 
-_ENOUGH = 0.5
+ENOUGH = 0.5
 """What explains a finding must be able to gain at least half as much: a small defect does not bring about a long wait.
 """
 
@@ -43,7 +43,7 @@ def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
         return False
     if rule.about == "limit" and finding.severity == "info":
         return True
-    return finding.severity != "info" and (finding.gain_kernel or 0.0) >= _ENOUGH * (symptom.gain_kernel or 0.0)
+    return finding.severity != "info" and (finding.gain_kernel or 0.0) >= ENOUGH * (symptom.gain_kernel or 0.0)
 
 
 def _first_cause(name: str, causes: dict[str, str]) -> str | None:

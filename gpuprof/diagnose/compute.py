@@ -43,6 +43,7 @@ _FP64_PER_DIVISION = 7
 multiplications (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
 _NOTABLE_SHARE = 0.25
 _SAME = "the same instructions"
+_SAME_BYTES = "the same bytes"
 _SAME_OTHERS = "the other instructions"
 _OTHER_TIME = "the time of everything else"
 _TWO_PASSES = 0.02
@@ -82,6 +83,10 @@ _INTEGER_ADVICE = (
     "bytes."
 )
 _INTEGER_ACTION = "Remove integer instructions: simpler indices, no division by variables, wider loads"
+
+
+_NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
+"""What memory levels need at least of what they did when values take half as many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +171,9 @@ def _issue_verdict(case: Case, pipe: str, action: str, advice: str, saving: Savi
 
 
 def _with_full_pipe(case: Case, use: float, pipe: str) -> Saving:
-    """Return what the same instructions save once they fill their pipe; fewer of them can save more."""
-    return case.saving({pipe: 0.0, ISSUE: 0.0}).if_held(1.0 - min(1.0, use), _SAME)
+    """Return what the same instructions save once they fill their pipe; fewer or narrower ones can save more."""
+    gone = {pipe: 0.0, ISSUE: 0.0}
+    return case.saving({**gone, **_NARROWER}).if_held(min(1.0 - min(1.0, use), case.saving(gone).fraction), _SAME)
 
 
 def _with_full_sm(case: Case, *pipes: str) -> Saving:
@@ -254,11 +260,16 @@ def _integer_verdict(case: Case, pipe: str, title: str, confidence: Confidence) 
 
 
 def _without_integers(case: Case) -> Saving:
-    """Bound what goes with integer instructions: memory, floating-point and matrix instructions stay."""
+    """Bound what goes with integer instructions: memory, floating-point and matrix instructions stay.
+
+    A division by a variable converts and takes a reciprocal on the XU, and wider accesses are fewer: with all of those
+    as they are it is less.
+    """
     relieved = dict.fromkeys(_INTEGER_PIPES, 0.0)
     relieved["fma"] = _floating_part(case)
     relieved[ISSUE] = 1.0 - _share_of_opcodes(case, _INTEGER) if _opcodes(case) else 0.0
-    return case.saving(relieved)
+    bound = case.saving({**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
+    return bound.if_held(case.saving(relieved).fraction, "the same loads, conversions and special functions")
 
 
 def _floating_part(case: Case) -> float:
@@ -479,7 +490,7 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
             "functions (sqrt → sqrtf), and keep FP64 for the accumulation."
         ),
         confidence="inferred",
-        saving=_fp64_saving(case, use, ratio, divisions, pipe_full=pipe_full),
+        saving=_fp64_saving(case, use, ratio, divisions, pipe_full=pipe_full, narrower=not divides),
         evidence=(
             *((case.pipe_evidence("fp64", PIPE_BUSY.value),) if busy is not None else ()),
             *((_peak_evidence(case, "FP64", "dfma", of_peak, FP64.value),) if of_peak is not None else ()),
@@ -520,12 +531,17 @@ def _busier_pipe(case: Case, busy: float | None) -> str:
     )
 
 
-def _fp64_saving(case: Case, use: float, ratio: float | None, divisions: float, *, pipe_full: bool) -> Saving:
+def _fp64_saving(
+    case: Case, use: float, ratio: float | None, divisions: float, *, pipe_full: bool, narrower: bool
+) -> Saving:
     """Bound it by what moves data and multiplies matrices: other instructions belong to FP64 functions and can go too.
 
-    For the same operations, FP32 takes its time for those that are no divisions.
+    For the same operations, FP32 takes its time for those that are no divisions. Data in FP32 are half as wide.
     """
-    saving = case.saving({**dict.fromkeys(_SCALAR_PIPES, 0.0), ISSUE: 0.0})
+    gone = {**dict.fromkeys(_SCALAR_PIPES, 0.0), ISSUE: 0.0}
+    saving = case.saving(gone)
+    if narrower:
+        saving = case.saving({**gone, **_NARROWER}).if_held(saving.fraction, _SAME_BYTES)
     if not pipe_full:
         saving = saving.if_held(use, _OTHER_TIME)
     if ratio is None:
@@ -653,7 +669,7 @@ def _fusing_saving(case: Case, counted: _FloatingPoint, pipe: str, busy: float |
     if counted.pairs is None:
         # Which of them stand alone is not known: no more than a half goes, but of all units' needs.
         stays = dict.fromkeys(stays, 0.5)
-    taken = max(busy or 0.0, case.latency_gain(case.stall("wait")))
+    taken = max(busy or 0.0, case.saving_of_wait(case.stall("wait")).fraction)
     return case.saving(stays).if_held(pairs * taken, _OTHER_TIME)
 
 
@@ -759,12 +775,14 @@ def _rates_text(rates: Mapping[str, float]) -> str:
 
 
 def _tensor_saving(case: Case, tensor_time: float) -> Saving:
-    """Bound it by the tensor cores' time for the same FLOP, and by half of the bytes: inputs can be half as wide.
+    """Bound it by the tensor cores' time for the same FLOP. With tiles as they are, half of the bytes stay at least.
 
     Operands reach tensor cores in fewer and wider accesses, so that L1 and the scalar pipes can be relieved altogether.
+    Larger tiles read operands less often from L2 and DRAM.
     """
-    relieved = {**dict.fromkeys((*_SCALAR_PIPES, "lsu", ISSUE, "l1"), 0.0), "dram": 0.5, "l2": 0.5}
-    return case.saving(relieved).no_more_than(1.0 - tensor_time)
+    relieved = dict.fromkeys((*_SCALAR_PIPES, "lsu", ISSUE, "l1"), 0.0)
+    bound = case.saving({**relieved, "l2": 0.0, "dram": 0.0}).no_more_than(1.0 - tensor_time)
+    return bound.if_held(case.saving({**relieved, "l2": 0.5, "dram": 0.5}).fraction, "the same reuse of operands")
 
 
 _WITHOUT_PIPES = " Without any pipe: the SM's speed of light, and floating-point work of its peak (a guess)."
@@ -808,7 +826,8 @@ RULES = (
         gain="At most 1 − the largest need of DRAM, L2, L1, the load/store and the tensor pipe: the other instructions "
         "belong to FP64 functions and can go with them. Less where FP32 takes longer for the same operations: 1 − FP64 "
         "use · FP64 rate ÷ FP32 rate · (1 − share of divisions). Where the pipe is not full, no more than its use. It "
-        "holds where FP32 is exact enough or the arithmetic can go.",
+        "holds where FP32 is exact enough or the arithmetic can go, and, unless divisions go, with the same bytes: "
+        "in FP32 they can be half as many.",
         silent="The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
         check=_fp64,
         metrics=(WARP_OPCODES,),
@@ -832,8 +851,9 @@ RULES = (
         _integer,
         "At most 1 − the largest need that remains without integer instructions: of memory, of the FP64, XU, "
         "load/store and tensor pipes, of the FMA pipe for its floating-point part, and of the issue slots for the "
-        "other opcodes (none where they are not known). Indices and conditions are no result, so a full pipe of them "
-        "is no roof. "
+        "other opcodes (none where they are not known). It holds with the same loads, conversions and special "
+        "functions, because a division by a variable runs on the XU, too, and wider accesses are fewer. Indices and "
+        "conditions are no result, so a full pipe of them is no roof. "
         "Without any pipe 1 − the SM's busy fraction, for the same instructions.",
         _WITHOUT_PIPES,
     ),
@@ -863,9 +883,10 @@ RULES = (
         looks_at="FP32 work of its peak, how much of it is fused multiply-adds, the tensor pipe or the opcodes, and "
         "the GPU's rates.",
         thresholds=(FMA_WORK, FUSED_SHARE, FASTER),
-        gain="At most 1 − the largest of the tensor cores' time for the same FLOP, and half of what DRAM and L2 need: "
-        "inputs can be half as wide. It holds where their input types are exact enough: a guess unless the name says a "
-        "product and TF32, which keeps FP32 data, is faster.",
+        gain="1 − the largest of the tensor cores' time for the same FLOP, and half of what DRAM and L2 need: inputs "
+        "can be half as wide. A bound where the former is larger, because larger tiles need less of DRAM and L2. "
+        "It holds where their input types are exact enough: a guess unless the name says a product and TF32, which "
+        "keeps FP32 data, is faster.",
         silent="Tensor instructions ran, or the GPU has no tensor cores that are faster than FP32, or FP32 work is "
         "under 30 % of its peak or under 80 % fused.",
         check=_tensor_idle,

@@ -18,6 +18,7 @@ from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
+from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, Session
 
 FALLBACK = "latency-bound"
@@ -29,11 +30,13 @@ _NO_TEXT = Missing(
 def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, a verdict and opportunities."""
     session, pauses = analysis.session, pauses_of(analysis.session)
-    kernels = tuple(
-        _diagnosed(Case(kernel, recorded, pauses.get(kernel.id), timed_only=session.only_times))
-        for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True)
-    )
-    return summarised(structs.replace(session, kernels=kernels))
+    busy = busy_share(session)
+    kernels = []
+    for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True):
+        share = kernel.time_share * busy if kernel.time_share is not None else None
+        case = Case(kernel, recorded, pauses.get(kernel.id), timed_only=session.only_times, run_share=share)
+        kernels.append(_diagnosed(case))
+    return summarised(structs.replace(session, kernels=tuple(kernels)))
 
 
 def _diagnosed(case: Case) -> KernelProfile:
@@ -50,7 +53,7 @@ def _diagnosed(case: Case) -> KernelProfile:
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
     spoken = [
-        (rule, finding_of(rule, _weighed(case, verdict), case.kernel.time_share))
+        (rule, finding_of(rule, _weighed(case, verdict), case.run_share))
         for rule in RULES
         if _applies(rule, case)
         for verdict in rule.check(case)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.groups import collected, kind_of_kernel, middle, spread
+from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import KernelProfile, Session
 
 
@@ -20,11 +21,12 @@ def grouped(session: Session) -> Session:
     groups = collected((kind_of_kernel(kernel, kernel.demangled), kernel) for kernel in session.kernels)
     if len(groups) == len(session.kernels):
         return session
-    kernels = tuple(_merged(group) for group in groups)
+    busy = busy_share(session)
+    kernels = tuple(_merged(group, busy) for group in groups)
     return summarised(replace(session, kernels=kernels))
 
 
-def _merged(group: Sequence[KernelProfile]) -> KernelProfile:
+def _merged(group: Sequence[KernelProfile], busy: float) -> KernelProfile:
     if len(group) == 1:
         return group[0]
     durations = [kernel.duration_s for kernel in group]
@@ -33,7 +35,7 @@ def _merged(group: Sequence[KernelProfile]) -> KernelProfile:
     shares = [kernel.time_share for kernel in group if kernel.time_share is not None]
     share = sum(shares) if shares else None
     findings = tuple(
-        replace(finding, gain_total=finding.gain_kernel * share)
+        replace(finding, gain_total=finding.gain_kernel * share * busy)
         if finding.gain_kernel is not None and share is not None
         else finding
         for finding in speaker.findings

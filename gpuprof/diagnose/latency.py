@@ -280,7 +280,10 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
             "replace a short branch by a select. Choose a block size that is a multiple of 32."
         ),
         confidence="measured",
-        saving=case.saving(relieved).if_held(1.0 - active, "each instruction as fast as now"),
+        # Threads that go together again can also share sectors.
+        saving=case.saving(relieved)
+        .if_held(1.0 - active, "each instruction as fast as now")
+        .only_if("the same bytes through L2 and DRAM"),
         evidence=(
             Evidence(name, threads, "thread", threshold=THREADS.value, meaning="active threads an instruction"),
             *case.metric(_UNIFORM, "uniform branches", "%"),
@@ -482,7 +485,8 @@ RULES = (
         about="defect",
         looks_at="Active threads per executed warp instruction.",
         thresholds=(THREADS,),
-        gain="min(1 − active ÷ 32, 1 − largest need that remains), the first with each instruction as fast as now. "
+        gain="min(1 − active ÷ 32, 1 − largest need that remains), the first with each instruction as fast as now, the "
+        "second with the same bytes through L2 and DRAM. "
         "Issue slots, pipes and L1 then need active ÷ 32 of what they do; DRAM and L2 need what they did, because the "
         "same bytes move.",
         silent="24 threads or more are active on average, or it was not collected.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuprof.diagnose.case import WELL_USED, Case
-from gpuprof.diagnose.needs import LAUNCH_S, Saving
+from gpuprof.diagnose.needs import LAUNCH_S, Saving, beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
@@ -203,7 +203,7 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
             "so that all blocks fit in one round less."
         ),
         confidence="measured" if seen is None or _is_tail(waves, seen) else "inferred",
-        saving=case.saving({}).if_held(empty, "each block as fast as now"),
+        saving=case.saving({}).if_held(empty, "each block as fast as now").only_if("the same instructions"),
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
             Evidence(
@@ -288,7 +288,7 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
         yield _imbalance_verdict(
             f"Load imbalance: the busiest SM works {longer} longer than the average SM",
             "measured",
-            case.saving({}).if_held(idle, "each block as fast as now"),
+            case.saving({}).if_held(idle, "each block as fast as now").only_if("the same instructions"),
             (
                 *case.metric(_BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
                 *case.metric(_AVERAGE_SM, "active cycles of an average SM", "cycle"),
@@ -314,7 +314,7 @@ def _uneven_few_blocks(case: Case) -> Iterator[RuleVerdict]:
     yield _imbalance_verdict(
         f"Load imbalance: SMs that have a block work {format_percent(1 - idle)} of the time, then wait for the longest",
         "inferred",
-        case.saving({}).if_held(idle, "each warp as fast as now"),
+        case.saving({}).if_held(idle, "each warp as fast as now").only_if("the same instructions"),
         (
             *_active_evidence(case),
             Evidence("", 100 * with_work, "%", threshold=None, meaning="SMs that have a block"),
@@ -334,7 +334,7 @@ def _is_under_a_wave(case: Case) -> bool:
 def _is_by_launch(case: Case, idle: float) -> bool:
     """Tell whether SMs can be idle for such a share although all blocks do the same: too short, or as blocks divide."""
     duration, waves = case.kernel.duration_s, case.kernel.waves
-    if 100 * idle < IMBALANCE.value or has_short_blocks(case):
+    if 100 * idle < IMBALANCE.value or (has_short_blocks(case) and _ends_together(case)):
         return True
     if duration is not None and idle * duration < RAMP.value:
         return True
@@ -343,6 +343,15 @@ def _is_by_launch(case: Case, idle: float) -> bool:
     blocks, sms = _blocks(case), case.recorded.hardware.sm_count()
     rounds = blocks / sms if blocks and sms else 0.0
     return rounds > 0 and 100 * (idle - (1.0 - rounds / math.ceil(rounds))) <= TAIL_SLACK.value
+
+
+def _ends_together(case: Case) -> bool:
+    """Tell whether no SM works longer than the average one by more than a short block and the start of the next.
+
+    Where it does, a few blocks are long, however short the average one is.
+    """
+    busiest, average = case.number(_BUSIEST_SM), case.number(_AVERAGE_SM)
+    return busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value
 
 
 def _occupancy_gap(case: Case) -> Iterator[RuleVerdict]:
@@ -413,7 +422,9 @@ def _uneven_slices(case: Case) -> Iterator[RuleVerdict]:
         action="Change the stride between rows, so that blocks start on different slices",
         advice="Change the stride between rows (pad the leading dimension), so that blocks start on different slices.",
         confidence="inferred",
-        saving=case.saving({"l2": average / busiest}).if_held(min(l2, 1.0 - average / busiest), "the same accesses")
+        saving=case.saving({"l2": average / busiest}).if_held(
+            min(l2 * busiest / average, 1.0 - average / busiest), "the same accesses"
+        )
         if l2 is not None
         else None,
         evidence=(
@@ -586,7 +597,7 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
     if duration is None or not is_short(case):
         return
     yield RuleVerdict(
-        headline=f"Short kernel: {format_si(duration, 's')}, about as long as its launch",
+        headline=f"Short kernel: {format_si(duration, 's')}, {beside_launch(duration)}",
         why="Launching, filling the caches and draining take microseconds each, whatever the kernel computes.",
         action="Fuse or batch it with its neighbours, or launch the sequence as a CUDA graph",
         advice=(
@@ -640,13 +651,13 @@ RULES = (
         about="defect",
         looks_at="Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; "
         "active cycles of L2 slices. Blocks that live for under 2 000 cycles are told as such and as a fact (`info`): "
-        "places stand empty between them without any imbalance. A block lives for active cycles of an SM × blocks that "
-        "it holds (by achieved occupancy) ÷ blocks that it runs.",
+        "places stand empty between them without any imbalance, and so may an SM be, for up to two such blocks. A "
+        "block lives for active cycles of an SM × blocks that it holds (by achieved occupancy) ÷ blocks that it runs.",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
         gain="For SMs min(1 − average ÷ busiest SM, 1 − largest need of a unit), with each block as fast as now. For "
         "occupancy min(1 − achieved ÷ theoretical, 1 − issue slots used, 1 − largest need), with each warp as fast as "
-        "now. For slices min(L2's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that remains), with the "
-        "same accesses.",
+        "now. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that "
+        "remains), with the same accesses.",
         silent="Under one wave (`small-grid` speaks then) but for one block an SM, most of which end in half the time, "
         "or the gaps are smaller, or a partial last round explains them (`tail-effect` speaks then).",
         check=_imbalance,

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
+from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
-from gpuprof.diagnose.traffic import SHARED_BUSY, excess_reaches, explained, l1_keeps, wavefronts_per_request
+from gpuprof.diagnose.traffic import (
+    OTHER_WAITS,
+    SHARED_ATOMICS,
+    SHARED_BUSY,
+    excess_reaches,
+    explained,
+    l1_keeps,
+    local_reaches,
+    wavefronts_per_request,
+)
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
@@ -108,9 +117,10 @@ def _confidence(case: Case, level: str) -> Confidence:
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
 
 
-def _reuse(case: Case, *below: str) -> Saving:
+def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     """Bound what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
 
+    `fraction` is how busy the level is: what it explains of the time, as no unit reaches its peak.
     Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
     instructions and what the SM does for them go.
     """
@@ -119,9 +129,10 @@ def _reuse(case: Case, *below: str) -> Saving:
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
     kept = max((need for unit, need in case.needs.items() if unit not in gone), default=0.0)
     levels = " and ".join(_NAMES[level] for level in below)
-    return bound.if_held(
+    same = bound.if_held(
         1.0 - max(kept, case.arithmetic_fraction), f"the same arithmetic and the same bytes of {levels}"
     )
+    return same.if_held(fraction / WELL_USED, "the rest of its time as it is")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
@@ -157,7 +168,7 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
     busiest = _is_busiest(case, "dram")
     if not near and (busiest is False or _sm_is_ahead(case, fraction)):
         return
-    fewer = case.saving(dict.fromkeys((*_LEVELS, "lsu", ISSUE), 0.0))
+    fewer = case.saving(dict.fromkeys((*_LEVELS, *_ACCESS_UNITS), 0.0))
     yield RuleVerdict(
         headline=_headline(case, "dram", fraction, near=near),
         why=(
@@ -186,7 +197,7 @@ def _l2(case: Case) -> Iterator[RuleVerdict]:
         action=_ACTIONS["l2"],
         advice=_ADVICE["l2"],
         confidence=_confidence(case, "l2"),
-        saving=_reuse(case, "dram"),
+        saving=_reuse(case, fraction, "dram"),
         evidence=_evidence(case, "l2", fraction),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
     )
@@ -226,7 +237,7 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         action=_ACTIONS[kind],
         advice=advice,
         confidence=_confidence(case, "l1"),
-        saving=case.saving({"l1": l1_keeps(case)}) if many else _reuse(case, "l2", "dram"),
+        saving=_fewer_passes(case) if many else _reuse(case, fraction, "l2", "dram"),
         evidence=(
             Evidence(
                 busiest[0], 100 * fraction, "%", threshold=BUSY.value, meaning=_L1_WORDS.get(busiest[0], "L1 busy")
@@ -240,6 +251,13 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
+
+
+def _fewer_passes(case: Case) -> Saving:
+    """Bound what fewer passes gain: scattered accesses fetch sectors for nothing, which L2 and DRAM carry too."""
+    stays = {"l1": l1_keeps(case)}
+    bound = case.saving({**stays, "l2": 0.0, "dram": 0.0})
+    return bound.if_held(case.saving(stays).fraction, "the same bytes of L2 and DRAM")
 
 
 _L1_WORDS = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
@@ -286,7 +304,7 @@ def _shared(case: Case) -> Iterator[RuleVerdict]:
         action=_ACTIONS["shared"],
         advice=_ADVICE["shared"],
         confidence="inferred",
-        saving=_reuse(case, "l2", "dram"),
+        saving=_reuse(case, fraction, "l2", "dram"),
         evidence=(
             *case.metric(SHARED_BUSY, "shared-memory data pipe busy", "%", BUSY.value),
             *case.stall_evidence("short_scoreboard", None),
@@ -347,7 +365,7 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
             "with cudaMemPrefetchAsync; read pinned host memory from a kernel only once and in order."
         ),
         confidence="measured" if counted else "inferred",
-        saving=case.saving({}).no_more_than(explained(case, 0.0, MEMORY_STALLS)),
+        saving=case.saving({}).if_held(explained(case, 0.0, MEMORY_STALLS), OTHER_WAITS),
         evidence=(
             *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
@@ -363,7 +381,8 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
 
 _REUSE_GAIN = (
     "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the arithmetic "
-    "pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. The "
+    "pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. No more "
+    "than 1.25 times the level's busy fraction, with the rest of the time as it is. The "
     "load/store unit, the issue slots, the integer pipe and the SM's own speed of light do not count: accesses and "
     "their addresses keep them busy, and go."
 )
@@ -403,6 +422,16 @@ def _scattered(level: str) -> Cause:
     return Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
 
 
+def _shared_atomics(case: Case) -> bool:
+    """Tell whether atomics are most of what shared memory does."""
+    atomics, shared = case.number(SHARED_ATOMICS), case.number(SHARED_BUSY)
+    return atomics is not None and shared is not None and 2 * atomics >= shared
+
+
+def _spilled(level: str) -> Cause:
+    return Cause("local-memory-spill", when=lambda case: local_reaches(case, level))
+
+
 RULES = (
     _bandwidth_rule(
         "dram",
@@ -410,8 +439,9 @@ RULES = (
         _dram,
         "Speed of light of DRAM against that of L2 and L1. From 80 % on it is told as a fact (`info`), whatever else "
         "is busy.",
-        "With the same bytes: 1 − the busiest unit. Fewer bytes gain more: 1 − the busiest pipe beside load/store.",
-        (_scattered("dram"), _SPILL),
+        "With the same bytes: 1 − the busiest unit. Fewer bytes gain more: 1 − the busiest pipe beside those of "
+        "accesses and their addresses.",
+        (_scattered("dram"), _spilled("dram")),
         thresholds=(NEAR_ROOF, BALANCED),
         silent="DRAM is under 60 % busy, or under 80 % and another memory level is busier by more than a twentieth, or "
         "the SM by more than 10 points, or it was not collected.",
@@ -422,7 +452,7 @@ RULES = (
         _l2,
         "Speed of light of L2 against that of DRAM and L1. With DRAM's unknown it is a guess.",
         _REUSE_GAIN.format(below="DRAM"),
-        (_scattered("l2"), _SPILL, _ATOMIC),
+        (_scattered("l2"), _spilled("l2"), _ATOMIC),
         thresholds=(BALANCED,),
         silent="L2 is under 60 % busy, or L1 is busier, or DRAM is as busy to a twentieth, or the SM is busier by more "
         "than 10 points, or it was not collected.",
@@ -434,7 +464,7 @@ RULES = (
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
         "passes (wavefronts) a request takes there. With DRAM's speed unknown it is a guess.",
         f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 passes a request or more: 1 − the largest of the needs with "
-        "L1's down to that of its requests and of the registers that it writes.",
+        "L1's down to that of its requests and of the registers that it writes, with the same bytes of L2 and DRAM.",
         (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
         metrics=(WAVEFRONTS, REQUESTS),
         thresholds=(MANY_WAVEFRONTS, FROM_L2),
@@ -445,7 +475,7 @@ RULES = (
         _shared,
         "Busy fraction of the data pipe by shared-memory wavefronts.",
         _REUSE_GAIN.format(below="L2, DRAM"),
-        (_CONFLICT, _ATOMIC),
+        (_CONFLICT, Cause("atomic-contention", when=_shared_atomics)),
         metrics=(SHARED_BUSY,),
         place=AT_SHARED,
     ),
@@ -456,8 +486,8 @@ RULES = (
         looks_at="Sectors that L2 passes on, by where they belong, the host or the GPU's own DRAM: misses, and writes "
         "where both sides were counted. Else what L2 is filled with from either (basic set).",
         thresholds=(HOST_SHARE, HOST_FILL),
-        gain="1 − the busiest unit: all of them stay as they are. No more than 1.25 times the warps' waits for memory, "
-        "barriers and fences, where those were collected.",
+        gain="1 − the busiest unit: all of them stay as they are. Where waits were collected, 1.25 times those for "
+        "memory, barriers and fences, with the other waits as they are.",
         silent="Under 10 % of them go to the host, or neither misses nor fills were collected, or the host fills less "
         "than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
         check=_host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -60,6 +61,8 @@ _UNDER_ITS_NAME = (2020, 1)
 """Releases before it called ncu nv-nsight-cu-cli."""
 _LONGEST = 4000
 _LONGEST_NAME = 40
+_INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc)?sh|python[\d.]*)")
+_TEXT_OPTION = re.compile(r"-[A-Za-z]*c")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -152,10 +155,13 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
         and len({other.process for other in beside}) == 1
     )
     before = [other for other in beside if other.id < kernel.id]
-    if filters or _skipped(line):
+    # Where launches are not counted, what selected several kernels before would select the first of them.
+    alike = session.run is None and all(other.name == kernel.name for other in beside)
+    if (filters or _skipped(line)) and (countable or alike):
         skip = _skipped(line) + (len(before) if countable else 0)
     else:
-        filters = [_by_name(kernel.name, source)] if kernel.name and kernel.name.isprintable() else []
+        named = kernel.name.isprintable() and 0 < len(kernel.name) <= _LONGEST
+        filters = [_by_name(kernel.name, source)] if named else []
         skip = sum(other.name == kernel.name or not filters for other in before) if countable else 0
     skipping: list[tuple[str, str | None]] = [("launch-skip", str(skip))] if skip else []
     return [*filters, *skipping, ("launch-count", "1")]
@@ -214,6 +220,7 @@ def _read(command: str | None) -> _NcuLine:
     arguments = _arguments_of(command)
     if not arguments or _NCU.fullmatch(arguments[0]) is None:
         return _UNKNOWN
+    is_quoted = "'" in command and shlex.join(arguments) == command.strip()
     options: list[tuple[str, str | None]] = []
     place = 1
     while place < len(arguments) and arguments[place].startswith("-"):
@@ -222,7 +229,22 @@ def _read(command: str | None) -> _NcuLine:
             return _UNKNOWN
         options.append(option[:2])
         place += option[2]
-    return _NcuLine(tuple(options), tuple(arguments[place:]) or None)
+    program = tuple(arguments[place:])
+    return _NcuLine(tuple(options), program if program and (is_quoted or not _takes_text(program)) else None)
+
+
+def _takes_text(program: Sequence[str]) -> bool:
+    """Tell whether a shell or Python is given its program as a text of several words.
+
+    Without quotes nothing tells where that ends.
+    """
+    for place, name in enumerate(program):
+        if _INTERPRETER.fullmatch(name) is not None:
+            options = [*itertools.takewhile(lambda option: option.startswith("-"), program[place + 1 :])]
+            after = len(program) - place - 1 - len(options)
+            if after > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
+                return True
+    return False
 
 
 def _arguments_of(command: str) -> list[str]:

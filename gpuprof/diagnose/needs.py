@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuprof.model.field_types import GainKind
-from gpuprof.model.session import KernelProfile, Remaining
+from gpuprof.model.session import KernelProfile, Pipe, Remaining
 
 LAUNCH_S = 1e-6
 """The shortest kernel that does nothing takes about this long on any GPU since Volta: no repair makes one shorter."""
@@ -25,6 +25,11 @@ UNIT_WORDS = {
     "dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SM", "issue": "the issue slots", "launch": "the launch itself",
     "work": "the arithmetic",
 }  # fmt: skip
+
+
+def beside_launch(duration_s: float) -> str:
+    """Say how long a short kernel takes beside its launch."""
+    return "less than its launch takes" if duration_s < LAUNCH_S else "about as long as its launch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +89,22 @@ def needs_of(kernel: KernelProfile, l1: float | None, active: float | None) -> d
     if l1 is not None:
         needs["l1"] = l1
     for pipe in kernel.pipes:
-        part = 1.0 if pipe.metric.endswith(_PER_ELAPSED) else active
-        if part is not None:
-            needs[pipe.name] = pipe.fraction * part
+        need = need_of_pipe(pipe, active)
+        if need is not None:
+            needs[pipe.name] = need
     issue = kernel.scheduler.issue_active if kernel.scheduler is not None else None
     if issue is not None and active is not None:
         needs[ISSUE] = issue * active
     if kernel.duration_s:
         needs[LAUNCH] = LAUNCH_S / kernel.duration_s
     return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items()}
+
+
+def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:
+    """Return which part of the elapsed time a pipe needs; None where its metric and `active` do not tell that."""
+    if pipe.metric.endswith(_PER_ELAPSED):
+        return pipe.fraction
+    return pipe.fraction * active if active is not None else None
 
 
 def together(findings: Iterable[tuple[Remaining, ...]]) -> float:

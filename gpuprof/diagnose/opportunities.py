@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from gpuprof.diagnose.causes import ENOUGH
 from gpuprof.diagnose.needs import together
 from gpuprof.diagnose.order import about
 from gpuprof.diagnose.set_up import set_up_kernels
+from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Opportunity
 
 Member = tuple[KernelProfile, Finding]
@@ -18,26 +20,32 @@ _LEAST_OF_RUN = 0.005
 """A repair that saves less of the run is left to its kernel."""
 
 
-def opportunities(kernels: Sequence[KernelProfile]) -> tuple[Opportunity, ...]:
+def opportunities(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tuple[Opportunity, ...]:
     """Return the repairs that are worth their while; guesses come after all others, set-up kernels last.
+
+    `busy` is the part of the run that its kernels take.
 
     Without durations nothing is known of the run: those come by what they gain of their kernel.
     """
     set_up = set_up_kernels(kernels)
-    made = [_opportunity(group, set_up) for group in _groups(kernels)]
+    made = [_opportunity(group, set_up) for group in _groups(kernels, set_up)]
     worthwhile = [item for item in made if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN]
     by_id = {finding.id: (kernel, finding) for kernel in kernels for finding in kernel.findings}
     worthwhile.sort(key=lambda item: _rank(item, by_id))
-    return tuple(_after_those_before(_with_ids(worthwhile), by_id))
+    return tuple(_after_those_before(_with_ids(worthwhile), by_id, busy))
 
 
-def _groups(kernels: Sequence[KernelProfile]) -> Iterable[list[Member]]:
-    """Group the findings by what is to be changed, that of the largest gain first in each group."""
-    groups: dict[tuple[str, str], list[Member]] = {}
+def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterable[list[Member]]:
+    """Group the findings by what is to be changed, that of the largest gain first in each group.
+
+    Guesses are groups of their own, as are set-up kernels: what is measured of one kernel may be a guess of another.
+    """
+    groups: dict[tuple[str, str, bool, bool], list[Member]] = {}
     for kernel in kernels:
         for finding in kernel.findings:
             if is_opportunity(kernel, finding):
-                groups.setdefault((finding.rule, finding.action), []).append((kernel, finding))
+                key = (finding.rule, finding.action, finding.confidence == "guess", kernel.id in set_up)
+                groups.setdefault(key, []).append((kernel, finding))
     for members in groups.values():
         yield sorted(members, key=lambda member: -_gain(member[1]))
 
@@ -45,18 +53,31 @@ def _groups(kernels: Sequence[KernelProfile]) -> Iterable[list[Member]]:
 def is_opportunity(kernel: KernelProfile, finding: Finding) -> bool:
     """Tell whether a finding is something to change: it gains, nothing else explains it, and no defect comes before.
 
-    A limit or symptom of a kernel with a defect of medium or high severity changes when that is repaired.
+    A limit or symptom of a kernel with a defect of medium or high severity, no less severe and of at least half its
+    gain, changes when that is repaired.
     """
     if finding.severity == "info" or finding.cause is not None:
         return False
     if about(finding) == "defect":
         return True
-    return not any(other.severity in ("high", "medium") and about(other) == "defect" for other in kernel.findings)
+    return not any(_outweighs(other, finding) for other in kernel.findings)
+
+
+def _outweighs(defect: Finding, finding: Finding) -> bool:
+    if defect.severity not in ("high", "medium") or about(defect) != "defect":
+        return False
+    if SEVERITIES.index(defect.severity) > SEVERITIES.index(finding.severity):
+        return False
+    return (defect.gain_kernel or 0.0) >= ENOUGH * (finding.gain_kernel or 0.0)
 
 
 def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportunity:
     first = members[0][1]
-    totals = [finding.gain_total for _, finding in members if finding.gain_total is not None]
+    # Two findings of one kernel with the same repair tell of the same time: the larger counts.
+    totals: dict[int, float] = {}
+    for kernel, finding in members:
+        if finding.gain_total is not None:
+            totals[kernel.id] = max(totals.get(kernel.id, 0.0), finding.gain_total)
     kinds = {finding.gain_kind for _, finding in members}
     return Opportunity(
         id=first.rule,
@@ -68,7 +89,7 @@ def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportuni
         location=first.location,
         severity=first.severity,
         confidence=first.confidence,
-        gain_total=min(1.0, sum(totals)) if totals else None,
+        gain_total=min(1.0, sum(totals.values())) if totals else None,
         gain_after=None,
         gain_kind=first.gain_kind if len(kinds) == 1 else "fixed-work",
         held=first.held if len(kinds) == 1 else "what each of them names",
@@ -92,20 +113,25 @@ def _with_ids(items: Sequence[Opportunity]) -> Iterable[Opportunity]:
         yield replace(item, id=f"{item.rule}.{spoken[item.rule]}") if spoken[item.rule] > 1 else item
 
 
-def _after_those_before(items: Iterable[Opportunity], by_id: Mapping[str, Member]) -> Iterable[Opportunity]:
+def _after_those_before(
+    items: Iterable[Opportunity], by_id: Mapping[str, Member], busy: float
+) -> Iterable[Opportunity]:
     """Say what each still saves once those before it are done: repairs of one kernel overlap."""
     done: dict[int, list[Finding]] = {}
     saved: dict[int, float] = {}
     for item in items:
-        after = 0.0
+        after, counted = 0.0, set[int]()
         for name in item.findings:
             kernel, finding = by_id[name]
+            if kernel.id in counted:
+                continue
+            counted.add(kernel.id)
             if finding.gain_kernel is None or kernel.time_share is None:
                 after += finding.gain_total or 0.0
                 continue
             before = done.setdefault(kernel.id, [])
             part = _still_saved(finding, before, saved.get(kernel.id, 0.0))
-            after += part * kernel.time_share
+            after += part * kernel.time_share * busy
             before.append(finding)
             saved[kernel.id] = saved.get(kernel.id, 0.0) + part
         yield replace(item, gain_after=min(1.0, after) if item.gain_total is not None else None)

@@ -102,14 +102,14 @@ class Rule:
     of_run: bool = False
 
 
-def finding_of(rule: Rule, verdict: RuleVerdict, time_share: float | None) -> Finding:
+def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Finding:
     """Give a verdict its severity and its share of the run; its id comes later."""
     saving = verdict.saving
     gain = saving.fraction if saving is not None else None
     of_run = min(1.0, max(0.0, verdict.gain_of_run)) if verdict.gain_of_run is not None else None
     severity = _severity(gain if gain is not None else of_run, verdict)
-    if of_run is None and gain is not None and time_share is not None:
-        of_run = gain * time_share
+    if of_run is None and gain is not None and run_share is not None:
+        of_run = gain * run_share
     return Finding(
         rule=rule.id,
         severity=severity,

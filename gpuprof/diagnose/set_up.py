@@ -25,7 +25,7 @@ _LIBRARIES = re.compile(
     r"|\bKokkos::Impl::View(?:Fill|ValueFunctor)<"
     # TensorFlow, MXNet, XGBoost, RAFT, CUTLASS.
     r"|\btensorflow::Set(?:Zero|ToValue)\b|\bset_to_int<|\bHostDeviceVectorImpl<[\w:]*>::Fill\("
-    r"|\braft::random::(?:\w+::)*(?:rngKernel|fillKernel)\b|\bTensorFill\w*Func\b|\bRandom(?:Uniform|Gaussian)Func\b"
+    r"|\braft::random::(?:\w+::){0,9}(?:rngKernel|fillKernel)\b|\bTensorFill\w*Func\b|\bRandom(?:Uniform|Gaussian)Func\b"
 )
 _OWN = re.compile(
     # What programs call such a kernel, from the first letter to the last and in no namespace, where functions of

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.opportunities import opportunities
 from gpuprof.diagnose.order import numbered
 from gpuprof.diagnose.verdict import run_verdict
-from gpuprof.model.run_totals import narrowed
+from gpuprof.model.run_totals import busy_share, narrowed
 from gpuprof.model.session import SCHEMA_VERSION, Finding, KernelProfile, Session
 
 
@@ -17,7 +17,7 @@ def summarised(session: Session) -> Session:
     """Return the session with its verdict and opportunities; findings without an id, of version 1, get theirs."""
     kernels = tuple(map(_with_ids, session.kernels))
     session = replace(session, kernels=kernels)
-    return replace(session, verdict=run_verdict(session), opportunities=opportunities(kernels))
+    return replace(session, verdict=run_verdict(session), opportunities=opportunities(kernels, busy_share(session)))
 
 
 def chosen(session: Session, kernels: Iterable[KernelProfile]) -> Session:
@@ -29,7 +29,14 @@ def completed(session: Session) -> Session:
     """Return a session that was read as this version of the contract has it: one of version 1 lacks what is judged."""
     if session.schema_version == SCHEMA_VERSION and session.verdict is not None:
         return session
+    if session.schema_version < SCHEMA_VERSION:
+        session = replace(session, kernels=tuple(map(_without_ids, session.kernels)))
     return replace(summarised(session), schema_version=SCHEMA_VERSION)
+
+
+def _without_ids(kernel: KernelProfile) -> KernelProfile:
+    """Return a kernel of version 1, which had no ids: whatever is there in their place."""
+    return replace(kernel, findings=tuple(replace(finding, id="", cause=None) for finding in kernel.findings))
 
 
 def _with_ids(kernel: KernelProfile) -> KernelProfile:

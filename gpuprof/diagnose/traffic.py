@@ -7,20 +7,29 @@ from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
+from gpuprof.diagnose.needs import Saving
 from gpuprof.model.session import Evidence
 
 EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
 ALL_SECTORS = "memory_l2_theoretical_sectors_global"
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 SECTOR_BYTES = 32
+OTHER_WAITS = "the other waits as they are"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 _IDEAL = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ONE_WAY = "only"
 """How the definition of traffic says that it is of one direction."""
+LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
+_LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
 _WARP = 32
+_RAMP = 0.1
+"""Less idle time of SMs is the ramp at the start and the end of a kernel."""
+_FELT = 0.1
+"""What is less than a tenth of a level's bytes does not make it the limit."""
 _NOTICED = 1.01
 """So much more than the ideal bytes is more than rounding and the kernel's own parameters."""
 
@@ -71,15 +80,49 @@ def excess_reaches(case: Case, level: str) -> bool:
     return ideal is None or moved is None or moved > _NOTICED * ideal
 
 
+def local_bytes_past_l1(case: Case) -> float | None:
+    """Return the bytes of local memory that L1 passes on at most: loads that miss it, and stores."""
+    loads, stores = map(case.number, LOCAL_SECTORS)
+    if loads is None or stores is None:
+        return None
+    missed = case.number(_LOCAL_MISSES)
+    return SECTOR_BYTES * ((missed if missed is not None else loads) + stores)
+
+
+def local_reaches(case: Case, level: str) -> bool:
+    """Tell whether local memory can be a tenth or more of what a level moves; true where that is not known."""
+    passed, moved = local_bytes_past_l1(case), bytes_of(case, level)
+    return passed is None or moved is None or passed >= _FELT * moved
+
+
 def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float:
     """Return how much of the time a unit can explain: while it is busy, or warps wait for it or for each other.
 
     No unit reaches its peak in practice, so that one counts as all of the time from where it counts as well used. A
-    unit that is idle may still be waited for: where either was not collected, it can explain everything.
+    unit that is idle may still be waited for: where either was not collected, it can explain everything. So it can of
+    the time in which SMs have ended and others work: few warps are left then, and their waits are a small share.
     """
     if busy is None or not case.stalls:
         return 1.0
-    return min(1.0, max(busy, case.stall(*reasons, "barrier", "membar")) / WELL_USED)
+    return min(1.0, max(busy, case.stall(*reasons, "barrier", "membar")) / WELL_USED + _late(case))
+
+
+def capped(bound: Saving, share: float, weight: float) -> Saving:
+    """Bound what goes by its share of a unit's work, and by how much of the time the unit explains.
+
+    Waits tell that only while the others stay: those that come behind one of them can go with it.
+    """
+    return bound.no_more_than(share).if_held(share * weight, OTHER_WAITS)
+
+
+def _late(case: Case) -> float:
+    """Return the share of the time that an average SM with a block has ended before the last; 0 where not known."""
+    if case.active_share is None:
+        return 0.0
+    blocks, sms = blocks_of(case), _sms(case)
+    with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
+    late = 1.0 - min(1.0, case.active_share / with_block)
+    return late if late >= _RAMP else 0.0
 
 
 def memory_busy(case: Case) -> float | None:
@@ -105,11 +148,16 @@ def while_active(case: Case, busy: float | None) -> float | None:
         return None
     if case.active_share:
         return busy / case.active_share
-    grid, sms = case.kernel.grid, _sms(case)
-    blocks = prod(grid) if grid is not None else case.number("launch__grid_size")
+    blocks, sms = blocks_of(case), _sms(case)
     if not blocks or not sms:
         return None
     return busy * sms / min(sms, blocks)
+
+
+def blocks_of(case: Case) -> float | None:
+    """Return the number of blocks of a kernel."""
+    grid = case.kernel.grid
+    return prod(grid) if grid is not None else case.number("launch__grid_size")
 
 
 def _sms(case: Case) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.more import command_for_more, command_for_rest, needs_program, unknown_of
+from gpuprof.diagnose.needs import beside_launch
 from gpuprof.diagnose.order import about
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
@@ -37,6 +38,7 @@ _LONG_ENOUGH_S = 20e-6
 _CLOCK_DRIFT = 0.05
 """More than what DRAM's clock differs by while it is the same."""
 _MOST_SHOWN = 3
+_MOST_OF_RUN = 0.5
 
 
 class _Reached(NamedTuple):
@@ -61,9 +63,12 @@ def run_verdict(session: Session) -> RunVerdict:
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
     notes = tuple(_notes(session, set_up))
+    idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding)), "")
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
     state = _state(kernel) if not session.only_times else _timed_state(kernel)
+    if state.name == "open" and state.reached is not None and _is_one_of_many(kernel, session.kernels):
+        state = _open_longest(state.reached)
     unknown, command = _more(session, kernel, state)
     if not working:
         state = _set_up_state(state)
@@ -71,7 +76,7 @@ def run_verdict(session: Session) -> RunVerdict:
     if command is not None and needs_program(command):
         unknown = f"{unknown} The program's command line is not in the report: put it for PROGRAM."
     return RunVerdict(
-        sentence=_sentence(f"{kernel.label}{_share(kernel, session.kernels)} {state.text}"),
+        sentence=f"{idle} {_sentence(f'{kernel.label}{_share(kernel, session.kernels)} {state.text}')}".lstrip(),
         kernel=kernel.id,
         state=state.name,
         ceiling=state.reached.ceiling if state.reached is not None else None,
@@ -117,7 +122,7 @@ def _state(kernel: KernelProfile) -> _State:
     busy = _busiest(kernel)
     finding = _first_proven(kernel)
     if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
-        return _State("short", f"takes {format_si(kernel.duration_s, 's')}, about as long as its launch")
+        return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
     if finding is not None:
         at_roof = _at_roof(finding, kernel)
         if at_roof is not None:
@@ -125,6 +130,10 @@ def _state(kernel: KernelProfile) -> _State:
     if finding is None or finding.severity == "info":
         return _open(kernel, busy)
     name = _state_name(finding)
+    if name == "limited" and busy is not None and finding.headline.startswith(f"{busy.unit} bandwidth: "):
+        # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
+        shown = finding.evidence[0]
+        return _State(name, f"is limited by {finding.headline}", busy._replace(fraction=shown.value / 100))
     return _State(name, f"{_clause(name, finding, busy)}. {finding.headline}", busy)
 
 
@@ -132,7 +141,7 @@ def _timed_state(kernel: KernelProfile) -> _State:
     """Return the state of a kernel that was only timed: its launch can tell that it does not fill the GPU."""
     finding = _first_proven(kernel)
     if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
-        return _State("short", f"takes {format_si(kernel.duration_s, 's')}, about as long as its launch")
+        return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
     if finding is not None and finding.severity != "info":
         name = _state_name(finding)
         return _State(name, f"{_clause(name, finding, None)}. {finding.headline}")
@@ -226,6 +235,17 @@ def _open(kernel: KernelProfile, busy: _Reached | None) -> _State:
     return _State("open", "was timed; why it takes its time needs counters")
 
 
+def _is_one_of_many(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:
+    return sum(other.label == kernel.label for other in kernels) > 1
+
+
+def _open_longest(busy: _Reached) -> _State:
+    """Say of the longest of several launches that nothing is known of it; of others there may be something."""
+    share = format_percent(busy.fraction or 0.0)
+    text = f"keeps {busy.unit} {share} busy in its longest launch, more than any other unit"
+    return _State("open", f"{text}; nothing in the report shows what would make that launch faster", busy)
+
+
 def _set_up_state(state: _State) -> _State:
     """Say that a kernel only makes data for others, and what else is known of it."""
     text = f"only makes data for others, and nothing else was profiled. It {state.text}"
@@ -233,10 +253,7 @@ def _set_up_state(state: _State) -> _State:
 
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
-    for kernel in session.kernels:
-        for finding in kernel.findings:
-            if _is_of_run(finding) and finding.severity in ("high", "medium"):
-                yield _of_the_run(finding, kernel)
+    yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding))
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
         yield "Only random numbers, fills and copies were profiled: what they were made for comes after them."
@@ -246,6 +263,19 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
         )
     yield from _versions(session)
     yield from _clocks(session)
+
+
+def _of_run(session: Session) -> Iterator[tuple[Finding, KernelProfile]]:
+    """Yield what is told of the run and not of a kernel, with the kernel that it hangs at."""
+    for kernel in session.kernels:
+        for finding in kernel.findings:
+            if _is_of_run(finding) and finding.severity in ("high", "medium"):
+                yield finding, kernel
+
+
+def _is_most(finding: Finding) -> bool:
+    """Tell whether a finding on the run is of most of its time: no kernel takes as much, and it is said first."""
+    return (finding.gain_total or 0.0) > _MOST_OF_RUN
 
 
 def _of_the_run(finding: Finding, kernel: KernelProfile) -> str:

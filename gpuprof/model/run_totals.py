@@ -42,6 +42,16 @@ def _timed_launches(kernel: KernelProfile) -> int:
     return spread.count if spread is not None else kernel.launches
 
 
+def busy_share(session: Session) -> float:
+    """Return which part of the time between the first and the last activity of its GPUs the kernels took.
+
+    1 without a timeline: the run is then its kernels.
+    """
+    devices = session.timeline.devices if session.timeline is not None else ()
+    span_s = sum(device.span_s for device in devices)
+    return min(1.0, sum(device.kernel_s for device in devices) / span_s) if span_s > 0 else 1.0
+
+
 def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:
     """Return the session with these of its kernels, in this order, and its run; what is judged of all is left out."""
     chosen = tuple(kernels)

@@ -72,10 +72,14 @@ def brief_lines(kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
     finding = first_finding(kernel)
     if finding is not None:
         where = location_text(finding.location)
-        text = f"{finding.headline}{f'; {where}' if where else ''}. {gain_text(finding).capitalize()}."
+        text = f"{finding.headline}{f'; {where}' if where else ''}. {_sentence_case(gain_text(finding))}."
         yield sheet.field(finding.severity, text, label_style=SEVERITY_STYLES[finding.severity])
         if finding.action and finding.severity != "info":
             yield sheet.field("do", finding.action)
+
+
+def _sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:

@@ -155,7 +155,7 @@ def _held_text(item: Opportunity, kernels: dict[int, KernelProfile]) -> str:
     members = [finding for number in item.kernels for finding in kernels[number].findings if finding.id in names]
     held = {finding.held for finding in members if finding.held}
     if len(held) != 1:
-        return "with what the finding of each kernel names" if held else held_text(item.held)
+        return "with what is named at each kernel" if held else held_text(item.held)
     in_part = "in part " if any(finding.gain_kind == "bound" for finding in members) else ""
     return f"{in_part}{held_text(*held)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
@@ -56,6 +57,13 @@ _MASKED = tuple(
     )
 )
 """What a command line says of hosts and secrets: the first group stays."""
+_SECRET = re.compile(rf"(?:{_GUARDED}|{_KEY})=(?=.)", re.IGNORECASE | re.DOTALL)
+_PARTS_WORDS = re.compile(r"[\s'\"]+")
+_BESIDE = re.compile(r"\.[/\\][^/\\]*")
+_NAMING = frozenset({"--kernel-name", "--kernel-regex", "--kernel-id", "--nvtx-include", "--nvtx-exclude"})
+"""Options of ncu whose values are patterns and names: a slash or backslash there parts no folders."""
+_LOOKED_BACK = 42
+"""How many arguments before a host or a secret can tell that it is one."""
 
 _HOME_PARTS = frozenset({"home", "users"})
 _FILE_FIELDS = frozenset({"file"})
@@ -103,7 +111,7 @@ def with_file_names(session: Session) -> Session:
     session = _with_short_notes(session)
     verdict = session.verdict
     if verdict is not None and verdict.command is not None:
-        verdict = structs.replace(verdict, command=_text(verdict.command, "command", ()))
+        verdict = structs.replace(verdict, command=_copyable(verdict.command, None))
     return structs.replace(
         session,
         verdict=verdict,
@@ -126,7 +134,7 @@ def _with_short_notes(session: Session) -> Session:
 
 
 def without_folders(text: str) -> str:
-    """Shorten every path in a text to its last part; a home folder itself becomes `~`."""
+    """Shorten every path in a text to its last part; a home folder itself becomes `~`, and `./app` stays."""
     return _PATH.sub(_last_part, _WINDOWS_HOME.sub("~", text))
 
 
@@ -187,6 +195,8 @@ def _rewritten(item: Redacted, known: _Known) -> Redacted:
 
 def _changed(item: object, known: _Known, kind: type, name: str) -> object | None:
     """Return the rewritten value of a field of that name of a record, or None where it stays as it is."""
+    if isinstance(item, str) and kind is RunVerdict and name == "command":
+        return _copyable(item, known.owners)
     if isinstance(item, str):
         text = _text(item, name, known.roots)
         if known.owners is not None and name in _OWNED.get(kind, ()):
@@ -225,14 +235,63 @@ def _text(text: str, name: str, roots: Collection[str]) -> str:
         return file_name(text)
     if name not in _COMMAND_FIELDS:
         return without_private_folders(text, roots)
+    return without_folders(_masked(text))
+
+
+def _masked(text: str) -> str:
+    """Put a sign for every host and secret in a command line."""
     text = _LOGIN.sub("user@host", text)
     for pattern in _MASKED:
         text = pattern.sub(r"\1…", text)
-    return without_folders(text)
+    return text
+
+
+def _copyable(command: str, owners: re.Pattern[str] | None) -> str:
+    """Rewrite a command line that is to be copied argument by argument: what is masked takes no quote with it.
+
+    A path without its folders would name another file: it begins with a sign for them. A line whose quotes do not match
+    is none to be copied.
+    """
+    try:
+        arguments = shlex.split(command)
+    except ValueError:
+        return ""
+    # Without what parts words, each argument stays one where several tell together that the last is a secret.
+    plain = [_PARTS_WORDS.sub("_", argument) for argument in arguments]
+    shown = []
+    for place, argument in enumerate(arguments):
+        before = plain[max(0, place - _LOOKED_BACK) : place]
+        text = _shown_argument(argument, before)
+        shown.append(owners.sub("user", text) if owners is not None else text)
+    return shlex.join(shown) if shown != arguments else command
+
+
+def _shown_argument(argument: str, before: list[str]) -> str:
+    """Return an argument of a command without what is private; those before it can tell that it is a secret."""
+    after_output = before[-2:-1] == ["-o"] and before[-1].endswith("-full")
+    may_be_told = before and not after_output and not argument.startswith("-")
+    if may_be_told and _masked(f"{' '.join(before)} value").endswith(" …"):
+        return "…"
+    secret = _SECRET.match(argument)
+    if secret is not None:
+        return f"{secret[0]}…"
+    if before and before[-1] in _NAMING:
+        return without_private_folders(_masked(argument))
+    return _PATH.sub(_without_place, _WINDOWS_HOME.sub("~", _masked(argument)))
+
+
+def _without_place(match: re.Match[str]) -> str:
+    """Put a sign for the folders of a path; what lies in the current one stays."""
+    if _BESIDE.fullmatch(match[0]) is not None:
+        return match[0]
+    last = _last_part(match)
+    return last if last in ("~", match[0]) else f"…/{last}"
 
 
 def _last_part(match: re.Match[str]) -> str:
     parts = _parts(match[0])
+    if parts[:-1] == ["."]:
+        return match[0]
     if _HOME.fullmatch(match[0]) or not parts:
         return "~" if parts else match[0]
     return parts[-1]

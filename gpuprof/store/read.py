@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import threading
 from functools import cache
 from typing import Any, get_args
@@ -11,12 +12,13 @@ from typing import Any, get_args
 import msgspec
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, RunTotals, SchemaVersion, Session, Timeline
+from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, RunTotals, RunVerdict, SchemaVersion, Session, Timeline
 
 _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
+_PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
 _MAKES_DECODER = threading.Lock()
 
 
@@ -140,8 +142,8 @@ def _check_judged(session: Session, file: str) -> None:
     """Refuse causes, opportunities and a verdict that name findings or kernels which are not there."""
     kernels = _kernels_of_findings(session, file)
     numbers = {kernel.id for kernel in session.kernels}
-    if session.verdict is not None and session.verdict.kernel not in {None, *numbers}:
-        raise DamagedInput(f"{file} is damaged: its verdict names kernel {session.verdict.kernel}, which is not there")
+    if session.verdict is not None:
+        _check_verdict(session.verdict, numbers, file)
     names: set[str] = set()
     for item in session.opportunities:
         lost = next((name for name in item.findings if name not in kernels), None)
@@ -154,16 +156,35 @@ def _check_judged(session: Session, file: str) -> None:
         names.add(item.id)
 
 
+def _check_verdict(verdict: RunVerdict, kernels: set[int], file: str) -> None:
+    """Refuse a verdict on a kernel that is not there, or with a command to be copied that is none of gpuprof's."""
+    if verdict.kernel not in {None, *kernels}:
+        raise DamagedInput(f"{file} is damaged: its verdict names kernel {verdict.kernel}, which is not there")
+    if verdict.command is not None and not _runs_a_profiler(verdict.command):
+        raise DamagedInput(f"{file} is damaged: the command of its verdict runs something else than a profiler")
+
+
+def _runs_a_profiler(command: str) -> bool:
+    """Tell whether a command line is as gpuprof writes it: one command, quoted so that a shell runs nothing else."""
+    try:
+        arguments = shlex.split(command)
+    except ValueError:
+        return False
+    return arguments[:1] in _PROFILERS and command.isprintable() and shlex.join(arguments) == command
+
+
 def _kernels_of_findings(session: Session, file: str) -> dict[str, int]:
     """Return the number of each finding's kernel by the finding's id; those of version 1 have none."""
     kernels: dict[str, int] = {}
     for kernel in session.kernels:
         for finding in kernel.findings:
+            if not finding.id and session.schema_version > 1:
+                raise DamagedInput(f"{file} is damaged: a finding of kernel {kernel.id} has no id")
             if finding.id and finding.id in kernels:
                 raise DamagedInput(f"{file} is damaged: two findings have the id {finding.id}")
             kernels[finding.id] = kernel.id
         for finding in kernel.findings:
-            if finding.cause is not None and kernels.get(finding.cause) != kernel.id:
+            if finding.cause is not None and (kernels.get(finding.cause) != kernel.id or finding.cause == finding.id):
                 raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has no finding {finding.cause}, a cause")
     return kernels
 
