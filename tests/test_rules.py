@@ -1254,6 +1254,27 @@ def test_conflicts_of_loads_and_stores_are_added_up() -> None:
     assert both.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.5)
 
 
+def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> None:
+    # 96 ÷ 6 = 16 passes a request at least; 20 % leave 4.8, 24 % the 4 of 16 bytes a thread.
+    issued = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
+    none_shared = {"launch__shared_mem_per_block_static": 0.0, "launch__shared_mem_per_block_dynamic": 0.0}
+    many = made(busy(l1=96), {issued: 6.0}, none_shared)
+    told = many.finding("uncoalesced-global")
+    assert "at least 16 passes" in told.headline and told.confidence == "inferred"
+    assert many.findings("l1-bandwidth") == []
+    assert made(busy(l1=96), {issued: 20.0}, none_shared).findings("uncoalesced-global")
+    assert made(busy(l1=96), {issued: 24.0}, none_shared).findings("uncoalesced-global") == []
+    some_shared = {**none_shared, "launch__shared_mem_per_block_static": 4096.0}
+    assert made(busy(l1=96), {issued: 6.0}, some_shared).findings("uncoalesced-global") == []
+
+
+def test_a_busy_load_store_unit_does_not_hide_full_issue_slots() -> None:
+    both = made(busy(sm=75), pipes(fma=56, lsu=64))
+    assert "busiest arithmetic pipe with 56 %" in both.finding("fp32-compute-bound").headline
+    # Where the load/store unit is what keeps the SM busy, arithmetic is not.
+    assert made(busy(sm=65), pipes(fma=56, lsu=64)).findings("fp32-compute-bound") == []
+
+
 def test_conflicts_without_all_passes_are_told_by_warp_and_without_a_gain() -> None:
     # 108 blocks of 256 threads are 864 warps.
     only = {CONFLICTS_OF.format("ld"): 864 * 31.0}

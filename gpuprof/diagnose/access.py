@@ -37,6 +37,7 @@ from gpuprof.diagnose.traffic import (
     ideal_bytes,
     l1_keeps,
     l1_speed,
+    least_passes,
     local_bytes_past_l1,
     memory_busy,
     wavefronts_per_request,
@@ -259,7 +260,8 @@ def _passes_at_most(case: Case) -> float:
 
 def _many_wavefronts(case: Case) -> _Excess | None:
     """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
-    busiest, ratio = case.busiest_of_l1, wavefronts_per_request(case)
+    busiest, counted = case.busiest_of_l1, wavefronts_per_request(case)
+    ratio = counted if counted is not None else least_passes(case)
     if busiest is None or ratio is None or case.kernel.shared_memory_per_block:
         return None
     name, fraction = busiest[0], min(1.0, busiest[1])
@@ -273,7 +275,8 @@ def _many_wavefronts(case: Case) -> _Excess | None:
             "", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="passes through L1 per request"
         ),
     )
-    text = f"a request takes {ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
+    at_least = "" if counted is not None else "at least "
+    text = f"a request takes {at_least}{ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
 

@@ -131,9 +131,17 @@ def _is_limit(case: Case, fraction: float) -> bool:
     """Tell whether a pipe is the limit: busy, or the busiest while the SM is, or while warps are throttled by it."""
     if 100 * fraction >= PIPE_BUSY.value:
         return True
-    if fraction < max((item.fraction for item in case.pipes), default=0.0):
+    if fraction < max(_rivals(case), default=0.0):
         return False
     return _throttled(case) or _in_busy_sm(case, fraction)
+
+
+def _rivals(case: Case) -> Iterator[float]:
+    """Yield the use of the pipes that can be what keeps the SM busy; accesses are not where it is clearly busier."""
+    sm = case.utilisation.get("sm")
+    for pipe in case.pipes:
+        if pipe.name not in ("lsu", "tex") or sm is None or pipe.fraction >= sm - _TWO_PASSES:
+            yield pipe.fraction
 
 
 def _is_issue_bound(case: Case, fraction: float) -> bool:
@@ -154,8 +162,8 @@ def _issue_verdict(case: Case, pipe: str, action: str, advice: str, saving: Savi
     sm = case.utilisation["sm"]
     return RuleVerdict(
         headline=(
-            f"Instructions: the SM is {format_percent(sm)} busy issuing; {pipe.upper()} is the busiest pipe with "
-            f"{format_percent(case.pipe(pipe) or 0.0)}"
+            f"Instructions: the SM is {format_percent(sm)} busy issuing; {pipe.upper()} is the busiest arithmetic pipe "
+            f"with {format_percent(case.pipe(pipe) or 0.0)}"
         ),
         why="No pipe is full, but the schedulers are: every instruction takes an issue slot. More warps do not help.",
         advice=f"Use fewer instructions of any kind. {advice}",

@@ -14,6 +14,7 @@ from gpuprof.diagnose.traffic import (
     excess_reaches,
     explained,
     l1_keeps,
+    least_passes,
     local_reaches,
     wavefronts_per_request,
 )
@@ -216,7 +217,8 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
     uses_shared = bool(case.kernel.shared_memory_per_block)
     per_request = wavefronts_per_request(case)
     many = per_request is not None and per_request >= MANY_WAVEFRONTS.value
-    if many and case.kernel.shared_memory_per_block == 0:
+    at_least = per_request if per_request is not None else least_passes(case) or 0.0
+    if at_least >= MANY_WAVEFRONTS.value and case.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` says the same and its cause.
         return
     what = "loads and stores, global and shared together" if uses_shared else "loads and stores"

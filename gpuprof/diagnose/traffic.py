@@ -21,6 +21,7 @@ _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 _IDEAL = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
+_ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _ONE_WAY = "only"
 """How the definition of traffic says that it is of one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
@@ -189,3 +190,16 @@ def wavefronts_per_request(case: Case) -> float | None:
     if wavefronts is None or not requests or lanes is None:
         return None
     return wavefronts / requests * _WARP / lanes.value
+
+
+def least_passes(case: Case) -> float | None:
+    """Return how many passes through L1 a request takes at least, where they and the requests were not counted.
+
+    The use of the pipes that issue accesses is a request a cycle at most, that of L1 a pass a cycle: their ratio is no
+    more than the passes of a request. Four of 16 bytes a thread stay below it on every architecture.
+    """
+    l1, issued = l1_speed(case), case.number(_ISSUED)
+    if issued is None:
+        pipe = next((pipe for pipe in case.kernel.pipes if pipe.name == "lsu"), None)
+        issued = 100 * case.needs["lsu"] if pipe is not None and "lsu" in case.needs else None
+    return l1 / (issued / 100) if l1 and issued else None
