@@ -144,7 +144,7 @@ def tried(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 # Of all launches.
 
 
-@tried(120)
+@tried(60)
 @given(launches())
 def test_a_gain_is_a_fraction_of_the_time_and_of_a_known_kind(launch: Made) -> None:
     for finding in launch.profile().findings:
@@ -154,7 +154,7 @@ def test_a_gain_is_a_fraction_of_the_time_and_of_a_known_kind(launch: Made) -> N
             assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
 
 
-@tried(120)
+@tried(60)
 @given(launches())
 def test_a_gain_leaves_the_time_that_the_busiest_remaining_unit_needs(launch: Made) -> None:
     for finding in launch.profile().findings:
@@ -194,7 +194,7 @@ STAYS: Mapping[str, tuple[str, ...]] = {
 """What the repair of a rule cannot touch, worked out by what it changes."""
 
 
-@tried(200)
+@tried(100)
 @given(launches())
 def test_at_most_is_never_more_than_what_an_untouched_unit_leaves(launch: Made) -> None:
     busy_ = {
@@ -220,7 +220,7 @@ def recorded_in(launch: Made, metric: str) -> bool:
     )
 
 
-@tried(120)
+@tried(60)
 @given(launches())
 def test_evidence_names_no_counter_that_is_not_there(launch: Made) -> None:
     for finding in launch.profile().findings:
@@ -232,7 +232,7 @@ FLOORS = (*BY_UNIT, *(next(iter(pipes(**{pipe: 0}))) for pipe in ("fp64", "tenso
 """What only bounds other findings."""
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_a_bound_is_never_tighter_for_what_was_not_collected(launch: Made) -> None:
     whole = by_rule(launch.profile().findings)
@@ -258,7 +258,7 @@ AS_BUSY = 0.94
 """A unit that is nearly as busy as the one that was not collected is no worse a name for the limit."""
 
 
-@tried(80)
+@tried(40)
 @given(launches())
 def test_no_unit_is_called_the_limit_because_another_was_not_collected(launch: Made) -> None:
     before = {finding.rule for finding in launch.profile().findings}
@@ -276,7 +276,7 @@ def by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
     return {finding.rule: finding for finding in reversed(findings)}
 
 
-@tried(120)
+@tried(60)
 @given(launches())
 def test_a_symptom_stands_behind_its_cause_and_asks_for_nothing(launch: Made) -> None:
     findings = launch.profile().findings
@@ -290,7 +290,7 @@ def test_a_symptom_stands_behind_its_cause_and_asks_for_nothing(launch: Made) ->
         assert cause.cause is None and finding.severity == "info" and cause.confidence != "guess"
 
 
-@tried(120)
+@tried(60)
 @given(launches())
 def test_what_is_explained_comes_last_and_the_rest_by_severity_kind_and_gain(launch: Made) -> None:
     findings = launch.profile().findings
@@ -305,7 +305,7 @@ def test_what_is_explained_comes_last_and_the_rest_by_severity_kind_and_gain(lau
     assert ranks == sorted(ranks)
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_the_same_launch_is_told_the_same_twice(launch: Made) -> None:
     assert session(launch) == session(launch)
@@ -338,7 +338,7 @@ def timed(launch: Made, seconds: float) -> Made:
     return launch.plus({DURATION: seconds, CLOCK: 1e9})
 
 
-@tried(100)
+@tried(50)
 @given(st.lists(st.tuples(launches(), st.floats(1e-5, 1e-2)), min_size=1, max_size=3))
 def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, float]]) -> None:
     run = session(*(timed(launch, seconds) for launch, seconds in drawn))
@@ -351,7 +351,7 @@ def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, flo
         assert saved <= shares[kernel] + EXACT
 
 
-@tried(80)
+@tried(40)
 @given(st.lists(launches(), min_size=1, max_size=3), st.booleans())
 def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list[Made], with_times: bool) -> None:
     run = session(*(timed(launch, 1e-3) if with_times else launch.without(DURATION) for launch in drawn))
@@ -364,7 +364,7 @@ def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list
     assert len(ids) == len(set(ids))
 
 
-@tried(80)
+@tried(40)
 @given(st.lists(launches(), min_size=1, max_size=3))
 def test_opportunities_hold_findings_that_gain_and_that_nothing_explains(drawn: list[Made]) -> None:
     run = session(*drawn)
@@ -461,7 +461,7 @@ def surroundings(draw: st.DrawFn) -> Values:
 
 
 @pytest.mark.parametrize("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
-@tried(40)
+@tried(30)
 @given(surroundings(), parts, parts)
 def test_a_gain_never_falls_when_the_waste_grows(waste: Waste, around: Values, some: float, other: float) -> None:
     less, more = (wasting(waste, around, part) for part in sorted((some, other)))

@@ -23,6 +23,7 @@ from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
+from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.session import Evidence, Finding
 from tests import builders
 from tests.kernels import (
@@ -1240,6 +1241,10 @@ def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None
 def test_nothing_busy_is_no_finding_of_a_short_kernel() -> None:
     assert made(busy(sm=2), lasting(4e-6)).findings("latency-bound") == []
     assert made(busy(sm=2), lasting(6e-6)).findings("latency-bound")
+
+
+def test_every_limiter_of_occupancy_has_an_action_and_advice() -> None:
+    assert set(LIMITERS) <= set(launch.LIMITER_ACTION) and set(LIMITERS) <= set(launch.LIMITER_ADVICE)
 
 
 CONFLICTS_OF = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"

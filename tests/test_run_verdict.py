@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import gpuprof
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
 from gpuprof.diagnose.summary import summarised
@@ -29,6 +28,7 @@ from gpuprof.model.session import (
 )
 from tests import builders, hand_made
 from tests.kernels import busy, lasting, made, operations, pipes, session
+from tests.real_sessions import loaded
 
 NCU = "/opt/nvidia/nsight-compute/2024.1.1/target/linux-desktop-glibc_2_11_3-x64/ncu"
 
@@ -470,22 +470,22 @@ REAL = [
 
 @pytest.mark.parametrize(("file", "text", "line"), REAL)
 def test_real_reports_are_told_in_a_sentence(reports: Path, file: str, text: str, line: str | None) -> None:
-    verdict = gpuprof.load(reports / file).verdict
+    verdict = loaded(reports / file).verdict
     assert verdict is not None and text in verdict.sentence
     assert (verdict.command is None) is (line is None) and (line is None or line in (verdict.command or ""))
 
 
 def test_idle_time_of_a_trace_stands_beside_the_verdict_and_before_it_where_it_is_most(reports: Path) -> None:
-    most = gpuprof.load(reports / "traces" / "miniweather-gp100.nsys.sqlite").verdict
+    most = loaded(reports / "traces" / "miniweather-gp100.nsys.sqlite").verdict
     assert most is not None and most.notes == ()
     assert most.sentence.startswith("The GPU is idle 78 % of 275 ms") and "this kernel" not in most.sentence
-    less = gpuprof.load(reports / "traces" / "resnet50-v100.pt.trace.json.gz").verdict
+    less = loaded(reports / "traces" / "resnet50-v100.pt.trace.json.gz").verdict
     assert less is not None and "idle" not in less.sentence
     assert less.notes[0].startswith("The GPU is idle 39 % of 996 ms")
 
 
 def test_gains_of_a_trace_are_of_the_traced_time(reports: Path) -> None:
-    session = gpuprof.load(reports / "traces" / "miniweather-gp100.nsys.sqlite")
+    session = loaded(reports / "traces" / "miniweather-gp100.nsys.sqlite")
     # Its kernels take 60.3 of 275 ms: none of their repairs saves more, and all together no more than there is.
     busy = busy_share(session)
     assert busy == pytest.approx(0.2194, rel=0.01)
@@ -496,9 +496,9 @@ def test_gains_of_a_trace_are_of_the_traced_time(reports: Path) -> None:
 
 
 def test_every_real_verdict_is_a_sentence_about_a_kernel_of_the_report(real_report: Path) -> None:
-    loaded = gpuprof.load(real_report)
-    verdict = loaded.verdict
-    assert verdict is not None and verdict.kernel in {kernel.id for kernel in loaded.kernels}
+    session = loaded(real_report)
+    verdict = session.verdict
+    assert verdict is not None and verdict.kernel in {kernel.id for kernel in session.kernels}
     for text in (verdict.sentence, *verdict.notes, verdict.unknown or "It is known."):
         assert text.endswith(".") and not text.endswith("..") and "  " not in text and "None" not in text
     assert (verdict.unknown is None) is (verdict.command is None)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import gpuprof
 from gpuprof.diagnose.set_up import makes_data, set_up_kernels
 from gpuprof.model.session import KernelProfile
 from tests import hand_made
 from tests.kernel_name_corpus import of_libraries
+from tests.real_sessions import loaded
 
 MAKES_DATA = [
     # PyTorch's rand, randn and zeros, as ncu, PyTorch's traces and ncu with --rename-kernels name them.
@@ -144,7 +144,7 @@ def test_a_very_long_name_is_judged_at_once() -> None:
      ("gpu_workshop-MW_Baseline.ncu-rep", 0.0), ("indexspaces.jl-profile.ncu-rep", 0.0)],
 )  # fmt: skip
 def test_real_reports_have_set_up_where_experts_see_it(reports: Path, file: str, share: float) -> None:
-    kernels = gpuprof.load(reports / file).kernels
+    kernels = loaded(reports / file).kernels
     chosen = set_up_kernels(kernels)
     taken = sum(kernel.time_share or 0.0 for kernel in kernels if kernel.id in chosen)
     assert taken == 0.0 if share == 0.0 else taken >= share - 1e-9

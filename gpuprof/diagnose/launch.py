@@ -468,16 +468,18 @@ def _imbalance_verdict(
     )
 
 
-_LIMITER_ACTION = {
+LIMITER_ACTION = {
     "registers": "use fewer registers a thread",
     "shared memory": "use less shared memory a block",
+    "carve-out": "let the driver give more of L1 to shared memory",
     "block size": "choose a block size that divides the warps of an SM",
     "blocks": "use larger blocks",
     "warps": "choose a block size that divides the warps of an SM",
 }
-_LIMITER_ADVICE = {
+LIMITER_ADVICE = {
     "registers": "use fewer registers a thread (__launch_bounds__, -maxrregcount, a smaller tile or num_stages)",
     "shared memory": "use less shared memory a block (a smaller tile, fewer pipeline stages, a narrower type)",
+    "carve-out": "ask for a larger carve-out (cudaFuncSetAttribute, cudaFuncAttributePreferredSharedMemoryCarveout)",
     "block size": "choose a block size that divides the warps of an SM",
     "blocks": "use larger blocks: the SM takes no more of these",
     "warps": "choose a block size that divides the warps of an SM",
@@ -504,9 +506,9 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
             else "It costs time where warps wait for what others could cover while issue slots are idle and no unit is "
             "full; the report does not show that."
         ),
-        action=f"Raise occupancy: {_LIMITER_ACTION.get(limiters[0], limiters[0])}",
+        action=f"Raise occupancy: {LIMITER_ACTION.get(limiters[0], limiters[0])}",
         advice=(
-            f"To raise it, {'; '.join(_LIMITER_ADVICE.get(name, name) for name in limiters)}. More work in flight "
+            f"To raise it, {'; '.join(LIMITER_ADVICE.get(name, name) for name in limiters)}. More work in flight "
             "per thread (unrolling, asynchronous copies) hides the same latency without more warps."
         ),
         confidence="inferred" if helps else "guess",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuprof.diagnose.compute import PIPE_BUSY
 from gpuprof.diagnose.more import command_for_more, command_for_rest, needs_program, unknown_of
 from gpuprof.diagnose.needs import beside_launch
 from gpuprof.diagnose.order import about
@@ -219,8 +220,8 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
     if known is None:
         return None
     pipe = finding.evidence[0]
-    # The threshold of the pipe is 60 % of what its instructions can fill of it.
-    full = pipe.threshold / 60.0 if pipe.threshold else 1.0
+    # A pipe's threshold is that share of what its instructions can fill of it.
+    full = pipe.threshold / PIPE_BUSY.value if pipe.threshold else 1.0
     fraction = min(1.0, pipe.value / 100 / full)
     text = f"is at {format_percent(fraction)} of {known}: only less arithmetic or a narrower type helps"
     return _State("at-roof", text, _Reached("the pipe", known, fraction))
