@@ -1247,6 +1247,16 @@ def test_every_limiter_of_occupancy_has_an_action_and_advice() -> None:
     assert set(LIMITERS) <= set(launch.LIMITER_ACTION) and set(LIMITERS) <= set(launch.LIMITER_ADVICE)
 
 
+def test_fusing_a_few_instructions_of_a_full_pipe_saves_little() -> None:
+    counted = {f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": count
+               for op, count in (("ffma", 0.0), ("fadd", 50.0), ("fmul", 50.0))}  # fmt: skip
+    alone = made(pipes(fma=80), counted)
+    assert alone.finding("non-fused-fp").gain_kernel == pytest.approx(0.5 * 0.8)
+    # A tenth of what the pipe executes are theirs.
+    few = made(pipes(fma=80), counted, histograms={WARP_OPCODES: {"FADD": 50.0, "FMUL": 50.0, "IMAD": 900.0}})
+    assert few.finding("non-fused-fp").gain_kernel == pytest.approx(0.5 * 0.08)
+
+
 CONFLICTS_OF = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 PASSES_OF = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 

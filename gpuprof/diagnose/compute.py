@@ -595,6 +595,13 @@ _OPERATIONS = {
 }
 
 
+_PIPE_OPCODES = {
+    "fma": ("FFMA", "FADD", "FMUL", "IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2"),
+    "fp64": ("DFMA", "DADD", "DMUL"),
+}
+"""What the pipes of both types execute; packed FP16 shares the FMA pipe from GA10x on."""
+
+
 def _non_fused(case: Case) -> Iterator[RuleVerdict]:
     for name, (fused_op, add_op, mul_op, pipe) in _OPERATIONS.items():
         counted = _fused_and_alone(case, name, fused_op, (add_op, mul_op))
@@ -618,7 +625,7 @@ def _non_fused(case: Case) -> Iterator[RuleVerdict]:
                 "sums of products. Additions and multiplications that do not belong together cannot be fused."
             ),
             confidence="inferred" if 100 * fused < NEVER_FUSED.value else "guess",
-            saving=_fusing_saving(case, counted, pipe, _pipe_use(case, pipe, name.lower())),
+            saving=_fusing_saving(case, counted, pipe, _pipe_use(case, pipe, name.lower()), (fused_op, add_op, mul_op)),
             evidence=(
                 Evidence(counted.fused_metric, counted.fused, counted.unit, threshold=None, meaning=f"fused {name}"),
                 Evidence(
@@ -668,7 +675,9 @@ class _FloatingPoint:
         return self.fused + self.alone
 
 
-def _fusing_saving(case: Case, counted: _FloatingPoint, pipe: str, busy: float | None) -> Saving | None:
+def _fusing_saving(
+    case: Case, counted: _FloatingPoint, pipe: str, busy: float | None, operations: tuple[str, ...]
+) -> Saving | None:
     """Bound it by what stays of the pipe, and by the pipe's time or the dependent chain that the pairs take now."""
     pairs = (counted.pairs if counted.pairs is not None else counted.alone / 2) / counted.all
     if busy is None and pairs:
@@ -677,7 +686,11 @@ def _fusing_saving(case: Case, counted: _FloatingPoint, pipe: str, busy: float |
     if counted.pairs is None:
         # Which of them stand alone is not known: no more than a half goes, but of all units' needs.
         stays = dict.fromkeys(stays, 0.5)
-    taken = max(busy or 0.0, case.saving_of_wait(case.stall("wait")).fraction)
+    waits = case.saving_of_wait(case.stall("wait")).fraction
+    # The pipe and the waits are of other instructions, too, where the opcodes tell so.
+    own = _share_of_opcodes(case, tuple(operation.upper() for operation in operations))
+    share = own / (_share_of_opcodes(case, _PIPE_OPCODES[pipe]) or 1.0) if _opcodes(case) else 1.0
+    taken = max((busy or 0.0) * min(1.0, share), waits * (own if _opcodes(case) else 1.0))
     return case.saving(stays).if_held(pairs * taken, _OTHER_TIME)
 
 
@@ -908,8 +921,9 @@ RULES = (
         looks_at="FP32 and FP64 additions and multiplications against fused multiply-adds.",
         thresholds=(NON_FUSED, NEVER_FUSED),
         gain="The instructions that have a partner (the scarcer of additions and multiplications), of all, times the "
-        "busy fraction of the pipe or the share of dependent waits, with everything else as it is; no more than 1 − "
-        "the largest need that then remains. A guess where the compiler has fused some.",
+        "busy fraction of the pipe or the share of dependent waits (of these instructions, where the opcodes tell), "
+        "with everything else as it is; no more than 1 − the largest need that then remains. A guess where the "
+        "compiler has fused some.",
         silent="Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         check=_non_fused,
         place=TreePlace(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),

@@ -93,7 +93,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         context=tuple(map(printable, (*((spread,) if headline else ()), *notes))),
         header=tuple(header_facts(session)),
         fixes=fix_lines(session),
-        fixes_note=fixes_note(session),
+        fixes_note=_capitalised(fixes_note(session)),
         fixes_left_out=more_text(session),
         nothing=nothing_text(session),
         unknown=printable(unknown_text(session)),
@@ -135,3 +135,7 @@ def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: st
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
     return f"{what}; {count_text(len(rest), *noun)} more{in_launches}{of_time}."
+
+
+def _capitalised(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
