@@ -12,7 +12,7 @@ from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, savin
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
-from gpuprof.model.headline import stalls_of
+from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 
@@ -125,10 +125,6 @@ class Case:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
         return saving(self.needs, relieved)
 
-    def saving_while(self, fraction: float, held: str) -> Saving:
-        """Return a saving that relieves no unit and holds with something as it is: "the same instructions"."""
-        return self.saving({}).if_held(fraction, held)
-
     @cached_property
     def active_share(self) -> float | None:
         """The average share of the elapsed cycles in which an SM had work."""
@@ -137,10 +133,23 @@ class Case:
         return min(1.0, active / elapsed) if active is not None and elapsed else None
 
     @property
-    def warps(self) -> float | None:
+    def blocks(self) -> int | None:
+        """The blocks of the grid."""
+        if self.kernel.grid is not None:
+            return math.prod(self.kernel.grid)
+        linear = self.number("launch__grid_size")
+        return round(linear) if linear is not None else None
+
+    @property
+    def warps_per_block(self) -> int | None:
+        """The warps of a block, the last one not always full."""
+        return -(-math.prod(self.kernel.block) // 32) if self.kernel.block is not None else None
+
+    @property
+    def warps(self) -> int | None:
         """The warps of the launch; None where its grid or block is not known."""
-        grid, block = self.kernel.grid, self.kernel.block
-        return math.prod(grid) * -(-math.prod(block) // 32) if grid is not None and block is not None else None
+        blocks, of_block = self.blocks, self.warps_per_block
+        return blocks * of_block if blocks is not None and of_block is not None else None
 
     @property
     def l1_busy(self) -> float | None:
@@ -167,7 +176,7 @@ class Case:
             return max(known, key=lambda item: item[1])
         memory, others = self.utilisation.get("memory"), [self.utilisation.get(unit) for unit in ("dram", "l2")]
         parts_known = [value for value in others if value is not None]
-        if memory is None or len(parts_known) < len(others) or memory <= 1.05 * max(parts_known):
+        if memory is None or len(parts_known) < len(others) or AS_BUSY * memory <= max(parts_known):
             return None
         return self.light_metric("memory"), memory
 
@@ -246,15 +255,12 @@ class Case:
     @cached_property
     def block_cycles(self) -> float | None:
         """How long a block lives on average: cycles in which an SM has work × blocks that it holds ÷ that it runs."""
-        block, grid, achieved = self.kernel.block, self.kernel.grid, self.kernel.occupancy.achieved
+        blocks, warps, achieved = self.blocks, self.warps_per_block, self.kernel.occupancy.achieved
         sms, limits = self.recorded.hardware.sm_count(), self.recorded.hardware.arch.limits
         cycles = self.number("sm__cycles_active.avg")
         if cycles is None and self.kernel.duration_s is not None and self.kernel.sm_clock_hz is not None:
             cycles = self.kernel.duration_s * self.kernel.sm_clock_hz
-        if cycles is None or not block or not grid or not sms or achieved is None or "warps_per_sm" not in limits:
-            return None
-        blocks, warps = math.prod(grid), -(-math.prod(block) // 32)
-        if blocks < 1 or warps < 1:
+        if cycles is None or not blocks or not warps or not sms or achieved is None or "warps_per_sm" not in limits:
             return None
         return cycles * min(1.0, achieved) * limits["warps_per_sm"].value / warps / (blocks / sms)
 

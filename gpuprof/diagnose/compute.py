@@ -16,6 +16,7 @@ from gpuprof.diagnose.needs import ISSUE, Saving
 from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
@@ -46,8 +47,6 @@ _SAME = "the same instructions"
 _SAME_BYTES = "the same bytes"
 _SAME_OTHERS = "the other instructions"
 _OTHER_TIME = "the time of everything else"
-_TWO_PASSES = 0.02
-"""What one counter can differ by in two passes of ncu."""
 
 _OPCODES = {
     "fma": ("FFMA", "FMUL", "FADD"),
@@ -140,7 +139,7 @@ def _rivals(case: Case) -> Iterator[float]:
     """Yield the use of the pipes that can be what keeps the SM busy; accesses are not where it is clearly busier."""
     sm = case.utilisation.get("sm")
     for pipe in case.pipes:
-        if pipe.name not in ("lsu", "tex") or sm is None or pipe.fraction >= sm - _TWO_PASSES:
+        if pipe.name not in ("lsu", "tex") or sm is None or pipe.fraction >= sm - TWO_PASSES:
             yield pipe.fraction
 
 
@@ -306,7 +305,7 @@ def _busy_sm(case: Case, what: str, action: str, advice: str) -> Iterator[RuleVe
     memory = case.memory_utilisation
     if case.pipes or sm is None or 100 * sm < PIPE_BUSY.value:
         return
-    if memory is not None and sm <= memory + _TWO_PASSES:
+    if memory is not None and sm <= memory + TWO_PASSES:
         return
     work = _most_work(case)
     yield RuleVerdict(

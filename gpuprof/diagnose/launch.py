@@ -76,13 +76,6 @@ _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
 
-def _blocks(case: Case) -> int | None:
-    if case.kernel.grid is not None:
-        return math.prod(case.kernel.grid)
-    linear = case.number("launch__grid_size")
-    return round(linear) if linear is not None else None
-
-
 _START_MORE = "Start more blocks: smaller tiles, a split reduction, or several problems in one launch"
 _MORE_BLOCKS = (
     "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), several problems in one "
@@ -92,7 +85,7 @@ _MORE_BLOCKS = (
 
 
 def _small_grid(case: Case) -> Iterator[RuleVerdict]:
-    blocks, sms, waves = _blocks(case), case.recorded.hardware.sm_count(), case.kernel.waves
+    blocks, sms, waves = case.blocks, case.recorded.hardware.sm_count(), case.kernel.waves
     if blocks is None:
         return
     if sms is None and waves is None:
@@ -303,7 +296,7 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
 
 def _uneven_few_blocks(case: Case) -> Iterator[RuleVerdict]:
     """A block an SM at most, all started at once: an SM that has one is idle early only if its block was short."""
-    blocks, sms, active = _blocks(case), case.recorded.hardware.sm_count(), case.active_share
+    blocks, sms, active = case.blocks, case.recorded.hardware.sm_count(), case.active_share
     duration = case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
         return
@@ -325,7 +318,7 @@ def _uneven_few_blocks(case: Case) -> Iterator[RuleVerdict]:
 
 def _is_under_a_wave(case: Case) -> bool:
     """Tell whether SMs are idle because there are no blocks for them."""
-    waves, blocks, sms = case.kernel.waves, _blocks(case), case.recorded.hardware.sm_count()
+    waves, blocks, sms = case.kernel.waves, case.blocks, case.recorded.hardware.sm_count()
     if waves is not None:
         return waves < FULL_WAVE.value
     return blocks is not None and sms is not None and blocks < sms
@@ -340,7 +333,7 @@ def _is_by_launch(case: Case, idle: float) -> bool:
         return True
     if waves is not None:
         return _is_tail(waves, idle)
-    blocks, sms = _blocks(case), case.recorded.hardware.sm_count()
+    blocks, sms = case.blocks, case.recorded.hardware.sm_count()
     rounds = blocks / sms if blocks and sms else 0.0
     return rounds > 0 and 100 * (idle - (1.0 - rounds / math.ceil(rounds))) <= TAIL_SLACK.value
 

@@ -19,6 +19,7 @@ from gpuprof.diagnose.traffic import (
     wavefronts_per_request,
 )
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.headline import AS_BUSY, TWO_PASSES
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
@@ -43,7 +44,7 @@ BALANCED = percent(
     10.0,
     "NVIDIA's speed-of-light rule calls SM and memory balanced up to it: beyond, the SM is ahead",
 )
-TWO_PASSES = percent("SM above L1", 2.0, "what one counter can differ by in two passes of ncu")
+AHEAD = percent("SM above L1", 100 * TWO_PASSES, "what one counter can differ by in two passes of ncu")
 HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth is felt")
 HOST_FILL = percent(
     "L2 filled by the host",
@@ -53,8 +54,6 @@ HOST_FILL = percent(
 
 _NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _LEVELS = tuple(_NAMES)
-_AS_BUSY = 0.95
-"""Levels within a twentieth are equally busy, and the memory throughput is that of its busiest part."""
 
 _FEWER_BYTES = (
     "Fuse this kernel with the one that makes or uses its data, keep what is used twice in shared memory or registers, "
@@ -92,13 +91,13 @@ def _is_busiest(case: Case, level: str) -> bool | None:
     """
     own, dram = case.needs[level], case.needs.get("dram")
     others = {other: case.needs.get(other) for other in _LEVELS if other != level}
-    most = own / _AS_BUSY if level == "dram" else own
+    most = own / AS_BUSY if level == "dram" else own
     if any(value is not None and value > most for value in others.values()):
         return False
-    if level != "dram" and dram is not None and dram >= _AS_BUSY * own:
+    if level != "dram" and dram is not None and dram >= AS_BUSY * own:
         return False
     overall = case.utilisation.get("memory")
-    known = None not in others.values() or (overall is not None and own >= _AS_BUSY * overall)
+    known = None not in others.values() or (overall is not None and own >= AS_BUSY * overall)
     return True if known else None
 
 
@@ -208,7 +207,7 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
     busiest, fraction = case.busiest_of_l1, _busy(case, "l1")
     if busiest is None or fraction is None or _is_busiest(case, "l1") is False:
         return
-    if _sm_is_ahead(case, fraction, TWO_PASSES.value):
+    if _sm_is_ahead(case, fraction, AHEAD.value):
         # The load/store unit is a part of the SM: where that is busier, another part of it is.
         return
     shared = case.number(SHARED_BUSY)

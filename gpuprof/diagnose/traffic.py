@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
@@ -120,7 +119,7 @@ def _late(case: Case) -> float:
     """Return the share of the time that an average SM with a block has ended before the last; 0 where not known."""
     if case.active_share is None:
         return 0.0
-    blocks, sms = blocks_of(case), _sms(case)
+    blocks, sms = case.blocks, _sms(case)
     with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
     late = 1.0 - min(1.0, case.active_share / with_block)
     return late if late >= _RAMP else 0.0
@@ -149,16 +148,10 @@ def while_active(case: Case, busy: float | None) -> float | None:
         return None
     if case.active_share:
         return busy / case.active_share
-    blocks, sms = blocks_of(case), _sms(case)
+    blocks, sms = case.blocks, _sms(case)
     if not blocks or not sms:
         return None
     return busy * sms / min(sms, blocks)
-
-
-def blocks_of(case: Case) -> float | None:
-    """Return the number of blocks of a kernel."""
-    grid = case.kernel.grid
-    return prod(grid) if grid is not None else case.number("launch__grid_size")
 
 
 def _sms(case: Case) -> float | None:

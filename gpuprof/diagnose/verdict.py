@@ -16,7 +16,7 @@ from gpuprof.diagnose.order import about
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.model.field_types import RunState
-from gpuprof.model.headline import main_point, nearest_limit
+from gpuprof.model.headline import AS_BUSY, TWO_PASSES, main_point, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
@@ -26,14 +26,8 @@ UNIT_CEILINGS = {
 }  # fmt: skip
 _UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SMs", "memory": "memory"}
 _WORK_CEILINGS = {"fp32-compute-bound": "FP32 throughput", "tensor-compute-bound": "tensor throughput"}
-_UNFILLED = frozenset({"small-grid", "tail-effect", "load-imbalance", "low-occupancy"})
-"""Rules on places for warps that stay empty."""
 _MOST = 0.5
 """Two reports that share at least half of their kernels' names can be versions of one program."""
-_EXPLAINED_BY_LOWER = 1.05
-"""Memory as a whole that is so much busier than DRAM and L2 is L1."""
-_TWO_PASSES = 0.02
-"""What one counter can differ by in two passes of ncu."""
 _LONG_ENOUGH_S = 20e-6
 """In a shorter launch a clock is counted over too few cycles."""
 _CLOCK_DRIFT = 0.05
@@ -167,7 +161,8 @@ def _is_of_run(finding: Finding) -> bool:
 
 
 def _state_name(finding: Finding) -> RunState:
-    if finding.rule in _UNFILLED:
+    rule = rule_named(finding.rule)
+    if rule is not None and rule.place.otherwise == "warps":
         return "unfilled"
     return "waiting" if about(finding) == "symptom" else "limited"
 
@@ -196,13 +191,13 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
     known = {item.unit: item.fraction for item in kernel.throughput if item.definition is None}
     unit, fraction = nearest.unit, nearest.fraction
     memory = known.get("memory")
-    if unit == "sm" and memory is not None and memory >= fraction - _TWO_PASSES:
+    if unit == "sm" and memory is not None and memory >= fraction - TWO_PASSES:
         # The load/store unit is part of the SM and of memory.
         unit, fraction = "memory", memory
     lower = {level: known[level] for level in ("dram", "l2") if level in known}
     if unit == "memory" and len(lower) == 2:
         busier = max(lower, key=lambda level: lower[level])
-        unit = "l1" if fraction > _EXPLAINED_BY_LOWER * lower[busier] else busier
+        unit = "l1" if AS_BUSY * fraction > lower[busier] else busier
     return _Reached(_UNITS[unit], UNIT_CEILINGS[unit], fraction)
 
 

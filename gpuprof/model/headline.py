@@ -8,8 +8,10 @@ from typing import NamedTuple
 from gpuprof.model.session import Finding, KernelProfile, Occupancy, RooflinePoint, Stall
 from gpuprof.model.stalls import NOT_STALLED
 
-_CLEARLY_BUSIER = 0.02
-"""Memory as a whole repeats its busiest part, but for what differs between two passes of ncu."""
+TWO_PASSES = 0.02
+"""What one counter can differ by in two passes of ncu; memory as a whole repeats its busiest part but for that."""
+AS_BUSY = 0.95
+"""Levels within a twentieth are equally busy, and the memory throughput is that of its busiest part."""
 
 
 class NearestLimit(NamedTuple):
@@ -51,7 +53,7 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     units = [unit for unit in all_units if unit.definition is None] or all_units
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
     memory = next((unit for unit in kernel.throughput if unit.unit == "memory" and unit.definition is None), None)
-    if memory is not None and busiest is not None and memory.fraction > busiest.fraction + _CLEARLY_BUSIER:
+    if memory is not None and busiest is not None and memory.fraction > busiest.fraction + TWO_PASSES:
         busiest = memory
     return NearestLimit(busiest.unit, busiest.fraction) if busiest is not None else None
 
