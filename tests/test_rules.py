@@ -776,7 +776,8 @@ def test_l1_of_active_cycles_counts_for_the_time_that_the_sms_are_active() -> No
         "sm__cycles_elapsed.max": 100.0, WAVEFRONTS: 40.0, REQUESTS: 5.0,
     }  # fmt: skip
     found = made(busy(dram=40, l2=40), values, NO_SHARED).finding("uncoalesced-global")
-    assert "8 passes" in found.headline and "73 % busy" in found.headline
+    assert "8 passes" in found.headline
+    assert found.evidence[0].value == pytest.approx(72.9) and found.evidence[0].meaning == "L1 busy"
     # DRAM's and L2's 40 % may go with the excess too, as nothing tells their sectors; the requests' 5 % stay.
     assert found.gain_kernel == pytest.approx(0.875)
 

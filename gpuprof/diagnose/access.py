@@ -276,7 +276,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
         ),
     )
     at_least = "" if counted is not None else "at least "
-    text = f"a request takes {at_least}{ratio:.2g} passes through L1, which is {format_percent(fraction)} busy"
+    text = f"a request takes {at_least}{ratio:.2g} passes through L1"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
 
