@@ -17,7 +17,8 @@ NOTHING, SET_UP = "nothing", "setup-kernel"
 class Expected:
     """What is expected of equal launches of a kernel: any of `causes` first, none of `misleads`.
 
-    Without causes the report does not hold what would tell one.
+    Without causes the report does not hold what would tell one. `access` is the shape of its global accesses, `kind`
+    what it does in a language model, `built_for` the architecture of its code beside the `device` that it ran on.
     """
 
     report: str
@@ -29,6 +30,10 @@ class Expected:
     state: str
     reason: str
     certainty: str
+    access: str | None = None
+    kind: str | None = None
+    built_for: str | None = None
+    device: str | None = None
 
     @property
     def where(self) -> str:
@@ -38,7 +43,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same work before and after a change; without repairs nothing was changed."""
+    """The same work before and after a change; without repairs nothing was changed.
+
+    With a `clock_drift` the two ran at clocks that differ, and so do their times without any change.
+    """
 
     report: str
     launch: int
@@ -46,6 +54,7 @@ class Pair:
     after: str
     repairs: tuple[str, ...]
     gain: float
+    clock_drift: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +102,5 @@ def _pair(entry: dict[str, Any]) -> Pair:
         after=after["kernel"],
         repairs=tuple(entry["repairs"]),
         gain=entry["gain"],
+        clock_drift=entry.get("clock_drift", False),
     )
