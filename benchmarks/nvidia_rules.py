@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpuprof
+from gpuprof.diagnose.blocks import EMPTY_LANES
 from gpuprof.errors import GpuprofError
 from gpuprof.model.recorded import Report, RuleResult
 from gpuprof.model.session import Finding, KernelProfile
@@ -29,7 +30,7 @@ SPEAKS = ("warning", "optimization")
 AIM = 0.95
 
 MEMORY = ("memory-latency",)
-GAP = ("load-imbalance", "small-grid", "tail-effect")
+GAP = ("load-imbalance", "short-blocks", "small-grid", "tail-effect")
 """What leaves warps fewer than fit."""
 STALLS = {
     "long scoreboard": MEMORY,
@@ -99,6 +100,18 @@ _LEAST_WAYS = 1.05
 """Less is written as 1.0."""
 
 
+def _partly_filled(text: str) -> Claim:
+    """A message speaks of any block that is not whole warps."""
+    threads = re.search(r"execute (\d+) threads per block", text)
+    size = int(threads[1]) if threads is not None else 0
+    if size and 1 - size / (32 * -(-size // 32)) < _LEAST_EMPTY:
+        return Claim("block size", (), "the last warp of a large block is under 3 % of its lanes")
+    return Claim("block size", ("block-size",))
+
+
+_LEAST_EMPTY = EMPTY_LANES.value / 100
+
+
 def _occupancy(text: str) -> Claim:
     if "not impacted by any block limit" in text:
         gap = re.search(r"theoretical \(([\d.]+)%\) and measured achieved occupancy \(([\d.]+)%\)", text)
@@ -142,8 +155,9 @@ _CLAIMS: tuple[tuple[str, Callable[[str], bool], Callable[[str], Claim]], ...] =
         lambda t: "recommended to have more than" in t,
         _always(Claim("few blocks an SM", ("small-grid", "barrier-wait"))),
     ),
+    ("LaunchConfiguration", lambda t: "are masked off" in t, _partly_filled),
     ("LaunchConfiguration", lambda t: "partial wave" in t, _always(Claim("tail effect", ("tail-effect",)))),
-    ("ThreadDivergence", lambda t: "active" in t, _always(Claim("divergence", ("branch-divergence",)))),
+    ("ThreadDivergence", lambda t: "active" in t, _always(Claim("divergence", ("branch-divergence", "block-size")))),
     ("FPInstructions", lambda t: "non-fused" in t, _always(Claim("non-fused FP", ("non-fused-fp",)))),
     ("CPIStall", lambda t: "On average" in t, _stall),
     ("WorkloadImbalance", lambda t: "L2 Slices" in t, _always(Claim("uneven L2 slices", ("load-imbalance",)))),

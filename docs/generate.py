@@ -263,6 +263,10 @@ def _of_run() -> str:
     return ", ".join(f"`{rule.id}`" for rule in RULES if rule.of_run)
 
 
+def _of_launches() -> str:
+    return ", ".join(f"`{rule.id}`" for rule in RULES if rule.of_launches)
+
+
 RULES_INTRO = f"""A rule asks one question of one kernel. What it answers is a finding: what, with which evidence, why
 it costs time, what to change, where, how sure, and what that can gain.
 
@@ -283,7 +287,8 @@ it costs time, what to change, where, how sure, and what that can gain.
   the run, guesses after all others, and kernels that only set up data last.
 - A value that was not collected is never taken for zero: the rule is silent then.
 
-Rules of the run, {_of_run()}, need a timeline, which a counter report does not have.
+Rules of the run, {_of_run()}, need a timeline, which a counter report does not have. Rules that compare launches of a
+kernel, {_of_launches()}, need several of them in a session.
 """
 
 

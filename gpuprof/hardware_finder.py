@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gpuprof.errors import InputError
@@ -44,9 +45,9 @@ class HardwareFinder:
             device = replace(device, compute_capability=gpu.arch.removeprefix("sm_"))
         measured = self._measured(device)
         certificates = self._library.certificates(arch.name) if arch is not None else ()
-        return Hardware.of(
-            arch if arch is not None else self._library.generic_arch(), gpu, device, measured, certificates
-        )
+        known = arch if arch is not None else self._library.generic_arch()
+        hardware = Hardware.of(known, gpu, device, measured, certificates)
+        return replace(hardware, siblings=partial(self._library.products_of, known.name))
 
     def _measured(self, device: RecordedDevice) -> MeasuredLimits | None:
         """Return what `characterize` has measured on a GPU of this kind, from FOLDER/measured of the spec folders."""

@@ -10,6 +10,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+WARP_THREADS = 32
+"""The lanes of a warp."""
+SECTOR_BYTES = 32
+"""The least that L1 and L2 move at a time."""
+
 DECIMAL_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY_PREFIXES = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 SUBMULTIPLES = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
@@ -151,6 +156,11 @@ def format_waves(waves: float) -> str:
 
 
 _WHOLE_PERCENT = 100 - 1e-6
+
+
+def spaced(count: float) -> str:
+    """Print a count with narrow spaces between thousands."""
+    return f"{count:,.0f}".replace(",", "\u202f")
 
 
 def format_percent(fraction: float) -> str:

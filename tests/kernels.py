@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from gpuprof.diagnose.case import EXECUTED
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.recorded import Dim3, FixedDetails, Launch, LaunchDetails, ProfiledInstruction, RuleResult
@@ -81,6 +83,7 @@ class Program:
 
     code: tuple[ProfiledInstruction, ...] | str = ()
     sources: Mapping[str, str] | str = field(default_factory=dict)
+    machine: bytes = b""
 
     def rule_results(self) -> tuple[RuleResult, ...]:
         return ()
@@ -104,6 +107,27 @@ class Program:
     def machine_words(self) -> Mapping[int, int]:
         return {}
 
+    def machine_code(self) -> bytes:
+        return self.machine
+
+
+def counted_code(*lines: tuple[str, float, float], executed: float = 1000.0) -> Made:
+    """A launch of this code, with the sectors and the excess sectors of each instruction, and those of all."""
+    code = tuple(
+        ProfiledInstruction(
+            pc=16 * index, sass=sass, file="k.cu", line=index + 1,
+            counts={"inst_executed": executed, _ALL_SECTORS: sectors, _EXCESS_SECTORS: excess},
+        )
+        for index, (sass, sectors, excess) in enumerate(lines)
+    )  # fmt: skip
+    totals = {_ALL_SECTORS: sum(line[1] for line in lines), _EXCESS_SECTORS: sum(line[2] for line in lines)}
+    counts: dict[str | int, float] = {instruction.pc: executed for instruction in code}
+    return made(totals, histograms={"inst_executed": counts}, details=Program(code))
+
+
+_ALL_SECTORS = "memory_l2_theoretical_sectors_global"
+_EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
+
 
 def told(rule: str, message: str) -> FixedDetails:
     """The details of a text export with one message of NVIDIA's rules."""
@@ -112,7 +136,7 @@ def told(rule: str, message: str) -> FixedDetails:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A launch on an A100, to be diagnosed."""
+    """A launch to be diagnosed, on an A100 unless it says otherwise."""
 
     values: Mapping[str, float]
     histograms: Mapping[str, Mapping[str | int, float]] = field(default_factory=dict)
@@ -120,6 +144,7 @@ class Made:
     block: Dim3 | None = (256, 1, 1)
     details: LaunchDetails = field(default_factory=FixedDetails)
     name: str = "kernel"
+    device: RecordedDevice = builders.A100
 
     def without(self, *names: str) -> Made:
         """The same launch, those metrics and histograms not collected."""
@@ -166,15 +191,24 @@ def made(
     return Made({}, histograms or {}, grid, block, details or FixedDetails(), name).plus(*parts)
 
 
+def coded(*runs: tuple[str, float]) -> Made:
+    """A launch whose program is these instructions, each with how often warps executed it."""
+    code = tuple(
+        ProfiledInstruction(pc=16 * at, sass=sass, file=None, line=None, counts={EXECUTED: count})
+        for at, (sass, count) in enumerate(runs)
+    )
+    return made(histograms={EXECUTED: {item.pc: item.counts[EXECUTED] for item in code}}, details=Program(code))
+
+
 def session(*launches: Made) -> Session:
     """The diagnosed session of a report with these launches."""
-    report = builders.report(*(launch.launch() for launch in launches))
+    device = launches[0].device if launches else builders.A100
+    report = builders.report(*(launch.launch() for launch in launches), device=device)
     return diagnose(analyse([report], _hardware_of, "9.9"))
 
 
 _A100 = builders.a100()
 
 
-def _hardware_of(device: object) -> Hardware:
-    """Every launch here ran on an A100."""
-    return _A100
+def _hardware_of(device: RecordedDevice) -> Hardware:
+    return _A100 if device == builders.A100 else builders.hardware_of(device)

@@ -88,7 +88,7 @@ def test_no_second_cause_is_excused_that_is_on_no_target() -> None:
 def test_there_are_enough_cases_and_every_rule_that_concerns_one_kernel_has_one() -> None:
     planted = Counter(case.planted_rule for case in CASES)
     assert len(CASES) >= 40
-    assert {rule.id for rule in RULES if not rule.of_run} <= set(planted)
+    assert {rule.id for rule in RULES if not rule.of_run and not rule.of_launches} <= set(planted)
     assert {case.family for case in CASES} == set(FAMILIES)
     assert planted[NONE] >= 4
     limiters = {case.limiter for case in CASES if case.planted_rule == "low-occupancy"}
@@ -181,6 +181,8 @@ def broken(folder: Path, old: str, new: str) -> str:
         ("fill: random", "fill: {offsets: {short: 1, long: 9, every: 0}}", "whole number"),
         ("block: [8]", "block: [8], cluster: 2", "unknown key"),
         ("architectures:", "besides: {colour: why}\narchitectures:", "unknown key"),
+        ("gate:", "options: {slow: [--use_fast_math]}\ngate:", "not one of --device-debug"),
+        ("gate:", "options: {third: [--device-debug]}\ngate:", "unknown key"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: str, complaint: str | None) -> None:
@@ -247,6 +249,22 @@ def test_a_cause_that_is_not_in_the_code_fails(tmp_path: Path) -> None:
     assert "slow: registers is" in answer.why
     assert "slow: at most 8 sectors of LDG, not at least 32" in answer.why
     assert "fixed:" not in answer.why
+
+
+@needs_cuda_wheels
+def test_an_option_of_one_kernel_leaves_the_other_as_it_is(tmp_path: Path) -> None:
+    text = FILE.replace("{required: {IMAD: {least: 1}}}", "{self_moves: {least: 10}}")
+    text = text.replace("{forbidden: [IMAD]}", "{self_moves: 0}")
+    (tmp_path / "doubles.cu").write_text(SOURCE)
+    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
+    (tmp_path / "doubles.yaml").write_text(text)
+    without = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+    assert "slow: self_moves is 0, not at least 10" in without.why
+    (tmp_path / "doubles.yaml").write_text(text + "options: {slow: [--device-debug]}\n")
+    optioned = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+    assert "self_moves" not in optioned.why
+    assert optioned.kernels["fixed"].code == without.kernels["fixed"].code
+    assert optioned.kernels["slow"].code != without.kernels["slow"].code
 
 
 OTHER_BLOCKS = "launch: {slow: {grid: [n], block: [8]}, fixed: {grid: [n], block: [16]}}"

@@ -51,8 +51,9 @@ class HostGpu:
 
     def load(self, cubin: bytes, entries: Sequence[str]) -> dict[str, int]:
         assert cubin.startswith(b"\x7fELF")
-        self._entries = tuple(entries)
-        return {entry: number for number, entry in enumerate(entries)}
+        first = len(self._entries)
+        self._entries += tuple(entries)
+        return {entry: number for number, entry in enumerate(entries, first)}
 
     def blocks_per_sm(self, kernel: int, threads: int, shared_bytes: int) -> int:
         return self.fits

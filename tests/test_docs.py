@@ -258,3 +258,12 @@ def test_the_format_of_a_probe_lists_every_target() -> None:
     text = (ROOT / "microkernels" / "README.md").read_text(encoding="utf-8")
     (listed,) = re.findall(r"Targets: (sm_[\w ]+);", text)
     assert [f"sm_{number}" for number in listed.removeprefix("sm_").split()] == list(all_targets())
+
+
+def test_what_is_held_against_nvidias_guide_are_rules() -> None:
+    named = {
+        code
+        for code in _CODE.findall(prose(DOCS / "explanation" / "triage.md"))
+        if re.fullmatch(r"[a-z\d]+(-[a-z\d]+)+", code)
+    }
+    assert named and named <= {rule.id for rule in RULES}

@@ -16,10 +16,7 @@ from benchmarks.verdicts.told import Headline, ReportTold, Told, told_before
 from benchmarks.verdicts.totals import AIMS, BROKEN, FIRST, GUESS, SET_UP_HEADLINE, Score, lost, number_of, scored
 from gpuprof.diagnose.registry import RULES
 
-TO_COME = {
-    "debug-build", "short-blocks", "block-size", "old-architecture", "reduction-tree", "launch-configurations",
-    "clock-drift",
-}  # fmt: skip
+TO_COME = {"clock-drift"}
 """Causes that experts name, of rules that are not all there."""
 
 

@@ -362,6 +362,20 @@ def test_a_stall_has_its_share_of_all_states_by_whichever_counter_it_was_collect
     assert stall.share == pytest.approx(0.6)
 
 
+def test_some_stalls_alone_are_shares_of_nothing() -> None:
+    name = "smsp__average_warps_issue_stalled_branch_resolving_per_issue_active.ratio"
+    assert profile_launch(builders.launch({name: 0.9}), 0, 0, builders.a100()).profile.stalls == ()
+    # Where another counter of the same reason has its whole, that tells.
+    values: dict[str, float | str] = {name: 0.9, "smsp__warp_issue_stalled_branch_resolving_per_warp_active.pct": 9.0}
+    (stall,) = profile_launch(builders.launch(values), 0, 0, builders.a100()).profile.stalls
+    assert stall.share == pytest.approx(0.09)
+
+
+def test_the_time_that_the_gpu_was_active_is_a_duration() -> None:
+    profile = profile_launch(builders.launch({"gpu__time_active.sum": 2e-3}), 0, 0, builders.a100()).profile
+    assert profile.duration_s == 2e-3
+
+
 def test_stalls_that_are_all_there_are_shares_of_their_sum() -> None:
     reasons = builders.a100().arch.stalls
     names = dict.fromkeys(

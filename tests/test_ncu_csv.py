@@ -124,6 +124,17 @@ class TestRawPage:
         assert grid_size is not None
         assert grid_size.digits is None, "a whole number is printed exactly"
 
+    @pytest.mark.parametrize(
+        ("cell", "number"),
+        [("1,788,903", 1788903), ("17,88,903", 1788903), ("1,00,50,45,526.96", 1005045526.96), ("65,537", 65537)],
+    )
+    def test_groups_of_digits_are_of_three_or_as_in_india_of_two(self, cell: str, number: float) -> None:
+        assert value(only(read(raw_page({"m__x.sum": ("", [cell])}))), "m__x.sum") == number
+
+    @pytest.mark.parametrize("cell", ["17,88,90", "1,7,889", "17,,889", ",889", "178,89,903"])
+    def test_other_groups_are_no_number(self, cell: str) -> None:
+        assert value(only(read(raw_page({"m__x.sum": ("", [cell])}))), "m__x.sum") == cell
+
     def test_launch_columns_become_the_launch(self) -> None:
         launch = only(read(raw_page({"m__x.sum": ("", ["1"])})))
         assert launch.name == "copy"
@@ -360,10 +371,43 @@ class TestDetailsPage:
         assert metric_name(section, "SM [%]", "%") == "sm__throughput.avg.pct_of_peak_sustained_elapsed"
         assert metric_name(section, "Memory Frequency", "Hz") == "dram__cycles_elapsed.avg.per_second"
 
+    @pytest.mark.parametrize(
+        ("label", "metric"),
+        [
+            ("Memory [%]", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
+            ("Compute (SM) [%]", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+            ("SM [%]", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+        ],
+    )
+    def test_labels_of_2021_are_known(self, label: str, metric: str) -> None:
+        assert metric_name("GPU Speed Of Light Throughput", label, "%") == metric
+
     def test_a_label_in_a_table_is_not_taken_for_the_header_of_the_section(self) -> None:
         assert metric_name("Memory Workload Analysis", "L2 Hit Rate", "%", "Some Table") == (
             "details:Memory Workload Analysis:Some Table:L2 Hit Rate"
         )
+
+
+class TestDecimalComma:
+    def test_numbers_of_a_language_with_decimal_commas_are_read_as_such(self) -> None:
+        launch = only(
+            read(
+                details_page(
+                    ("GPU Speed Of Light Throughput", "DRAM Throughput", "%", "19,27"),
+                    ("GPU Speed Of Light Throughput", "Elapsed Cycles", "cycle", "13.494"),
+                    ("GPU Speed Of Light Throughput", "SM Active Cycles", "cycle", "9.423.123,456"),
+                    ("Launch Statistics", "Grid Size", "", "32"),
+                )
+            )
+        )
+        assert value(launch, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed") == 19.27
+        assert value(launch, "gpc__cycles_elapsed.max") == 13494
+        assert value(launch, "sm__cycles_active.avg") == pytest.approx(9423123.456)
+        assert value(launch, "launch__grid_size") == 32
+
+    def test_a_list_beside_numbers_with_points_is_no_number(self) -> None:
+        launch = only(read(raw_page({"m__x.sum": ("", ["1,25"]), "m__y.sum": ("%", ["12.50"])})))
+        assert (value(launch, "m__x.sum"), value(launch, "m__y.sum")) == ("1,25", 12.5)
 
 
 class TestMixedOutput:

@@ -32,7 +32,7 @@ NOTHING_OF = {
     "code": {"hardware", "recordings", "model"},
     "store": {"recordings", "code"},
     "read": {"recordings"},
-    "diagnose": {"recordings", "code", "store", "read"},
+    "diagnose": {"recordings", "store", "read"},
     "collect": {"recordings", "code", "store", "read"},
     "present": {"read"},
     "characterize": {"recordings", "store", "diagnose"},

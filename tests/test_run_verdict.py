@@ -97,6 +97,42 @@ def test_set_up_alone_is_judged_and_said_to_be_that_with_the_command_for_the_res
     assert "Only random numbers, fills and copies" in verdict.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "ranges", "does", "nothing_but"),
+    [
+        ("matmul", ("gpuprof: autotuning",), "is a try of an autotuner", "tries of an autotuner"),
+        ("warmingUp", (), "only warms the GPU up", "warm-up"),
+    ],
+)
+def test_tries_and_warm_up_alone_are_said_to_be_that(
+    name: str, ranges: tuple[str, ...], does: str, nothing_but: str
+) -> None:
+    only = kernel(0, finding("uncoalesced-global", "Bad"), name=name, demangled=name, label=name, ranges=ranges)
+    verdict = judged(only, command=f"{NCU} -o a ./program")
+    assert verdict.state == "set-up" and f"{name} {does}, and nothing else was profiled. " in verdict.sentence
+    assert verdict.unknown == f"Nothing but {nothing_but} was profiled."
+    assert verdict.command is not None and "--launch-skip 1 --launch-count 10" in verdict.command
+    assert "launched after" in verdict.notes[0]
+
+
+def test_several_kinds_of_set_up_alone_are_told_together() -> None:
+    verdict = judged(
+        kernel(0, name="warmup", demangled="warmup", label="warmup"),
+        kernel(1, name="fill_kernel", demangled="fill_kernel", label="fill", time_total_s=1.0),
+        command=f"{NCU} -o a ./program",
+    )
+    assert "fill only makes data for others" in verdict.sentence.replace(", 50 % of the time,", "")
+    assert verdict.unknown == "Nothing but set-up was profiled." and "data, warm-up and tries" in verdict.notes[0]
+
+
+def test_warm_up_beside_work_is_told_in_the_note() -> None:
+    warm = kernel(0, name="warmup", demangled="warmup", label="warmup", time_share=0.3, time_total_s=0.3)
+    work = kernel(1, name="work", demangled="work", label="work", time_share=0.7, time_total_s=0.7)
+    assert judged(warm, work).notes == (
+        "Kernels that only set up data or warm up take 30 % of the time; they come last.",
+    )
+
+
 def test_a_session_without_kernels_has_no_sentence() -> None:
     verdict = judged()
     assert (verdict.sentence, verdict.kernel, verdict.state) == ("", None, "open")
@@ -408,33 +444,6 @@ def test_ranks_of_one_run_are_no_versions() -> None:
     assert verdict is not None and verdict.notes == ()
 
 
-def at_clock(bytes_per_s: float) -> tuple[RooflinePoint, ...]:
-    """A memory-bound point under a roof of that bandwidth at two FLOP a byte."""
-    return (
-        RooflinePoint(
-            path="fp32",
-            level="dram",
-            intensity=2.0,
-            flop_per_s=1e12,
-            roof_flop_per_s=2.0 * bytes_per_s,
-            fraction_of_roof=0.5,
-            ceiling="at-clock",
-            bound="memory",
-        ),
-    )
-
-
-def test_launches_at_different_dram_clocks_are_compared_by_percentages() -> None:
-    (note,) = judged(kernel(0, roofline=at_clock(1.2e12)), kernel(1, roofline=at_clock(1.5e12))).notes
-    assert note == (
-        "DRAM ran at different clocks: at most 1.20 TB/s in kernel 0 (#0) and 1.50 TB/s in kernel 1 (#1). Compare "
-        "their percentages, not their times."
-    )
-    assert judged(kernel(0, roofline=at_clock(1.2e12)), kernel(1, roofline=at_clock(1.25e12))).notes == ()
-    short = kernel(1, roofline=at_clock(1.5e12), duration_s=5e-6)
-    assert judged(kernel(0, roofline=at_clock(1.2e12)), short).notes == ()
-
-
 # Real reports.
 
 
@@ -447,7 +456,7 @@ REAL = [
     ("cutlass-384.ncu-rep", "54 % of the time, does not fill the GPU: no unit is more than 22 % busy.", None),
     (
         "sglang-profile.ncu-rep",
-        "flash_fwd hdim128 128x64 fp16 has no numbers in the report.",
+        "flash_fwd hdim128 128x64 fp16 (attention) has no numbers in the report.",
         "--nvtx --kernel-name flash_fwd_kernel --launch-count 1 -o flash_fwd_kernel-full",
     ),
     (

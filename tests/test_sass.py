@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.code.loops import Loop, find_loops, jumping_calls, natural_loops
-from gpuprof.code.operands import carried, sources, waits_for, written, zero_factors
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.operands import address_terms, carried, named, registers_of, sources, waits_for, written, zero_factors
+from gpuprof.code.sass import Instruction, instruction_of, parse_sass
 from tests.cuda_tools import RECORDED, recorded
 
 
@@ -270,3 +270,17 @@ def test_an_instruction_writes_as_many_registers_as_it_is_wide(opcode: str, firs
     assert written(Instruction(0, opcode, (first, "R40", "R44"), None)) == tuple(
         f"R{start + index}" for index in range(count)
     )
+
+
+def test_an_instruction_of_a_report_is_read_alone() -> None:
+    load = instruction_of("@!P0 LDG.E.64.CONSTANT R2, desc[UR4][R4.64+0x8]", 0x40)
+    assert load == Instruction(0x40, "LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), predicate="@!P0")
+    assert load is not None and written(load) == ("R2", "R3") and named(load.operands[1]) == ("UR4", "R4")
+    assert registers_of("R4", "STS.128") == ("R4", "R5", "R6", "R7") and registers_of("R4", "STS") == ("R4",)
+    assert instruction_of("") is None and instruction_of("see the source") is None
+
+
+def test_an_address_is_a_sum_of_registers_and_numbers() -> None:
+    assert address_terms("desc[UR4][R2.64+UR8+-0x10]") == (("R2", ("64",), 0), ("UR8", (), 0), (None, (), -16))
+    assert address_terms("[R3.U32.X4]") == (("R3", ("U32", "X4"), 0),)
+    assert address_terms("R3") is None and address_terms("[R3+a]") is None

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.diagnose.set_up import makes_data, set_up_kernels
+from gpuprof.diagnose.set_up import makes_data, roles_of, set_up_kernels
+from gpuprof.model.autotuning import RANGE
 from gpuprof.model.session import KernelProfile
 from tests import hand_made
 from tests.kernel_name_corpus import of_libraries
@@ -125,6 +126,33 @@ def test_a_copy_that_is_launched_again_and_again_is_work() -> None:
 
 def test_a_copy_alone_is_what_was_asked_about() -> None:
     assert set_up_kernels([kernel(COPY, 0)]) == frozenset()
+    assert set_up_kernels([kernel(COPY, 0), kernel(COPY, 1)]) == frozenset()
+
+
+def test_a_copy_among_nothing_but_set_up_is_set_up() -> None:
+    assert set_up_kernels([kernel("fill_kernel", 0), kernel(COPY, 1)]) == {0, 1}
+    assert set_up_kernels([kernel("fill_kernel", 0), kernel("triton_poi_fused__to_copy_0", 1)]) == {0, 1}
+
+
+def test_a_cast_that_is_fused_with_other_work_is_work() -> None:
+    assert set_up_kernels([kernel("triton_poi_fused__to_copy_mul_0", 0), kernel("gemm", 1)]) == frozenset()
+
+
+@pytest.mark.parametrize("name", ["warmingUp", "warmup", "warm_up_gpu", "warmup_kernel", "gpuWarmUp", "cuda_warmup"])
+def test_what_warms_the_gpu_up_is_set_up(name: str) -> None:
+    run = [kernel(f"{name}(float *)", 0), kernel("mathKernel1(float *)", 1)]
+    assert set_up_kernels(run) == {0} and roles_of(run[:1]) == {"warm-up"}
+
+
+@pytest.mark.parametrize("name", ["warm_start_solver", "swarm_update", "warp_up", "global_warming_up_model"])
+def test_what_only_sounds_like_it_works(name: str) -> None:
+    assert set_up_kernels([kernel(name, 0), kernel("mathKernel1", 1)]) == frozenset()
+
+
+def test_tries_that_a_session_is_made_of_are_set_up() -> None:
+    tries = [hand_made.kernel(number, name="matmul", demangled="matmul", ranges=(RANGE,)) for number in (0, 1)]
+    assert set_up_kernels(tries) == {0, 1} and roles_of(tries) == {"try"}
+    assert roles_of([*tries, kernel("fill_kernel", 2)]) == {"try", "data"}
 
 
 @given(st.text(max_size=60))

@@ -33,6 +33,8 @@ FAMILIES = (
 TYPES = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64")
 SCALARS = ("u32", "u64", "i32", "f32", "f64")
 PLACES = ("device", "host")
+OPTIONS = ("--device-debug",)
+"""Options of the compiler that a case may give one of its kernels."""
 
 Sizes = Mapping[str, int]
 
@@ -166,6 +168,7 @@ class Case:
     """A planted bottleneck and its repair; without `slow` a kernel that needs none.
 
     `besides`: traits in which `slow` is worse besides its cause, each with why that is no second cause.
+    `options`: of the compiler, for each kernel beyond those that all are compiled with.
     """
 
     source: Path
@@ -186,6 +189,7 @@ class Case:
     arguments: tuple[Argument, ...]
     buffers: Mapping[str, BufferSpec]
     launches: Mapping[str, LaunchSpec]
+    options: Mapping[str, tuple[str, ...]]
     gate: Mapping[str, tuple[tuple[Condition, Twin], ...]] | None
     place: FileLine
 

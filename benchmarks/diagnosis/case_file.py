@@ -12,6 +12,7 @@ from benchmarks.diagnosis.case import (
     FIXED,
     LAUNCH_GATE,
     NONE,
+    OPTIONS,
     PLACES,
     SCALARS,
     SLOW,
@@ -39,7 +40,7 @@ from gpuprof.resources import data_dir
 
 KEYS = {
     "schema", "name", "title", "family", "planted_rule", "limiter", "line", "not_first", "roof", "repair", "gain",
-    "besides", "architectures", "sizes", "small", "arguments", "buffers", "launch", "times", "gate",
+    "besides", "architectures", "sizes", "small", "arguments", "buffers", "launch", "times", "options", "gate",
 }  # fmt: skip
 _ENTRY = re.compile(r'^extern "C" __global__', re.MULTILINE)
 _NAMED = re.compile(
@@ -94,6 +95,7 @@ def read_case(path: Path) -> Case:
         arguments=tuple(_argument(node, sizes) for node in top.items("arguments")),
         buffers={name: _buffer(node, sizes, entries) for name, node in top.mapping("buffers").items()},
         launches=_launches(top, sizes, entries),
+        options=_options(top, entries),
         gate=_gate(top, targets, entries),
         place=top.tree.place,
     )
@@ -312,6 +314,11 @@ def _extent(node: YamlNode, sizes: Mapping[str, object]) -> Extent:
         return Extent(sms=whole(entry.required("sms"), "sms"), plus=plus)
     cover = entry.choice("cover", tuple(sizes))
     return Extent(cover=cover, by=whole(entry.required("by"), "by"), plus=plus)
+
+
+def _options(top: Fields, entries: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    entry = Fields(top.node("options") or YamlNode({}, top.tree.place), "options", set(entries))
+    return {name: entry.choices(name, OPTIONS) if name in entry else () for name in entries}
 
 
 def _gate(top: Fields, targets: tuple[str, ...], entries: tuple[str, ...]):  # type: ignore[no-untyped-def]

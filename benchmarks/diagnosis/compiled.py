@@ -1,9 +1,9 @@
-"""Compiles cases for one target, both kernels of each together, and tells what the compiler made of them."""
+"""Compiles cases for one target, kernels with the same options together, and tells what the compiler made of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
@@ -39,18 +39,28 @@ class CaseCode(NamedTuple):
     numbers: dict[str, dict[str, int]]
 
 
-def compile_case(case: Case, target: str, nvrtc: Nvrtc | None = None) -> Compiled | NotCompiled:
-    """Compile both kernels with line numbers; `nvrtc` None: by the first that knows the target.
+def compile_case(case: Case, target: str, nvrtc: Nvrtc | None = None) -> dict[str, Compiled] | NotCompiled:
+    """Compile the kernels with line numbers and return, by entry, the file that each is to be taken from.
 
-    Raises EnvironmentProblem where there is no NVRTC.
+    Kernels with the same options are compiled together. `nvrtc` None: by the first that knows the target. Raises
+    EnvironmentProblem where there is no NVRTC.
     """
-    options = (*target_options(target), "--generate-line-info", "--ptxas-options=-v")
-    return compile_file(case.source, target, (*options, *include_options(case.source.parent)), nvrtc)
+    base = (*target_options(target), "--generate-line-info", "--ptxas-options=-v", *include_options(case.source.parent))
+    compiled: dict[tuple[str, ...], Compiled] = {}
+    for options in dict.fromkeys(case.options[entry] for entry in case.entries):
+        outcome = compile_file(case.source, target, (*base, *options), nvrtc)
+        if isinstance(outcome, NotCompiled):
+            return outcome
+        compiled[options] = outcome
+    return {entry: compiled[case.options[entry]] for entry in case.entries}
 
 
-def code_of(case: Case, compiled: Compiled) -> CaseCode:
+def code_of(compiled: Mapping[str, Compiled]) -> CaseCode:
     """Return the code of a case's kernels. Raises DamagedInput where one is missing."""
-    return CaseCode({entry: kernel_code(compiled.cubin, entry) for entry in case.entries}, resources(compiled.log))
+    return CaseCode(
+        {entry: kernel_code(of_kernel.cubin, entry) for entry, of_kernel in compiled.items()},
+        {entry: resources(of_kernel.log)[entry] for entry, of_kernel in compiled.items()},
+    )
 
 
 def kernels_of(cases: Sequence[CaseCode], target: str) -> list[dict[str, CompiledKernel]]:

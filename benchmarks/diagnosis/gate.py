@@ -14,6 +14,7 @@ from benchmarks.diagnosis.twins import second_causes
 from gpuprof.characterize.gates.gate import judge
 from gpuprof.code.compile import NotCompiled
 from gpuprof.code.lanes.access import Access, sectors, ways
+from gpuprof.code.sass import Instruction
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
@@ -57,7 +58,7 @@ def _code(case: Case, target: str) -> CaseCode | Answer:
     if isinstance(compiled, NotCompiled):
         return Answer(case, target, "unsupported" if compiled.unsupported else "fail", why=compiled.why)
     try:
-        return code_of(case, compiled)
+        return code_of(compiled)
     except DamagedInput as error:
         return Answer(case, target, "fail", why=error.message)
 
@@ -122,12 +123,18 @@ def _outside(
 def _value(what: str, case: Case, entry: str, kernel: CompiledKernel, rooms: dict[str, Room]) -> float:
     if what == "code":
         return kernel.code_bytes
+    if what == "self_moves":
+        return 100 * sum(map(_is_self_move, kernel.code)) / max(1, sum(not item.idle for item in kernel.code))
     if what == "blocks_per_sm":
         return rooms[entry].blocks_per_sm
     if what == "waves":
         shape = case.launches[entry].shape(case.sized(rooms[case.entries[0]]), rooms[entry])
         return shape.blocks / (rooms[entry].sm_count * rooms[entry].blocks_per_sm)
     return {"registers": kernel.registers, "local": kernel.local, "shared": kernel.shared}[what]
+
+
+def _is_self_move(item: Instruction) -> bool:
+    return item.name == "MOV" and len(item.operands) > 1 and item.operands[0] == item.operands[1]
 
 
 def _pattern_problems(bound: Bound, accesses: Sequence[Access]) -> Iterator[str]:

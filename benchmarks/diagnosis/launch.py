@@ -144,7 +144,7 @@ def _loaded(gpu: Gpu, case: Case) -> Loaded:
     compiled = compile_case(case, gpu.target, gpu.nvrtc)
     if isinstance(compiled, NotCompiled):
         raise ProgramFailed(f"{case.name} does not compile for {gpu.target}: {compiled.why}")
-    kernels = gpu.load(compiled.cubin, case.entries)
+    kernels = {entry: gpu.load(of_kernel.cubin, [entry])[entry] for entry, of_kernel in compiled.items()}
     rooms = {entry: Room(gpu.sm_count, _blocks(gpu, case, entry, kernels[entry])) for entry in case.entries}
     return Loaded(kernels, rooms, case.sized(rooms[case.entries[0]]))
 

@@ -39,7 +39,10 @@ MORE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 `benchmarks/nvidia_rules.py` has the others. Where NVIDIA's words cover several of ours, each is right.
 """
-UNSPOKEN = ("narrow-access", "atomic-contention", "host-memory-traffic", "short-kernel")
+UNSPOKEN = (
+    "narrow-access", "atomic-contention", "host-memory-traffic", "short-kernel", "debug-build", "old-architecture",
+    "reduction-tree", "launch-configurations",
+)  # fmt: skip
 """Rules of ours that no message in these tables says."""
 
 _ACHIEVED = re.compile(r"achieved (\d+)% of this device's fp32 peak performance and (\d+)% of its fp64")

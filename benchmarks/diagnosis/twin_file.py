@@ -11,7 +11,7 @@ from gpuprof.hardware.yaml_fields import Fields, number
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode
 
 BY_OPCODE = ("sectors", "ways")
-PLAIN = ("registers", "local", "shared", "code", "waves", "blocks_per_sm")
+PLAIN = ("registers", "local", "shared", "code", "self_moves", "waves", "blocks_per_sm")
 _START = GateRules(
     within="function",
     required=(),

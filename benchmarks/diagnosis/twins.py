@@ -24,7 +24,12 @@ they are have this trait as their own."""
 _LAUNCH = (BLOCK, OCCUPANCY)
 _WORK = (INSTRUCTIONS, WIDTH)
 ITS_OWN: Mapping[str, tuple[str, ...]] = {
+    "debug-build": (OCCUPANCY, *_WORK),
+    "old-architecture": (OCCUPANCY, INSTRUCTIONS),
     "low-occupancy": _LAUNCH,
+    "block-size": _LAUNCH,
+    "short-blocks": (BLOCK, INSTRUCTIONS),
+    "reduction-tree": (BLOCK, INSTRUCTIONS),
     "load-imbalance": (BLOCK,),
     "tail-effect": (BLOCK,),
     "small-grid": (BLOCK,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpuprof.code.sass import Instruction
 
@@ -16,6 +17,8 @@ _PREDICATE_OPERAND = re.compile(r"U?P(?:\d+|T)")
 _ZERO = re.compile(r"[-|~!]*(?:U?RZ|SRZ|0|0x0)(?:\.\w+)?\|?")
 _WRITES_NOTHING = re.compile(r"^(?:ST|STG|STS|STL|STSM|RED|REDG|BAR|BRA)\b")
 _COMPARES = re.compile(r"^(?:U?PLOP3|\w*SETP2?)\b")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
+_TERM = re.compile(r"(?P<register>U?R(?:\d+|Z))(?P<kinds>(?:\.64|\.U32|\.X\d+)*)|(?P<number>-?(?:0x[0-9a-f]+|\d+))")
 _MOVES = {"MOV", "UMOV", "IMAD", "HFMA2", "CS2R"}
 _TWO_REGISTERS = re.compile(r"^LD\w*\.(?:\w+\.)*ENL2\.256\b")
 """A load of 32 bytes writes two groups of four registers: `LDG.E.ENL2.256 R8, R4, desc[UR6][R2.64]`."""
@@ -34,10 +37,16 @@ _WIDTHS = (
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
     destinations = instruction.operands[: _destinations(instruction)]
-    return tuple(name for operand in destinations for name in _registers_of(operand, instruction.opcode))
+    return tuple(name for operand in destinations for name in registers_of(operand, instruction.opcode))
 
 
-def _registers_of(operand: str, opcode: str) -> tuple[str, ...]:
+def named(operand: str) -> tuple[str, ...]:
+    """Return the registers and predicates that an operand names: `R2` and `UR4` of `desc[UR4][R2.64]`."""
+    return tuple(_READ.findall(operand))
+
+
+def registers_of(operand: str, opcode: str) -> tuple[str, ...]:
+    """Return the registers that one stands for in an instruction, as many as that is wide; a predicate as it is."""
     numbered = _NUMBERED.fullmatch(operand)
     if numbered is None:
         return (operand,) if _PREDICATE.fullmatch(operand) else ()
@@ -71,6 +80,30 @@ def _kind(operand: str) -> str:
 def sources(instruction: Instruction) -> tuple[str, ...]:
     """Return the operands that are read."""
     return instruction.operands[_destinations(instruction) :]
+
+
+class AddressTerm(NamedTuple):
+    """What is added up to an address: a register with how it is read, such as `64`, `U32` or `X4`, or a number."""
+
+    register: str | None
+    kinds: tuple[str, ...]
+    number: int
+
+
+def address_terms(operand: str) -> tuple[AddressTerm, ...] | None:
+    """Return the terms of the address between brackets, `desc[UR4][R2.64+UR8+0x10]`; None for other operands."""
+    match = _BRACKETS.search(operand)
+    if match is None:
+        return None
+    parts = match[1].replace("+-", "-").replace("-", "+-").split("+")
+    terms = [_TERM.fullmatch(part) for part in parts if part]
+    known = [term for term in terms if term is not None]
+    if len(known) < len(terms):
+        return None
+    return tuple(
+        AddressTerm(term["register"], tuple((term["kinds"] or "").split(".")[1:]), int(term["number"] or "0", 0))
+        for term in known
+    )
 
 
 def waits_for(instruction: Instruction, before: Instruction) -> bool:

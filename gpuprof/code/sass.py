@@ -1,4 +1,4 @@
-"""Parses nvdisasm's text into instructions."""
+"""Parses SASS as nvdisasm and reports print it into instructions."""
 
 from __future__ import annotations
 
@@ -59,6 +59,11 @@ class Instruction(NamedTuple):
 def parse_sass(text: str) -> tuple[Instruction, ...]:
     """Read the output of `nvdisasm --binary`, whose jumps name addresses."""
     return tuple(_instructions(text))
+
+
+def instruction_of(sass: str, address: int = 0) -> Instruction | None:
+    """Read one instruction as a report has it, `@!P0 LDG.E R2, [R4]`; None for what is none."""
+    return next(_instructions(f"/*{address:x}*/ {sass};"), None)
 
 
 def _instructions(text: str) -> Iterator[Instruction]:

@@ -1,54 +1,43 @@
-"""Rules on how memory is accessed: coalescing, bank conflicts, spills, width, atomics."""
+"""Rules on how memory is accessed: bank conflicts, spills, width, atomics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import (
     EXECUTED,
     MEMORY_STALLS,
-    REQUESTS,
     WAVEFRONTS,
     WELL_USED,
     Case,
     opcode_of,
 )
-from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Rule, RuleVerdict, Threshold, percent
+from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, LAUNCH, Saving
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, percent
 from gpuprof.diagnose.traffic import (
-    ALL_SECTORS,
-    EXCESS_SECTORS,
+    GLOBAL_SECTORS,
     LOCAL_SECTORS,
     OTHER_WAITS,
-    SECTOR_BYTES,
     SHARED_ATOMICS,
     SHARED_BUSY,
     SHARED_PASSES,
-    CountedSectors,
     bytes_of,
     capped,
-    counted_sectors,
-    excess_reaches,
     explained,
-    ideal_bytes,
     l1_keeps,
     l1_speed,
-    least_passes,
     local_bytes_past_l1,
     memory_busy,
-    wavefronts_per_request,
     while_active,
 )  # fmt: skip
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.session import Evidence, Location
-from gpuprof.units import format_percent, significant
+from gpuprof.model.session import Evidence
+from gpuprof.units import format_percent, significant, spaced
 
-EXCESS = percent("excess sectors", 1.0, "less than 1 % of the sectors is an edge of the data, not a pattern")
 CONFLICTS = percent("conflict wavefronts", 5.0, "half of the 10 % from which NVIDIA's rule speaks")
 CONFLICTS_A_WARP = Threshold(
     "conflicts a warp", 1.0, "wavefront/warp", reason="less than one pass in all that a warp does costs it nothing"
@@ -60,242 +49,32 @@ NARROW_PRESSURE = percent(
 )
 ATOMICS = percent("atomic units busy", 30.0, "below it another unit limits the kernel")
 
-_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
-_PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
-_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
-_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
-_MANY_SECTORS = 16.5
-"""Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
-_FEW_SECTORS = 4.0
-"""Sectors that a request of 4 bytes a thread needs when it is coalesced."""
-
-_COALESCE = (
-    "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) touch consecutive addresses: "
-    "swap the index that the thread number goes into, transpose through shared memory, or store arrays of fields "
-    "rather than an array of structures."
-)
-_WIDEN = (
-    "Where a thread goes through neighbouring words one at a time, swapping the index is wrong: read 16 bytes at once, "
-    "or interleave the index over the threads."
-)
-_SCATTERED = 0.2
-"""A row of 4-byte words that starts inside a sector moves one sector in five for nothing; more is scattered."""
-_WHY_SCATTERED = (
-    "The threads of a warp touch addresses that are not next to each other, so each request moves sectors of which "
-    "only a part is used. L1, L2 and DRAM carry the rest for nothing."
-)
-_WHY_IN_L1 = (
-    "The threads of a warp touch addresses that are not next to each other. The excess stays in L1: L2 moves no more "
-    "than these accesses need, so all that it costs is passes through L1."
-)
-_WHY_SHIFTED = (
-    "So small an excess comes from accesses that start inside a 32-byte sector, which move one sector more, or from "
-    "a few scattered accesses."
-)
-_ALIGN = (
-    "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); shifted loads of a stencil "
-    "cannot avoid it, and L1 mostly has that sector already. For single lines that stand out:"
-)
-_LEVELS = ("l2", "dram")
-_SAME_DATA = "the same data through L2 and DRAM"
-
-
-@dataclass(frozen=True, slots=True)
-class _Excess:
-    fraction: float
-    text: str
-    confidence: Confidence
-    evidence: tuple[Evidence, ...]
-
-
-def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
-    counts = counted_sectors(case)
-    if counts is not None:
-        excess = _counted_excess(counts)
-        passes = _excess_passes(case)
-        if excess is not None and passes is not None:
-            # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
-            excess = replace(excess, fraction=max(excess.fraction, passes))
-    else:
-        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
-    if excess is None:
-        return
-    why, action, advice = _WHY_SCATTERED, "Let consecutive threads touch consecutive addresses", f"{_COALESCE} {_WIDEN}"
-    if excess.fraction < _SCATTERED:
-        why, action, advice = _WHY_SHIFTED, "Start rows at a multiple of 32 bytes", f"{_ALIGN} {_COALESCE}"
-    elif _stays_in_l1(case):
-        why, advice = _WHY_IN_L1, f"{_WIDEN} {_COALESCE}"
-        action = "Read neighbouring words of a thread in one wide access, or interleave its index"
-    yield RuleVerdict(
-        headline=f"Uncoalesced global access: {excess.text}",
-        why=why,
-        action=action,
-        advice=advice,
-        confidence=excess.confidence,
-        saving=_coalesced(case, max(excess.fraction, _passes_at_most(case))).if_held(
-            _coalesced(case, excess.fraction).fraction, "as many passes through L1 for each sector"
-        ),
-        evidence=excess.evidence,
-        location=case.place_of(EXCESS_SECTORS) or _place_of_excess(case),
-    )
-
-
-def _stays_in_l1(case: Case) -> bool:
-    """Tell whether L2 is known to move no more than the global accesses need."""
-    return bytes_of(case, "l2") is not None and not excess_reaches(case, "l2")
-
-
-def _coalesced(case: Case, excess: float) -> Saving:
-    """Bound what coalescing gains: arithmetic and instructions stay, and of each memory level what is needed.
-
-    Of data that an access fetches it may use the same part as of its sectors. Less goes where other accesses use the
-    rest, so that a level moves no more than what all of them need.
-    """
-    keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - excess)}
-    keeps_of_same_data = dict(keeps)
-    counts, ideal = counted_sectors(case), ideal_bytes(case)
-    share = excess
-    for level in _LEVELS:
-        moved = bytes_of(case, level)
-        if counts is None or ideal is None or not moved:
-            continue
-        fetched = SECTOR_BYTES * max(0.0, counts.excess)
-        keeps[level] = 1.0 - min(excess, fetched / moved)
-        keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
-        if moved > SECTOR_BYTES * counts.total:
-            # Lines are fetched again, or around the sectors that are asked for: that can go as well.
-            keeps[level] = ideal / moved
-            share = max(share, 1.0 - ideal / moved)
-    weight = explained(case, memory_busy(case), MEMORY_STALLS)
-    same_data = capped(case.saving(keeps_of_same_data), excess, weight)
-    if _stays_in_l1(case):
-        l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
-        same_data = capped(case.saving({"l1": keeps["l1"]}), excess, min(weight, l1 / WELL_USED))
-    return capped(case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
-
-
-def _counted_excess(counts: CountedSectors) -> _Excess | None:
-    """Judge what was counted exactly: where that shows no excess, nothing else does."""
-    if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
-        return None
-    fraction = min(1.0, counts.excess / counts.total)
-    text = f"{format_percent(fraction)} of {_count(counts.total)} sectors are excess"
-    share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, meaning="excess share")
-    return _Excess(fraction, text, "measured", evidence=(*counts.evidence, share))
-
-
-def _unused_bytes(case: Case) -> _Excess | None:
-    """Bytes of each 32-byte sector that the threads asked for.
-
-    A request needs one sector at least: one that all threads read the same word of is no excess.
-    """
-    used = {what: _used_bytes(case, what) for what in ("ld", "st")}
-    known = {what: item for what, item in used.items() if item is not None}
-    if not known:
-        return None
-    sectors = {what: case.number(_SECTORS.format(what)) for what in known}
-    weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
-    mean = sum(known[what].value * weights.get(what, 0.0) for what in known) / sum(weights.values())
-    requests = case.total(_REQUESTS.format(what) for what in weights)
-    fraction = 1.0 - mean / SECTOR_BYTES
-    if requests is not None and len(weights) == len([count for count in sectors.values() if count]):
-        fraction = min(fraction, 1.0 - requests / sum(weights.values()))
-    if 100 * fraction < EXCESS.value:
-        return None
-    return _Excess(
-        fraction,
-        f"of 32 bytes of a sector {mean:.3g} are used",
-        "measured",
-        evidence=tuple(item.evidence for item in known.values()),
-    )
-
-
-class _Used(NamedTuple):
-    """Bytes of a sector that are used, and the counter that tells them."""
-
-    value: float
-    evidence: Evidence
-
-
-def _used_bytes(case: Case, what: str) -> _Used | None:
-    """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
-    meaning = f"bytes used of a sector by {'loads' if what == 'ld' else 'stores'}"
-    name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
-    value, of_sector = case.number(name), case.number(percent_name)
-    if value:
-        return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, meaning=meaning))
-    if value is None and of_sector:
-        evidence = Evidence(percent_name, of_sector, "%", threshold=100.0, meaning=meaning)
-        return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, evidence)
-    return None
-
-
-def _sectors_per_request(case: Case) -> _Excess | None:
-    """More sectors a request than any coalesced access has."""
-    for what, word in (("ld", "load"), ("st", "store")):
-        sectors, requests = case.number(_SECTORS.format(what)), case.number(_REQUESTS.format(what))
-        if not sectors or not requests or case.number(ALL_SECTORS) is not None or sectors / requests < _MANY_SECTORS:
-            continue
-        ratio = sectors / requests
-        evidence = (
-            Evidence(_SECTORS.format(what), sectors, "sector", threshold=None, meaning=f"{word} sectors"),
-            Evidence("", ratio, "sector/request", threshold=_MANY_SECTORS, meaning=f"sectors a {word} request"),
-        )
-        return _Excess(
-            1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence=evidence
-        )
-    return None
-
-
-def _excess_passes(case: Case) -> float | None:
-    """Return the share of passes through L1 beyond one a request; None where shared memory may cause them."""
-    return _passes_at_most(case) or None if case.kernel.shared_memory_per_block == 0 else None
-
-
-def _passes_at_most(case: Case) -> float:
-    """Return the share of passes through L1 beyond one a request, those of shared memory among them; 0 if unknown."""
-    ratio = wavefronts_per_request(case)
-    return 1.0 - 1.0 / ratio if ratio is not None and ratio >= MANY_WAVEFRONTS.value else 0.0
-
-
-def _many_wavefronts(case: Case) -> _Excess | None:
-    """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
-    busiest, counted = case.busiest_of_l1, wavefronts_per_request(case)
-    ratio = counted if counted is not None else least_passes(case)
-    if busiest is None or ratio is None or case.kernel.shared_memory_per_block:
-        return None
-    name, fraction = busiest[0], min(1.0, busiest[1])
-    if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:
-        return None
-    meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
-    evidence = (
-        Evidence(name, 100 * fraction, "%", threshold=BUSY.value, meaning=meanings.get(name, "L1 busy")),
-        *(item for other in meanings if other != name for item in case.metric(other, meanings[other], "%")),
-        Evidence(
-            "", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="passes through L1 per request"
-        ),
-    )
-    at_least = "" if counted is not None else "at least "
-    text = f"a request takes {at_least}{ratio:.2g} passes through L1"
-    confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
-    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
-
-
-def _place_of_excess(case: Case) -> Location | None:
-    """Where a report counts sectors by instruction but no excess, the instruction with most sectors."""
-    return case.place_of(ALL_SECTORS)
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}".replace(",", "\u202f")
-
-
 _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
 _HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 _CONFLICTS_BY_KIND = tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _PASSES_BY_KIND = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
+_SASS_UNITS = ("sm", "smsp")
+_SASS_CONFLICTS = "{}__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{}.sum"
+_SASS_PASSES = "{}__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum"
+_SASS_KINDS = {
+    "ld": "loads", "ldsm": "matrix loads", "ldgsts": "asynchronous copies", "st": "stores", "stsm": "matrix stores",
+    "atom": "atomics", "red": "reductions",
+}  # fmt: skip
+_COUNTED_BY = (
+    ((_HARDWARE_CONFLICTS,), (SHARED_PASSES,)),
+    (_CONFLICTS_BY_KIND, _PASSES_BY_KIND),
+    *(
+        (names, (_SASS_PASSES.format(unit),))
+        for unit in _SASS_UNITS
+        for names in (
+            (_SASS_CONFLICTS.format(unit, ""),),
+            tuple(_SASS_CONFLICTS.format(unit, f"_op_{kind}") for kind in _SASS_KINDS),
+        )
+    ),
+)
+"""Counters of conflicts and of all passes, in order of preference."""
 _CONFLICTS_TOLD = "rule SharedMemoryConflicts"
 _WAVE_WORDS = {
     _WAVES_EXCESS: "conflict wavefronts",
@@ -305,6 +84,13 @@ _WAVE_WORDS = {
     SHARED_PASSES: "shared-memory wavefronts",
     **dict(zip(_CONFLICTS_BY_KIND, ("conflict wavefronts of loads", "conflict wavefronts of stores"), strict=True)),
     **dict(zip(_PASSES_BY_KIND, ("wavefronts of shared loads", "wavefronts of shared stores"), strict=True)),
+    **{
+        _SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"conflict wavefronts of {accesses}"
+        for unit in _SASS_UNITS
+        for kind, accesses in _SASS_KINDS.items()
+    },
+    **{_SASS_CONFLICTS.format(unit, ""): "conflict wavefronts" for unit in _SASS_UNITS},
+    **{_SASS_PASSES.format(unit): "shared-memory wavefronts" for unit in _SASS_UNITS},
 }
 
 
@@ -326,9 +112,10 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
         excess = total - ideal
     if total is not None and excess is not None:
         return _Conflicts(excess, total, _waves(case, _WAVES_EXCESS, _WAVES_IDEAL, _WAVES)), "measured"
-    for conflicts, passes in ((_HARDWARE_CONFLICTS,), (SHARED_PASSES,)), (_CONFLICTS_BY_KIND, _PASSES_BY_KIND):
+    for conflicts, passes in _COUNTED_BY:
         excess = case.total(conflicts)
-        if excess is None:
+        if not excess:
+            # Some leave out what others count, such as matrix loads.
             continue
         # Passes of loads alone are not those of all accesses whose conflicts were counted.
         total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
@@ -369,7 +156,7 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     fraction = min(1.0, excess / total)
     yield _conflict_verdict(
         case,
-        f"{format_percent(fraction)} of {_count(total)} wavefronts come from conflicts",
+        f"{format_percent(fraction)} of {spaced(total)} wavefronts come from conflicts",
         f": {total / (total - excess):.3g} times the passes that are needed" if total > excess else "",
         confidence,
         _without_conflicts(case, fraction),
@@ -413,7 +200,9 @@ def _without_conflicts(case: Case, conflicts: float) -> Saving:
     return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(conflicts * explained_by_pipe)
 
 
-_GLOBAL = tuple(map(_SECTORS.format, ("ld", "st")))
+_LEVELS = ("l2", "dram")
+_LOCAL_TOLD = "rule MemoryLocalAccess"
+_GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 _EXECUTED = "smsp__inst_executed.sum"
@@ -511,7 +300,7 @@ class _Local:
 def _local_share(case: Case) -> _Local | None:
     """Return the local share of load and store sectors, else of instructions, of those of which both sides are known.
 
-    Where loads or stores were not counted, nothing is known of them.
+    Where loads or stores were not counted, nothing is known of them. Else what NVIDIA's rule tells.
     """
     for local_metrics, global_metrics, what, unit in (
         (LOCAL_SECTORS, _GLOBAL, "load and store sectors", "sector"),
@@ -527,7 +316,12 @@ def _local_share(case: Case) -> _Local | None:
             evidence = tuple(item for name in pairs for item in case.metric(name, _local_words(name), unit))
             whole = len(pairs) == len(local_metrics)
             return _Local(share=mine / every, what=what, evidence=evidence, whole=whole)
-    return None
+    told = nvidia_messages.local_share(case.messages)
+    if told is None:
+        return None
+    what = "sectors that L1 is asked for"
+    evidence = (Evidence(_LOCAL_TOLD, 100 * told, "%", threshold=None, meaning=f"local share of {what}"),)
+    return _Local(share=told, what=what, evidence=evidence, whole=True)
 
 
 def _local_words(name: str) -> str:
@@ -622,13 +416,10 @@ def _widened(case: Case, gone: float) -> Saving:
     With it as it is, the gain is that of the accesses.
     """
     keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
-    bound = case.saving({**keeps, **dict.fromkeys((*_ADDRESS_PIPES, ISSUE), 0.0)})
+    bound = case.saving({**keeps, **dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0)})
     accesses = case.saving({**keeps, ISSUE: 0.0}).fraction
     most = gone * explained(case, l1_speed(case), MEMORY_STALLS)
     return bound.if_held(min(accesses, most), "the same address arithmetic")
-
-
-_ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 
 
 def _spared(widths: Mapping[int, float], size: int) -> float:
@@ -693,28 +484,6 @@ def _without_atomics(case: Case, busy: float) -> Saving:
 
 RULES = (
     Rule(
-        "uncoalesced-global",
-        "Global accesses are not coalesced",
-        about="defect",
-        looks_at="Sectors that global accesses move beyond what the same bytes would need if contiguous; where the "
-        "report does not count them, used bytes per sector, sectors per request, or passes through L1 per request "
-        "(basic set).",
-        thresholds=(EXCESS, MANY_WAVEFRONTS),
-        gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 down to its requests, "
-        "the registers that it writes and shared memory, L2 and DRAM without the excess share, or the excess bytes "
-        "where their own are known. No more than the excess share × 1.25 times the larger of the busiest memory level "
-        "and the waits for memory and barriers. Less is told with the same data through L2 and DRAM: they lose no more "
-        "than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain is no more than the "
-        "excess share × 1.25 times the larger of L1 and the waits for its queue. Where shared memory can hide the "
-        "passes that a request takes, it holds with as many passes for each sector. Time in which most SMs have ended "
-        "may be all of the waits of the others.",
-        silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts "
-        "look the same.",
-        check=_uncoalesced,
-        metrics=tuple(name.format(what) for name in (_PER_SECTOR, _SECTORS, _REQUESTS) for what in ("ld", "st")),
-        place=AT_MEMORY,
-    ),
-    Rule(
         "shared-bank-conflict",
         "Shared-memory accesses conflict",
         about="defect",
@@ -728,13 +497,15 @@ RULES = (
         silent="Under 5 % of the wavefronts, or shared memory is not used.",
         check=_bank_conflicts,
         metrics=(SHARED_PASSES, _HARDWARE_CONFLICTS),
+        causes=(Cause("reduction-tree"),),
         place=AT_SHARED,
     ),
     Rule(
         "local-memory-spill",
         "Registers spill, or local arrays live in memory",
         about="defect",
-        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else instructions.",
+        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else instructions, or what "
+        "NVIDIA's rule tells.",
         thresholds=(SPILL,),
         gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue slots "
         "without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as counted. "

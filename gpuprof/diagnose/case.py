@@ -12,9 +12,11 @@ from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, savin
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
+from gpuprof.units import WARP_THREADS
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 """What warps wait for global memory in; `Case.memory_stalls` are those of them that do so in a kernel."""
@@ -33,6 +35,8 @@ COUNTS = (
 )  # fmt: skip
 """What the code of a kernel is weighed by, beside the samples of each stall reason."""
 
+_ROUNDING = 0.01
+"""What the printed shares of all reasons can miss of the whole."""
 _LEAST_STALL = 0.01
 """Reasons with a smaller share of the samples are not looked for in the code."""
 _ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CCTL", "FENCE"), "drain": ("EXIT",)}
@@ -63,18 +67,33 @@ class Pauses:
     rank: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Faster:
+    """The fastest configuration in which the kernel of a case did the same work.
+
+    `case` is the launch of median duration in it; `duration_s` is what that takes at most at the clocks of the case.
+    `certainty` is how sure it is that the work is the same; `clocks_differ` is None where a clock is not known.
+    """
+
+    case: Case
+    duration_s: float
+    certainty: Confidence
+    clocks_differ: bool | None
+
+
 @dataclass
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
     `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of a timeline, if this kernel is
-    the one that they are told of. `run_share` is what its launches take of the run: with a timeline, of the time that
-    the GPUs were traced.
+    the one that they are told of. `faster` is the configuration in which this kernel was faster for the same work.
+    `run_share` is what its launches take of the run: with a timeline, of the time that the GPUs were traced.
     """
 
     kernel: KernelProfile
     recorded: Recorded
     pauses: Pauses | None = None
+    faster: Faster | None = None
     timed_only: bool = False
     run_share: float | None = None
     code_error: str | None = field(default=None, init=False)
@@ -141,9 +160,15 @@ class Case:
         return round(linear) if linear is not None else None
 
     @property
+    def threads_per_block(self) -> int | None:
+        """The threads of a block."""
+        return math.prod(self.kernel.block) if self.kernel.block is not None else None
+
+    @property
     def warps_per_block(self) -> int | None:
         """The warps of a block, the last one not always full."""
-        return -(-math.prod(self.kernel.block) // 32) if self.kernel.block is not None else None
+        threads = self.threads_per_block
+        return -(-threads // WARP_THREADS) if threads is not None else None
 
     @property
     def warps(self) -> int | None:
@@ -210,6 +235,11 @@ class Case:
     def stall(self, *reasons: str) -> float:
         """Return the share of these reasons together."""
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
+
+    def stall_at_most(self, *reasons: str) -> float:
+        """Return the share of these reasons together, and of those that were not collected: all, where none was."""
+        unknown = max(0.0, 1.0 - sum(self.stalls.values()))
+        return min(1.0, self.stall(*reasons) + (unknown if unknown > _ROUNDING else 0.0))
 
     @cached_property
     def textures(self) -> bool | None:
@@ -351,6 +381,11 @@ class Case:
         except DamagedInput as error:
             self.code_error = str(error)
             return ()
+
+    @cached_property
+    def machine_code(self) -> bytes:
+        """The kernel's machine code, counted or not; empty where the report embeds none."""
+        return self.recorded.launch.details.machine_code()
 
     def place(self, weight: Callable[[ProfiledInstruction], float]) -> Location | None:
         """Return the source line with most weight, with its heaviest instruction; None where nothing has any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -18,14 +18,32 @@ ENOUGH = 0.5
 def with_causes(findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Finding]:
     """Return the findings, each that another one explains with its id as `cause` and as a fact: nothing by itself.
 
-    Where several explain one, the one that gains most does. A cause that is explained itself hands on its own.
+    Where several explain one, the one that gains most does. A cause that is explained itself hands on its own. What
+    voids all else explains it before any other cause.
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
-        causing = [other for cause in rule.causes for other in _explaining(cause, finding, findings, case)]
+        causing = list(_voiding(rule, finding, findings, case)) or [
+            other for cause in rule.causes for other in _explaining(cause, finding, findings, case)
+        ]
         if causing:
             causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
     return [_explained(finding, _first_cause(finding.id, causes)) for _, finding in findings]
+
+
+def _voiding(rule: Rule, finding: Finding, findings: Sequence[tuple[Rule, Finding]], case: Case) -> Iterator[Finding]:
+    """Yield what makes a finding go with it; not what the launch alone tells, nor a roof that the kernel is at."""
+    if (
+        rule.by_times
+        or rule.outlasts(case)
+        or rule.of_run
+        or rule.voids
+        or (rule.about == "limit" and finding.severity == "info")
+    ):
+        return
+    for other_rule, other in findings:
+        if other_rule.voids and _is_enough(other_rule, other, finding):
+            yield other
 
 
 def _explaining(cause: Cause, symptom: Finding, findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Finding]:

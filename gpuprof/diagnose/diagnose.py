@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from gpuprof.diagnose.across import faster_launches
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
+from gpuprof.diagnose.kinds import speaks, with_remedy
 from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.order import in_order, numbered
 from gpuprof.diagnose.registry import RULES
@@ -30,11 +32,19 @@ _NO_TEXT = Missing(
 def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, a verdict and opportunities."""
     session, pauses = analysis.session, pauses_of(analysis.session)
+    faster = faster_launches(analysis)
     busy = busy_share(session)
     kernels = []
     for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True):
         share = kernel.time_share * busy if kernel.time_share is not None else None
-        case = Case(kernel, recorded, pauses.get(kernel.id), timed_only=session.only_times, run_share=share)
+        case = Case(
+            kernel,
+            recorded,
+            pauses=pauses.get(kernel.id),
+            faster=faster.get(kernel.id),
+            timed_only=session.only_times,
+            run_share=share,
+        )
         kernels.append(_diagnosed(case))
     return summarised(structs.replace(session, kernels=tuple(kernels)))
 
@@ -53,7 +63,7 @@ def _diagnosed(case: Case) -> KernelProfile:
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
     spoken = [
-        (rule, finding_of(rule, _weighed(case, verdict), case.run_share))
+        (rule, finding_of(rule, with_remedy(rule, _weighed(case, verdict), case), case.run_share))
         for rule in RULES
         if _applies(rule, case)
         for verdict in rule.check(case)
@@ -68,6 +78,8 @@ def _findings(case: Case) -> Iterable[Finding]:
 
 def _applies(rule: Rule, case: Case) -> bool:
     """A timeline gives rules on times what they need, if the kernel has any; pauses are told in any case."""
+    if not speaks(rule, case):
+        return False
     if not case.timed_only:
         return True
     return rule.by_times and (case.kernel.duration_s is not None or case.pauses is not None)

@@ -8,10 +8,9 @@ from gpuprof.diagnose.case import SHARED_STALLS
 from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
 from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile
-from gpuprof.units import format_binary, format_si, significant
+from gpuprof.units import WARP_THREADS, format_binary, format_si, significant
 
 _PIPES_SHOWN = 3
-_WARP = 32
 _PASSES_BY = 1.1
 """Above this ratio of L2 to L1 traffic, much of it does not pass through L1."""
 
@@ -27,7 +26,7 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]
     elif reason == "barrier" and kernel.block is not None:
         threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
         text = f"in a block of {threads} threads wait for the slowest of them"
-        yield ExplanationNode("cause", text, float(-(-threads // _WARP)), unit="warp")
+        yield ExplanationNode("cause", text, float(-(-threads // WARP_THREADS)), unit="warp")
     elif reason == "wait" and kernel.scheduler is not None and kernel.scheduler.active_warps is not None:
         text = "active per scheduler, whose instructions could fill the latency"
         yield ExplanationNode("cause", text, kernel.scheduler.active_warps, unit="warp")

@@ -6,13 +6,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuprof.diagnose.blocks import (
+    LANES,
+    MORE_WORK_A_BLOCK,
+    OCCUPANCY_GAP,
+    SHORT_BLOCK,
+    has_few_warps,
+    is_between_blocks,
+    lanes_of_block,
+)
 from gpuprof.diagnose.case import SHARED_STALLS, Case
-from gpuprof.diagnose.launch import OCCUPANCY_GAP, SHORT_BLOCK, is_between_blocks
+from gpuprof.diagnose.idle_lanes import SWITCHED_ON, active_lanes, as_it_should_be, issued_by_one_thread, predicated
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
-from gpuprof.units import format_percent
+from gpuprof.units import WARP_THREADS, format_percent
 
 DOMINANT = percent("share of warp states", 30.0, "NVIDIA's stall rule names a reason from here on")
 NOTABLE = percent("share of warp states", 20.0, "a cause with a direct remedy is worth telling before it dominates")
@@ -174,12 +183,11 @@ def _barrier(case: Case) -> Iterator[RuleVerdict]:
 
 def _one_block_fits(case: Case) -> bool:
     """Tell whether an SM can hold no second block."""
-    theoretical, block = case.kernel.occupancy.theoretical, case.kernel.block
+    theoretical, warps = case.kernel.occupancy.theoretical, case.warps_per_block
     limits = case.recorded.hardware.arch.limits
-    if theoretical is None or block is None or "warps_per_sm" not in limits:
+    if theoretical is None or not warps or "warps_per_sm" not in limits:
         return False
-    warps = -(-math.prod(block) // 32)
-    return warps > 0 and theoretical * limits["warps_per_sm"].value < 2 * warps
+    return theoretical * limits["warps_per_sm"].value < 2 * warps
 
 
 _FIRST_MISSES = "Run fewer and longer kernels: fuse or batch launches"
@@ -237,59 +245,53 @@ def _is_start_up(case: Case, share: float) -> bool:
     return share * duration * each <= START_UP.value
 
 
-_THREADS = (
-    "smsp__thread_inst_executed_per_inst_executed.ratio",
-    "derived__avg_thread_executed",
-)
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
-_BYTES = ("dram", "l2", "launch")
-"""What divergence does not touch: the bytes are the same, however few threads ask for them at once."""
+_BYTES = ("dram", "l2", "tensor", "launch")
+"""What divergence does not touch: the bytes are the same, and matrix instructions take whole warps."""
 
 
 def _divergence(case: Case) -> Iterator[RuleVerdict]:
-    name = next((metric for metric in _THREADS if case.number(metric) is not None), None)
-    threads = case.number(name) if name is not None else None
-    if name is None or threads is None or not 0 < threads < THREADS.value:
+    lane = active_lanes(case)
+    if lane is None or not lane.threads:
         return
-    block = case.kernel.block
-    size = math.prod(block) if block is not None else 32
-    by_block = size / -(-size // 32) if size > 0 else 32.0
-    partial = by_block < THREADS.value and threads > by_block - 1.0
-    active = threads / 32
+    threads = lane.threads
+    filled = lanes_of_block(case) or float(WARP_THREADS)
+    active = threads / filled
+    if WARP_THREADS * active >= THREADS.value:
+        return
+    of = "32" if filled == WARP_THREADS else f"the {filled:.3g}"
     relieved = {unit: active for unit in case.needs if unit not in _BYTES}
     yield RuleVerdict(
-        headline=(
-            f"Partly filled warps: blocks of {size} threads leave {by_block:.3g} of 32 threads a warp"
-            if partial
-            else f"Branch divergence: {threads:.3g} of 32 threads are active in an average instruction"
-        ),
-        why=(
-            "A block takes whole warps; the threads that its last warp lacks do nothing."
-            if partial
-            else "Threads of a warp take different branches, so the warp runs all of them one after the other."
-        ),
-        action=(
-            "Choose a block size that is a multiple of 32"
-            if partial
-            else "Let all threads of a warp take the same branch: sort or bin the data by it"
-        ),
-        advice=(
-            "Choose a block size that is a multiple of 32."
-            if partial
-            else "Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
-            "replace a short branch by a select. Choose a block size that is a multiple of 32."
-        ),
+        headline=f"Branch divergence: {threads:.3g} of {of} threads are active in an average instruction",
+        why="Threads of a warp take different branches, so the warp runs all of them one after the other.",
+        action="Let all threads of a warp take the same branch: sort or bin the data by it",
+        advice="Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
+        "replace a short branch by a select.",
         confidence="measured",
         # Threads that go together again can also share sectors.
         saving=case.saving(relieved)
         .if_held(1.0 - active, "each instruction as fast as now")
         .only_if("the same bytes through L2 and DRAM"),
         evidence=(
-            Evidence(name, threads, "thread", threshold=THREADS.value, meaning="active threads an instruction"),
+            Evidence(
+                lane.metric,
+                threads,
+                "thread",
+                threshold=THREADS.value * filled / WARP_THREADS,
+                meaning="active threads an instruction",
+            ),
             *case.metric(_UNIFORM, "uniform branches", "%"),
         ),
         location=case.place_of("smsp__branch_targets_threads_divergent"),
     )
+
+
+def _idle_lanes(case: Case) -> Iterator[RuleVerdict]:
+    """Lanes that wait for another branch; else lanes that a predicate switches off."""
+    by_one_thread = issued_by_one_thread(case)
+    yield from (as_it_should_be(verdict) if by_one_thread else verdict for verdict in _divergence(case))
+    if not by_one_thread:
+        yield from predicated(case, THREADS)
 
 
 _FULL_OF_WARPS = 0.9
@@ -320,11 +322,7 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     yield RuleVerdict(
         headline=f"Latency-bound: no unit is more than {format_percent(busiest)} busy{told}",
         why=f"The warps wait more than they work{_how_many(case)}.{_what_is_unknown(case)}",
-        action=(
-            "Give each block more work: several elements a thread, or a grid-stride loop"
-            if short
-            else "Put more independent work in flight in each thread"
-        ),
+        action=(MORE_WORK_A_BLOCK if short else "Put more independent work in flight in each thread"),
         advice=(
             "Give each block more work, so that fewer are started: several elements a thread, or a loop over the grid."
             if short
@@ -375,6 +373,11 @@ def _behind_loads(case: Case) -> bool:
     return case.stall(*case.memory_stalls) >= case.stall("barrier")
 
 
+def _drains(case: Case) -> bool:
+    """Tell whether ended warps that wait for their stores are most of what waits for memory."""
+    return 2 * case.stall("drain") >= case.stall(*case.memory_stalls)
+
+
 def _behind_shared(case: Case) -> bool:
     return case.stall(*SHARED_STALLS) >= case.stall("barrier")
 
@@ -394,7 +397,11 @@ _OF_MEMORY = (
     "dram-bandwidth", "l2-bandwidth", "l1-bandwidth",
 )  # fmt: skip
 _OF_SHARED = ("shared-bank-conflict", "shared-bandwidth", "special-function-bound", "atomic-contention")
-_FEW_WARPS = (Cause("low-occupancy"), Cause("small-grid"), Cause("short-kernel"))
+_FEW_WARPS = (
+    Cause("low-occupancy"), Cause("small-grid"), Cause("short-kernel"), Cause("block-size", has_few_warps),
+)  # fmt: skip
+_NEW_BLOCKS = (Cause("short-blocks"),)
+"""Each block starts and ends anew: it reads its parameters, fetches its code, and drains its stores."""
 
 _STALL_GAIN = (
     "min(share, 1 − issue slots used, 1 − largest need of a unit), with the instructions and the other waits as they "
@@ -420,7 +427,7 @@ RULES = (
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_memory_latency,
-        causes=(*map(Cause, _OF_MEMORY), *_FEW_WARPS),
+        causes=(*map(Cause, _OF_MEMORY), *_FEW_WARPS, Cause("short-blocks", _drains)),
         place=AT_MEMORY,
     ),
     Rule(
@@ -449,6 +456,7 @@ RULES = (
         causes=(
             *(Cause(rule, _behind_loads) for rule in ("memory-latency", *_OF_MEMORY)),
             *(Cause(rule, _behind_shared) for rule in _OF_SHARED),
+            Cause("reduction-tree"),
             Cause("branch-divergence"),
             Cause("load-imbalance"),
             *_FEW_WARPS,
@@ -464,7 +472,7 @@ RULES = (
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_instruction_fetch,
-        causes=(Cause("branch-divergence", _branches), *_FEW_WARPS),
+        causes=(Cause("branch-divergence", _branches), *_FEW_WARPS, *_NEW_BLOCKS),
         place=TreePlace(("no_instruction",), "issue"),
     ),
     Rule(
@@ -476,22 +484,28 @@ RULES = (
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
         check=_constant,
-        causes=_FEW_WARPS,
+        causes=(*_FEW_WARPS, *_NEW_BLOCKS),
         place=TreePlace(("imc_miss",), "issue"),
     ),
     Rule(
         "branch-divergence",
         "Threads of a warp take different branches",
         about="defect",
-        looks_at="Active threads per executed warp instruction.",
+        looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
+        "block is whole warps; `block-size` tells of the others); where branches leave enough of them, those that "
+        "predicates leave switched on. It is told as a fact (`info`) beside matrix instructions that one thread issues "
+        "(tcgen05), and of predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor "
+        "pipe is the busiest unit.",
         thresholds=(THREADS,),
-        gain="min(1 − active ÷ 32, 1 − largest need that remains), the first with each instruction as fast as now, the "
-        "second with the same bytes through L2 and DRAM. "
-        "Issue slots, pipes and L1 then need active ÷ 32 of what they do; DRAM and L2 need what they did, because the "
-        "same bytes move.",
-        silent="24 threads or more are active on average, or it was not collected.",
-        check=_divergence,
-        metrics=(_THREADS[0], _UNIFORM),
+        gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with each instruction as "
+        "fast as now, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 then need that "
+        "part of what they do; DRAM and L2 need what they did, because the same bytes move, and the tensor pipe, as "
+        "matrix instructions take whole warps. With predicates the same of the threads that they leave on, but "
+        "accesses stay as they are: L1 needs what it did, too.",
+        silent="Three quarters of the threads or more are active and switched on on average, or it was not collected.",
+        check=_idle_lanes,
+        metrics=(LANES[0], SWITCHED_ON, _UNIFORM),
+        causes=(Cause("reduction-tree"),),
         place=TreePlace(("branch_resolving",), "issue"),
     ),
     Rule(
@@ -511,6 +525,8 @@ RULES = (
             *_FEW_WARPS,
             Cause("tail-effect"),
             Cause("load-imbalance"),
+            *_NEW_BLOCKS,
+            Cause("reduction-tree"),
             *(Cause(rule, _waits_for_shared) for rule in _OF_SHARED),
         ),
         place=TreePlace((), "issue"),

@@ -11,6 +11,7 @@ from gpuprof.diagnose.traffic import (
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
+    SHARED_PASSES,
     excess_reaches,
     explained,
     l1_keeps,
@@ -294,6 +295,8 @@ def _many_passes(case: Case, *, uses_shared: bool) -> str:
 
 def _shared(case: Case) -> Iterator[RuleVerdict]:
     shared = case.number(SHARED_BUSY)
+    if shared is None:
+        yield from _shared_by_counts(case)
     if shared is None or shared < BUSY.value:
         return
     fraction = min(1.0, shared / 100)
@@ -312,6 +315,34 @@ def _shared(case: Case) -> Iterator[RuleVerdict]:
             *case.stall_evidence("mio_throttle", None),
         ),
         location=case.place_of("memory_l1_wavefronts_shared"),
+    )
+
+
+_INSTRUCTIONS = "smsp__inst_executed.sum"
+_SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for kind in ("ld", "st"))
+_SCHEDULERS = 4
+
+
+def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
+    """Guess it where counts are all that there is: shared memory then needs more cycles than the schedulers."""
+    instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
+    if case.busiest_need is not None or case.stalls or not instructions or not passes:
+        return
+    ratio = _SCHEDULERS * passes / instructions
+    if ratio <= 1.0:
+        return
+    yield RuleVerdict(
+        headline=f"Shared-memory accesses are {format_percent(passes / instructions)} of the instructions",
+        why="Shared memory serves one of them per SM and cycle, while the schedulers can issue four instructions. How "
+        "busy any unit is was not collected.",
+        action=_ACTIONS["shared"],
+        advice=_ADVICE["shared"],
+        confidence="guess",
+        saving=None,
+        evidence=(
+            *case.metric(_INSTRUCTIONS, "instructions", "inst"),
+            Evidence("", passes, "inst", threshold=instructions / _SCHEDULERS, meaning="accesses of shared memory"),
+        ),
     )
 
 
@@ -474,9 +505,10 @@ RULES = (
         "shared",
         "Shared-memory",
         _shared,
-        "Busy fraction of the data pipe by shared-memory wavefronts.",
+        "Busy fraction of the data pipe by shared-memory wavefronts. Where no busy fraction and no warp state was "
+        "collected, accesses of shared memory against instructions: more than a quarter is a guess.",
         _REUSE_GAIN.format(below="L2, DRAM"),
-        (_CONFLICT, Cause("atomic-contention", when=_shared_atomics)),
+        (_CONFLICT, Cause("atomic-contention", when=_shared_atomics), Cause("reduction-tree")),
         metrics=(SHARED_BUSY,),
         place=AT_SHARED,
     ),
@@ -493,6 +525,7 @@ RULES = (
         "than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
         check=_host,
         metrics=(_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
+        outlasts=lambda _: True,
         place=AT_MEMORY,
     ),
 )

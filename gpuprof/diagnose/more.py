@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuprof.diagnose.order import is_counted
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import kind_named
@@ -87,7 +88,8 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
         return "It was timed and not profiled."
     if kind_named(source.kind).is_trace:
         return "A trace has times and no counters."
-    if not (kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes):
+    measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
+    if not measured and not any(map(is_counted, kernel.findings)):
         return "ncu recorded no numbers for this launch."
     lacking = []
     if not kernel.throughput and not kernel.roofline:

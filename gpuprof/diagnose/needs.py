@@ -17,6 +17,8 @@ LAUNCH_S = 1e-6
 
 SM, ISSUE, LAUNCH = "sm", "issue", "launch"
 MEMORY = ("dram", "l2", "l1")
+ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
+"""Pipes that run the arithmetic of addresses."""
 _PER_ELAPSED = "_elapsed"
 _SHOWN = 8
 """How many of the remaining needs a finding keeps."""

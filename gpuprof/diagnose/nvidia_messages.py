@@ -16,19 +16,33 @@ _STALL_WORDS = {
     "sibling warps at a CTA barrier": "barrier",
     "local and global": "lg_throttle",
     "scoreboard dependency on a MIO": "short_scoreboard",
+    "MIO (memory input/output) instruction queue": "mio_throttle",
+    "L1 instruction queue for texture": "tex_throttle",
+    "branch target": "branch_resolving",
+    "on a memory barrier": "membar",
+    "instruction cache miss": "no_instruction",
     "fixed latency execution dependency": "wait",
 }
 """How the stall rule describes a reason (its messages in reports of ncu 2020 to 2025)."""
-_STALL = re.compile(r"being stalled waiting (?P<what>.*?)\. This represents about (?P<percent>[\d.]+)%", re.DOTALL)
-_SECTORS = re.compile(r"total of (?P<excess>\d+) excessive sectors \(\d+% of the total (?P<total>\d+) sectors\)")
-_FUSED = re.compile(r"executes (?P<fused>\d+) fused and (?P<alone>\d+) non-fused (?P<type>FP32|FP64)")
+_STALL = re.compile(
+    r"being stalled (?P<what>[^.]*).*?\bThis (?:stall type )?represents about (?P<percent>[\d.]+)%",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Newer messages say "this stall type", and explain the reason before it: its name is in the first sentence."""
+_LANES = re.compile(
+    r"an average of (?P<active>[\d.]+) threads being active per cycle"
+    r"(?:\. This is further reduced to (?P<on>[\d.]+) threads per warp due to predication)?"
+)
+_SECTORS = re.compile(r"total of (?P<excess>[\d,]+) excessive sectors \(\d+% of the total (?P<total>[\d,]+) sectors\)")
+_FUSED = re.compile(r"executes (?P<fused>[\d,]+) fused and (?P<alone>[\d,]+) non-fused (?P<type>FP32|FP64)")
 _WAVEFRONTS = re.compile(
-    r"total of (?P<excess>\d+) excessive wavefronts \(\d+% of the total (?P<total>\d+) wavefronts\)"
+    r"total of (?P<excess>[\d,]+) excessive wavefronts \(\d+% of the total (?P<total>[\d,]+) wavefronts\)"
 )
 _CONFLICTS = re.compile(
-    r"results in (?P<excess>\d+) bank conflicts,\s+which represent [\d.]+% of the overall (?P<total>\d+) wavefronts "
-    r"for shared"
+    r"results in (?P<excess>[\d,]+) bank conflicts,\s+which represent [\d.]+% of the overall (?P<total>[\d,]+) "
+    r"wavefronts for shared"
 )
+_LOCAL = re.compile(r"local memory\b[^,]*, accounting for (?P<percent>[\d.]+)% of all sectors requested in L1TEX")
 _PIPE = re.compile(
     r"\b(?P<name>[A-Z0-9]+)(?: \([A-Za-z0-9]+\))? is the highest-utilized pipeline \((?P<percent>[\d.]+)%\)"
 )
@@ -56,6 +70,13 @@ class BusiestPipe(NamedTuple):
     fraction: float
 
 
+class Lanes(NamedTuple):
+    """Active threads of an average instruction, and those of them that predicates leave switched on."""
+
+    active: float
+    on: float
+
+
 class Fused(NamedTuple):
     """Fused and other floating-point instructions of a type."""
 
@@ -77,7 +98,7 @@ def stall_shares(messages: Iterable[RuleResult]) -> Mapping[str, float]:
 def excess_sectors(messages: Iterable[RuleResult]) -> Sectors | None:
     """Return the sectors that the rule on uncoalesced accesses counts."""
     matches = (_SECTORS.search(message.message) for message in messages if message.rule == "UncoalescedGlobalAccess")
-    return next((Sectors(float(match["excess"]), float(match["total"])) for match in matches if match), None)
+    return next((Sectors(_count(match["excess"]), _count(match["total"])) for match in matches if match), None)
 
 
 def conflict_wavefronts(messages: Iterable[RuleResult]) -> Wavefronts | None:
@@ -87,7 +108,7 @@ def conflict_wavefronts(messages: Iterable[RuleResult]) -> Wavefronts | None:
     told = counted[:1] or [match for match in map(_CONFLICTS.search, texts) if match]
     if not told:
         return None
-    return Wavefronts(sum(float(match["excess"]) for match in told), sum(float(match["total"]) for match in told))
+    return Wavefronts(sum(_count(match["excess"]) for match in told), sum(_count(match["total"]) for match in told))
 
 
 def busiest_pipe(messages: Iterable[RuleResult]) -> BusiestPipe | None:
@@ -103,6 +124,22 @@ def fused_instructions(messages: Iterable[RuleResult], kind: str) -> Fused | Non
     """Return the instructions that the rule on floating-point instructions counts, of FP32 or FP64."""
     matches = (_FUSED.search(message.message) for message in messages if message.rule == "FPInstructions")
     return next(
-        (Fused(float(match["fused"]), float(match["alone"])) for match in matches if match and match["type"] == kind),
+        (Fused(_count(match["fused"]), _count(match["alone"])) for match in matches if match and match["type"] == kind),
         None,
     )
+
+
+def local_share(messages: Iterable[RuleResult]) -> float | None:
+    """Return the share of local memory in the sectors that L1 is asked for."""
+    matches = (_LOCAL.search(message.message) for message in messages if message.rule == "MemoryLocalAccess")
+    return next((min(1.0, float(match["percent"]) / 100) for match in matches if match), None)
+
+
+def active_lanes(messages: Iterable[RuleResult]) -> Lanes | None:
+    """Return the threads of a warp that the rule on divergence counts."""
+    matches = (_LANES.search(message.message) for message in messages if message.rule == "ThreadDivergence")
+    return next((Lanes(float(m["active"]), float(m["on"] or m["active"])) for m in matches if m), None)
+
+
+def _count(text: str) -> float:
+    return float(text.replace(",", ""))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.causes import ENOUGH
 from gpuprof.diagnose.needs import together
 from gpuprof.diagnose.order import about
+from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Opportunity
@@ -97,9 +98,12 @@ def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportuni
     )
 
 
-def _rank(item: Opportunity, by_id: Mapping[str, Member]) -> tuple[bool, bool, bool, float]:
+def _rank(item: Opportunity, by_id: Mapping[str, Member]) -> tuple[bool, bool, bool, bool, float]:
+    """What voids all else comes first of its sort: after it there is another program to judge."""
     gain = item.gain_total if item.gain_total is not None else _gain(by_id[item.findings[0]][1])
-    return item.set_up, item.confidence == "guess", item.gain_total is None, -gain
+    rule = rule_named(item.rule)
+    voids = rule is not None and rule.voids
+    return item.set_up, item.confidence == "guess", not voids, item.gain_total is None, -gain
 
 
 def _gain(finding: Finding) -> float:

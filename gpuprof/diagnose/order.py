@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gpuprof.diagnose.registry import rule_named
+from gpuprof.diagnose.rule import HIGH
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding
 
@@ -37,12 +38,23 @@ def about(finding: Finding) -> str:
     return rule.about if rule is not None else "defect"
 
 
+def is_counted(finding: Finding) -> bool:
+    """Tell whether a finding rests on counts alone: what it costs is not known."""
+    rule = rule_named(finding.rule)
+    return finding.gain_kernel is None and rule is not None and not rule.by_times and rule.about != "symptom"
+
+
 _KINDS = ("defect", "limit", "symptom")
 """What can be repaired, what the kernel runs into because of it or without it, and what its warps then wait for."""
 
 
-def _importance(finding: Finding) -> tuple[bool, float, int, float]:
+def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:
     rank: float = SEVERITIES.index(finding.severity)
     if finding.severity == "info" and about(finding) == "limit":
         rank = _NEAR_ROOF
-    return finding.cause is not None, rank, _KINDS.index(about(finding)), -(finding.gain_kernel or 0.0)
+    rule = rule_named(finding.rule)
+    is_beside = rule is None or not rule.voids
+    gain = finding.gain_kernel or 0.0
+    is_guess = finding.confidence == "guess"
+    kind = _KINDS.index(about(finding))
+    return finding.cause is not None, rank, is_beside, is_guess, is_guess and gain < HIGH, kind, -gain

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose import access, compute, gaps, latency, launch, limits
+from gpuprof.diagnose import (
+    access,
+    across,
+    blocks,
+    build,
+    coalescing,
+    compute,
+    fp64,
+    fusing,
+    gaps,
+    latency,
+    launch,
+    limits,
+    matrix,
+    reduction,
+)
 from gpuprof.diagnose.rule import Rule
 
-RULES: tuple[Rule, ...] = (*limits.RULES, *access.RULES, *compute.RULES, *launch.RULES, *latency.RULES, *gaps.RULES)
+_MODULES = (
+    build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across, latency, reduction, gaps,
+)  # fmt: skip
+RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)
 
 _BY_ID = {rule.id: rule for rule in RULES}
 

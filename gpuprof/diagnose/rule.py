@@ -80,11 +80,14 @@ class Rule:
 
     `gain` is the formula of what a repair saves, with its reason.
     `by_times` says that names, shapes and times are enough for it, so that it also judges timelines.
-    `of_run` says that it speaks of the run on a timeline, so that no kernel alone can show it.
+    `of_run` says that it speaks of the run on a timeline, so that no kernel alone can show it; `of_launches`, that it
+    compares launches of a kernel, so that none alone can.
     `metrics` are what it reads beside the quantities of the model, as `ncu --metrics` takes them.
     `place` says where its finding hangs in the explanation of a kernel.
     `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
     `symptom`: what its warps wait for. `causes` are the rules whose findings explain this one's.
+    `voids` says that whatever else a kernel shows goes with this finding, but for what its launch alone tells.
+    `outlasts` tells of a kernel that this rule's finding stays even then.
     """
 
     id: str
@@ -100,6 +103,9 @@ class Rule:
     by_times: bool = False
     place: TreePlace = field(kw_only=True)
     of_run: bool = False
+    voids: bool = False
+    outlasts: Callable[[Case], bool] = lambda _: False
+    of_launches: bool = False
 
 
 def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Finding:

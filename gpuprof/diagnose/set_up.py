@@ -1,15 +1,19 @@
 """Kernels that only make ready what others use: random numbers, fills and copies of frameworks before the work starts.
 
 What a framework calls such a kernel is in its name. Random numbers and fills are set-up wherever they are; a copy is
-only where it is launched before any other kernel, because later ones belong to the work.
+only where it is launched before any other kernel, because later ones belong to the work, or where nothing but set-up is
+beside it. What only warms the GPU up is known by its name, too. Tries of an autotuner are among the kernels of a
+session only where a report holds nothing else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Literal
 
+from gpuprof.model.autotuning import RANGE
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile
 
@@ -37,21 +41,51 @@ _OWN = re.compile(
     r"|constant|values?|zeros?|ones|inputs?|numbers?|float|int|double|half|1d|2d|3d))*_?",
     re.IGNORECASE,
 )
+_WARM_UP = re.compile(
+    r"(?:gpu_?|cuda_?|device_?)?warm(?:ing|s)?_?up(?:_?(?:kernels?|gpu|cuda|device))?_?", re.IGNORECASE
+)
 _COPIES = re.compile(
     r"\bdirect_copy_kernel|\bcopy_device_to_device\b|\bb?float(?:8|16)_copy_kernel|\bcupy_copy(?![a-z])"
     r"|\bCopyFunctor<|\b__copy::functor\b|\bcuda_cub::__transform::unary_transform_f<.{0,200}\bidentity\b"
+    # A cast that inductor fuses with nothing.
+    r"|\btriton_\w{2,4}_fused__to_copy_\d"
 )
 _NO_SET_UP = frozenset({"init", "set_up", "setup"})
 """Too little of a name to tell."""
 
 
+Role = Literal["data", "warm-up", "try"]
+"""What a kernel is launched for that does no work: to make data, to warm the GPU up, to choose another kernel."""
+
+
 def set_up_kernels(kernels: Sequence[KernelProfile]) -> frozenset[int]:
     """Return the ids of the kernels that only set up what others use."""
-    making = {kernel.id for kernel in kernels if makes_data(kernel)}
+    making = {kernel.id for kernel in kernels if _role(kernel) is not None}
     working = [kernel.id for kernel in kernels if kernel.id not in making and not _is_copy(kernel)]
-    first = min(working, default=None)
-    early = (kernel.id for kernel in kernels if first is not None and kernel.id < first)
-    return frozenset(making.union(early))
+    if not working:
+        # Copies alone are what was asked about.
+        return frozenset(kernel.id for kernel in kernels if making)
+    first = min(working)
+    return frozenset(making.union(kernel.id for kernel in kernels if kernel.id < first))
+
+
+def roles_of(kernels: Iterable[KernelProfile]) -> frozenset[Role]:
+    """Return what kernels that only set up are launched for; copies make data."""
+    return frozenset(_role(kernel) or "data" for kernel in kernels)
+
+
+def _role(kernel: KernelProfile) -> Role | None:
+    if any(RANGE in name for name in kernel.ranges):
+        return "try"
+    if _warms_up(kernel.name):
+        return "warm-up"
+    return "data" if makes_data(kernel) else None
+
+
+@lru_cache(maxsize=4096)
+def _warms_up(name: str) -> bool:
+    parsed = parse_name(name)
+    return not parsed.scopes and _WARM_UP.fullmatch(parsed.base) is not None
 
 
 def makes_data(kernel: KernelProfile) -> bool:

@@ -8,16 +8,17 @@ from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.needs import Saving
 from gpuprof.model.session import Evidence
+from gpuprof.units import SECTOR_BYTES, WARP_THREADS
 
 EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
 ALL_SECTORS = "memory_l2_theoretical_sectors_global"
+GLOBAL_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-SECTOR_BYTES = 32
 OTHER_WAITS = "the other waits as they are"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
-_IDEAL = "memory_l2_theoretical_sectors_global_ideal"
+IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -25,7 +26,6 @@ _ONE_WAY = "only"
 """How the definition of traffic says that it is of one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
-_WARP = 32
 _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
 _FELT = 0.1
@@ -44,13 +44,13 @@ class CountedSectors(NamedTuple):
 
 def counted_sectors(case: Case) -> CountedSectors | None:
     """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
-    total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(_IDEAL)
+    total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(IDEAL_SECTORS)
     all_of_them = case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
     if total is not None and excess is not None:
         evidence = (*case.metric(EXCESS_SECTORS, "excess sectors", "sector"), *all_of_them)
         return CountedSectors(excess, total, evidence)
     if total is not None and ideal is not None:
-        evidence = (*all_of_them, *case.metric(_IDEAL, "of which are needed", "sector"))
+        evidence = (*all_of_them, *case.metric(IDEAL_SECTORS, "of which are needed", "sector"))
         return CountedSectors(total - ideal, total, evidence)
     told = nvidia_messages.excess_sectors(case.messages)
     if told is None:
@@ -102,9 +102,9 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
     unit that is idle may still be waited for: where either was not collected, it can explain everything. So it can of
     the time in which SMs have ended and others work: few warps are left then, and their waits are a small share.
     """
-    if busy is None or not case.stalls:
+    if busy is None:
         return 1.0
-    return min(1.0, max(busy, case.stall(*reasons, "barrier", "membar")) / WELL_USED + _late(case))
+    return min(1.0, max(busy, case.stall_at_most(*reasons, "barrier", "membar")) / WELL_USED + _late(case))
 
 
 def capped(bound: Saving, share: float, weight: float) -> Saving:
@@ -182,7 +182,7 @@ def wavefronts_per_request(case: Case) -> float | None:
     lanes = case.recorded.hardware.arch.operations.get("load-store")
     if wavefronts is None or not requests or lanes is None:
         return None
-    return wavefronts / requests * _WARP / lanes.value
+    return wavefronts / requests * WARP_THREADS / lanes.value
 
 
 def least_passes(case: Case) -> float | None:

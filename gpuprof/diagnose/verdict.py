@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuprof.diagnose.across import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
+from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, needs_program, unknown_of
 from gpuprof.diagnose.needs import beside_launch
-from gpuprof.diagnose.order import about
+from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import rule_named
-from gpuprof.diagnose.set_up import set_up_kernels
+from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
+from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES, main_point, nearest_limit
+from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
@@ -28,12 +32,39 @@ _UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SMs", "memory": "me
 _WORK_CEILINGS = {"fp32-compute-bound": "FP32 throughput", "tensor-compute-bound": "tensor throughput"}
 _MOST = 0.5
 """Two reports that share at least half of their kernels' names can be versions of one program."""
-_LONG_ENOUGH_S = 20e-6
-"""In a shorter launch a clock is counted over too few cycles."""
-_CLOCK_DRIFT = 0.05
-"""More than what DRAM's clock differs by while it is the same."""
 _MOST_SHOWN = 3
+_LEAST_KINDS, _KINDS_SHOWN = 3, 5
+_LEAST_SHARE = 0.005
 _MOST_OF_RUN = 0.5
+
+
+class _SetUp(NamedTuple):
+    """What is said of a kernel that only sets up, of a session that holds nothing else, and where its work is."""
+
+    does: str
+    nothing_but: str
+    note: str
+
+
+_SET_UP: dict[Role | None, _SetUp] = {
+    "data": _SetUp(
+        "only makes data for others",
+        "set-up",
+        "Only random numbers, fills and copies were profiled: what they were made for comes after them.",
+    ),
+    "warm-up": _SetUp("only warms the GPU up", "warm-up", "Only warm-up was profiled: the work is launched after it."),
+    "try": _SetUp(
+        "is a try of an autotuner",
+        "tries of an autotuner",
+        "Only tries of an autotuner were profiled: the kernel that it chooses is launched after them.",
+    ),
+    None: _SetUp(
+        "only sets up what others use",
+        "set-up",
+        "Only set-up was profiled, such as data, warm-up and tries of an autotuner: the work is launched after it.",
+    ),
+}
+"""By the role that all have; None where they have several."""
 
 
 class _Reached(NamedTuple):
@@ -65,13 +96,15 @@ def run_verdict(session: Session) -> RunVerdict:
     if state.name == "open" and state.reached is not None and _is_one_of_many(kernel, session.kernels):
         state = _open_longest(state.reached)
     unknown, command = _more(session, kernel, state)
+    state = _held(session, kernel, state)
     if not working:
-        state = _set_up_state(state)
-        unknown, command = "Nothing but set-up was profiled.", command_for_rest(session, kernel)
+        state = _set_up_state(state, roles_of([kernel]))
+        nothing_but = _SET_UP[_only(roles_of(session.kernels))].nothing_but
+        unknown, command = f"Nothing but {nothing_but} was profiled.", command_for_rest(session, kernel)
     if command is not None and needs_program(command):
         unknown = f"{unknown} The program's command line is not in the report: put it for PROGRAM."
     return RunVerdict(
-        sentence=f"{idle} {_sentence(f'{kernel.label}{_share(kernel, session.kernels)} {state.text}')}".lstrip(),
+        sentence=f"{idle} {_sentence(f'{_title(kernel)}{_share(kernel, session.kernels)} {state.text}')}".lstrip(),
         kernel=kernel.id,
         state=state.name,
         ceiling=state.reached.ceiling if state.reached is not None else None,
@@ -84,10 +117,43 @@ def run_verdict(session: Session) -> RunVerdict:
 
 def _more(session: Session, kernel: KernelProfile, state: _State) -> tuple[str | None, str | None]:
     """Return what cannot be told of a kernel and the command that would collect it; nothing where nothing is open."""
-    if state.name in ("at-roof", "short"):
+    if state.name in ("at-roof", "short") or kernel.kind == COMMUNICATION:
         return None, None
     unknown = unknown_of(session, kernel)
     return (unknown, command_for_more(session, kernel)) if unknown is not None else (None, None)
+
+
+def _title(kernel: KernelProfile) -> str:
+    """Return a kernel's label with what it does, where the label has another word for it."""
+    kind = kind_named(kernel.kind)
+    if kind is None or kind.title.lower() in kernel.label.lower():
+        return kernel.label
+    return f"{kernel.label} ({kind.title})"
+
+
+def _held(session: Session, kernel: KernelProfile, state: _State) -> _State:
+    """Add how close a kernel is to what binds its kind, where the state is of something else."""
+    if kernel.kind == COMMUNICATION and state.name == "open":
+        text = "exchanges data with other GPUs: the links and the other ranks set its time"
+        return state._replace(text=text + _exposed(session))
+    reached = bytes_reached(kernel)
+    on_dram = state.reached is not None and state.reached.ceiling == UNIT_CEILINGS["dram"]
+    if reached is None or on_dram or state.name == "short":
+        return state
+    share = f"{format_percent(reached)} of {UNIT_CEILINGS['dram']}"
+    text = f"{state.text.rstrip('. ')}. Bytes bind a kernel of its kind: it moves them at {share}"
+    return state._replace(text=text)
+
+
+def _exposed(session: Session) -> str:
+    """Say how much of the communication in a timeline no other kernel runs beside; empty without one."""
+    devices = session.timeline.devices if session.timeline is not None else ()
+    talks = [device.communication for device in devices if device.communication is not None]
+    time_s = sum(talk.time_s for talk in talks)
+    if not time_s:
+        return ""
+    share = min(1.0, sum(talk.exposed_s for talk in talks) / time_s)
+    return f". For {format_percent(share)} of the time of such kernels no other one runs beside them"
 
 
 def _sentence(text: str) -> str:
@@ -123,7 +189,7 @@ def _state(kernel: KernelProfile) -> _State:
         if at_roof is not None:
             return at_roof
     if finding is None or finding.severity == "info":
-        return _open(kernel, busy)
+        return _open(kernel, busy, finding)
     name = _state_name(finding)
     if name == "limited" and busy is not None and finding.headline.startswith(f"{busy.unit} bandwidth: "):
         # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
@@ -222,12 +288,15 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
     return _State("at-roof", text, _Reached("the pipe", known, fraction))
 
 
-def _open(kernel: KernelProfile, busy: _Reached | None) -> _State:
+def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None) -> _State:
+    if finding is not None and busy is None and is_counted(finding):
+        return _State("open", f"has counts of what it does, none of what that costs. {finding.headline}")
     if busy is not None:
         text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than any other unit"
         return _State("open", f"{text}; nothing in the report shows what would make it faster", busy)
     if kernel.duration_s is None:
-        return _State("open", "has no numbers in the report")
+        has_counts = any(map(is_counted, kernel.findings))
+        return _State("open", f"has {'no times' if has_counts else 'no numbers'} in the report")
     return _State("open", "was timed; why it takes its time needs counters")
 
 
@@ -242,23 +311,46 @@ def _open_longest(busy: _Reached) -> _State:
     return _State("open", f"{text}; nothing in the report shows what would make that launch faster", busy)
 
 
-def _set_up_state(state: _State) -> _State:
-    """Say that a kernel only makes data for others, and what else is known of it."""
-    text = f"only makes data for others, and nothing else was profiled. It {state.text}"
+def _set_up_state(state: _State, roles: frozenset[Role]) -> _State:
+    """Say what a kernel is launched for that does no work, and what else is known of it."""
+    text = f"{_SET_UP[_only(roles)].does}, and nothing else was profiled. It {state.text}"
     return state._replace(name="set-up", text=text)
+
+
+def _only(roles: frozenset[Role]) -> Role | None:
+    """Return the role that all have; None where there are several."""
+    return next(iter(roles)) if len(roles) == 1 else None
 
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding))
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
-        yield "Only random numbers, fills and copies were profiled: what they were made for comes after them."
+        yield _SET_UP[_only(roles_of(session.kernels))].note
     elif sum(shares) > 0:
-        yield (
-            f"Kernels that only set up data take {format_percent(min(1.0, sum(shares)))} of the time; they come last."
-        )
+        roles = roles_of(kernel for kernel in session.kernels if kernel.id in set_up)
+        what = "set up data" if roles == {"data"} else "set up data or warm up"
+        yield f"Kernels that only {what} take {format_percent(min(1.0, sum(shares)))} of the time; they come last."
+    yield from _kinds(session.kernels)
     yield from _versions(session)
-    yield from _clocks(session)
+    yield from clock_notes(session)
+    # Several GPUs of one kind differ from their spec alike.
+    yield from dict.fromkeys(text for device in session.devices for text in told(device, session.denominators))
+
+
+def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
+    """Say what the time goes to by kind, where most of it is of several known ones."""
+    shares: dict[str, float] = {}
+    for kernel in kernels:
+        kind = kind_named(kernel.kind)
+        if kind is not None and kernel.time_share:
+            shares[kind.title] = shares.get(kind.title, 0.0) + kernel.time_share
+    if len(shares) < _LEAST_KINDS or sum(shares.values()) < _MOST:
+        return
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:_KINDS_SHOWN]
+    rest = 1.0 - sum(share for _, share in largest)
+    listed = ", ".join(f"{title} {format_percent(min(1.0, share))}" for title, share in largest)
+    yield f"By kind: {listed}{f', others {format_percent(rest)}' if rest >= _LEAST_SHARE else ''}."
 
 
 def _of_run(session: Session) -> Iterator[tuple[Finding, KernelProfile]]:
@@ -307,38 +399,3 @@ def _alike(source: int, names: dict[int, set[str]]) -> list[int]:
         if other == source
         or (other > source and len(names[source] & names[other]) >= _MOST * min(len(names[source]), len(names[other])))
     ]
-
-
-def _clocks(session: Session) -> Iterator[str]:
-    """Say where DRAM's clock differed between launches on one GPU, by what its bandwidth could be in each."""
-    for device in session.devices:
-        peaks = [
-            (peak, kernel)
-            for kernel in session.kernels
-            if kernel.device == device.id and (kernel.duration_s or 0.0) >= _LONG_ENOUGH_S
-            if (peak := _dram_peak(kernel)) is not None
-        ]
-        if not peaks:
-            continue
-        least, most = min(peaks, key=lambda pair: pair[0]), max(peaks, key=lambda pair: pair[0])
-        if most[0] > (1.0 + _CLOCK_DRIFT) * least[0]:
-            yield (
-                f"DRAM ran at different clocks: at most {format_si(least[0], 'B/s')} in {_named(least[1])} and "
-                f"{format_si(most[0], 'B/s')} in {_named(most[1])}. Compare their percentages, not their times."
-            )
-
-
-def _named(kernel: KernelProfile) -> str:
-    return f"{kernel.label} (#{kernel.id})"
-
-
-def _dram_peak(kernel: KernelProfile) -> float | None:
-    """Return DRAM's bandwidth at the kernel's clock, as its memory-bound roofline has it."""
-    return next(
-        (
-            point.roof_flop_per_s / point.intensity
-            for point in kernel.roofline
-            if point.level == "dram" and point.ceiling == "at-clock" and point.bound == "memory"
-        ),
-        None,
-    )

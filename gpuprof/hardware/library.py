@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -87,6 +87,15 @@ class SpecLibrary:
         near = difflib.get_close_matches(name.lower(), [path.stem for path in self.gpu_files()], n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise InputError(f"no GPU spec is called {name!r}", hint + "`gpuprof specs list` shows all")
+
+    def products_of(self, arch: str) -> tuple[GpuSpec, ...]:
+        """Return the products of an architecture. A broken file is passed over."""
+        products = []
+        for path in self.gpu_files():
+            if _mentions(_file_text(path), arch):
+                with suppress(SpecError):
+                    products.append(load_gpu(path))
+        return tuple(gpu for gpu in products if gpu.arch == arch)
 
     def match(self, device: RecordedDevice) -> GpuSpec | None:
         """Return the product that this device is, or None. Two that match equally well are an error in the specs."""

@@ -11,13 +11,16 @@ from gpuprof.hardware.certificates import release_of
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
+from gpuprof.model.denominators import audited
 from gpuprof.model.field_types import ORIGINS, CeilingOrigin
 from gpuprof.model.groups import collected, kind_of, middle, spread
+from gpuprof.model.implied import implied_peaks
+from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_duration, profile_launch
 from gpuprof.model.quantities import COLLECT, READ_REPORT
 from gpuprof.model.recorded import Launch, Report
-from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Device, KernelProfile, Session, Source
+from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sources import kind_named
 
 HardwareOf = Callable[[RecordedDevice], Hardware]
@@ -78,6 +81,7 @@ def analyse(
         devices=devices,
         ceilings=tuple(_session_ceilings(launches, len(devices))),
         kernels=_placed([launch.profile for launch in launches], ids),
+        denominators=tuple(_denominators(launches, recorded, hardware)),
     )
     return Analysis(session, tuple(recorded))
 
@@ -128,6 +132,19 @@ def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
         for entry in entries
         for at in (entry.launch,)
     )
+
+
+def _denominators(
+    profiles: Sequence[LaunchProfile], recorded: Sequence[Recorded], hardware: Sequence[Hardware]
+) -> Iterator[Denominator]:
+    """Hold the spec of every GPU against what its launches imply of it."""
+    for device, known in enumerate(hardware):
+        timed = [
+            (launch.profile.duration_s, own.launch)
+            for launch, own in zip(profiles, recorded, strict=True)
+            if launch.profile.device == device
+        ]
+        yield from audited(device, implied_peaks(timed, known.device, known.arch), known)
 
 
 def _for_group(launch: LaunchProfile, durations: Sequence[float | None]) -> LaunchProfile:
@@ -213,11 +230,17 @@ def _device(number: int, recorded: RecordedDevice, hardware: Hardware) -> Device
 
 
 def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfile, ...]:
-    """Give every kernel its number, its unique label and its share of the time of all."""
+    """Give every kernel its number, its unique label, its kind and its share of the time of all."""
     labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(
-        structs.replace(profile, id=number, label=label, time_share=_share(profile.time_total_s, total))
+        structs.replace(
+            profile,
+            id=number,
+            label=label,
+            time_share=_share(profile.time_total_s, total),
+            kind=kernel_kind(profile),
+        )
         for number, profile, label in zip(ids, profiles, labels, strict=True)
     )
 

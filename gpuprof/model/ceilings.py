@@ -7,7 +7,7 @@ this kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -17,8 +17,8 @@ from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_
 from gpuprof.hardware.trust import Trust
 from gpuprof.model.quantities import Clocks, Counted, evaluate
 from gpuprof.model.recorded import MetricTable
+from gpuprof.units import SECTOR_BYTES
 
-_SECTOR_BYTES = 32
 _CLOCK_MARGIN = 1.1
 """A recorded DRAM clock passes the highest one by up to 2 % in real reports; far above, it counts something else."""
 _L2_PEAK = "lts__t_sectors_srcunit_tex.avg.peak_sustained"
@@ -54,6 +54,8 @@ class Hardware:
     certificates: tuple[Certificate, ...] = ()
     release: str | None = None
     """The release of ncu that recorded the launch, such as "2025.3"."""
+    siblings: Callable[[], tuple[GpuSpec, ...]] = tuple
+    """Returns the products of the same architecture, which takes long."""
 
     @classmethod
     def of(
@@ -205,8 +207,8 @@ def _l2_slices(metrics: MetricTable, clocks: Clocks) -> Limit | None:
     sectors, slices = metrics.number(_L2_PEAK), metrics.number("device__attribute_l2s_count")
     if not sectors or not slices or clocks.l2_hz is None:
         return None
-    source = f"report: {_L2_PEAK} × {slices:.0f} slices × {_SECTOR_BYTES} B × {clocks.l2_name}"
-    return Limit(sectors * slices * _SECTOR_BYTES * clocks.l2_hz, clocks.l2_hz, source)
+    source = f"report: {_L2_PEAK} × {slices:.0f} slices × {SECTOR_BYTES} B × {clocks.l2_name}"
+    return Limit(sectors * slices * SECTOR_BYTES * clocks.l2_hz, clocks.l2_hz, source)
 
 
 def _l2_from_spec(hardware: Hardware, clocks: Clocks) -> Limit | None:

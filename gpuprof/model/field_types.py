@@ -18,6 +18,9 @@ CeilingOrigin = Literal["rated", "at-clock", "measured"]
 """Of a ceiling, and of what a fraction is a fraction of."""
 ORIGINS: tuple[CeilingOrigin, ...] = get_args(CeilingOrigin)
 CeilingKind = Literal["compute", "bandwidth"]
+Disagreement = Literal["product", "units", "sparse", "clock", "spec"]
+"""Why a report implies another peak than the spec has: it is another product, a part of one, the spec's number is one
+with sparsity or of another clock, or the spec is wrong."""
 RooflineBound = Literal["memory", "compute"]
 ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
 THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)

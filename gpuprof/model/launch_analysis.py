@@ -145,6 +145,7 @@ class _LaunchAnalysis:
             time_total_s=duration_s,
             time_share=None,
             sm_clock_hz=self.clocks.sm_hz,
+            dram_clock_hz=self.clocks.dram_hz,
             throttled=None,
             work=work,
             traffic=traffic,

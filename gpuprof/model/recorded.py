@@ -45,6 +45,10 @@ class MetricTable(Protocol):
         """Return its value where it is a number."""
         ...
 
+    def digits(self, name: str) -> int | None:
+        """Return how many significant digits of it a printed source kept; None where nothing was rounded."""
+        ...
+
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
         ...
@@ -92,6 +96,11 @@ class DictMetrics:
         """Return its value where it is a number."""
         metric = self._metrics.get(name)
         return plausible(metric.value) if metric is not None else None
+
+    def digits(self, name: str) -> int | None:
+        """Return how many significant digits of it a printed source kept."""
+        metric = self._metrics.get(name)
+        return metric.digits if metric is not None else None
 
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
@@ -152,6 +161,10 @@ class LaunchDetails(Protocol):
         """Return the 128-bit encoding of each executed instruction by address; empty where none is embedded."""
         ...
 
+    def machine_code(self) -> bytes:
+        """Return the kernel's machine code, 16 bytes an instruction, executed or not; empty where none is embedded."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FixedDetails:
@@ -174,6 +187,10 @@ class FixedDetails:
     def machine_words(self) -> Mapping[int, int]:
         """Return nothing: a text export has no program."""
         return {}
+
+    def machine_code(self) -> bytes:
+        """Return nothing: a text export has no program."""
+        return b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from gpuprof.model.field_types import (
     CeilingKind,
     CeilingOrigin,
     Confidence,
+    Disagreement,
     Drawn,
     DrawnFlopPerSecond,
     Flop,
@@ -92,6 +93,25 @@ class Ceiling(Struct, frozen=True, kw_only=True):
     clock_hz: Annotated[Hertz | None, about("clock that the value holds at")]
     origin: Annotated[CeilingOrigin, about("datasheet, this kernel's clock, or micro-kernels")]
     source: Annotated[str, about("where the value comes from")]
+
+
+class Denominator(Struct, frozen=True, kw_only=True):
+    """A fact of a spec that percentages rest on, beside what a report implies of it without the spec.
+
+    They agree where they differ by no more than the tolerance.
+    """
+
+    device: Annotated[Whole, about("the device that it is of")]
+    unit: Annotated[str, about("what it is a peak of")]
+    fact: Annotated[str, about("the fact of the spec")]
+    implied: Annotated[Number, about("what the report implies")]
+    specified: Annotated[Number, about("what the spec says, at the same clock")]
+    measure: Annotated[str, about("unit of both; empty for a count")]
+    tolerance: Annotated[Fraction, about("what they may differ by: 2 %, and what the digits in the report leave open")]
+    implied_by: Annotated[str, about("the metrics that imply it")]
+    specified_by: Annotated[str, about("the spec, and its fact")]
+    disagreement: Annotated[Disagreement | None, about("likely reason why they differ; null where they agree")] = None
+    reason: Annotated[str | None, about("the reason in words")] = None
 
 
 class Work(Struct, frozen=True):
@@ -353,7 +373,11 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     ] = None
     scheduler: Annotated[Scheduler | None, about("what the warp schedulers did")] = None
     pipes: Annotated[tuple[Pipe, ...], about("how busy the execution pipes were")] = ()
+    dram_clock_hz: Annotated[Hertz | None, about("average DRAM clock while it ran")] = None
     excerpts: Annotated[tuple[Excerpt, ...], about("its hottest code")] = ()
+    kind: Annotated[
+        Word | None, about("what it does in a language model, such as attention-decode; null: nothing tells")
+    ] = None
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -534,6 +558,9 @@ class Session(Struct, frozen=True, kw_only=True):
     verdict: Annotated[RunVerdict | None, about("the state of the run; null in sessions of version 1")] = None
     opportunities: Annotated[tuple[Opportunity, ...], about("what to change, the most worthwhile first")] = ()
     run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
+    denominators: Annotated[
+        tuple[Denominator, ...], about("facts of the specs that the reports could be held against")
+    ] = ()
 
     @property
     def only_times(self) -> bool:

@@ -2,8 +2,9 @@
 
 Counters: warps in each state, per issued instruction, per active warp, per warp or per cycle; all are the same count of
 warps over another one, so that a reason's share is its value over the sum of all reasons' values. The total that ncu
-prints comes from another pass, and serves only where reasons are missing. Samples: how often a sampled warp was in each
-state, over all samples and over those where the scheduler issued nothing. Kernel Profiling Guide, "Warp Stall Reasons".
+prints comes from another pass, and serves only where reasons are missing; without it a few of them have no share.
+Samples: how often a sampled warp was in each state, over all samples and over those where the scheduler issued nothing.
+Kernel Profiling Guide, "Warp Stall Reasons".
 """
 
 from __future__ import annotations
@@ -60,13 +61,24 @@ def too_few_samples(metrics: MetricTable, arch: ArchSpec) -> dict[StallFamily, i
 
 
 def _counted(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
-    """Return the shares of the counters: by the pattern of names that most reasons are there in."""
-    tables = [(pattern, _values(metrics, arch, pattern)) for pattern in _COUNTERS]
-    pattern, values = max(tables, key=lambda table: len(table[1]))
+    """Return the shares of the counters: by the pattern of names that most reasons are there in.
+
+    Some reasons alone are shares of nothing where their whole is not told: then a pattern counts that has it. Sets
+    that come with the state `selected` are those of ncu's section, which has all reasons.
+    """
+    tables = [(pattern, _values(metrics, arch, pattern), _whole(pattern, metrics)) for pattern in _COUNTERS]
+    usable = [table for table in tables if table[2] is not None or "selected" in table[1] or _are_most(table[1], arch)]
+    if not usable:
+        return ()
+    pattern, values, told = max(usable, key=lambda table: len(table[1]))
     whole = sum(values.values())
     if len(values) < len(arch.stalls):
-        whole = max(whole, _whole(pattern, metrics) or 0.0)
+        whole = max(whole, told or 0.0)
     return _shares(values, whole, "counter", cycles=pattern == PER_ISSUE)
+
+
+def _are_most(values: Mapping[str, float], arch: ArchSpec) -> bool:
+    return 2 * len(values) > len(arch.stalls)
 
 
 def _whole(pattern: str, metrics: MetricTable) -> float | None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.mfu import measured_flop
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
@@ -127,6 +128,7 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         missing = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
         profiled = replace(profiled, missing=(*profiled.missing, missing))
     named = replace(profiled, id=surveyed.id, label=surveyed.label, ranges=surveyed.ranges, launches=surveyed.launches)
+    named = replace(named, kind=kernel_kind(named))
     if surveyed.duration_s is None:
         # The duration is the profiler's own; what all launches took is not known.
         return replace(named, duration_percentiles_s=None, time_total_s=None, time_share=None)

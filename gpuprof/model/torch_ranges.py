@@ -6,6 +6,7 @@ input_op_ids = [(3,0)]`. The numbers differ at every launch, so they go; the sha
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -22,6 +23,10 @@ _PRODUCTS = {
     **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), slice(1, 3)),
 }
 """The operators that multiply two tensors, and which of their tensors those are."""
+_MATRIX_PRODUCTS = frozenset(
+    {"mm", "bmm", "matmul", "linear", "_int_mm", "_scaled_mm", "addmm", "baddbmm", "_addmm_activation"}
+)
+"""Those of them whose factors are matrices."""
 
 _OPERATOR = re.compile(r"(?!(?:torch::)?autograd::)\w+::\w[\w:.]*(?: \[.*)?\Z", re.DOTALL)
 _NODE = re.compile(r"(?:autograd::engine::evaluate_function: )?(\w+Backward\d*)(?: \[.*)?\Z", re.DOTALL)
@@ -53,7 +58,7 @@ def launched_by(ranges: Sequence[str]) -> str:
     `ranges` are readable ones, outermost first. The operator is the innermost, the module the innermost range around it
     that is none of torch's own; without one it is the autograd node. Empty if no operator is there.
     """
-    at = next((place for place in reversed(range(len(ranges))) if _OPERATOR.match(ranges[place])), None)
+    at = _place_of_operator(ranges)
     if at is None:
         return ""
     around = [text for text in reversed(ranges[:at]) if not _OPERATOR.match(text)]
@@ -61,3 +66,30 @@ def launched_by(ranges: Sequence[str]) -> str:
     node = next((match[1] for text in around if (match := _NODE.match(text))), None)
     place = own or node
     return f"{place} · {ranges[at]}" if place else ranges[at]
+
+
+def innermost_operator(ranges: Sequence[str]) -> str:
+    """Return the innermost operator among readable ranges, with its shapes; empty if none is there."""
+    at = _place_of_operator(ranges)
+    return ranges[at] if at is not None else ""
+
+
+def least_side(ranges: Sequence[str]) -> int | None:
+    """Return the shorter side of what the innermost operator makes as a product of two matrices.
+
+    Where the second factor is one matrix, all dimensions of the first but the last are rows. None without shapes, and
+    where the operator is no such product.
+    """
+    name, _, text = innermost_operator(ranges).partition(" ")
+    if name.rpartition("::")[2] not in _MATRIX_PRODUCTS:
+        return None
+    shapes = [[int(size) for size in shape.strip("[]").split(",")] for shape in _SHAPE.findall(text)]
+    if len(shapes) != 2 or min(map(len, shapes)) < 2:
+        return None
+    first, second = shapes
+    rows = math.prod(first[:-1]) if len(second) == 2 else first[-2]
+    return min(rows, second[-2] if name.endswith("linear") else second[-1])
+
+
+def _place_of_operator(ranges: Sequence[str]) -> int | None:
+    return next((place for place in reversed(range(len(ranges))) if _OPERATOR.match(ranges[place])), None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.kernel_kinds import COMMUNICATION, kind_by_name
 from gpuprof.model.recorded import Dim3
 
 KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
@@ -20,10 +20,6 @@ PROFILER_STEP = "ProfilerStep"
 """What PyTorch's profiler calls the steps that a program tells it of."""
 OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
-
-
-_COMMUNICATION = re.compile(r"nccl(?:Dev)?Kernel|nccl[A-Z]|nvshmem", re.IGNORECASE)
-"""Kernels of NCCL and NVSHMEM, which exchange data with other GPUs."""
 
 
 class Collective(NamedTuple):
@@ -118,4 +114,4 @@ class Trace:
 
 def is_communication(name: str) -> bool:
     """Tell whether a kernel of this name exchanges data with other GPUs."""
-    return _COMMUNICATION.search(name) is not None
+    return kind_by_name(name) == COMMUNICATION

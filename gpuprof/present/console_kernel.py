@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprof.diagnose.explain_causes import pipe_name
 from gpuprof.model.headline import first_finding, main_point, stalls_of
+from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, SEVERITY_STYLES, Sheet
@@ -91,6 +92,9 @@ def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
 
 
 def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
+    kind = kind_named(kernel.kind)
+    if kind is not None:
+        yield "kind", kind.title
     yield "launch", _launch_text(kernel)
     if kernel.launches > 1:
         yield "launches", _launches_text(kernel)

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from gpuprof.model.session import (
     Ceiling,
     CodeLine,
+    Denominator,
     Excerpt,
     KernelProfile,
     Location,
@@ -71,6 +72,7 @@ _COMMAND_FIELDS = frozenset({"command", "warnings"})
 _OWNED: Mapping[type, frozenset[str]] = {
     Source: frozenset({"file", "command", "warnings"}),
     Ceiling: frozenset({"source"}),
+    Denominator: frozenset({"specified_by", "reason"}),
     KernelProfile: frozenset({"name", "demangled", "label", "ranges"}),
     Excerpt: frozenset({"file"}),
     CodeLine: frozenset({"text"}),

@@ -2,8 +2,9 @@
 
 Facts read from the `.section` files of Nsight Compute 2024.1 (`Header`, `Metrics` and `Body` entries: label
 and metric name) and the sections in reports of 2022.1 to 2025.2, which agree on every name here.
-Labels of the section "GPU Speed Of Light" are older (2019 to 2021: "SOL FB", "SOL DRAM", "SM [%]"); they are
-matched by what they mean, no report of that age is at hand. A label whose metric depends on version or
+Labels of the section "GPU Speed Of Light" are older (2019 to 2021: "SOL FB", "SOL DRAM", "SM [%]"), and so are
+"Memory [%]" and "Compute (SM) [%]" (2021, beside "DRAM Throughput"); they are matched by what they mean, no report of
+that age is at hand. A label whose metric depends on version or
 chip is left out on purpose: "L2 Cache Bandwidth", "Theoretical L2 Cache Bytes Accessible" of hierarchical
 rooflines are `l1tex__m_xbar2l1tex_read_bytes` in 2023.1, `lts__lts2xbar_cycles_active` × 32 in 2024.1.
 """
@@ -16,6 +17,7 @@ RAW_NAMES_SECTION = "Command line profiler metrics"
 
 _SPEED_OF_LIGHT = {
     "Compute (SM) Throughput": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "Compute (SM) [%]": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "DRAM Frequency": "dram__cycles_elapsed.avg.per_second",
     "DRAM Throughput": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "Duration": "gpu__time_duration.sum",
@@ -23,15 +25,15 @@ _SPEED_OF_LIGHT = {
     "L1/TEX Cache Throughput": "l1tex__throughput.avg.pct_of_peak_sustained_active",
     "L2 Cache Throughput": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     "Memory Throughput": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "Memory [%]": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
     "SM Active Cycles": "sm__cycles_active.avg",
     "SM Frequency": "gpc__cycles_elapsed.avg.per_second",
+    "SM [%]": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "Waves Per SM": "launch__waves_per_multiprocessor",
 }
 _OLD_SPEED_OF_LIGHT = {
     **_SPEED_OF_LIGHT,
     "Memory Frequency": "dram__cycles_elapsed.avg.per_second",
-    "Memory [%]": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "SM [%]": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "SOL DRAM": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "SOL FB": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "SOL L1/TEX Cache": "l1tex__throughput.avg.pct_of_peak_sustained_active",

@@ -34,7 +34,14 @@ _LAUNCH_COLUMNS = frozenset(
     )
 )  # fmt: skip
 _RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range")
-_NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII
+)
+"""With groups of three digits, or as in India of two above the thousands: 17,88,903."""
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?", re.ASCII)
+_ONLY_WITH_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})", re.ASCII)
+_ONLY_WITH_POINT = re.compile(r"[+-]?[\d,]*\.(?:\d{1,2}|\d{4,})", re.ASCII)
+"""What can only be a number with a decimal comma, or with a point: 12,50 and 1.234,567, or 12.50."""
 _WITH_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 _NOT_A_VALUE = frozenset(
     ("", "n/a", "nan", "-nan", "+nan", "nan(ind)", "-nan(ind)", "inf", "-inf", "+inf", "no data")
@@ -48,7 +55,7 @@ _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "
 def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     """Read the launches of every table in the text. Raises InputError where there is no launch."""
     said = _ncu_messages(text, "ERROR")
-    tables = list(_tables(text))
+    tables = [_with_points(table) for table in _tables(text)]
     if not tables:
         raise InputError(f"{file} {_what_it_is(text, said)}", hint=_HINT)
     parts = [_details_launches(t) if t.is_details else _raw_launches(t) for t in tables]
@@ -70,6 +77,31 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
         sections=tuple(dict.fromkeys(name for part in parts for name in part.sections)),
         warnings=(*problems, *(f"ncu reported an error: {message}" for message in said[:3])),
     )
+
+
+def _with_points(table: _Table) -> _Table:
+    """Return a table with points for decimals: ncu prints numbers as the user's language does."""
+    named = ("Metric Value", "Estimated Speedup") if table.is_details else set(table.columns) - _LAUNCH_COLUMNS
+    places = [place for place, column in enumerate(table.columns) if column in named]
+
+    def has(number: re.Pattern[str]) -> bool:
+        cells = (row.cells[place] for row in table.rows for place in places if place < len(row.cells))
+        return any(number.fullmatch(cell.strip()) for cell in cells)
+
+    if has(_ONLY_WITH_POINT) or not has(_ONLY_WITH_COMMA):
+        return table
+    swap = str.maketrans(",.", ".,")
+    rows = [
+        _Row(
+            row.line,
+            tuple(
+                cell.translate(swap) if place in places and _DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+                for place, cell in enumerate(row.cells)
+            ),
+        )
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
 
 
 def _ncu_messages(text: str, level: str) -> list[str]:

@@ -213,6 +213,7 @@ class _File:
     lean: LeanReport
     opened: NamedBytes
     programs: dict[tuple[int | None, str], _Program | DamagedInput] = field(default_factory=dict)
+    codes: dict[tuple[int | None, str], bytes] = field(default_factory=dict)
 
 
 def _launch(
@@ -379,6 +380,9 @@ class _NcuMetrics:
         value = self._value(name)
         return value if not isinstance(value, str) else None
 
+    def digits(self, name: str) -> None:
+        """Return nothing: a report keeps its numbers whole."""
+
     def text(self, name: str) -> str | None:
         """Return its value where it is text."""
         value = self._value(name)
@@ -518,16 +522,23 @@ class _NcuDetails:
         """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
         executed = self._metrics.instances("thread_inst_executed_true") or {}
         addresses = [pc for pc in executed if isinstance(pc, int)]
-        program = program_of(self._file.data, self._file.container, self._span) if self._span and addresses else None
-        if program is None:
-            return {}
-        try:
-            code = kernel_code(program[1], program[0])
-        except DamagedInput:
+        code = self.machine_code() if addresses else b""
+        if not code:
             return {}
         start = min(addresses)
         encodings = {pc: instruction_word(code, pc - start) for pc in addresses}
         return {pc: word for pc, word in encodings.items() if word is not None}
+
+    def machine_code(self) -> bytes:
+        """Return the kernel's machine code; empty where the report embeds none or it is damaged."""
+        key = self._key()
+        if key not in self._file.codes:
+            program = program_of(self._file.data, self._file.container, self._span) if self._span is not None else None
+            try:
+                self._file.codes[key] = kernel_code(program[1], program[0]) if program is not None else b""
+            except DamagedInput:
+                self._file.codes[key] = b""
+        return self._file.codes[key]
 
     def _key(self) -> tuple[int | None, str]:
         return (self._span.process if self._span is not None else None, self._kernel)

@@ -14,6 +14,7 @@ from itertools import product
 from gpuprof.characterize.probes.probe import Buffer, Kernel, LaunchShapes, Probe, Size, Sweep
 from gpuprof.characterize.record.gpu import LaunchConfiguration, Properties
 from gpuprof.characterize.record.series import FixedValues, Series, SeriesConfig
+from gpuprof.units import WARP_THREADS
 
 OF_MEMORY = 0.9
 """Ranges of sizes stop where a buffer would take more of the free memory."""
@@ -25,7 +26,6 @@ LARGE = 8
 """A buffer of so many times L2 is meant to miss it. One that the card has no room for at that size is not tried."""
 _PAGE = 2 * 2**20
 """Shrunk buffers are whole pages, so that a chunk of any walk divides them."""
-_WARP = 32
 _MOST_BLOCKS = 32
 """No architecture has more blocks on an SM."""
 _RESERVED = 1024
@@ -156,7 +156,7 @@ def _blocks(launch: LaunchShapes, threads: int, shared_bytes: int, properties: P
 
 def most_blocks(threads: int, shared_bytes: int, properties: Properties) -> int:
     """Return how many blocks an SM has room for by its threads and its shared memory; registers may allow fewer."""
-    most = min(_MOST_BLOCKS, properties.threads_per_sm // (math.ceil(threads / _WARP) * _WARP))
+    most = min(_MOST_BLOCKS, properties.threads_per_sm // (math.ceil(threads / WARP_THREADS) * WARP_THREADS))
     if not shared_bytes:
         return most
     reserved = _RESERVED if int(properties.compute_capability.partition(".")[0]) >= 8 else 0
@@ -206,7 +206,7 @@ def _asked_bytes(buffer: Buffer, configuration: Configuration, l2_bytes: float) 
 
 def sharers(per: str, grid: int, block: int) -> int:
     """Return how many threads, warps or blocks a launch has; 1 for the grid."""
-    return {"thread": grid * block, "warp": grid * math.ceil(block / _WARP), "block": grid, "grid": 1}[per]
+    return {"thread": grid * block, "warp": grid * math.ceil(block / WARP_THREADS), "block": grid, "grid": 1}[per]
 
 
 def iteration_work(kernel: Kernel, what: str, names: Mapping[str, str], grid: int, block: int) -> float | None:

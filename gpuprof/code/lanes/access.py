@@ -14,10 +14,10 @@ from gpuprof.code.lanes.requests import AccessKind, LaneRequest, Space, requests
 from gpuprof.code.lanes.values import LANES, WORD
 from gpuprof.code.lanes.walk import Walk
 from gpuprof.code.sass import Instruction
+from gpuprof.units import SECTOR_BYTES
 
 Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
 
-SECTOR_BYTES = 32
 _SCOPES: tuple[tuple[bool, Holds, Holds], ...] = (
     (False, "always", "first turn"),
     (True, "block 0", "first turn of block 0"),
@@ -56,20 +56,27 @@ class Access:
 
 
 def accesses(
-    code: Sequence[Instruction], block: tuple[int, int, int], constants: Mapping[int, int], warp: int = 0
+    code: Sequence[Instruction],
+    block: tuple[int, int, int],
+    constants: Mapping[int, int],
+    warp: int = 0,
+    most_rounds: int | None = None,
 ) -> tuple[Access, ...]:
     """Return what each memory instruction of a kernel does in one warp of a block of threads.
 
     `constants` are the known bytes of constant bank 0 by their offset: `constants.constants_for`. What is not
     given, and what is read from memory, is not known. Lanes that diverge are taken to reconverge as soon as their
     paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
+    Nothing is known of code that takes more than `most_rounds` through its blocks to know.
     """
     asked = [(instruction, request) for instruction in code for request in requests(instruction)]
     known: dict[tuple[int, Space], Access] = {}
     graph = graph_of(code) if asked else None
     for first, every, once in _SCOPES:
         if graph is not None and (not first or any(access.offsets is None for access in known.values())):
-            walk = Walk(graph, ThreadBlock(block, warp, first), constants)
+            walk = Walk(graph, ThreadBlock(block, warp, first), constants, most_rounds)
+            if not walk.settled:
+                break
             walk.every_iteration(partial(_note_access, every, known))
             walk.first_iteration(partial(_note_access, once, known))
     return tuple(

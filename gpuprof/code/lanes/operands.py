@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from gpuprof.code.lanes.arithmetic import (
@@ -17,6 +17,7 @@ from gpuprof.code.lanes.arithmetic import (
     pair,
 )
 from gpuprof.code.lanes.values import LANES, ONE, UNIFORM, ZERO, LaneValue, bits, constant, value
+from gpuprof.code.operands import AddressTerm, address_terms
 from gpuprof.code.sass import Instruction
 
 _OPERAND = re.compile(
@@ -26,8 +27,6 @@ _OPERAND = re.compile(
 _FLAG = re.compile(r"(?P<not>!?)(?P<name>U?P)(?P<number>\d+|T)(?:\.reuse)?")
 _BANK_0 = re.compile(r"c\[0x0\]\[(?:U?RZ\+?)?(?P<offset>0x[0-9a-f]+)?\]")
 _REGISTER = re.compile(r"\bU?R\d+")
-_BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
-_TERM = re.compile(r"(?P<register>U?R(?:\d+|Z))(?P<kind>\.64|\.U32|\.X\d+)?|(?P<number>-?(?:0x[0-9a-f]+|\d+))")
 
 
 class ThreadBlock(NamedTuple):
@@ -186,23 +185,18 @@ class Reader:
 
     def address(self, operand: str, *, wide: bool) -> Wide | None:
         """Return the address between brackets: `desc[UR4][R2.64+UR8+0x10]`, `[R3.X4+0x80]`; `wide`: of two words."""
-        match = _BRACKETS.search(operand)
-        if match is None:
+        terms = address_terms(operand)
+        if terms is None or any(len(term.kinds) > 1 for term in terms):
             return None
-        parts = match[1].replace("+-", "-").replace("-", "+-").split("+")
-        terms = [_TERM.fullmatch(part) for part in parts if part]
-        registers = [term["register"] for term in terms if term and term["register"]]
-        if None in terms:
-            return None
-        addends = [self._term(term, wide=wide, first=registers[:1]) for term in terms if term]
-        return add_wide(Wide((0,) * LANES, 64), *addends)
+        first = next((term.register for term in terms if term.register), None)
+        return add_wide(Wide((0,) * LANES, 64), *(self._term(term, wide=wide, first=first) for term in terms))
 
-    def _term(self, term: re.Match[str], *, wide: bool, first: Sequence[str]) -> Wide | None:
-        name, kind = term["register"], term["kind"] or ""
+    def _term(self, term: AddressTerm, *, wide: bool, first: str | None) -> Wide | None:
+        name, kind = term.register, "".join(term.kinds)
         if name is None:
-            return Wide((int(term["number"], 0),) * LANES, 64)
-        if kind == ".64" or (wide and not kind and (name[0] == "U" or [name] == list(first))):
+            return Wide((term.number,) * LANES, 64)
+        if kind == "64" or (wide and not kind and (name[0] == "U" or name == first)):
             return self.wide(name)
         word = self.word(name)
-        scaled = multiply(word, constant(int(kind[2:]))) if kind.startswith(".X") else word
+        scaled = multiply(word, constant(int(kind[1:]))) if kind.startswith("X") else word
         return extended(scaled, sign=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gpuprof.code.lanes.values import LANES
@@ -53,6 +54,7 @@ class LaneRequest:
         return self.space in {"global", "generic"}
 
 
+@lru_cache(maxsize=4096)
 def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
     """Return what a memory instruction asks for; nothing for others, and for those that never run."""
     kind, spaces = _REQUESTS.get(instruction.name, ("load", ()))

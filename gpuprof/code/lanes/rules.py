@@ -96,15 +96,20 @@ def _select(instruction: Instruction, reader: Reader) -> Results | None:
 
 
 def _half_floats(instruction: Instruction, _: Reader) -> Results | None:
-    """`HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets a register to two half-precision numbers, the upper one first."""
-    target, *factors = instruction.operands
+    packed = packed_halves(instruction)
+    return [(instruction.operands[0], constant(packed))] if packed is not None else None
+
+
+def packed_halves(instruction: Instruction) -> int | None:
+    """Return what `HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets R5 to: two half-precision numbers, the upper one first."""
+    factors = list(instruction.operands[1:])
     if instruction.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
         return None
     try:
         low, high = struct.pack("<e", float(factors[3])), struct.pack("<e", float(factors[2]))
     except (ValueError, OverflowError):
         return None
-    return [(target, constant(int.from_bytes(low + high, "little")))]
+    return int.from_bytes(low + high, "little")
 
 
 def _load_constant(instruction: Instruction, reader: Reader) -> Results | None:

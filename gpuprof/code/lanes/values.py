@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-LANES = 32
+from gpuprof.units import WARP_THREADS
+
+LANES = WARP_THREADS
 WORD_BITS = 32
 WORD = 1 << WORD_BITS
 

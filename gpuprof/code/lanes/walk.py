@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from itertools import count
 from operator import or_
 
 from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, reconvergence
@@ -22,18 +23,21 @@ class Walk:
     """One kernel in one warp of a block of threads, and what is known of its registers.
 
     At first nothing; then the blocks are gone through until nothing new is found. What is known of a block's beginning
-    is what holds on all edges that lead there, and only ever becomes less.
+    is what holds on all edges that lead there, and only ever becomes less. `settled` tells that it came to that within
+    so many rounds; None: as many as it takes.
     """
 
-    def __init__(self, graph: ControlFlowGraph, block: ThreadBlock, constants: Mapping[int, int]) -> None:
+    def __init__(
+        self, graph: ControlFlowGraph, block: ThreadBlock, constants: Mapping[int, int], most_rounds: int | None = None
+    ) -> None:
         self._graph, self._block, self._constants = graph, block, constants
         self._order, self._predecessors = graph.order(), graph.predecessors()
         self._begins: dict[int, WarpRegisters] = {}
         self._edges: dict[tuple[int, int], WarpRegisters] = {}
         self._diverged: set[int] = set()
         self._mixed: dict[int, frozenset[str] | None] = {}
-        while self._learn():
-            pass
+        rounds = count() if most_rounds is None else range(most_rounds)
+        self.settled = any(not self._learn() for _ in rounds)
 
     def every_iteration(self, visit: Visit) -> None:
         """Visit the instructions that this warp can come to, with what holds each time that they run."""

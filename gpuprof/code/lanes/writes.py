@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import takewhile
 
 from gpuprof.code.lanes.requests import registers_filled, requests
@@ -37,6 +38,7 @@ _ALL = {"PR": ("P",), "UPR": ("UP",)}
 _LEADING = 3
 
 
+@lru_cache(maxsize=4096)
 def may_write(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that may hold something else after an instruction."""
     if instruction.idle or instruction.name in _NOTHING:

@@ -22,7 +22,7 @@ from gpuprof.present.page.findings import FixLine, fix_lines
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.kernels import KernelRow, kernel_row
 from gpuprof.present.page.parts import Chart, LabelledText, Table
-from gpuprof.present.page.provenance import ceiling_table, header_facts, run_facts, source_facts
+from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.source_names import source_name
@@ -68,6 +68,7 @@ class SessionPage:
     run: tuple[LabelledText, ...]
     timeline: tuple[LabelledText, ...]
     ceilings: Table
+    denominators: Table
     terms: tuple[Term, ...]
     version: str
 
@@ -109,6 +110,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         run=tuple(run_facts(session)),
         timeline=tuple(LabelledText(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
         ceilings=ceiling_table(session),
+        denominators=denominator_table(session),
         terms=(),
         version=session.gpuprof_version,
     )

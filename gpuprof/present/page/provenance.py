@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
+from gpuprof.model.denominators import amount
 from gpuprof.model.session import Ceiling, KernelProfile, Session, Source
 from gpuprof.present.page.parts import LabelledText, Table
 from gpuprof.present.session_text import (
@@ -92,6 +93,25 @@ def _ceiling_row(ceiling: Ceiling) -> tuple[str, ...]:
         format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock",
         printable(ceiling.source),
     )
+
+
+def denominator_table(session: Session) -> Table:
+    """Return what each report implies of its GPU beside what the spec says, and why they differ."""
+    names = {device.id: device.name for device in session.devices}
+    rows = tuple(
+        (
+            printable(check.unit),
+            printable(names.get(check.device) or f"GPU {check.device}"),
+            printable(amount(check.implied, check.measure)),
+            printable(amount(check.specified, check.measure)),
+            printable(check.reason or "agrees"),
+            printable(check.implied_by),
+            printable(check.specified_by),
+        )
+        for check in session.denominators
+    )
+    heads = ("Peak", "GPU", "Report implies", "Spec says", "Verdict", "Implied by", "Specified by")
+    return Table(heads, rows, (2, 3))
 
 
 def _clock_text(kernels: Sequence[KernelProfile]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
@@ -102,6 +103,9 @@ def _file_facts(session: Session, kernel: KernelProfile) -> Iterator[LabelledTex
 
 
 def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
+    kind = kind_named(kernel.kind)
+    if kind is not None:
+        yield LabelledText("Kind", kind.title)
     share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     if kernel.launches == 1:
         yield LabelledText("Duration", duration_text(kernel.duration_s) + share)

@@ -1,0 +1,103 @@
+"""The shapes in which the lanes of a warp touch global memory: what causes excess sectors decides what repairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gpuprof.diagnose.case import EXECUTED, Case
+from gpuprof.diagnose.rule import Threshold, percent
+from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.session import Evidence, Location
+
+ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
+
+WIDE = Threshold(
+    "neighbouring words", 16, "B", reason="the widest access on most GPUs: fewer leave half a sector unused"
+)
+LINE = Threshold(
+    "distance of lanes in structures", 128, "B", reason="a cache line: lanes further apart are rows of a matrix"
+)
+SHIFTED = percent(
+    "excess of shifted accesses",
+    20.0,
+    "a row of 4-byte words that starts inside a sector moves one sector in five more",
+)
+MOST = percent("excess of one shape", 50.0, "the repair of what causes less leaves most of the excess")
+_REQUEST = "sectors a request of the worst instruction, against those that it needs"
+_BESIDE = "words side by side that a thread touches one at a time"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneShape:
+    """How the lanes of a warp touch memory in one instruction.
+
+    `apart`: the bytes from one lane to the next, where code and launch tell. `beside`: how many words side by
+    side a thread touches one at a time, in a turn of a loop if it is in one; `step`: by how many bytes that goes on to
+    the next ones; None where it does not.
+    """
+
+    name: ShapeName
+    width_bytes: int
+    apart: int | None
+    beside: int = 1
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessShape:
+    """The shape that causes most excess sectors of a kernel, as its worst instruction has it.
+
+    `share` of the excess is of this shape; `sectors` and `needed` are those of a request of that instruction.
+    `location` is the line that most of it comes from.
+    """
+
+    lanes: LaneShape
+    share: float
+    sectors: float
+    needed: float
+    location: Location | None
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Return what tells the shape; the value held against the sectors of a request is what it needs."""
+        lanes = self.lanes
+        items = (
+            (lanes.width_bytes, "B", "that a thread moves at once"),
+            (lanes.apart, "B", "from one lane to the next"),
+            (lanes.beside if lanes.beside > 1 else None, "word", _BESIDE),
+            (lanes.step, "B", "by which a turn of the loop moves the address"),
+        )
+        share = Evidence("", 100 * self.share, "%", threshold=MOST.value, meaning="share of the excess in this shape")
+        return (
+            _sectors_of_request(self.sectors, self.needed),
+            *(
+                Evidence("", float(value), unit, threshold=None, meaning=meaning)
+                for value, unit, meaning in items
+                if value is not None
+            ),
+            share,
+        )
+
+
+def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
+    """Return the instruction with most excess."""
+    return max(items, key=lambda item: item.counts.get(EXCESS_SECTORS, 0.0))
+
+
+def of_request(item: ProfiledInstruction) -> tuple[float, float]:
+    """Return the sectors of a request, and those that it needs."""
+    sectors, executed = item.counts.get(ALL_SECTORS, 0.0), item.counts[EXECUTED]
+    return sectors / executed, max(0.0, sectors - item.counts[EXCESS_SECTORS]) / executed
+
+
+def worst_request(case: Case) -> tuple[Evidence, ...]:
+    """Return what a request of the instruction with most excess takes, of which only the counts are known."""
+    counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
+    return (_sectors_of_request(*of_request(worst_of(counted))),) if counted else ()
+
+
+def _sectors_of_request(sectors: float, needed: float) -> Evidence:
+    return Evidence("", sectors, "sector/request", threshold=needed, meaning=_REQUEST)

@@ -1,0 +1,561 @@
+"""What several launches show together: a configuration that is faster for the same work, and clocks that differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gpuprof.diagnose.case import Case, Faster
+from gpuprof.diagnose.needs import Saving, saving
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
+from gpuprof.hardware.specs import THREAD_OPCODES
+from gpuprof.model.analyse import Analysis
+from gpuprof.model.field_types import CONFIDENCES, Confidence
+from gpuprof.model.groups import middle
+from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
+from gpuprof.model.recorded import Dim3
+from gpuprof.model.session import Evidence, KernelProfile, Session
+from gpuprof.units import format_percent, format_si, significant, spaced
+
+FASTER = percent(
+    "time that the faster configuration saves",
+    10.0,
+    "launches of equal work in one configuration lay up to 9 % off their median in recorded reports",
+)
+SAME_WORK = percent(
+    "difference of what was counted",
+    1.0,
+    "counts of equal work repeat exactly, but for what the partly empty blocks at an edge add",
+)
+SAME_THREADS = percent(
+    "difference of the threads",
+    10.0,
+    "blocks at an edge are partly empty: 1000 × 1000 elements take 3 % more threads in blocks of 32 × 32 than of 16 × "
+    "16",
+)
+OTHER_LOOPS = percent(
+    "difference of the thread instructions",
+    25.0,
+    "a tile as large as the block changes how often a loop and its barriers run; another amount of work changes more",
+)
+CLOCKS = percent(
+    "difference of the SM clocks",
+    2.0,
+    "launches of more than a millisecond at a locked clock stay within 1 % in recorded reports: more is another clock",
+)
+
+_LAUNCH_INSTRUCTIONS = ("smsp__thread_inst_executed.sum", "smsp__thread_inst_executed_pred_on.sum")
+_EXECUTED, _THREADS = "smsp__inst_executed.sum", "smsp__thread_inst_executed_per_inst_executed.ratio"
+_STORED = ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "lts__t_sectors_srcunit_tex_op_write.sum")
+_LOADS, _STORES = ("LD", "LDG", "LDGSTS"), ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
+_LOAD, _STORE = (f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{what}.ratio" for what in ("ld", "st"))
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+_INDEX_ARITHMETIC = "int32"
+"""Integer work is mostly that of addresses and loops, which goes with the configuration."""
+_MOST = 16
+"""Configurations of one kernel for one amount of work that are looked at, the fastest."""
+_TELLING = 0.1
+"""A counter that differs by less does not tell why the times differ by a tenth and more."""
+_MOST_TOLD = 3
+_HELD = "the fastest configuration profiled"
+_ALIKE = 0.25
+"""Two clocks of which one fell by no quarter more or less than the other fell alike."""
+_LOCKED = ("base", "locked")
+_Ends = tuple[KernelProfile, KernelProfile]
+"""Of the lowest and the highest clock."""
+
+
+def faster_launches(analysis: Analysis) -> dict[int, Faster]:
+    """Return, by the number of a kernel, the configuration in which it did the same work in less time, where one did.
+
+    Launches are held against the launch of median duration in every other configuration.
+    """
+    if analysis.session.only_times:
+        return {}
+    kernels: dict[Hashable, list[Case]] = {}
+    for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
+        if kernel.duration_s and kernel.grid is not None and kernel.block is not None:
+            key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
+            kernels.setdefault(key, []).append(Case(kernel, recorded))
+    faster: dict[int, Faster] = {}
+    for cases in kernels.values():
+        if len({_configuration(case) for case in cases}) > 1:
+            faster.update(_faster_of_kernel(cases))
+    return faster
+
+
+def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
+    launches: dict[tuple[_Amount, Hashable], list[Case]] = {}
+    for case in cases:
+        launches.setdefault((_amount(case), _configuration(case)), []).append(case)
+    median = {key: alike[middle([case.kernel.duration_s for case in alike])] for key, alike in launches.items()}
+    by_amount: dict[_Amount, list[Case]] = {}
+    for (amount, _), case in sorted(median.items(), key=lambda item: item[1].kernel.duration_s or 0.0):
+        by_amount.setdefault(amount, []).append(case)
+    for (amount, configuration), alike in launches.items():
+        near = [case for step in (-1, 0, 1) for case in by_amount.get(amount.next(step), ())[:_MOST]]
+        best = _best(median[amount, configuration], near)
+        if best is None:
+            continue
+        for case in alike:
+            faster = _against(case, best)
+            if faster is not None:
+                yield case.kernel.id, faster
+
+
+def _best(case: Case, others: Sequence[Case]) -> Case | None:
+    """Return the fastest other launch that did the same work in clearly less time."""
+    faster = [other for other in others if _saves(case, other.kernel.duration_s)]
+    faster.sort(key=lambda other: other.kernel.duration_s or 0.0)
+    return next((other for other in faster if _against(case, other) is not None), None)
+
+
+def _saves(case: Case, duration_s: float | None) -> bool:
+    own_s = case.kernel.duration_s
+    return bool(own_s) and bool(duration_s) and 100 * (1.0 - (duration_s or 0.0) / (own_s or 1.0)) >= FASTER.value
+
+
+def _against(case: Case, other: Case) -> Faster | None:
+    """Hold a launch against another one of its kernel: None where that was not faster, or its work may differ.
+
+    At the clocks of the case the other would take longer by no more than the ratio of the clock that differs most.
+    """
+    duration_s = (other.kernel.duration_s or 0.0) * max(_clock_ratios(case.kernel, other.kernel))
+    certainty = _same_work(case, other) if _saves(case, duration_s) else None
+    if certainty is None:
+        return None
+    drift = clocks_differ(case.kernel, other.kernel)
+    surest: Confidence = "measured" if drift is False and case.kernel.source == other.kernel.source else "inferred"
+    return Faster(case=other, duration_s=duration_s, certainty=_less_sure(certainty, surest), clocks_differ=drift)
+
+
+def _clock_ratios(kernel: KernelProfile, other: KernelProfile) -> tuple[float, ...]:
+    pairs = ((kernel.sm_clock_hz, other.sm_clock_hz), (kernel.dram_clock_hz, other.dram_clock_hz))
+    return (1.0, *(its / mine for mine, its in pairs if mine and its))
+
+
+def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
+    """Tell whether the SMs ran at different clocks in two launches; None where a clock is not known."""
+    if not kernel.sm_clock_hz or not other.sm_clock_hz:
+        return None
+    return _difference(kernel.sm_clock_hz, other.sm_clock_hz) > CLOCKS.value
+
+
+def _difference(value: float, other: float) -> float:
+    """Return by how many percent the larger of two is above the smaller."""
+    small, large = sorted((value, other))
+    return 100 * (large / small - 1.0) if small > 0 else math.inf if large > 0 else 0.0
+
+
+# Whether two launches did the same work.
+
+
+class _Amount(NamedTuple):
+    """About how much a launch did, in steps of a tolerance: launches of equal work lie at most one step apart."""
+
+    of: str
+    step: int
+
+    def next(self, steps: int) -> _Amount:
+        return _Amount(self.of, self.step + steps)
+
+
+def _amount(case: Case) -> _Amount:
+    """Arithmetic where it was counted, else what threads stored, else the threads."""
+    amounts = (
+        ("flop", sum(_flop(case).values()), SAME_WORK),
+        ("stores", _accesses(case, _STORES) or 0.0, SAME_WORK),
+        ("threads", float(_threads(case.kernel)), SAME_THREADS),
+    )
+    of, amount, step = next((item for item in amounts if 0 < item[1] < math.inf), amounts[-1])
+    return _Amount(of, round(math.log(max(1.0, amount)) / math.log1p(step.value / 100)))
+
+
+def _flop(case: Case) -> Mapping[str, float]:
+    """Return what was counted of each path but that of addresses."""
+    return {
+        work.path: work.flop for work in case.kernel.work if work.flop is not None and work.path != _INDEX_ARITHMETIC
+    }
+
+
+def _accesses(case: Case, opcodes: Iterable[str]) -> float | None:
+    """Return how often threads executed these instructions; None where that was not collected."""
+    executed = case.recorded.launch.metrics.instances(THREAD_OPCODES)
+    return sum(executed.get(opcode, 0.0) for opcode in opcodes) if executed else None
+
+
+def _threads(kernel: KernelProfile) -> int:
+    return math.prod(kernel.grid or ()) * math.prod(kernel.block or ())
+
+
+def _configuration(case: Case) -> tuple[Dim3 | None, Dim3 | None, int | None, float | None]:
+    kernel = case.kernel
+    return kernel.grid, kernel.block, kernel.registers_per_thread, kernel.shared_memory_per_block
+
+
+def _same_work(case: Case, other: Case) -> Confidence | None:
+    """Tell how sure it is that two launches of a kernel did the same work; None where nothing says so.
+
+    Where as many threads cover the same extent, equal arithmetic or equally many instructions prove it. Where a thread
+    does more in one than in the other, arithmetic (if any) and what threads store have to be equal: products of other
+    shapes can have the same arithmetic. A kernel that was built otherwise, or is in another report, can have been
+    changed.
+    """
+    flop, its_flop = _flop(case), _flop(other)
+    if flop.keys() != its_flop.keys() or any(_differs(flop[path], its_flop[path]) for path in flop):
+        return None
+    rebuilt, counted = _rebuilt(case, other), any(flop.values())
+    if case.kernel.source != other.kernel.source and (rebuilt or case.kernel.registers_per_thread is None):
+        return None
+    if _covers_the_same(case.kernel, other.kernel):
+        certainty = _by_instructions(case, other, counted=counted) if _configured_apart(case, other) else None
+    elif _difference(_threads(case.kernel), _threads(other.kernel)) <= SAME_THREADS.value:
+        certainty = None
+    else:
+        certainty = _by_accesses(case, other, counted=counted)
+    if certainty is None or not rebuilt:
+        return certainty
+    return _less_sure(certainty, "inferred" if counted else "guess")
+
+
+def _less_sure(certainty: Confidence, other: Confidence) -> Confidence:
+    return max(certainty, other, key=CONFIDENCES.index)
+
+
+def _rebuilt(case: Case, other: Case) -> bool:
+    registers, others = case.kernel.registers_per_thread, other.kernel.registers_per_thread
+    return registers is not None and others is not None and registers != others
+
+
+def _configured_apart(case: Case, other: Case) -> bool:
+    """Tell whether two launches differ in what is known of both: their shape, their build or their shared memory."""
+    kernel, its = case.kernel, other.kernel
+    if (kernel.grid, kernel.block) != (its.grid, its.block) or _rebuilt(case, other):
+        return True
+    shared, others = kernel.shared_memory_per_block, its.shared_memory_per_block
+    return shared is not None and others is not None and shared != others
+
+
+def _differs(value: float, other: float) -> bool:
+    return _difference(value, other) > SAME_WORK.value
+
+
+def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
+    """Tell whether there is an extent that both grids are made for, in each dimension, with about as many threads."""
+    grids, blocks = (kernel.grid or (), other.grid or ()), (kernel.block or (), other.block or ())
+    if _difference(_threads(kernel), _threads(other)) > SAME_THREADS.value:
+        return False
+    sides = zip(*grids, *blocks, strict=True)
+    return all(
+        max((grid - 1) * block, (its_grid - 1) * its_block) < min(grid * block, its_grid * its_block)
+        for grid, its_grid, block, its_block in sides
+    )
+
+
+def _by_instructions(case: Case, other: Case, *, counted: bool) -> Confidence | None:
+    """Tell what the instructions of as many threads say of two launches, whose arithmetic is equal where counted."""
+    executed, others = _thread_instructions(case), _thread_instructions(other)
+    known = bool(executed and others)
+    if known and _difference(executed or 0.0, others or 0.0) > OTHER_LOOPS.value:
+        return "inferred" if counted else None
+    return "measured" if counted or (known and not _differs(executed or 0.0, others or 0.0)) else "inferred"
+
+
+def _thread_instructions(case: Case) -> float | None:
+    for name in _LAUNCH_INSTRUCTIONS:
+        if (count := case.number(name)) is not None:
+            return count
+    executed, threads = case.number(_EXECUTED), case.number(_THREADS)
+    return executed * threads if executed is not None and threads is not None else None
+
+
+def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None:
+    """Tell what loads and stores say of launches in which a thread does more or less, with equal arithmetic if any."""
+    stored, its = _accesses(case, _STORES), _accesses(other, _STORES)
+    if stored is None or its is None:
+        pairs = ((case.number(name), other.number(name)) for name in _STORED)
+        known = next(((mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None), None)
+        return "inferred" if counted and known is not None and known[0] > 0 and not _differs(*known) else None
+    if stored <= 0 or _differs(stored, its):
+        return None
+    return "inferred" if counted or not _differs(*(_accesses(at, _LOADS) or 0.0 for at in (case, other))) else None
+
+
+# The rule.
+
+
+def _launch_configurations(case: Case) -> Iterator[RuleVerdict]:
+    faster, duration_s = case.faster, case.kernel.duration_s
+    if faster is None or duration_s is None:
+        return
+    other = faster.case
+    rebuilt = _rebuilt(case, other) and case.kernel.block == other.kernel.block
+    gain = 1.0 - faster.duration_s / duration_s
+    here = f"{_took(case.kernel, faster)} {_shape(case, other)}"
+    work = (
+        "the same work" if faster.certainty == "measured" or any(_flop(case).values()) else "what seems the same work"
+    )
+    there = f"{_took(other.kernel, faster)} for {work} {_shape(other, case)} (#{other.kernel.id})"
+    yield RuleVerdict(
+        headline=f"{'Build' if rebuilt else 'Launch configuration'}: {here}, and {there}",
+        why=" ".join((_why(case, other), *_drift(case.kernel, faster))),
+        action=(
+            "Build this kernel as its fastest launch was built"
+            if rebuilt
+            else "Launch this kernel in the fastest configuration that was profiled"
+        ),
+        advice=(
+            "Take the compiler's options, launch bounds or source of the faster launch, and measure again."
+            if rebuilt
+            else "Take the grid, block and shared memory of the faster launch wherever the work is the same; try the "
+            "sizes between and beyond, too."
+        ),
+        confidence=faster.certainty,
+        saving=_saving(faster, duration_s, gain),
+        evidence=tuple(_evidence(case, faster, gain)),
+    )
+
+
+def _saving(faster: Faster, duration_s: float, gain: float) -> Saving:
+    """Return the gain that was shown, and what the units need of the time of this launch in the faster one."""
+    part = faster.duration_s / duration_s
+    left = {unit: need * part for unit, need in faster.case.needs.items()}
+    return saving(left, {}).no_more_than(gain).only_if(_HELD)
+
+
+def _took(kernel: KernelProfile, faster: Faster) -> str:
+    text = format_si(kernel.duration_s or 0.0, "s")
+    return f"{text} at {format_si(kernel.sm_clock_hz or 0.0, 'Hz')}" if faster.clocks_differ else text
+
+
+def _shape(case: Case, other: Case) -> str:
+    """Write what of a launch differs from another one: "in blocks of 16×16", "in 64 blocks of 256"."""
+    kernel, its = case.kernel, other.kernel
+    block = "×".join(map(str, _sides(kernel.block)))
+    registers = f" with {kernel.registers_per_thread} registers" if _rebuilt(case, other) else ""
+    if (kernel.grid, kernel.block) == (its.grid, its.block):
+        shared = kernel.shared_memory_per_block
+        memory = f" with {format_si(shared, 'B')} of shared memory" if shared is not None and not registers else ""
+        return f"{memory}{registers}".strip()
+    blocks = math.prod(kernel.grid or ())
+    if _covers_the_same(kernel, its):
+        return f"in blocks of {block}{registers}"
+    return f"in {blocks} block{'s' if blocks != 1 else ''} of {block}{registers}"
+
+
+def _sides(size: Dim3 | None) -> Dim3 | tuple[int, ...]:
+    size = size or (1, 1, 1)
+    return size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
+
+
+class _Compared(NamedTuple):
+    """A counter that differs between two launches: what it is, its value here and in the faster launch."""
+
+    meaning: str
+    here: Evidence
+    there: Evidence
+
+
+def _why(case: Case, other: Case) -> str:
+    """Say which counters differ, those that differ most first."""
+    told = [
+        f"{item.meaning} {_value_text(item.here)} instead of {_value_text(item.there)}"
+        for item in _compared(case, other)[:_MOST_TOLD]
+    ]
+    if not told:
+        return "No counter that was collected in both says why."
+    return f"What differs here: {', '.join(told)}."
+
+
+def _value_text(item: Evidence) -> str:
+    if item.unit == "%":
+        return format_percent(item.value / 100)
+    return spaced(item.value) if item.value >= 1000 else significant(item.value, strip=True)
+
+
+def _compared(case: Case, other: Case) -> list[_Compared]:
+    mine, its = _counters(case), _counters(other)
+    pairs = [
+        _Compared(name, mine[name], its[name])
+        for name in mine
+        if name in its and _difference(mine[name].value, its[name].value) > 100 * _TELLING
+    ]
+    return sorted(pairs, key=lambda pair: -_difference(pair.here.value, pair.there.value))
+
+
+def _counters(case: Case) -> dict[str, Evidence]:
+    """Return what can tell why a configuration is slower, by name."""
+    occupancy, waves = case.kernel.occupancy.achieved, case.kernel.waves
+    items = [
+        *case.metric(_LOAD, "sectors of a global load", "sector/request"),
+        *case.metric(_STORE, "sectors of a global store", "sector/request"),
+        *case.metric(_CONFLICTS, "bank conflicts in shared memory", "conflict"),
+        *case.metric(_EXECUTED, "warp instructions", "instruction"),
+    ]
+    if occupancy is not None:
+        items.append(Evidence("", 100 * occupancy, "%", threshold=None, meaning="achieved occupancy"))
+    if waves is not None:
+        items.append(Evidence("", waves, "wave", threshold=None, meaning="waves of blocks"))
+    return {item.meaning: item for item in items}
+
+
+def _drift(kernel: KernelProfile, faster: Faster) -> Iterator[str]:
+    if faster.clocks_differ:
+        yield (
+            "The clocks differ, so the gain is the smaller of that in seconds and that in cycles "
+            f"({_cycles_text(kernel)} here, {_cycles_text(faster.case.kernel)} there)."
+        )
+
+
+def _cycles_text(kernel: KernelProfile) -> str:
+    return spaced((kernel.duration_s or 0.0) * (kernel.sm_clock_hz or 0.0))
+
+
+def _evidence(case: Case, faster: Faster, gain: float) -> Iterator[Evidence]:
+    other = faster.case
+    yield Evidence("", 100 * gain, "%", threshold=FASTER.value, meaning=FASTER.name)
+    for kernel, where in ((case.kernel, ""), (other.kernel, " in the faster configuration")):
+        yield Evidence(
+            "gpu__time_duration.sum", kernel.duration_s or 0.0, "s", threshold=None, meaning=f"duration{where}"
+        )
+        if faster.clocks_differ and kernel.sm_clock_hz:
+            yield Evidence("", kernel.sm_clock_hz, "Hz", threshold=None, meaning=f"SM clock{where}")
+    for item in _compared(case, other)[:_MOST_TOLD]:
+        yield item.here
+        yield Evidence(
+            item.there.metric,
+            item.there.value,
+            item.there.unit,
+            threshold=None,
+            meaning=f"{item.meaning} in the faster configuration",
+        )
+
+
+RULES = (
+    Rule(
+        "launch-configurations",
+        "Another launch configuration does the same work faster",
+        about="defect",
+        looks_at="Launches of one kernel (the same function and template arguments on one kind of GPU) that did the "
+        "same work in another grid or block, with other shared memory or other registers. The launch of median "
+        "duration stands for its configuration. The work is the same where about as many threads cover the same extent "
+        "and arithmetic (with thread instructions within a quarter) or thread instructions are equal (measured), or "
+        "either is not too different (inferred), or where a thread does more but arithmetic and what threads store are "
+        "equal, or without arithmetic what they load and store (inferred). With other registers the kernel was built "
+        "anew: inferred where arithmetic is equal, else a guess. Where a clock is not known or differs, or the "
+        "launches are in two reports, it is inferred.",
+        thresholds=(FASTER, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
+        gain="1 − duration of the fastest configuration ÷ duration of this launch: a gain that was shown, and no "
+        "bound, for another configuration can be faster still. The duration of the faster one is multiplied by the "
+        "ratio of its clock to that of this launch, of the SMs or of DRAM, whichever is larger, if it is above 1. What "
+        "remains are the needs of the faster launch times the ratio of the durations.",
+        silent="Grid, block or duration is not known, or nothing tells that the work is the same. Arithmetic that was "
+        "counted differs, or as many threads cover another extent: a product of another shape.",
+        check=_launch_configurations,
+        metrics=(_EXECUTED, _THREADS, _STORED[0], _LOAD, _STORE, _CONFLICTS),
+        place=AT_KERNEL,
+        of_launches=True,
+    ),
+)
+
+
+# Clocks.
+
+
+def clock_notes(session: Session) -> Iterator[str]:
+    """Say of each GPU where launches ran at clocks that differ, so that their times do not compare."""
+    for device in session.devices:
+        kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
+        pair, dram = _furthest_apart(kernels), _dram_ends(kernels)
+        if pair is not None:
+            yield _sm_note(session, *pair, dram)
+        elif dram is not None:
+            yield f"DRAM ran at different clocks: {_dram_text(*dram)}. Compare their percentages, not their times."
+
+
+def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
+    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks differ, else of all.
+
+    The time of a launch can hold more than the cycles that were counted: of a short one, and where DRAM's clock seems
+    to have fallen alike. That is told where somebody compares them in any case: in two reports.
+    """
+    clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
+    by_name: dict[str, list[KernelProfile]] = {}
+    for kernel in clocked:
+        by_name.setdefault(kernel.demangled, []).append(kernel)
+    clocked = [kernel for kernel in clocked if _is_long_enough(kernel)]
+    compared = [
+        launches if len({kernel.source for kernel in launches}) > 1 else list(filter(_is_long_enough, launches))
+        for launches in by_name.values()
+    ]
+    apart = [pair for pair in (_ends(launches) for launches in compared if len(launches) > 1) if _are_apart(*pair)]
+    if apart:
+        return max(apart, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz))
+    ends = _ends(clocked) if clocked else None
+    return ends if ends is not None and _are_apart(*ends) else None
+
+
+def _are_apart(slow: KernelProfile, fast: KernelProfile) -> bool:
+    return bool(clocks_differ(slow, fast)) and (slow.source != fast.source or not _fell_alike(slow, fast))
+
+
+def _is_long_enough(kernel: KernelProfile) -> bool:
+    return (kernel.duration_s or 0.0) >= LONG_ENOUGH_S
+
+
+def _ends(kernels: Sequence[KernelProfile]) -> _Ends:
+    ordered = sorted(kernels, key=lambda kernel: kernel.sm_clock_hz or 0.0)
+    return ordered[0], ordered[-1]
+
+
+def _ratio(low: float | None, high: float | None) -> float:
+    return high / low if low and high else 1.0
+
+
+def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
+    """Tell whether DRAM's clock fell with that of the SMs: then neither did, and the time holds what none counted."""
+    sm, dram = _ratio(slow.sm_clock_hz, fast.sm_clock_hz), _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
+    return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
+
+
+def _sm_note(session: Session, slow: KernelProfile, fast: KernelProfile, dram: _Ends | None) -> str:
+    low, high = (format_si(kernel.sm_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
+    where = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
+    if _fell_alike(slow, fast):
+        return (
+            f"Cycles over time give SM clocks of {where}. DRAM's would differ as much, so neither did: the time of "
+            f"#{slow.id} holds a part that no clock counted. Compare cycles, not times."
+        )
+    if dram is not None:
+        return (
+            f"SM clocks differ, {where}, and so do DRAM's, {_dram_text(*dram)}. Compare percentages, not times, or "
+            "profile again after a warm-up."
+        )
+    controls = {session.sources[kernel.source].clock_control for kernel in (slow, fast)}
+    locked = controls.issubset(_LOCKED)
+    remedy = ""
+    if "none" in controls:
+        remedy = ", or profile again with ncu's --clock-control base"
+    elif locked:
+        remedy = ", or profile again after a warm-up"
+    return f"SM clocks differ{' although ncu held them' if locked else ''}: {where}. Compare cycles, not times{remedy}."
+
+
+def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
+    """Return the launches of DRAM's lowest and highest clock, where these differ."""
+    clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
+    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
+    if not ordered or _fell_alike(ordered[0], ordered[-1]):
+        return None
+    drifts = _ratio(ordered[0].dram_clock_hz, ordered[-1].dram_clock_hz) > 1.0 + DRAM_CLOCK_DRIFT
+    return (ordered[0], ordered[-1]) if drifts else None
+
+
+def _dram_text(slow: KernelProfile, fast: KernelProfile) -> str:
+    low, high = (format_si(kernel.dram_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
+    return f"{low} in {_named(slow)} and {high} in {_named(fast)}"
+
+
+def _named(kernel: KernelProfile) -> str:
+    return f"{kernel.label} (#{kernel.id})"

@@ -1,0 +1,106 @@
+"""What a report counted of a kernel's arithmetic: opcodes, work of its peak, and how much of it is fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpuprof.diagnose import nvidia_messages
+from gpuprof.diagnose.case import Case, opcode_of
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
+from gpuprof.model.session import Evidence
+
+INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
+SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
+"""The pipes that neither move data nor multiply matrices."""
+OTHER_TIME = "the time of everything else"
+TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "FP16"}
+
+
+def opcodes_of(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
+    """Return how often each opcode was executed, with its modifiers, by warps or as the histogram counts.
+
+    It is empty where that was not collected.
+    """
+    return _summed(case, histogram, lambda opcode: opcode)
+
+
+def opcode_counts(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
+    """Return the same without modifiers: `IMAD.MOV` counts as `IMAD`."""
+    return _summed(case, histogram, lambda opcode: opcode.partition(".")[0])
+
+
+def _summed(case: Case, histogram: str, name: Callable[[str], str]) -> Mapping[str, float]:
+    counts: dict[str, float] = {}
+    for opcode, count in (case.recorded.launch.metrics.instances(histogram) or {}).items():
+        key = name(opcode_of(str(opcode)))
+        counts[key] = counts.get(key, 0.0) + count
+    return counts
+
+
+def share_of_opcodes(case: Case, starts: tuple[str, ...]) -> float:
+    """Return the share of the executed instructions whose opcodes begin so; 0 where they were not counted."""
+    opcodes = opcodes_of(case)
+    total = sum(opcodes.values())
+    return sum(count for name, count in opcodes.items() if name.startswith(starts)) / total if total else 0.0
+
+
+def fraction_of_peak(case: Case, path: str) -> float | None:
+    """Return the counted work of a path over its peak at the clock of the kernel; None where either is not known."""
+    limit = case.recorded.at_clock.get(path)
+    rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
+    return rate / limit.value if limit is not None and rate is not None and limit.value > 0 else None
+
+
+def fp64_over_fp32(case: Case) -> float | None:
+    """Return the GPU's FP64 rate over its FP32 rate."""
+    rates = case.recorded.hardware.rates
+    fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
+    return fp64.value / fp32.value if fp64 is not None and fp32 is not None and fp32.value else None
+
+
+def peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
+    """Return work of its peak as evidence, with the counter of its multiply-adds."""
+    recorded = case.recorded.launch.metrics
+    prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation}_pred_on.sum" for unit in ("smsp", "sm"))
+    names = (f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
+    metric = next((counter for counter in names if recorded.number(counter) is not None), "")
+    if not metric and recorded.instances(THREAD_OPCODES):
+        metric = THREAD_OPCODES
+    return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} of its peak")
+
+
+@dataclass(frozen=True, slots=True)
+class FloatingPoint:
+    """Fused and other instructions of a type, in one unit, and the metrics that they come from.
+
+    `pairs` are those that have a partner: a fused multiply-add replaces one addition and one multiplication.
+    """
+
+    fused: float
+    alone: float
+    pairs: float | None
+    unit: str
+    fused_metric: str
+    alone_metric: str
+
+    @property
+    def all(self) -> float:
+        """All instructions of the type."""
+        return self.fused + self.alone
+
+
+def fused_and_alone(case: Case, name: str, fused: str, unfused: tuple[str, str]) -> FloatingPoint | None:
+    """Return the instructions of a type from the counters, else from NVIDIA's rule; None if unknown."""
+    for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle")):
+        for prefix in ("smsp", "sm"):
+            names = [f"{prefix}__sass_thread_inst_executed_op_{op}_pred_on{suffix}" for op in (fused, *unfused)]
+            values = [value for value in map(case.number, names) if value is not None]
+            if len(values) == len(names):
+                metrics = {"fused_metric": names[0], "alone_metric": f"{names[1]} + {names[2]}"}
+                return FloatingPoint(values[0], sum(values[1:]), min(values[1:]), unit=unit, **metrics)
+    told = nvidia_messages.fused_instructions(case.messages, name)
+    if told is None:
+        return None
+    metrics = dict.fromkeys(("fused_metric", "alone_metric"), "rule FPInstructions")
+    return FloatingPoint(told.fused, told.alone, None, unit="instruction", **metrics)

@@ -1,0 +1,360 @@
+"""Rules on how a program was built: without the compiler's optimisation, or for an older architecture than it ran on.
+
+What ptxas writes without optimisation holds a sign that it never writes with it: moves of a register onto itself. With
+`-G`, accesses are of no known memory space, too (LD, ST), where optimised code says which it is (LDG, STS).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuprof.code.encodings import moves_of
+from gpuprof.diagnose.arithmetic import opcode_counts
+from gpuprof.diagnose.case import EXECUTED, Case
+from gpuprof.diagnose.needs import ISSUE, Saving
+from gpuprof.diagnose.rule import AT_KERNEL, AT_MATH, Rule, RuleVerdict, percent
+from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey, Fact
+from gpuprof.model.field_types import Confidence
+from gpuprof.model.quantities import tensor_split
+from gpuprof.model.session import Evidence
+from gpuprof.units import format_percent
+
+SELF_MOVES = percent(
+    "moves of a register onto itself",
+    5.0,
+    "unoptimised code of 21 kernels has 16 to 44 % on every architecture from 7.0 to 12.0, by compilers of CUDA 11.8 "
+    "to 13.5; optimised code has none",
+)
+MOVES = percent(
+    "moves of all instructions",
+    30.0,
+    "between both kinds of code: of the same kernels optimised ones have 16 % at most, those built with -G 39 % at "
+    "least; the opcodes do not tell which of them move a register onto itself",
+)
+
+_SELF_MOVE = re.compile(r"(?:@!?U?P\w+\s+)?MOV(?:\.64)?\s+(U?R\d+)(?:\.64)?\s*,\s*\1(?:\.64)?\s*;?\s*")
+_GENERIC, _OF_A_SPACE = ("LD", "ST"), ("LDG", "STG", "LDS", "STS", "LDL", "STL")
+_NOT_OF_BUILD = ("dram", "fp64", "tensor", "xu", "launch")
+"""What needs as much time in optimised code: the bytes and the results are the same."""
+_SAME_RESULTS = "the same floating-point work and bytes"
+
+
+def _debug(case: Case) -> Iterator[RuleVerdict]:
+    sign = _self_moves(case) or _many_moves(case)
+    if sign is None:
+        return
+    yield RuleVerdict(
+        headline=f"Built without optimisation: {sign.text}",
+        why="The compiler writes such code with -G (nvcc and NVRTC: --device-debug; Numba: debug=True) or with ptxas "
+        "-O0, so that a debugger can follow each step of the source. What else is seen here is of that code and not of "
+        "the algorithm.",
+        advice="Leave out -G (in CMake: a build type with optimisation and no -G in CMAKE_CUDA_FLAGS_DEBUG), build "
+        "with -lineinfo where profilers need source lines, and profile again before anything else is changed.",
+        confidence=sign.confidence,
+        saving=_optimised(case),
+        evidence=sign.evidence,
+        action="Build with optimisation: -lineinfo in place of -G",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """What shows that code was not optimised, in words and numbers."""
+
+    text: str
+    confidence: Confidence
+    evidence: tuple[Evidence, ...]
+
+
+def _self_moves(case: Case) -> _Sign | None:
+    """Tell of moves of a register onto itself: of those executed, else of those in the code."""
+    counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in case.code if instruction.sass)
+    if counted:
+        moves = (item.counts.get(EXECUTED, 0.0) for item in case.code if _SELF_MOVE.fullmatch(item.sass))
+        share = sum(moves) / counted
+    else:
+        in_code = moves_of(case.machine_code)
+        share = in_code.onto_itself / in_code.instructions if in_code.instructions else 0.0
+    if 100 * share < SELF_MOVES.value:
+        return None
+    what = "instructions executed" if counted else "instructions of its code"
+    return _Sign(
+        f"{format_percent(share)} of the {what} move a register onto itself",
+        confidence="measured",
+        evidence=(
+            Evidence(
+                EXECUTED if counted else "", 100 * share, "%", threshold=SELF_MOVES.value, meaning=SELF_MOVES.name
+            ),
+        ),
+    )
+
+
+def _many_moves(case: Case) -> _Sign | None:
+    """Tell of many moves beside accesses that name no memory space, from opcodes alone; moves alone are a guess."""
+    if case.machine_code or any(instruction.sass for instruction in case.code):
+        return None
+    opcodes = opcode_counts(case)
+    total = sum(opcodes.values())
+    share = opcodes.get("MOV", 0.0) / total if total else 0.0
+    if 100 * share < MOVES.value:
+        return None
+    generic, known = (sum(opcodes.get(name, 0.0) for name in names) for names in (_GENERIC, _OF_A_SPACE))
+    is_generic = generic > known >= 0
+    beside = ", and most accesses name no memory space" if is_generic else ""
+    return _Sign(
+        f"{format_percent(share)} of the instructions executed are moves{beside}",
+        confidence="inferred" if is_generic else "guess",
+        evidence=(
+            Evidence(WARP_OPCODES, 100 * share, "%", threshold=MOVES.value, meaning=MOVES.name),
+            *(
+                (
+                    Evidence(
+                        WARP_OPCODES,
+                        100 * generic / (generic + known),
+                        "%",
+                        threshold=50.0,
+                        meaning="accesses that name no memory space",
+                    ),
+                )
+                if is_generic
+                else ()
+            ),
+        ),
+    )
+
+
+def _optimised(case: Case) -> Saving | None:
+    """Return what is left to save beside results and bytes; optimised code can also do without some of these.
+
+    None where no unit was collected: then nothing tells what results and bytes take.
+    """
+    if case.busiest_need is None:
+        return None
+    stays = {unit: 0.0 for unit in case.needs if unit not in _NOT_OF_BUILD}
+    return case.saving(stays).no_more_than(1.0 - case.arithmetic_fraction).only_if(_SAME_RESULTS)
+
+
+_MMA_SYNC = 0.63
+"""The rate of mma.sync over wgmma's, where the spec of the architecture has none: measured on an H800 (arXiv
+2402.13499); the authors of FlashAttention-3 give two thirds, and a program that measured more found more than the peak.
+"""
+OLD_BUSY = percent(
+    "of what the older instruction can do",
+    60.0,
+    "NVIDIA's rule calls a pipe well used from here on: the instruction is then what limits the kernel",
+)
+OLD_USED = percent(
+    "of what the older instruction can do, as a guess",
+    30.0,
+    "a kernel that does less has another problem first",
+)
+
+_OLD = "mma.sync"
+_MATRIX_OPCODES = ("HMMA", "IMMA", "QMMA", "BMMA")
+_GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
+"""Counts wgmma and nothing else."""
+_OLD_NAME = re.compile(
+    # cuBLAS, cuDNN and CUTLASS name the architecture that a kernel of theirs was written for, and tensor kernels by
+    # the shape of their instruction (h884, s1688, s16816, i16832) or as xmma and tensorop.
+    r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w*(?:gemm|cudnn)"
+    r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
+)
+_FORWARD = "forwardCompat"
+_MADE_FOR = re.compile(r"(?:cutlass_|(?<![A-Za-z0-9])sm_?)(\d{1,2})\d_")
+"""The generation in the name of a library's kernel: 8 of `cutlass_80_…`."""
+_OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
+"""What goes with the loads of operands, which the newer instructions read from shared memory by themselves."""
+_REST_AS_IS = "the same bytes and other arithmetic"
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """How well a kernel uses the older matrix instructions, and which ones the architecture has beside them.
+
+    `used` is of what the older ones can do. `work` is what is done of the newer ones' rate, where it was counted;
+    `rate` is the older ones' rate over that of the newer.
+    """
+
+    newer: str
+    used: float
+    work: float | None
+    rate: float
+    evidence: Evidence
+
+
+def _architecture(case: Case) -> Iterator[RuleVerdict]:
+    old = _old_instructions(case)
+    if old is not None and 100 * old.used >= OLD_USED.value:
+        yield _old_verdict(case, old)
+    if old is None and _is_forward(case):
+        yield _FORWARD_VERDICT
+
+
+def _old_verdict(case: Case, old: _Old) -> RuleVerdict:
+    tensor = 0.0 if old.work is not None else old.rate
+    saving = case.saving({**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": tensor})
+    if old.work is not None:
+        saving = saving.if_held(1.0 - old.work, _REST_AS_IS)
+    return RuleVerdict(
+        headline=(
+            f"Matrix instructions of an older architecture: mma.sync at {format_percent(old.work)} of the rate that "
+            f"{old.newer} has here"
+            if old.work is not None
+            else f"Matrix instructions of an older architecture: mma.sync keeps the tensor pipe "
+            f"{format_percent(old.used)} busy; this GPU has {old.newer}"
+        ),
+        why=f"Here mma.sync reaches about {format_percent(old.rate)} of the rate of {old.newer}, which reads "
+        "operands from shared memory by itself, without loads into registers, and runs while its warps go on.",
+        advice="Take a library that was built for this architecture (cuBLAS, cuDNN, CUTLASS 3 or later, a recent "
+        "Triton; FlashAttention-3 on Hopper, 4 on Blackwell), and compile kernels of your own for the target with an a "
+        "(sm_90a, sm_100a) or, from CUDA 12.9 and Blackwell on, with an f (sm_100f): plain sm_90 and sm_100 lack these "
+        "instructions.",
+        confidence="inferred" if 100 * old.used >= OLD_BUSY.value else "guess",
+        saving=saving.only_if(_REST_AS_IS),
+        evidence=(
+            old.evidence,
+            *((case.pipe_evidence("tensor"),) if case.pipe("tensor") is not None and old.work is not None else ()),
+        ),
+        action=f"Use this architecture's own matrix instructions ({old.newer})",
+        location=case.place_of_opcode(*_MATRIX_OPCODES),
+    )
+
+
+_FORWARD_VERDICT = RuleVerdict(
+    headline="Kernel for an older architecture: its library calls it forwardCompat",
+    why="A library takes such a kernel where it has none for the GPU that it finds.",
+    advice="Update the library (cuBLAS, cuDNN, CUTLASS, TensorRT) to a release that knows this GPU, or choose types "
+    "and sizes that it has a kernel for.",
+    confidence="guess",
+    saving=None,
+    evidence=(),
+    action="Update the library to a release that knows this GPU",
+)
+
+
+def _is_forward(case: Case) -> bool:
+    """Tell whether a library's name says that a kernel was made for an older generation, to run on those after it."""
+    name, capability = case.kernel.demangled, case.recorded.hardware.device.compute_capability or ""
+    made_for = _MADE_FOR.search(name)
+    major = capability.partition(".")[0]
+    return _FORWARD in name and made_for is not None and major.isdecimal() and int(made_for[1]) < int(major)
+
+
+def _old_instructions(case: Case) -> _Old | None:
+    """Return how mma.sync is used where the architecture has a faster instruction and the kernel does not use it.
+
+    By opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
+    """
+    metrics = case.recorded.launch.metrics
+    split = tensor_split(metrics)
+    if split is not None:
+        used = {key: flop for key, flop in split.items() if flop is None or flop > 0}
+        newer = {key: fact for key in used if (fact := _newer(case, key)) is not None}
+        if not newer or any(key.instruction != _OLD for key in used):
+            return None
+        return _by_work(case, {key: used[key] for key in newer}, newer) or _by_pipe(case, list(newer))
+    if case.number(_GMMA) == 0 or (case.number(_GMMA) is None and _OLD_NAME.search(case.kernel.demangled)):
+        kinds = (key for key in case.recorded.hardware.arch.compute if key.path.startswith("tensor."))
+        return _by_pipe(case, [key for key in kinds if _newer(case, key._replace(instruction=_OLD)) is not None])
+    return None
+
+
+def _newer(case: Case, key: ComputeKey) -> Fact | None:
+    """Return the fastest rate of what is multiplied by another instruction of the architecture; None if it has none."""
+    rates = case.recorded.hardware.rates
+    others = [
+        fact
+        for other, fact in rates.items()
+        if other.path == key.path and other.accumulator == key.accumulator and other.instruction not in (None, _OLD)
+    ]
+    own = rates.get(key)
+    fastest = max(others, key=lambda fact: fact.value, default=None)
+    return fastest if fastest is not None and (own is None or fastest.value > own.value) else None
+
+
+def _rate(case: Case, key: ComputeKey) -> float:
+    """Return the rate of mma.sync over that of the newer instruction."""
+    own, newer = case.recorded.hardware.rates.get(key), _newer(case, key)
+    return own.value / newer.value if own is not None and newer is not None else _MMA_SYNC
+
+
+def _by_work(case: Case, used: Mapping[ComputeKey, float | None], newer: Mapping[ComputeKey, Fact]) -> _Old | None:
+    """Return the use of the older instructions by the FLOP that the opcodes tell; None where something is not known."""
+    sms, clock_hz, duration_s = case.recorded.hardware.sm_count(), case.kernel.sm_clock_hz, case.kernel.duration_s
+    if not sms or not clock_hz or not duration_s:
+        return None
+    all_cycles = sms * clock_hz * duration_s
+    work = busy = 0.0
+    for key, flop in used.items():
+        if flop is None:
+            return None
+        part = flop / (newer[key].value * all_cycles)
+        work += part
+        busy += part / _rate(case, key)
+    if not work:
+        return None
+    evidence = Evidence(
+        WARP_OPCODES, 100 * busy, "%", threshold=OLD_BUSY.value, meaning="matrix work of what mma.sync can do here"
+    )
+    return _Old(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=evidence)
+
+
+def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _Old | None:
+    """Return the use of the older instructions by the tensor pipe; None where that was not collected."""
+    pipe = case.pipe("tensor")
+    if not pipe or not kinds:
+        return None
+    # Of several kinds that it can be, the rate of the fastest promises least.
+    rate = max(_rate(case, key._replace(instruction=_OLD)) for key in kinds)
+    evidence = case.pipe_evidence("tensor", OLD_BUSY.value)
+    return _Old(_family(case, kinds), used=min(1.0, pipe), work=None, rate=rate, evidence=evidence)
+
+
+def _family(case: Case, kinds: Iterable[ComputeKey]) -> str:
+    """Return the name of the newer instruction."""
+    paths = {key.path for key in kinds}
+    families = (key.instruction for key in case.recorded.hardware.rates if key.path in paths)
+    return next(family for family in families if family not in (None, _OLD))
+
+
+RULES = (
+    Rule(
+        "debug-build",
+        "Code that was built without optimisation",
+        about="defect",
+        looks_at="How many of the executed instructions move a register onto itself (MOV R1, R1); of the code, where "
+        "executions were not counted; without code, the share of moves in the opcode histogram and whether most "
+        "accesses name no memory space (LD, ST for LDG, STS).",
+        thresholds=(SELF_MOVES, MOVES),
+        gain="1 − the largest need that remains of DRAM, the FP64, tensor and XU pipes and the floating-point work of "
+        "its peak, with the same floating-point work and bytes; none where no unit was collected. All else that the "
+        "kernel shows goes with it, but for what its launch alone tells and a roof that it is at.",
+        silent="Fewer such moves, or the report has neither code nor opcodes.",
+        check=_debug,
+        metrics=(WARP_OPCODES,),
+        place=AT_KERNEL,
+        voids=True,
+    ),
+    Rule(
+        "old-architecture",
+        "Matrix instructions of an older architecture",
+        about="defect",
+        looks_at="Matrix opcodes, and which ones the architecture has beside mma.sync: wgmma (9.0), tcgen05 (10.x). "
+        "Without opcodes the pipe of wgmma, else the name that a library gave its kernel (ampere_…16816gemm, "
+        "sm80_xmma_, cutlass_80_tensorop), with the tensor pipe. A kernel for FP32 without tensor cores loses nothing "
+        "by its age.",
+        thresholds=(OLD_BUSY, OLD_USED),
+        gain="1 − the largest need that remains of DRAM, L2, the other arithmetic and the matrix work at the newer "
+        "instruction's rate, with the same bytes and other arithmetic. Where the work was not counted, the tensor "
+        "pipe's time shrinks to the part that mma.sync has of that rate: 63 % where the spec of the architecture does "
+        "not tell. A guess below 60 % of what mma.sync can do, and without a gain where only the name says "
+        "forwardCompat.",
+        silent="The architecture has no faster instruction for the type, the kernel uses it, or its matrix work is "
+        "under 30 % of what mma.sync can do.",
+        check=_architecture,
+        metrics=(WARP_OPCODES,),
+        place=AT_MATH,
+    ),
+)

@@ -1,0 +1,437 @@
+"""The rule on coalescing: sectors that global accesses move for nothing, and what repairs each shape of access."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gpuprof.diagnose.access_shape import (
+    LINE,
+    MOST,
+    SHIFTED,
+    WIDE,
+    ExcessShape,
+    ShapeName,
+    worst_request,
+)
+from gpuprof.diagnose.blocks import has_few_lanes
+from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
+from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS
+from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, Saving
+from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, RuleVerdict, percent
+from gpuprof.diagnose.traffic import (
+    ALL_SECTORS,
+    EXCESS_SECTORS,
+    GLOBAL_SECTORS,
+    SHARED_BUSY,
+    CountedSectors,
+    bytes_of,
+    capped,
+    counted_sectors,
+    excess_reaches,
+    explained,
+    ideal_bytes,
+    l1_keeps,
+    least_passes,
+    memory_busy,
+    wavefronts_per_request,
+)  # fmt: skip
+from gpuprof.model.field_types import Confidence
+from gpuprof.model.session import Evidence, Location
+from gpuprof.units import SECTOR_BYTES, format_percent, spaced
+
+EXCESS = percent("excess sectors", 1.0, "less than 1 % of the sectors is an edge of the data, not a pattern")
+
+_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+_PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
+_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+_RATIO = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+_MANY_SECTORS = 16.5
+"""Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
+_FEW_SECTORS = 4.0
+"""Sectors that a request of 4 bytes a thread needs when it is coalesced."""
+
+_LANE_BYTES = 16
+"""The most that a thread accesses at once."""
+_LEVELS = ("l2", "dram")
+_SAME_DATA = "the same data through L2 and DRAM"
+_SAME_INSTRUCTIONS = "the same instructions"
+
+
+class _Advice(NamedTuple):
+    """Why accesses of a shape move too much, what to change, and how."""
+
+    why: str
+    action: str
+    advice: str
+
+
+_COALESCE = (
+    "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) touch consecutive addresses: "
+    "swap the index that the thread number goes into, transpose through shared memory, or store arrays of fields "
+    "rather than an array of structures."
+)
+_WIDEN = (
+    "Where a thread goes through neighbouring words one at a time, swapping the index is wrong: read 16 bytes at once, "
+    "or interleave the index over the threads."
+)
+_SCATTERED = _Advice(
+    "The threads of a warp touch addresses that are not next to each other, so each request moves sectors of which "
+    "only a part is used. L1, L2 and DRAM carry the rest for nothing.",
+    "Let consecutive threads touch consecutive addresses",
+    f"{_COALESCE} {_WIDEN}",
+)
+_IN_L1 = "The excess stays in L1: L2 moves no more than these accesses need, so all that it costs is passes through L1."
+_CAUGHT = _Advice(
+    f"The threads of a warp touch addresses that are not next to each other. {_IN_L1}",
+    "Read neighbouring words of a thread in one wide access, or interleave its index",
+    f"{_WIDEN} {_COALESCE}",
+)
+_CAUGHT_BY_RATE = _Advice(
+    "The threads of a warp touch addresses that are not next to each other. L1 has at least as many of the sectors as "
+    "are excess: it looks as if a thread came back for the words beside the first.",
+    *_CAUGHT[1:],
+)
+_ALIGN = (
+    "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); shifted loads of a stencil "
+    "cannot avoid it, and L1 mostly has that sector already."
+)
+_SHIFTED = _Advice(
+    "So small an excess comes from accesses that start inside a 32-byte sector, which move one sector more, or from "
+    "a few scattered accesses.",
+    "Start rows at a multiple of 32 bytes",
+    f"{_ALIGN} For single lines that stand out: {_COALESCE}",
+)
+ADVICE: Mapping[ShapeName, _Advice] = MappingProxyType(
+    {
+        "neighbours": _Advice(
+            "A thread goes through neighbouring words one at a time, and the lanes of a warp lie apart: each request "
+            "moves a sector for every lane and uses one word of it. The other words are there when the next requests "
+            "come, as long as L1 keeps them.",
+            _CAUGHT.action,
+            "Swapping the index is wrong here. Read 16 bytes at once (float4, uint4, on 16-byte boundaries), or "
+            "interleave the index over the threads: a warp takes a row together, lane i its words i, i + 32 and so "
+            "on, and adds up with shuffles. A block that needs many rows loads them along the rows into shared memory.",
+        ),
+        "structure": _Advice(
+            "The lanes of a warp lie as far apart as the structures are long: each request for a member moves a "
+            "sector for every lane and uses one word of it.",
+            "Store an array for each member (structure of arrays), or move whole structures in 16-byte accesses",
+            "Store an array for each member, so that neighbouring threads touch neighbouring words. Where the layout "
+            "is given, move whole structures in 16-byte accesses (float4 members, alignas(16)), or copy them through "
+            "shared memory, a warp along consecutive bytes. If a thread's words are elements of one array, interleave "
+            "them over the threads.",
+        ),
+        "stride": _Advice(
+            "The lanes of a warp lie far apart, and a thread uses one word of each sector: each request moves a sector "
+            "for every lane, and L1, L2 and DRAM carry the rest for nothing.",
+            _SCATTERED.action,
+            f"{_COALESCE} Reading more bytes a thread does not help: the words beside belong to other threads.",
+        ),
+        "scatter": _Advice(
+            "The addresses are looked up: each lane goes where a loaded index or pointer leads, and moves a sector for "
+            "the word that it uses.",
+            "Order indices or data so that the lanes of a warp look up places close to each other",
+            "Sort or bin the indices, or renumber the data in the order of its use. Keep what is looked up together in "
+            "16 or 32 aligned bytes, and read it at once; a narrower type puts more of it into a sector. A small table "
+            "belongs in shared memory. Swapping the index of the thread changes nothing.",
+        ),
+        "misaligned": _Advice(
+            "Consecutive lanes touch consecutive addresses, but begin inside a 32-byte sector: each request moves one "
+            "sector more than it needs.",
+            _SHIFTED.action,
+            _ALIGN,
+        ),
+        "partial": _Advice(
+            "A warp covers several short rows, of which each begins and ends inside a 32-byte sector or fills only a "
+            "part of one.",
+            "Give a warp whole rows: blocks of at least 32 threads in x, rows padded to a multiple of 32 bytes",
+            "Make the block at least 32 threads wide in x, or let one index run over the rows; pad the rows to a "
+            "multiple of 32 bytes, or keep the tile that a warp works on in one piece.",
+        ),
+    }
+)
+_WIDENING = frozenset({ADVICE["neighbours"].action, ADVICE["structure"].action})
+"""Repairs that may be wider accesses, which take instructions along."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Excess:
+    fraction: float
+    text: str
+    confidence: Confidence
+    evidence: tuple[Evidence, ...]
+
+
+def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
+    counts = counted_sectors(case)
+    if counts is not None:
+        excess = _counted_excess(counts)
+        passes = _excess_passes(case)
+        if excess is not None and passes is not None:
+            # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
+            excess = replace(excess, fraction=max(excess.fraction, passes))
+    else:
+        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
+    if excess is None:
+        return
+    saving = _coalesced(case, max(excess.fraction, _passes_at_most(case))).if_held(
+        _coalesced(case, excess.fraction).fraction, "as many passes through L1 for each sector"
+    )
+    shape = _shape(case) if saving.fraction >= LOW else None
+    told = _advice(case, shape, excess.fraction)
+    if told.action in _WIDENING:
+        saving = _widened(case, excess.fraction).if_held(saving.fraction, saving.held or _SAME_INSTRUCTIONS)
+    yield RuleVerdict(
+        headline=f"Uncoalesced global access: {excess.text}",
+        why=told.why,
+        action=told.action,
+        advice=told.advice,
+        confidence=excess.confidence,
+        saving=saving,
+        evidence=(*excess.evidence, *(shape.evidence if shape is not None else worst_request(case))),
+        location=(shape.location if shape is not None else None)
+        or case.place_of(EXCESS_SECTORS)
+        or _place_of_excess(case),
+    )
+
+
+def _shape(case: Case) -> ExcessShape | None:
+    from gpuprof.diagnose.lane_shapes import shape_of_excess
+
+    return shape_of_excess(case)
+
+
+def _advice(case: Case, shape: ExcessShape | None, excess: float) -> _Advice:
+    """Return what to say: by the code, where it tells the shape of the accesses, else by what counters leave open."""
+    if shape is not None:
+        told = ADVICE[shape.lanes.name]
+        return told._replace(why=f"{told.why} {_IN_L1}") if _stays_in_l1(case) else told
+    if excess < SHIFTED.value / 100:
+        return _SHIFTED
+    if _stays_in_l1(case):
+        return _CAUGHT
+    return _CAUGHT_BY_RATE if _caught(case, excess) else _SCATTERED
+
+
+def _stays_in_l1(case: Case) -> bool:
+    """Tell whether L2 is known to move no more than the global accesses need."""
+    return bytes_of(case, "l2") is not None and not excess_reaches(case, "l2")
+
+
+def _caught(case: Case, excess: float) -> bool:
+    """Tell whether, where L2's bytes are unknown, L1 has as many of the sectors that it is asked for as are excess."""
+    rates = [moved.hit_rate for moved in case.kernel.traffic if moved.level == "l1" and moved.hit_rate is not None]
+    return bytes_of(case, "l2") is None and rates != [] and max(rates) >= excess
+
+
+class _Levels(NamedTuple):
+    """What stays of each memory level's need, the same where no other access uses the rest; the most that goes."""
+
+    keeps: Mapping[str, float]
+    keeps_of_same_data: Mapping[str, float]
+    share: float
+
+
+def _levels(case: Case, excess: float) -> _Levels:
+    """Say what coalescing leaves of each memory level.
+
+    Of data that an access fetches it may use the same part as of its sectors. Less goes where other accesses use the
+    rest, so that a level moves no more than what all of them need.
+    """
+    keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - excess)}
+    keeps_of_same_data = dict(keeps)
+    counts, ideal = counted_sectors(case), ideal_bytes(case)
+    share = excess
+    for level in _LEVELS:
+        moved = bytes_of(case, level)
+        if counts is None or ideal is None or not moved:
+            continue
+        fetched = SECTOR_BYTES * max(0.0, counts.excess)
+        keeps[level] = 1.0 - min(excess, fetched / moved)
+        keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
+        if moved > SECTOR_BYTES * counts.total:
+            # Lines are fetched again, or around the sectors that are asked for: that can go as well.
+            keeps[level] = ideal / moved
+            share = max(share, 1.0 - ideal / moved)
+    return _Levels(keeps, keeps_of_same_data, share)
+
+
+def _coalesced(case: Case, excess: float) -> Saving:
+    """Bound what coalescing gains: arithmetic and instructions stay, and of each memory level what is needed."""
+    keeps, keeps_of_same_data, share = _levels(case, excess)
+    weight = explained(case, memory_busy(case), MEMORY_STALLS)
+    same_data = capped(case.saving(keeps_of_same_data), excess, weight)
+    if _stays_in_l1(case):
+        l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
+        same_data = capped(case.saving({"l1": keeps["l1"]}), excess, min(weight, l1 / WELL_USED))
+    return capped(case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
+
+
+def _widened(case: Case, excess: float) -> Saving:
+    """Bound what goes where wider accesses may replace several: their instructions and address arithmetic go, too."""
+    return case.saving({**_levels(case, excess).keeps, **dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)})
+
+
+def _counted_excess(counts: CountedSectors) -> _Excess | None:
+    """Judge what was counted exactly: where that shows no excess, nothing else does."""
+    if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
+        return None
+    fraction = min(1.0, counts.excess / counts.total)
+    text = f"{format_percent(fraction)} of {spaced(counts.total)} sectors are excess"
+    share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, meaning="excess share")
+    return _Excess(fraction, text, "measured", evidence=(*counts.evidence, share))
+
+
+def _unused_bytes(case: Case) -> _Excess | None:
+    """Bytes of each 32-byte sector that the threads asked for.
+
+    A request needs one sector at least: one that all threads read the same word of is no excess.
+    """
+    used = {what: _used_bytes(case, what) for what in ("ld", "st")}
+    known = {what: item for what, item in used.items() if item is not None}
+    if not known:
+        return None
+    sectors = {what: case.number(GLOBAL_SECTORS.format(what)) for what in known}
+    weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
+    mean = sum(known[what].value * weights.get(what, 0.0) for what in known) / sum(weights.values())
+    requests = case.total(_REQUESTS.format(what) for what in weights)
+    fraction = 1.0 - mean / SECTOR_BYTES
+    if requests is not None and len(weights) == len([count for count in sectors.values() if count]):
+        fraction = min(fraction, 1.0 - requests / sum(weights.values()))
+    if 100 * fraction < EXCESS.value:
+        return None
+    return _Excess(
+        fraction,
+        f"of 32 bytes of a sector {mean:.3g} are used",
+        "measured",
+        evidence=tuple(item.evidence for item in known.values()),
+    )
+
+
+class _Used(NamedTuple):
+    """Bytes of a sector that are used, and the counter that tells them."""
+
+    value: float
+    evidence: Evidence
+
+
+def _used_bytes(case: Case, what: str) -> _Used | None:
+    """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
+    meaning = f"bytes used of a sector by {'loads' if what == 'ld' else 'stores'}"
+    name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
+    value, of_sector = case.number(name), case.number(percent_name)
+    if value:
+        return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, meaning=meaning))
+    if value is None and of_sector:
+        evidence = Evidence(percent_name, of_sector, "%", threshold=100.0, meaning=meaning)
+        return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, evidence)
+    return None
+
+
+def _sectors_per_request(case: Case) -> _Excess | None:
+    """More sectors a request than any coalesced access has."""
+    for what, word in (("ld", "load"), ("st", "store")):
+        name = _RATIO.format(what)
+        sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
+        counted = sectors / requests if sectors and requests else None
+        ratio = counted if counted is not None else case.number(name)
+        if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
+            continue
+        evidence = (
+            *case.metric(GLOBAL_SECTORS.format(what), f"{word} sectors", "sector"),
+            Evidence(
+                name if counted is None else "",
+                ratio,
+                "sector/request",
+                threshold=_MANY_SECTORS,
+                meaning=f"sectors a {word} request",
+            ),
+        )
+        return _Excess(
+            1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence=evidence
+        )
+    return None
+
+
+def _excess_passes(case: Case) -> float | None:
+    """Return the share of passes through L1 beyond one a request; None where shared memory may cause them."""
+    return _passes_at_most(case) or None if case.kernel.shared_memory_per_block == 0 else None
+
+
+def _passes_at_most(case: Case) -> float:
+    """Return the share of passes through L1 beyond one a request, those of shared memory among them; 0 if unknown."""
+    ratio = wavefronts_per_request(case)
+    return 1.0 - 1.0 / ratio if ratio is not None and ratio >= MANY_WAVEFRONTS.value else 0.0
+
+
+def _many_wavefronts(case: Case) -> _Excess | None:
+    """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
+    busiest, counted = case.busiest_of_l1, wavefronts_per_request(case)
+    ratio = counted if counted is not None else least_passes(case)
+    if busiest is None or ratio is None or case.kernel.shared_memory_per_block:
+        return None
+    name, fraction = busiest[0], min(1.0, busiest[1])
+    if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:
+        return None
+    meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
+    evidence = (
+        Evidence(name, 100 * fraction, "%", threshold=BUSY.value, meaning=meanings.get(name, "L1 busy")),
+        *(item for other in meanings if other != name for item in case.metric(other, meanings[other], "%")),
+        Evidence(
+            "", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="passes through L1 per request"
+        ),
+    )
+    at_least = "" if counted is not None else "at least "
+    text = f"a request takes {at_least}{ratio:.2g} passes through L1"
+    confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
+    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
+
+
+def _place_of_excess(case: Case) -> Location | None:
+    """Where a report counts sectors by instruction but no excess, the instruction with most sectors."""
+    return case.place_of(ALL_SECTORS)
+
+
+def _are_few_lanes_side_by_side(case: Case) -> bool:
+    """Tell whether the few lanes of a block can be all of the excess: none of their requests reach further than that.
+
+    Lanes side by side take 16 bytes each at most, and one sector more where they begin inside of one.
+    """
+    most = _LANE_BYTES * (case.threads_per_block or 0) / SECTOR_BYTES + 1
+    pairs = ((case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))) for what in ("ld", "st"))
+    return has_few_lanes(case) and all(
+        sectors <= most * requests for sectors, requests in pairs if sectors and requests
+    )
+
+
+RULES = (
+    Rule(
+        "uncoalesced-global",
+        "Global accesses are not coalesced",
+        about="defect",
+        looks_at="Sectors that global accesses move beyond what the same bytes would need if contiguous; where the "
+        "report does not count them, used bytes per sector, sectors per request, or passes through L1 per request "
+        "(basic set). Where it has the code, what the addresses of the accesses with most excess are made of: that "
+        "decides the advice.",
+        thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
+        gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 down to its requests, "
+        "the registers that it writes and shared memory, L2 and DRAM without the excess share, or the excess bytes "
+        "where their own are known. No more than the excess share × 1.25 times the larger of the busiest memory level "
+        "and the waits for memory and barriers. Less is told with the same data through L2 and DRAM: they lose no more "
+        "than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain is no more than the "
+        "excess share × 1.25 times the larger of L1 and the waits for its queue. Where shared memory can hide the "
+        "passes that a request takes, it holds with as many passes for each sector. Time in which most SMs have ended "
+        "may be all of the waits of the others. Where wider accesses may be the repair, the bound leaves out L1, the "
+        "load/store unit, the pipes of address arithmetic and the issue slots, and the rest is told with the same "
+        "instructions.",
+        silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts "
+        "look the same.",
+        check=_uncoalesced,
+        metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, _REQUESTS) for what in ("ld", "st")),
+        causes=(Cause("block-size", _are_few_lanes_side_by_side),),
+        place=AT_MEMORY,
+    ),
+)

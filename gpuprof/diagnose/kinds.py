@@ -1,0 +1,240 @@
+"""What follows from what a kernel does in a language model: what it is held against, which rules speak, what helps.
+
+A kind adds its usual repairs to the advice of the finding that tells its limit; it makes no finding of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpuprof.diagnose.case import WELL_USED, Case
+from gpuprof.diagnose.needs import LAUNCH
+from gpuprof.diagnose.rule import Rule, RuleVerdict
+from gpuprof.model.headline import main_point
+from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.session import KernelProfile
+
+_BYTES = frozenset({"dram-bandwidth", "l2-bandwidth"})
+_FILL = frozenset({"small-grid", "tail-effect", "load-imbalance", "latency-bound"})
+_WORK = frozenset(
+    {"tensor-compute-bound", "fp32-compute-bound", "integer-bound", "special-function-bound", "tensor-cores-idle"}
+)
+_SHORT = frozenset({"short-kernel"})
+_UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
+"""Where a pass over data is faster only with fewer bytes or as a part of another kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsualRepair:
+    """What usually helps a kind where one of these rules speaks."""
+
+    rules: frozenset[str]
+    text: str
+
+
+_FEWER_SPLITS = "Split into fewer parts: its time grows with them, and more than fill the GPU gain nothing."
+_SKINNY = (
+    UsualRepair(
+        _BYTES,
+        "Where rows are few, each weight is read for few of them: more rows at once (a larger batch, several tokens "
+        "checked at a time by speculative decoding) cost hardly more time, and narrower weights (FP8, INT4) take fewer "
+        "bytes. Where they are not, larger tiles read less.",
+    ),
+    UsualRepair(
+        _FILL,
+        "Few rows make few tiles: split the sum over more blocks (split-K, stream-K), or take a GEMV kernel for one "
+        "row to a few.",
+    ),
+    UsualRepair(
+        _SHORT, "Join the products that read the same rows (Q, K and V; gate and up), and launch by a CUDA graph."
+    ),
+)
+_GEMM = (
+    UsualRepair(
+        _FILL,
+        "Let the library choose another tile: cublasLt's heuristics, torch.compile with max-autotune, split-K or "
+        "stream-K where tiles are few. Sides that are multiples of the tile leave no part of one idle.",
+    ),
+    UsualRepair(
+        frozenset({"tensor-compute-bound"}),
+        "Narrower inputs where they are exact enough (FP8 from Ada and Hopper on, INT8 before), and no rows of "
+        "padding, which are multiplied for nothing.",
+    ),
+)
+
+_REMEDIES: Mapping[str, tuple[UsualRepair, ...]] = {
+    "attention-decode": (
+        UsualRepair(
+            _BYTES,
+            "Its bytes are the keys and values. Fewer of them: heads of a group that share one read (GQA packed into a "
+            "tile), an FP8 cache, MQA or MLA, a window. A larger batch reads more, unless a shared prefix is read once "
+            "(cascade attention).",
+        ),
+        UsualRepair(
+            _FILL,
+            "A query row makes few blocks: split the keys and values over more of them (FlashDecoding, num_splits, "
+            "split-KV), or decode more sequences at once.",
+        ),
+        UsualRepair(
+            _WORK,
+            "One query row fills no tile: pack the query heads that share keys and values into the rows of one, and "
+            "use the tensor cores for it.",
+        ),
+        UsualRepair(
+            _SHORT, "With a short cache it is as long as its launch: decode by a CUDA graph, more sequences at once."
+        ),
+    ),
+    "attention-prefill": (
+        UsualRepair(
+            frozenset({"tensor-compute-bound"}),
+            "Skip the blocks that the mask hides (causal, window), reuse the cache of a shared prefix, or multiply in "
+            "FP8.",
+        ),
+        UsualRepair(
+            frozenset({"special-function-bound", "fp32-compute-bound"}),
+            "The softmax competes with the products: fold the scale into exp2, and overlap the exponentials of a tile "
+            "with the products of another (FlashAttention 3 on Hopper, 4 on Blackwell).",
+        ),
+        UsualRepair(
+            _FILL, "Short prompts make few tiles: prefill several sequences in one launch (varlen), or in chunks."
+        ),
+    ),
+    "attention-backward": (
+        UsualRepair(
+            _FILL,
+            "Blocks go over keys, heads and sequences: more sequences in a launch (varlen) fill the GPU better.",
+        ),
+    ),
+    "attention-combine": (UsualRepair(_UNFUSED, _FEWER_SPLITS),),
+    "gemm": _GEMM,
+    "gemm-low-reuse": _SKINNY,
+    "gemv": _SKINNY,
+    "gemm-reduce": (UsualRepair(_UNFUSED, f"{_FEWER_SPLITS} Stream-K sums inside the product's kernel."),),
+    "gemm-grouped": (
+        UsualRepair(
+            _BYTES,
+            "The weights of every expert that a token chose are read: more tokens for each (a larger batch, expert "
+            "parallelism) cost hardly more time, and narrower weights take fewer bytes.",
+        ),
+        UsualRepair(
+            _FILL,
+            "Experts with few tokens make tiles of padding: choose the tile's height by the tokens of an expert, order "
+            "tiles so that those of an expert follow each other, and even out the tokens.",
+        ),
+    ),
+    "gemm-quantised": (
+        *(remedy for remedy in _SKINNY if remedy.rules != _BYTES),
+        UsualRepair(
+            _BYTES,
+            "The weights are narrow already: more rows at once cost hardly more time, until arithmetic binds.",
+        ),
+        UsualRepair(
+            frozenset({"integer-bound", "fp32-compute-bound"}),
+            "Unpacking the weights fills the pipe: lay them out for the tensor cores beforehand (Marlin), convert "
+            "several at a time by logic instructions. With many rows multiply in FP8 or INT8, which needs none.",
+        ),
+    ),
+    "norm": (
+        UsualRepair(
+            _UNFUSED,
+            "It can read its row once and write it once: add the residual before and quantise behind it in the same "
+            "kernel (fused_add_rms_norm, with FP8 output), and keep the row in registers between both passes.",
+        ),
+    ),
+    "rotary": (
+        UsualRepair(
+            _UNFUSED,
+            "It reads and writes Q and K for a few operations: rotate where they are made, or together with the norm "
+            "of Q and K and the write to the cache. Read cosines and sines from a table.",
+        ),
+    ),
+    "softmax": (
+        UsualRepair(
+            _UNFUSED,
+            "Where it belongs to attention, a fused kernel (FlashAttention, scaled_dot_product_attention) never writes "
+            "the scores. Else keep the row on the chip, so that it is read once.",
+        ),
+    ),
+    "kv-write": (
+        UsualRepair(
+            _UNFUSED,
+            "Write to the cache where K and V are made last, with the rotation and the quantisation; 16 bytes a thread "
+            "along the head.",
+        ),
+    ),
+    "activation": (
+        UsualRepair(
+            _UNFUSED,
+            "Apply it where its input is made, at the end of the GEMM; gate and up in one kernel (silu_and_mul), with "
+            "the quantisation of what comes next.",
+        ),
+    ),
+    "embedding": (UsualRepair(_UNFUSED, "It only gathers rows: join it with the first norm."),),
+    "sampling": (
+        UsualRepair(
+            _UNFUSED,
+            "A full sort passes over the vocabulary several times: take the largest by radix selection, sample by "
+            "rejection without sorting (FlashInfer), take argmax where sampling is greedy, and only of the last "
+            "position.",
+        ),
+    ),
+    "moe-routing": (
+        UsualRepair(
+            _UNFUSED,
+            "Its data are small, so fewer kernels count most: softmax and top-k in one, the sorting of tokens by "
+            "expert in another, the permutation inside the grouped GEMM; launch them by a CUDA graph.",
+        ),
+    ),
+    "quantise": (
+        UsualRepair(
+            _UNFUSED,
+            "Convert where the values are made (norm, activation, end of a GEMM) or used (inside the GEMM): as a "
+            "kernel of its own it reads and writes them once more.",
+        ),
+    ),
+}
+_REMEDIES = {**_REMEDIES, "attention": (*_REMEDIES["attention-prefill"], *_REMEDIES["attention-decode"][:1])}
+
+_OF_LINKS = frozenset({"short-kernel", "host-memory-traffic"})
+"""What is also true of a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
+
+
+def speaks(rule: Rule, case: Case) -> bool:
+    """Tell whether a rule has something to say of a kernel's kind.
+
+    Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU busy: then that is its
+    limit, or the name means something else, such as a sum over a block.
+    """
+    kind = kind_named(case.kernel.kind)
+    if kind is None or kind.binds != "links" or rule.of_run or rule.id in _OF_LINKS:
+        return True
+    return any(need >= WELL_USED for unit, need in case.needs.items() if unit != LAUNCH)
+
+
+def with_remedy(rule: Rule, verdict: RuleVerdict, case: Case) -> RuleVerdict:
+    """Return a verdict with what usually helps a kernel of this kind."""
+    kind = kind_named(case.kernel.kind)
+    remedies = _REMEDIES.get(kind.id, ()) if kind is not None else ()
+    texts = [remedy.text for remedy in remedies if rule.id in remedy.rules]
+    if kind is None or not texts:
+        return verdict
+    return replace(verdict, advice=f"{verdict.advice} For {kind.title}: {' '.join(texts)}")
+
+
+def bytes_reached(kernel: KernelProfile) -> float | None:
+    """Return how busy DRAM is with a kernel of a kind that its bytes bind; None for others, and where it is not known.
+
+    What can be bound by either is so by its bytes where its point lies under the memory roof. Where L2 is busier, most
+    bytes do not come from DRAM.
+    """
+    kind, point = kind_named(kernel.kind), main_point(kernel)
+    if kind is None or kind.binds == "links":
+        return None
+    if kind.binds == "reuse" and (point is None or point.bound != "memory"):
+        return None
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    dram = known.get("dram")
+    if dram is None or known.get("l2", 0.0) > dram:
+        return None
+    return min(1.0, dram)

@@ -1,0 +1,327 @@
+"""The rule on reductions that go through shared memory with a barrier a step, where registers and shuffles do.
+
+A step of such a tree loads two values from shared memory, combines them and stores the result, and all threads wait at
+a barrier before the next one. Of n steps the first takes half of the threads and each one half of those before it: on
+average 1 in n adds at a step. Scans, transforms and stencils load, combine and store, too, but with all threads, or
+move values as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuprof.code.operands import named, registers_of, sources, written
+from gpuprof.code.sass import instruction_of
+from gpuprof.diagnose.arithmetic import opcode_counts
+from gpuprof.diagnose.case import EXECUTED, SHARED_STALLS, Case, opcode_of
+from gpuprof.diagnose.latency import NOTABLE
+from gpuprof.diagnose.rule import Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
+from gpuprof.model.field_types import Confidence
+from gpuprof.model.session import Evidence
+from gpuprof.units import format_percent
+
+ADDING = percent(
+    "threads that add, of those at the barrier",
+    33.0,
+    "a tree of 3 steps has 29 %, one of 8 steps 12 %; where every second thread works it is half",
+)
+STEPS = Threshold(
+    "barriers a block", 3.0, "barrier", reason="a single pass and its end take two; a tree takes one a step"
+)
+BARRIERS = percent(
+    "barriers of all instructions",
+    2.0,
+    "a step of a tree is some 10 to 30 instructions; a tile of a matrix product is some hundred, with two barriers",
+)
+
+_COMBINING = (
+    "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
+    "HMNMX2",
+)  # fmt: skip
+"""Opcodes that put two values together, as sums, extremes and logic do; products mostly scale by a pivot or a sum."""
+_COPYING = ("MOV", "IMAD.MOV", "IMAD.U32")
+_BETWEEN_LANES = ("SHFL", "REDUX", "CREDUX")
+_THREADS = "thread_inst_executed_true"
+"""Threads that executed an instruction and were not predicated off, by its address."""
+_OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
+"""Opcodes that fill, update or read shared memory another way: then few stores tell nothing."""
+_LATER = 24
+"""So many instructions after its store a step has its barrier at the latest."""
+
+
+_WHY = (
+    "Each step stores its sums to shared memory, and all threads wait at a barrier before half as many go on. Threads "
+    "of a warp can pass values to each other in registers, without memory and without a barrier."
+)
+_ACTION = "Reduce in registers and with warp shuffles: one barrier in place of one a step"
+_ADVICE = (
+    "Let each thread add several elements in registers first. Then add up the warp with __shfl_down_sync (for integers "
+    "__reduce_add_sync, from compute capability 8.0 on), store one sum a warp, and let the first warp add those after "
+    "a single barrier. cub::BlockReduce does all of this, cooperative_groups::reduce the part within a warp."
+)
+_ACCESSES = (
+    "smsp__sass_inst_executed_op_shared_{}.sum",
+    "sm__sass_inst_executed_op_shared_{}.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
+)
+"""Accesses of shared memory by warps, and the passes that they take: as many where none conflict."""
+_AS_PRINTED = 0.005
+"""What a count can be off by that was printed as a rate, to three digits or more."""
+_LEAST_WARPS = 8
+"""In smaller blocks a tree stores as often as kernels do whose warps all store 3, 4 or 6 times."""
+
+
+def _reduction(case: Case) -> Iterator[RuleVerdict]:
+    if not case.stalls:
+        yield from _tree_without_waits(case)
+        return
+    tree = _tree_in_code(case) if any(instruction.sass for instruction in case.code) else _tree_in_opcodes(case)
+    if tree is None:
+        return
+    share = tree.barriers * case.stall("barrier") + tree.accesses * case.stall(*SHARED_STALLS)
+    if 100 * share < NOTABLE.value:
+        return
+    shown = [reason for reason in ("barrier", *SHARED_STALLS) if case.stall(reason) > 0]
+    yield RuleVerdict(
+        headline=(
+            f"Reduction through shared memory: {format_percent(tree.adding)} of the threads that come to its barriers "
+            "have added something"
+        ),
+        why=_WHY,
+        advice=_ADVICE,
+        confidence=tree.confidence,
+        saving=case.saving_of_wait(share),
+        evidence=(
+            Evidence(tree.metric, 100 * tree.adding, "%", threshold=ADDING.value, meaning=ADDING.name),
+            *(
+                (Evidence("", tree.steps, "barrier", threshold=STEPS.value, meaning=STEPS.name),)
+                if tree.steps is not None
+                else ()
+            ),
+            *(item for reason in shown for item in case.stall_evidence(reason, None)),
+        ),
+        action=_ACTION,
+        location=case.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
+    )
+
+
+def _tree_without_waits(case: Case) -> Iterator[RuleVerdict]:
+    """Say that shared memory is accessed as a tree does, where the report tells nothing of the time that it costs."""
+    warps, blocks = case.warps_per_block, case.blocks
+    if case.busiest_need is not None or not warps or not blocks:
+        return
+    for name in _ACCESSES:
+        loads, stores = (_count(case, name.format(what)) for what in ("ld", "st"))
+        if loads is None or stores is None:
+            continue
+        steps = round(math.log2(case.threads_per_block or 1))
+        if not _accesses_as_a_tree(loads / blocks, stores / blocks, warps):
+            continue
+        yield RuleVerdict(
+            headline=f"Reduction through shared memory: blocks of {warps} warps store {stores / blocks:.0f} times, "
+            f"as a tree of {steps} steps does",
+            why=f"{_WHY} What the barriers cost was not collected.",
+            advice=_ADVICE,
+            confidence="inferred",
+            saving=None,
+            evidence=(
+                Evidence("", stores / blocks, "inst", threshold=None, meaning="stores to shared memory a block"),
+                Evidence("", loads / blocks, "inst", threshold=None, meaning="loads from shared memory a block"),
+            ),
+            action=_ACTION,
+        )
+        return
+
+
+def _count(case: Case, name: str) -> float | None:
+    """Return a sum, where only its rate was collected as the rate times the duration."""
+    total, rate, duration = case.number(name), case.number(f"{name}.per_second"), case.kernel.duration_s
+    return total if total is not None or rate is None or duration is None else rate * duration
+
+
+def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
+    """Tell whether a block of so many warps accesses shared memory as often as a tree does over all of its threads.
+
+    All warps store once. Then half of the threads do at each step, down to one thread: consecutive ones are in half
+    as many warps down to one warp, which five more steps take; every second, fourth and so on are in all warps for
+    the first five steps. A step loads one value or two before it stores; nobody, one warp or all load the result.
+    """
+    if warps < _LEAST_WARPS or warps & (warps - 1):
+        return False
+    return any(
+        _is_about(stores, warps + steps) and any(_is_about(loads, each * steps + last) for last in (0, 1, warps))
+        for steps in (warps - 1 + 5, 5 * warps + warps - 1)
+        for each in (1, 2)
+    )
+
+
+def _is_about(counted: float, expected: int) -> bool:
+    return abs(counted - expected) <= _AS_PRINTED * expected
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A reduction in shared memory: how many threads add at a step, and which part of all waits is its own.
+
+    `barriers` and `accesses` are its part of all barriers and of all loads from shared memory that were executed.
+    """
+
+    metric: str
+    adding: float
+    steps: float | None
+    barriers: float
+    accesses: float
+    confidence: Confidence
+    samples: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStep:
+    """A store to shared memory of what was combined from values loaded there, those loads, and the barrier behind."""
+
+    store: int
+    barrier: int
+    loads: frozenset[int] = frozenset()
+
+
+def steps_of(code: Sequence[str]) -> tuple[TreeStep, ...]:
+    """Return the steps of reductions in SASS; none where values are also stored as they were loaded, or shuffled.
+
+    The code is read from its first instruction to its last, whatever it jumps to: a step is a straight line.
+    """
+    loaded: dict[str, frozenset[int]] = {}
+    combined: dict[str, frozenset[int]] = {}
+    stores: list[tuple[int, frozenset[int]]] = []
+    barriers = []
+    for place, instruction in enumerate(map(instruction_of, code)):
+        if instruction is None or instruction.idle:
+            continue
+        opcode, name = instruction.opcode, instruction.name
+        if name in _BETWEEN_LANES:
+            return ()
+        if name == "BAR":
+            barriers.append(place)
+        elif name == "STS":
+            values = set(_values(instruction.operands[-1:], opcode))
+            if values & loaded.keys():
+                return ()
+            if values & combined.keys():
+                stores.append((place, _origins(values, combined)))
+        else:
+            results, read = set(written(instruction)), set(_values(sources(instruction), opcode))
+            is_copy = opcode.startswith(_COPYING)
+            of_loaded, of_combined = _origins(read, loaded), _origins(read, combined)
+            for register in results:
+                loaded.pop(register, None)
+                combined.pop(register, None)
+            if name == "LDS" or (is_copy and of_loaded):
+                loaded |= dict.fromkeys(results, of_loaded if is_copy else frozenset((place,)))
+            elif ((name in _COMBINING or opcode == "IMAD.IADD") and of_loaded) or (is_copy and of_combined):
+                combined |= dict.fromkeys(results, of_combined if is_copy else of_loaded)
+    near = ((store, loads, [at for at in barriers if store < at <= store + _LATER]) for store, loads in stores)
+    return tuple(TreeStep(store, behind[0], loads) for store, loads, behind in near if behind)
+
+
+def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """Return the places of the loads that these registers come from."""
+    return frozenset[int]().union(*(loads[register] for register in registers if register in loads))
+
+
+def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
+    """Yield the registers whose values are read, all that a wide one stands for; those of addresses are left out."""
+    for operand in operands:
+        if "[" not in operand:
+            yield from (each for name in named(operand) for each in registers_of(name, opcode))
+
+
+def _tree_in_code(case: Case) -> _Tree | None:
+    """Return the tree that the code shows, if few of the threads at its barriers have anything to add."""
+    code = case.code
+    steps = steps_of([instruction.sass for instruction in code])
+    if not steps:
+        return None
+    waited = [code[step.barrier] for step in steps]
+    adding, metric = _adding(case, steps), _THREADS
+    if adding is None:
+        adding, metric = _adding_by_opcodes(case), THREAD_OPCODES
+    own = list(dict.fromkeys(instruction.pc for instruction in waited))
+    all_barriers = [instruction for instruction in code if opcode_of(instruction.sass).startswith("BAR")]
+    counted = {instruction.pc: instruction.counts.get(EXECUTED, 0.0) for instruction in all_barriers}
+    executed = sum(counted[pc] for pc in own)
+    passed = executed / case.warps if executed and case.warps else None
+    if adding is None or 100 * adding > ADDING.value or (passed is not None and passed < STEPS.value):
+        return None
+    total = sum(counted.values())
+    return _Tree(
+        metric=metric,
+        adding=adding,
+        steps=passed,
+        barriers=executed / total if total else len(own) / len(all_barriers),
+        accesses=1.0 if len(own) == len(all_barriers) else 0.0,
+        confidence="inferred",
+        samples={pc: counted[pc] or 1.0 for pc in own},
+    )
+
+
+def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
+    """Return how many threads took part in the steps of those that came to their barriers; None where not counted.
+
+    A thread that loads two values takes part, whether it stores what became of them or, by chance, not.
+    """
+    threads = case.recorded.launch.metrics.instances(_THREADS)
+    if not threads:
+        return None
+    count = [threads.get(instruction.pc, 0.0) for instruction in case.code]
+    came = sum(count[step.barrier] for step in steps)
+    took_part = sum(max(count[step.store], min((count[at] for at in step.loads), default=0.0)) for step in steps)
+    return took_part / came if came else None
+
+
+def _adding_by_opcodes(case: Case) -> float | None:
+    """Return all stores to shared memory over all passes of a barrier, in threads; a step loads two values a store."""
+    threads = opcode_counts(case, THREAD_OPCODES)
+    loads, stores, came = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
+    if came <= 0 or stores <= 0 or not stores / 2 <= loads <= 3 * stores:
+        return None
+    return stores / came
+
+
+def _tree_in_opcodes(case: Case) -> _Tree | None:
+    """Return the tree that opcodes alone let one guess: many barriers, few stores, and as many loads as stores."""
+    executed, threads = opcode_counts(case), opcode_counts(case, THREAD_OPCODES)
+    adding, barriers, all_executed = _adding_by_opcodes(case), executed.get("BAR", 0.0), sum(executed.values())
+    if adding is None or not barriers or 100 * barriers < BARRIERS.value * all_executed:
+        return None
+    if any(threads.get(name) for name in (*_BETWEEN_LANES, *_OTHER_WAYS)):
+        return None
+    steps = barriers / case.warps if case.warps else None
+    if 100 * adding > ADDING.value or (steps or STEPS.value) < STEPS.value:
+        return None
+    return _Tree(THREAD_OPCODES, adding, steps, barriers=1.0, accesses=1.0, confidence="guess")
+
+
+RULES = (
+    Rule(
+        "reduction-tree",
+        "A reduction goes through shared memory step by step",
+        about="defect",
+        looks_at="Code that stores to shared memory what it combined from values loaded there, with a barrier behind "
+        "it; how many threads do so of those that come to the barrier. Without code: stores to shared memory over "
+        "barriers in the opcode histograms, as a guess. Where nothing tells of time: as many stores to shared memory a "
+        "block of 8, 16 or 32 warps as a tree over all of its threads has, 2 × warps + 4 or 7 × warps − 1, and as many "
+        "loads.",
+        thresholds=(ADDING, STEPS, BARRIERS, NOTABLE),
+        gain="min(share, 1 − issue slots used, 1 − largest need of a unit), with the instructions and the other waits "
+        "as they are; share is the wait at barriers, for the part of them that is of the reduction, and in the queue "
+        "of shared memory where all barriers are.",
+        silent="Shuffles, values that are stored as they were loaded (scans, sorts, transposes), more than a third of "
+        "the threads add, fewer than 3 barriers a block, these waits are under 20 %, or warp states were not "
+        "collected and busy fractions were.",
+        check=_reduction,
+        metrics=(WARP_OPCODES, THREAD_OPCODES),
+        place=TreePlace(("barrier", *SHARED_STALLS), "unit"),
+    ),
+)

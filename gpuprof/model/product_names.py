@@ -1,0 +1,76 @@
+"""What a name says of a matrix product: whether it is one, on which pipe a library runs it, how wide its inputs are.
+
+`kernel_kinds` tells from whole words what a kernel does, and what it tells holds here, too. Where it tells nothing, a
+part of a word is enough here, and convolutions count, because counters or code have to say the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuprof.model.kernel_kinds import kind_by_name, kind_named
+
+_PRODUCT = re.compile(
+    r"gemm|mat_?mul|matrix_?mul|mmul|attention|attn|fmha|(?:^|[_:< ])(?:add|baddb)?b?mm(?=[_<\d]|$)"
+    r"|scudnn|wgrad|dgrad|fprop",
+    re.IGNORECASE,
+)
+_CONVOLUTION = re.compile(r"conv(?!e|oy)", re.IGNORECASE)
+"""A matrix product where it has many channels; the filter of an image with one channel is none."""
+_NO_PRODUCT = re.compile(
+    r"gemv|mat_?vec|sp_?mm|spmv|splitk_?reduce|depthwise|separable|conv[a-z_]{0,20}(?:rows|column)|im2col"
+    r"|winograd[a-z_]{0,20}transform|triton_(?:poi|per|red|for|split_scan)_",
+    re.IGNORECASE,
+)
+"""What has such a name and is bound by bytes: a vector or one channel for an operand, data only moved, or what Inductor
+fuses behind a product."""
+_PLAIN_LIBRARY = re.compile(
+    r"(?:^|[<: ])(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_(?P<blas>[sdchz])gemm_"
+    r"|cutlass_\d+_simt_(?P<cutlass>[sdchzi])\d*(?:gemm|fprop|dgrad|wgrad)|_(?P<dnn>s)cudnn_"
+    r"|implicit_convolve_(?P<conv>[sdh])gemm"
+)
+"""Kernels of cuBLAS, CUTLASS and cuDNN whose names say that they run on the pipes for scalars, and the type."""
+_TYPES = {"s": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
+_OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
+_INPUT = re.compile(r"\bconst\b[^*]*\*")
+
+
+def is_product_by_name(demangled: str) -> bool:
+    """Tell whether a kernel's name, without its parameters, says that it multiplies matrices."""
+    name, _ = _name_and_parameters(demangled)
+    is_product = _PRODUCT.search(name) is not None or _CONVOLUTION.search(name) is not None
+    if not is_product or _NO_PRODUCT.search(name) is not None:
+        return False
+    kind = kind_named(kind_by_name(demangled))
+    return kind is None or kind.multiplies
+
+
+def is_only_a_convolution(demangled: str) -> bool:
+    """Tell whether a kernel's name says that it convolves, but not how."""
+    name, _ = _name_and_parameters(demangled)
+    return _CONVOLUTION.search(name) is not None and _PRODUCT.search(name) is None
+
+
+def plain_library_type(demangled: str) -> str | None:
+    """Return the type that a library's matrix product without tensor cores multiplies, by its name; else None."""
+    match = _PLAIN_LIBRARY.search(demangled)
+    letter = next((group for group in match.groups() if group), "") if match is not None else ""
+    return _TYPES.get(letter)
+
+
+def has_inputs_of_16_bits(demangled: str) -> bool:
+    """Tell whether all that the kernel's signature only reads through pointers has 16 bits."""
+    _, parameters = _name_and_parameters(demangled)
+    inputs = [item for item in parameters.split(",") if _INPUT.search(item)]
+    return bool(inputs) and all(_OF_16_BITS.search(item) for item in inputs)
+
+
+def _name_and_parameters(demangled: str) -> tuple[str, str]:
+    """Split `void scale<(int)4>(float *, int)` before the parameters; they are empty where there are none."""
+    text = demangled.rstrip()
+    depth = 0
+    for at in range(len(text) - 1, -1, -1) if text.endswith(")") else ():
+        depth += (text[at] == ")") - (text[at] == "(")
+        if depth == 0:
+            return text[:at], text[at + 1 : -1]
+    return text, ""

@@ -1,0 +1,372 @@
+"""In which shape lanes touch memory: hand-written code, kernels as NVRTC compiles them, the planted cases, reports."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.diagnosis.case import Room
+from benchmarks.diagnosis.case_file import load_cases
+from benchmarks.diagnosis.compiled import code_of, compile_case, kernels_of
+from gpuprof.code.addresses import LaneOrigin, Touched, touched
+from gpuprof.code.compile import NotCompiled, compiler_for
+from gpuprof.code.disassemble import disassemble, disassembler_for
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.lanes.constants import constants_for
+from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.diagnose import coalescing
+from gpuprof.diagnose.access_shape import LaneShape
+from gpuprof.diagnose.lane_shapes import lane_shapes
+from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.model.session import Finding
+from tests.cuda_tools import needs_cuda_wheels
+from tests.kernels import Made, busy, counted_code, issued, made
+from tests.real_sessions import loaded
+
+TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+BLOCK = (256, 1, 1)
+
+SOURCE = r"""
+#define KERNEL extern "C" __global__ void
+struct Body { float x, y, z, vx, vy, vz, mass, charge, spin; };
+struct Pair { float re, im; };
+__device__ int thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+KERNEL row_sums(const float *in, float *out, int n) {
+    float sum = 0;
+    for (int k = 0; k < n; k++) sum += in[(long long)thread() * n + k];
+    out[thread()] = sum;
+}
+KERNEL four_words(const float *in, float *out, int n) {
+    const float *mine = in + 4 * thread();
+    out[thread()] = mine[0] + mine[1] * mine[2] + mine[3] * n;
+}
+KERNEL own_part(float *in, float *out, int n) {
+    #pragma unroll 1
+    for (int k = thread() * n; k < thread() * n + n; k++) in[k] = in[k] * 2;
+}
+KERNEL bodies(const Body *in, float *out, int n) {
+    const Body *mine = in + thread();
+    out[thread()] = mine->x * mine->vx + mine->y * mine->vy + mine->mass;
+}
+KERNEL pairs(const Pair *in, float *out, int n) { out[thread()] = in[thread()].re * in[thread()].im; }
+KERNEL halves(const Pair *in, float *out, int n) { out[thread()] = in[thread()].re * n; }
+KERNEL column_sums(const float *in, float *out, int n) {
+    float sum = 0;
+    for (int row = threadIdx.x; row < n; row += blockDim.x) sum += in[(long long)row * n + blockIdx.x];
+    out[thread()] = sum;
+}
+KERNEL transposed(const float *in, float *out, int n) {
+    out[(long long)(blockIdx.x * 32 + threadIdx.x) * n + blockIdx.y] = in[thread()];
+}
+KERNEL gather(const float *in, float *out, int n) { out[thread()] = in[((const int *)out)[thread() + n]]; }
+KERNEL pointers(const float *in, float *out, int n) { out[thread()] = *((const float **)in)[thread()]; }
+KERNEL sparse_rows(const float *in, float *out, int n) {
+    const int *starts = (const int *)in, *columns = (const int *)out;
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = starts[thread()]; k < starts[thread() + 1]; k++) sum += in[columns[k]];
+    out[thread()] = sum;
+}
+KERNEL shifted(const float *in, float *out, int n) { out[thread()] = in[thread() + 1]; }
+KERNEL same(const float *in, float *out, int n) { out[thread()] = in[blockIdx.x] + in[n]; }
+KERNEL tiles(const float *in, float *out, int n) {
+    out[thread()] = in[(long long)threadIdx.y * n + threadIdx.x];
+}
+"""
+
+
+@lru_cache
+def compiled(target: str) -> Mapping[str, tuple[Instruction, ...]]:
+    nvrtc, tool = compiler_for(target), disassembler_for(target)
+    assert nvrtc is not None and tool is not None
+    outcome = nvrtc.compile(SOURCE, "shapes.cu", (f"--gpu-architecture={target}", "--std=c++17"))
+    assert outcome.cubin is not None, outcome.log
+    names = [line.split("(")[0].split()[-1] for line in SOURCE.splitlines() if line.startswith("KERNEL ")]
+    return dict(
+        zip(names, disassemble(tool, target, [kernel_code(outcome.cubin, name) for name in names]), strict=True)
+    )
+
+
+def shapes_of(target: str, name: str, kind: str, block: tuple[int, int, int] = BLOCK) -> list[LaneShape | None]:
+    code = compiled(target)[name]
+    shapes = lane_shapes(code, target, block, None)
+    accesses = touched(code, block, constants_for(target, block, None))
+    return [shapes.get(access.address) for access in accesses if access.kind == kind]
+
+
+def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:
+    return {shape.name if shape is not None else None for shape in shapes}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("row_sums", "load", {"neighbours"}),
+        ("row_sums", "store", {"misaligned"}),
+        ("four_words", "load", {"neighbours"}),
+        ("own_part", "load", {"neighbours"}),
+        ("own_part", "store", {"neighbours"}),
+        ("bodies", "load", {"structure"}),
+        ("pairs", "load", {"neighbours"}),
+        ("halves", "load", {"stride"}),
+        ("column_sums", "load", {"stride"}),
+        ("transposed", "store", {"stride"}),
+        ("gather", "load", {"misaligned", "scatter"}),
+        ("pointers", "load", {"misaligned", "scatter"}),
+        ("sparse_rows", "load", {"misaligned", "neighbours", "scatter"}),
+        ("shifted", "load", {"misaligned"}),
+        ("same", "load", {None}),
+    ],
+)
+def test_shapes_of_real_kernels(target: str, name: str, kind: str, expected: set[str | None]) -> None:
+    assert names(shapes_of(target, name, kind)) == expected
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_half_a_warp_are_partial(target: str) -> None:
+    assert names(shapes_of(target, "tiles", "load", (16, 16, 1))) == {"partial"}
+    assert names(shapes_of(target, "tiles", "load", (32, 8, 1))) == {"misaligned"}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_shape_is_told_with(target: str) -> None:
+    # Nine floats of a body, of which x and y are neighbours; y, vx and the mass are not read one after the other.
+    bodies = [shape for shape in shapes_of(target, "bodies", "load") if shape is not None]
+    assert {(shape.width_bytes, shape.apart) for shape in bodies} == {(4, 36)}
+    assert max(shape.beside for shape in bodies) == 2
+    four = shapes_of(target, "four_words", "load")
+    assert four == [LaneShape("neighbours", width_bytes=4, apart=16, beside=4)] * 4
+    part = shapes_of(target, "own_part", "load")
+    assert part == [LaneShape("neighbours", width_bytes=4, apart=None, beside=1, step=4)]
+
+
+PLANTED = {
+    "column-moments": "stride",
+    "embedding-rows": "neighbours",
+    "frame-energy": "neighbours",
+    "image-channels": "stride",
+    "matrix-transpose": "stride",
+    "particle-step": "structure",
+}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
+def test_planted_cases_have_the_shape_that_their_repair_is_for(target: str) -> None:
+    cases = [case for case in load_cases() if case.planted_rule == "uncoalesced-global"]
+    assert {case.name for case in cases} == set(PLANTED)
+    codes = [compile_case(case, target) for case in cases]
+    made_code = [code_of(code) for code in codes if not isinstance(code, NotCompiled)]
+    for case, kernels in zip(cases, kernels_of(made_code, target), strict=True):
+        launch = case.launches["slow"].shape(case.small, Room(108, 4))
+        shapes = lane_shapes(kernels["slow"].code, target, launch.block, launch.grid)
+        told = Counter(shape.name for shape in shapes.values() if shape.name != "misaligned")
+        assert [name for name, _ in told.most_common(1)] == [PLANTED[case.name]], case.name
+
+
+# What addresses are made of
+
+
+def of(*lines: str, block: tuple[int, int, int] = BLOCK) -> Touched:
+    """The last access of some code, which ends with it."""
+    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate((*lines, "EXIT"))))
+    return touched(code, block, {})[-1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "base", "offset", "origin"),
+    [
+        (["IMAD R4, R0, 0xc, R2"], "12·SR_TID.X + 1·start R2", 8, LaneOrigin.X),
+        (["LEA R4, P0, R0, c[0x0][0x160], 0x2"], "4·SR_TID.X + 1·c[0x0][0x160]", 8, LaneOrigin.X),
+        (["IADD3 R4, P1, -R0, R2, 0x10"], f"{2**32 - 1}·SR_TID.X + 1·start R2", 24, LaneOrigin.X),
+        (["SHF.L.U32 R4, R0, 0x3, RZ"], "8·SR_TID.X", 8, LaneOrigin.X),
+        (["HFMA2.MMA R3, -RZ, RZ, 0, 2.384185791015625e-07", "IMAD.WIDE R4, R0, R3, c[0x0][0x168]"],
+         "4·SR_TID.X + 1·c[0x0][0x168]", 8, LaneOrigin.X),
+        (["IMAD R4, R0, c[0x0][0x170], R2"], "1·10 product + 1·start R2", 8, LaneOrigin.X),
+        (["LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], "4·10 R3", 8, LaneOrigin.NOTHING),
+        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], "4·20 R3", 8, LaneOrigin.LOADED),
+        (["S2R R3, SR_LANEID", "SHF.R.U32.HI R4, RZ, 0x2, R3"], "1·20 R4", 8, LaneOrigin.LANE),
+        (["STL [R1], R0", "LDL R4, [R1]"], "1·20 R4", 8, LaneOrigin.X),
+        (["ATOMG.E.ADD R4, [R2.64], R7"], "1·10 R4", 8, LaneOrigin.LOADED),
+        (["@P0 IADD3 R4, R0, 0x20, RZ"], "1·10 R4 or not", 8, LaneOrigin.X),
+    ],
+)  # fmt: skip
+def test_an_address_is_a_sum_of_what_is_not_known(lines: list[str], base: str, offset: int, origin: LaneOrigin) -> None:
+    access = of("S2R R0, SR_TID.X", *lines, "LDG.E R6, [R4.64+0x8]")
+    assert (access.base, access.offset, access.origin) == (base, offset, origin)
+
+
+def test_what_is_set_under_a_predicate_is_known_where_it_holds() -> None:
+    under = "S2R R0, SR_TID.X", "@!P0 IMAD R4, R0, 0x8, RZ"
+    assert of(*under, "@!P0 LDG.E R6, [R4.64]").along_x == 8
+    assert of(*under, "ISETP.GE P0, PT, R0, R2, PT", "@!P0 LDG.E R6, [R4.64]").along_x is None
+
+
+def test_the_second_index_is_the_same_for_a_warp_where_rows_fill_warps() -> None:
+    row = "S2R R0, SR_TID.Y", "IMAD R4, R0, c[0x0][0x170], RZ", "LDG.E R6, [R4.64]"
+    assert of(*row, block=(64, 4, 1)).origin == LaneOrigin.NOTHING
+    assert of(*row, block=(16, 16, 1)).origin == LaneOrigin.YZ
+
+
+def test_a_loop_is_known_by_how_far_it_moves_an_address() -> None:
+    # The inner loop moves R4 by 12 bytes; the outer one begins it anew from R2, which it moves by a row.
+    access = touched(
+        parse_sass(
+            """
+            /*0000*/ IMAD.MOV.U32 R4, RZ, RZ, R2 ;
+            /*0010*/ LDG.E R6, [R4.64] ;
+            /*0020*/ IADD3 R4, P0, R4, 0xc, RZ ;
+            /*0030*/ @P1 BRA 0x10 ;
+            /*0040*/ IADD3 R2, R2, c[0x0][0x170], RZ ;
+            /*0050*/ @P2 BRA 0x0 ;
+            /*0060*/ EXIT ;
+            """
+        ),
+        BLOCK,
+        {},
+    )
+    assert [(item.step, item.loop) for item in access] == [(12, 1)]
+
+
+def test_jumps_that_cannot_be_followed_tell_nothing() -> None:
+    assert touched(parse_sass("/*0000*/ LDG.E R6, [R4.64] ;\n/*0010*/ BRX R2 -0x10 ;"), BLOCK, {}) == ()
+
+
+# What the rule says
+
+
+def rule_of(launch: Made) -> Finding:
+    return launch.finding("uncoalesced-global")
+
+
+def request(load: str, sectors: float, excess: float) -> tuple[str, float, float]:
+    """An instruction that a thousand warps execute, with what a request takes."""
+    return load, 1000 * sectors, 1000 * excess
+
+
+ROW = ("S2R R0, SR_TID.X", 0.0, 0.0), ("IMAD R4, R0, c[0x0][0x168], R2", 0.0, 0.0)
+WALK = counted_code(
+    *ROW, *(request(f"LDG.E R6, [R4.64+{at:#x}]", 32, 28) for at in (0, 4, 8, 12)), request("EXIT", 0, 0)
+)
+COLUMN = counted_code(*ROW, request("LDG.E R6, [R4.64]", 32, 28), request("EXIT", 0, 0))
+
+
+def test_neighbouring_words_of_a_thread_are_not_told_to_swap_the_index() -> None:
+    finding = rule_of(WALK)
+    assert finding.action == "Read neighbouring words of a thread in one wide access, or interleave its index"
+    assert "Swapping the index is wrong" in finding.advice and "swap the index" not in finding.advice
+    assert [(item.value, item.unit, item.threshold) for item in finding.evidence if not item.metric][1:] == [
+        (32, "sector/request", 4),
+        (4, "B", None),
+        (4, "word", None),
+        (100, "%", 50),
+    ]
+    assert finding.location is not None and finding.location.line == 3
+
+
+def test_a_column_is_told_to_swap_the_index() -> None:
+    finding = rule_of(COLUMN)
+    assert finding.action == "Let consecutive threads touch consecutive addresses"
+    assert "swap the index" in finding.advice and "wrong" not in finding.advice
+
+
+def test_wider_accesses_may_save_more_than_the_same_instructions_let_them() -> None:
+    # DRAM keeps 4 of 32 sectors of its 40 %. The slots, 60 % used, stay unless accesses become wider.
+    rates = busy(dram=40), issued(60), {"sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 100.0}
+    column, walk = rule_of(COLUMN.plus(*rates)), rule_of(WALK.plus(*rates))
+    assert (column.gain_kind, walk.gain_kind, walk.held) == ("bound", "fixed-work", "the same instructions")
+    assert [column.gain_kernel, walk.gain_kernel] == pytest.approx([0.4, 0.4])
+
+
+def test_an_excess_that_l1_catches_is_said_to_stay_there() -> None:
+    # L2 moves 16 000 sectors, which is what the four loads need: 4 of their 32 a request.
+    moved = {"lts__t_sectors_srcunit_tex.sum": 16e3, "dram__bytes_read.sum": 1.0, "dram__bytes_write.sum": 0.0}
+    assert "stays in L1" in rule_of(WALK.plus(busy(l1=60), moved)).why
+    assert "stays in L1" not in rule_of(WALK.plus(busy(l1=60))).why
+
+
+def test_without_code_the_hit_rate_of_l1_tells_whether_a_thread_comes_back() -> None:
+    # 28 of 32 sectors are excess: 87.5 %.
+    counted = made(busy(dram=40), {ALL_SECTORS: 32e3, EXCESS_SECTORS: 28e3})
+    for rate, action in ((90.0, "in one wide access"), (85.0, "consecutive addresses")):
+        traffic = {"l1tex__t_sector_hit_rate.pct": rate, "l1tex__t_bytes.sum": 1e6}
+        assert action in rule_of(counted.plus(traffic)).action
+
+
+def test_a_few_sectors_more_than_needed_come_from_rows_that_begin_inside_one() -> None:
+    rows = counted_code(*ROW, request("LDG.E R6, [R4.64]", 5, 0.9), request("EXIT", 0, 0))
+    assert rule_of(rows.plus(busy(dram=80))).action == "Start rows at a multiple of 32 bytes"
+
+
+def test_contiguous_lanes_with_much_excess_are_not_called_misaligned() -> None:
+    # Whatever makes 8 sectors more of it, the code does not show it.
+    code = ("S2R R0, SR_TID.X", 0.0, 0.0), ("LEA R4, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0)
+    launch = counted_code(*code, request("LDG.E R6, [R4.64]", 12, 8), request("EXIT", 0, 0))
+    assert "of this shape" not in str(rule_of(launch).evidence)
+    assert rule_of(launch).action == "Let consecutive threads touch consecutive addresses"
+
+
+def test_a_look_up_is_told_to_bring_together_what_it_looks_up() -> None:
+    index = ("LEA R2, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0), request("LDG.E R3, [R2.64]", 4, 0)
+    gather = counted_code(
+        ("S2R R0, SR_TID.X", 0.0, 0.0), *index, ("IMAD.WIDE R4, R3, 0x4, R8", 0.0, 0.0),
+        request("LDG.E R6, [R4.64]", 30, 26), request("EXIT", 0, 0),
+    )  # fmt: skip
+    assert rule_of(gather).action.startswith("Order indices or data")
+    assert rule_of(gather).location is not None
+
+
+def test_every_action_is_short_and_each_shape_has_its_advice() -> None:
+    advice = list(coalescing.ADVICE.values())
+    assert all(len(told.action) <= 110 and not told.action.endswith(".") for told in advice)
+    assert len({told.advice for told in advice}) == len(advice) == 6
+
+
+def test_the_bytes_of_a_reference_product_are_neighbours(reports: Path) -> None:
+    kernel = next(
+        item for item in loaded(reports / "cutlass-report-s8-persist.ncu-rep").kernels if "Reference" in item.demangled
+    )
+    finding = next(item for item in kernel.findings if item.rule == "uncoalesced-global")
+    assert "in one wide access" in finding.action
+    assert {(item.value, item.unit) for item in finding.evidence} >= {(16, "word"), (16, "sector/request"), (1, "B")}
+
+
+@pytest.mark.parametrize(
+    "broken", ["S2R", "HFMA2", "BSYNC", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "SHF.L R4, R0", "STL"]
+)
+def test_code_that_no_compiler_wrote_leaves_the_advice_to_the_counters(broken: str) -> None:
+    launch = counted_code((broken, 0.0, 0.0), *ROW, request("LDG.E R6, [R4.64]", 32, 28), request(broken, 0, 0))
+    assert rule_of(launch).gain_kernel == pytest.approx(0.875)
+
+
+def test_the_code_of_a_rule_is_followed_once_for_equal_launches() -> None:
+    lane_shapes.cache_clear()
+    rule_of(COLUMN)
+    rule_of(COLUMN.plus(busy(dram=50)))
+    assert (lane_shapes.cache_info().misses, lane_shapes.cache_info().hits) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(3900)],
+        [line for i in range(1900) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")],
+    ],
+)
+def test_long_code_of_one_group_or_one_sum_is_soon_followed(lines: Sequence[str]) -> None:
+    ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *lines, "STG.E [R2.64], R0", "EXIT")
+    code = parse_sass("\n".join(f"/*{16 * i:x}*/ {line};" for i, line in enumerate(ends)))
+    start = time.perf_counter()
+    assert lane_shapes(code, "sm_80", BLOCK, (64, 1, 1))
+    # Each against each other takes four to ten times as long.
+    assert time.perf_counter() - start < 3.0

@@ -1,0 +1,142 @@
+"""Signs that rules read from code, in what NVRTC writes for each architecture: unoptimised code, reductions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from gpuprof.code.compile import compiler_for
+from gpuprof.code.disassemble import disassemble, disassembler_for
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.encodings import moves_of
+from gpuprof.diagnose.case import EXECUTED
+from gpuprof.diagnose.reduction import steps_of
+from gpuprof.model.recorded import ProfiledInstruction
+from tests.cuda_tools import needs_cuda_wheels
+from tests.kernels import Histograms, Program, made
+
+pytestmark = needs_cuda_wheels
+
+TARGETS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
+SOURCE = """
+extern "C" __global__ void tree(const float* values, float* sums) {
+  extern __shared__ float part[];
+  const int me = threadIdx.x;
+  part[me] = values[blockIdx.x * blockDim.x + me];
+  __syncthreads();
+  for (int half = blockDim.x / 2; half > 0; half /= 2) {
+    if (me < half) part[me] += part[me + half];
+    __syncthreads();
+  }
+  if (me == 0) sums[blockIdx.x] = part[0];
+}
+extern "C" __global__ void unrolled(const int* values, int* least) {
+  __shared__ int part[256];
+  const int me = threadIdx.x;
+  part[me] = values[blockIdx.x * 256 + me];
+  __syncthreads();
+#pragma unroll
+  for (int half = 128; half > 0; half /= 2) {
+    if (me < half) part[me] = min(part[me], part[me + half]);
+    __syncthreads();
+  }
+  if (me == 0) least[blockIdx.x] = part[0];
+}
+extern "C" __global__ void shuffled(const float* values, float* sums) {
+  __shared__ float part[32];
+  const int me = threadIdx.x;
+  float sum = values[blockIdx.x * blockDim.x + me];
+  for (int half = 16; half > 0; half /= 2) sum += __shfl_down_sync(~0u, sum, half);
+  if (me % 32 == 0) part[me / 32] = sum;
+  __syncthreads();
+  if (me == 0) {
+    for (int warp = 1; warp < blockDim.x / 32; ++warp) sum += part[warp];
+    sums[blockIdx.x] = sum;
+  }
+}
+extern "C" __global__ void product(const float* a, const float* b, float* c, int n) {
+  __shared__ float left[16][16], right[16][16];
+  const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, column = blockIdx.x * 16 + x;
+  float sum = 0;
+  for (int tile = 0; tile < n; tile += 16) {
+    left[y][x] = a[row * n + tile + x];
+    right[y][x] = b[(tile + y) * n + column];
+    __syncthreads();
+    for (int k = 0; k < 16; ++k) sum += left[y][k] * right[k][x];
+    __syncthreads();
+  }
+  c[row * n + column] = sum;
+}
+extern "C" __global__ void stencil(float* values, int steps) {
+  extern __shared__ float line[];
+  const int me = threadIdx.x;
+  line[me] = values[blockIdx.x * blockDim.x + me];
+  __syncthreads();
+  for (int step = 0; step < steps; ++step) {
+    const float next = me > 0 && me + 1 < blockDim.x ? 0.25f * (line[me - 1] + line[me + 1]) : line[me];
+    __syncthreads();
+    line[me] = next;
+    __syncthreads();
+  }
+  values[blockIdx.x * blockDim.x + me] = line[me];
+}
+"""
+STEPS = {"tree": 1, "unrolled": 8, "shuffled": 0, "product": 0, "stencil": 0}
+"""Of `tree`, one that is executed again and again."""
+
+
+class Code(NamedTuple):
+    """A kernel's instructions in text, and its machine code."""
+
+    lines: tuple[str, ...]
+    machine: bytes
+
+
+@cache
+def code_of(target: str, *options: str) -> Mapping[str, Code]:
+    """The code of each kernel, in text as reports have it and in words."""
+    compiler, reader = compiler_for(target), disassembler_for(target)
+    if compiler is None or reader is None:
+        pytest.skip(f"no NVRTC or nvdisasm here knows {target}")
+    outcome = compiler.compile(SOURCE, "sums.cu", (f"--gpu-architecture={target}", *options))
+    assert outcome.cubin is not None, outcome.log
+    cubin = outcome.cubin
+    machine = [kernel_code(cubin, name) for name in STEPS]
+    return {
+        name: Code(
+            tuple(f"{line.predicate or ''} {line.opcode} {', '.join(line.operands)}".strip() for line in code), words
+        )
+        for name, code, words in zip(STEPS, disassemble(reader, target, machine), machine, strict=True)
+    }
+
+
+def told(lines: tuple[str, ...]) -> bool:
+    """Whether `debug-build` speaks of code that is executed from its first instruction to its last."""
+    code = tuple(ProfiledInstruction(16 * place, line, None, None, {EXECUTED: 1.0}) for place, line in enumerate(lines))
+    counts: Histograms = {EXECUTED: {instruction.pc: 1.0 for instruction in code}}
+    return bool(made(histograms=counts, details=Program(code)).findings("debug-build"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_code_for_a_debugger_moves_registers_onto_themselves_and_no_other_code_does(target: str) -> None:
+    assert all(told(code.lines) for code in code_of(target, "--device-debug").values())
+    assert not any(told(code.lines) for code in code_of(target, "--generate-line-info").values())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_words_of_instructions_tell_the_same_moves_as_their_text(target: str) -> None:
+    for code in (*code_of(target, "--device-debug").values(), *code_of(target, "--generate-line-info").values()):
+        by_text = sum(re.fullmatch(r"(?:@\S+ )?MOV(?:\.64)? (R\d+), \1", line) is not None for line in code.lines)
+        moves = moves_of(code.machine)
+        assert moves.onto_itself == by_text
+        assert moves.instructions == sum("NOP" not in line for line in code.lines)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_only_reductions_in_shared_memory_have_their_steps(target: str) -> None:
+    code = code_of(target, "--generate-line-info")
+    assert {name: len(steps_of(kernel.lines)) for name, kernel in code.items()} == STEPS
