@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from gpuprof.errors import InputError
@@ -47,7 +47,7 @@ class HardwareFinder:
         certificates = self._library.certificates(arch.name) if arch is not None else ()
         known = arch if arch is not None else self._library.generic_arch()
         hardware = Hardware.of(known, gpu, device, measured, certificates)
-        return replace(hardware, siblings=partial(self._library.products_of, known.name))
+        return replace(hardware, siblings=cache(partial(self._library.products_of, known.name)))
 
     def _measured(self, device: RecordedDevice) -> MeasuredLimits | None:
         """Return what `characterize` has measured on a GPU of this kind, from FOLDER/measured of the spec folders."""

@@ -34,6 +34,7 @@ from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, RuleVerdict, Threshold, fin
 from gpuprof.diagnose.traffic import wavefronts_per_request
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
@@ -1345,6 +1346,55 @@ def test_few_blocks_of_an_unknown_gpu_are_still_few() -> None:
     more = diagnose(analyse([builders.report(replace(made().launch(), grid=(4, 1, 1)))], lambda _: nothing, "1"))
     assert "3 blocks, fewer than any GPU" in few.kernels[0].findings[0].headline
     assert not [found for found in more.kernels[0].findings if found.rule == "small-grid"]
+
+
+def of_unknown_gpu(launch: Made) -> list[Finding]:
+    """What is found on some GPU of compute capability 8.0: the smallest known one has 56 SMs (A30)."""
+    hardware = HardwareFinder()(RecordedDevice(compute_capability="8.0"))
+    session = diagnose(analyse([builders.report(launch.launch())], lambda _: hardware, "1"))
+    return list(session.kernels[0].findings)
+
+
+def test_blocks_are_few_where_no_known_gpu_of_the_capability_has_so_few_sms() -> None:
+    few = of_unknown_gpu(made(lasting(), grid=(14, 1, 1)))
+    # 14 of 56 SMs have a block.
+    assert few[0].headline == "Small grid: 14 blocks, and the smallest known GPU of compute capability 8.0 has 56 SMs"
+    assert (few[0].rule, few[0].confidence) == ("small-grid", "inferred")
+    assert few[0].gain_kernel == pytest.approx(0.75)
+    assert "small-grid" not in {item.rule for item in of_unknown_gpu(made(lasting(), grid=(56, 1, 1)))}
+
+
+def test_waves_that_nvidias_rule_tells_show_a_small_grid() -> None:
+    text = (
+        "This kernel grid is too small to fill the available resources on this device, resulting in only 0.2 full "
+        "waves across all SMs. Look at Launch Statistics for more details."
+    )
+    launch = replace(made(lasting(), grid=(64, 1, 1)), details=told("SOLBottleneck", text))
+    finding = next(item for item in of_unknown_gpu(launch) if item.rule == "small-grid")
+    assert finding.headline == "Small grid: 64 blocks fill about 20 % of the places"
+    # The message rounds to a tenth: up to 0.25 are filled.
+    assert finding.gain_kernel == pytest.approx(0.75) and finding.evidence[1].value == 0.2
+
+
+@pytest.mark.parametrize(("memory", "confidence"), [(95.0, "inferred"), (30.0, "guess")])
+def test_bytes_that_nvidias_rule_finds_unused_show_uncoalesced_loads(memory: float, confidence: str) -> None:
+    text = (
+        "The memory access pattern for global loads from L1TEX might not be optimal. On average, only 4.0 of the 32 "
+        "bytes transmitted per sector are utilized by each thread. This could possibly be caused by a stride."
+    )
+    launch = replace(made(lasting(), busy(memory=memory)), details=told("MemoryCacheAccessPattern", text))
+    finding = launch.finding("uncoalesced-global")
+    assert "of 32 bytes of a sector that loads move 4 are used" in finding.headline
+    assert finding.confidence == confidence
+    stores = text.replace("loads from", "stores to")
+    assert replace(launch, details=told("MemoryCacheAccessPattern", stores)).findings("uncoalesced-global") == []
+
+
+def test_drams_bytes_of_their_peak_tell_how_busy_it_is_where_nothing_else_does() -> None:
+    launch = made(lasting(), {"dram__bytes.sum.pct_of_peak_sustained_elapsed": 89.4})
+    assert launch.finding("dram-bandwidth").evidence[0].value == pytest.approx(89.4)
+    both = launch.plus({"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 93.0})
+    assert both.finding("dram-bandwidth").evidence[0].value == pytest.approx(93.0)
 
 
 def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
@@ -174,7 +175,7 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
             # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
             excess = replace(excess, fraction=max(excess.fraction, passes))
     else:
-        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
+        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case) or _told_by_message(case)
     if excess is None:
         return
     saving = _coalesced(case, max(excess.fraction, _passes_at_most(case))).if_held(
@@ -308,6 +309,21 @@ def _unused_bytes(case: Case) -> _Excess | None:
         f"of 32 bytes of a sector {mean:.3g} are used",
         "measured",
         evidence=tuple(item.evidence for item in known.values()),
+    )
+
+
+def _told_by_message(case: Case) -> _Excess | None:
+    """What NVIDIA's rule says of loads. Without requests words that all lanes share look the same: memory is busy."""
+    used = nvidia_messages.used_of_load_sectors(case.messages)
+    if used is None or used >= SECTOR_BYTES:
+        return None
+    busy = 100 * (case.memory_utilisation or 0.0) >= BUSY.value
+    meaning = "bytes used of a sector by loads, as NVIDIA's rule tells"
+    return _Excess(
+        1.0 - used / SECTOR_BYTES,
+        f"of 32 bytes of a sector that loads move {used:.3g} are used",
+        "inferred" if busy else "guess",
+        evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
     )
 
 

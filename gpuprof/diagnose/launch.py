@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.needs import Saving, beside_launch
+from gpuprof.diagnose.needs import beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
@@ -55,6 +56,8 @@ _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
 """What is above it differs from all by rounding."""
+_ROUNDED_WAVES = 0.05
+"""NVIDIA's message rounds waves to a tenth."""
 _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
@@ -72,7 +75,7 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
     if blocks is None:
         return
     if sms is None and waves is None:
-        yield from _few_blocks(blocks)
+        yield from _few_blocks(case, blocks)
         return
     filled = waves * _places_by_tile(case) if waves is not None else None
     empty = 1.0 - filled if filled is not None else 0.0
@@ -87,9 +90,8 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
         if waves >= HALF_WAVE.value:
             confidence = "inferred" if has_room(case) else "guess"
         on = f" on {count_of(sms, 'SM')}" if sms is not None else ""
-        verb = "fills" if blocks == 1 else "fill"
         places = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
-        headline = f"Small grid: {count_of(blocks, 'block')} {verb} {places} of the places for blocks{on}"
+        headline = f"Small grid: {count_of(blocks, 'block')} {_fill(blocks)} {places} of the places for blocks{on}"
         without_work = 0.0
     else:
         return
@@ -116,26 +118,49 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
-def _few_blocks(blocks: int) -> Iterator[RuleVerdict]:
-    """Where neither waves nor SMs are known: fewer blocks than any GPU has SMs."""
-    if blocks < FEWEST_SMS.value:
-        yield RuleVerdict(
-            headline=f"Small grid: {count_of(blocks, 'block')}, fewer than any GPU has SMs",
-            why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
-            action=_START_MORE,
-            advice=_MORE_BLOCKS,
-            confidence="inferred",
-            saving=Saving(1.0 - blocks / FEWEST_SMS.value, "fixed-work", held="each SM as fast as now"),
-            evidence=(
-                Evidence(
-                    "launch__grid_size",
-                    float(blocks),
-                    "block",
-                    threshold=FEWEST_SMS.value,
-                    meaning="blocks, against SMs",
-                ),
-            ),
+def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
+    """Where neither waves nor SMs are known: what NVIDIA's rule tells of waves, or fewer blocks than a GPU has SMs."""
+    told = nvidia_messages.full_waves(case.messages)
+    known = case.recorded.hardware.fewest_sms()
+    fewest = known if known is not None else round(FEWEST_SMS.value)
+    filled = told + _ROUNDED_WAVES if told is not None else blocks / fewest
+    if filled >= 1.0:
+        return
+    if told is not None:
+        headline = f"Small grid: {count_of(blocks, 'block')} {_fill(blocks)} about {format_percent(told)} of the places"
+    elif known is not None:
+        of = case.recorded.hardware.arch.name.removeprefix("sm_")
+        headline = (
+            f"Small grid: {count_of(blocks, 'block')}, and the smallest known GPU of compute capability "
+            f"{of[:-1]}.{of[-1]} has {fewest} SMs"
         )
+    else:
+        headline = f"Small grid: {count_of(blocks, 'block')}, fewer than any GPU has SMs"
+    waves = (Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves"),) if told else ()
+    yield RuleVerdict(
+        headline=headline,
+        why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
+        action=_START_MORE,
+        advice=_MORE_BLOCKS,
+        confidence="inferred",
+        saving=case.saving({})
+        .if_held(1.0 - filled, f"each {'SM' if told is None else 'warp'} as fast as now")
+        .only_if("the same instructions and accesses"),
+        evidence=(
+            Evidence(
+                "launch__grid_size",
+                float(blocks),
+                "block",
+                threshold=float(fewest) if told is None else None,
+                meaning="blocks, against SMs" if told is None else "blocks",
+            ),
+            *waves,
+        ),
+    )
+
+
+def _fill(blocks: int) -> str:
+    return "fills" if blocks == 1 else "fill"
 
 
 def _places_by_tile(case: Case) -> float:

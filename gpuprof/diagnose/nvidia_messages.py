@@ -49,6 +49,12 @@ _PIPE = re.compile(
 _PIPE_NAMES = ("fma", "alu", "fp64", "xu", "lsu", "tensor", "tex")
 
 
+_WAVES = re.compile(r"grid is too small to fill the available resources .{0,80}?only (?P<waves>[\d.]+) full waves")
+_LOAD_SECTORS = re.compile(
+    r"pattern for global loads from L1(?:TEX)? .{0,40}?only (?P<used>[\d.]+) of the 32 bytes transmitted per sector"
+)
+
+
 class Sectors(NamedTuple):
     """L2 sectors of global accesses, and those beyond need."""
 
@@ -139,6 +145,18 @@ def active_lanes(messages: Iterable[RuleResult]) -> Lanes | None:
     """Return the threads of a warp that the rule on divergence counts."""
     matches = (_LANES.search(message.message) for message in messages if message.rule == "ThreadDivergence")
     return next((Lanes(float(m["active"]), float(m["on"] or m["active"])) for m in matches if m), None)
+
+
+def full_waves(messages: Iterable[RuleResult]) -> float | None:
+    """Return the waves of a grid that the rule on speed of light calls too small, rounded to a tenth."""
+    matches = (_WAVES.search(message.message) for message in messages)
+    return next((float(match["waves"]) for match in matches if match), None)
+
+
+def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
+    """Return how many bytes of a sector global loads use, where the rule on access patterns complains of that."""
+    matches = (_LOAD_SECTORS.search(message.message) for message in messages)
+    return next((float(match["used"]) for match in matches if match), None)
 
 
 def _count(text: str) -> float:

@@ -81,6 +81,11 @@ class Hardware:
         specified = self.gpu.number("sm_count") if self.gpu is not None else None
         return round(specified) if specified is not None else None
 
+    def fewest_sms(self) -> int | None:
+        """Return the SMs of the smallest product of the same architecture that has a spec; None without any."""
+        counts = [count for gpu in self.siblings() if (count := gpu.number("sm_count")) is not None]
+        return round(min(counts)) if counts else None
+
 
 def compute_at_clock(
     path: str,
