@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
@@ -25,6 +26,7 @@ from gpuprof.present.session_text import (
 from gpuprof.present.text import printable
 from gpuprof.units import format_si
 
+_PATH = re.compile(r"^(?:tensor\.)?(?:fp|int|bf|tf)\d+\b")
 _VECTOR_PATHS = ("fp64", "fp32", "fp16")
 """Work counts as collected with one of these: that no tensor instruction ran tells nothing of the others."""
 
@@ -98,10 +100,11 @@ def _ceiling_row(ceiling: Ceiling) -> tuple[str, ...]:
 def denominator_table(session: Session) -> Table:
     """Return what each report implies of its GPU beside what the spec says, and why they differ."""
     names = {device.id: device.name for device in session.devices}
+    several = len({check.device for check in session.denominators}) > 1
     rows = tuple(
         (
-            printable(check.unit),
-            printable(names.get(check.device) or f"GPU {check.device}"),
+            printable(_PATH.sub(lambda match: path_name(match[0]), check.unit)),
+            *((printable(names.get(check.device) or f"GPU {check.device}"),) if several else ()),
             printable(amount(check.implied, check.measure)),
             printable(amount(check.specified, check.measure)),
             printable(check.reason or "agrees"),
@@ -110,8 +113,9 @@ def denominator_table(session: Session) -> Table:
         )
         for check in session.denominators
     )
-    heads = ("Peak", "GPU", "Report implies", "Spec says", "Verdict", "Implied by", "Specified by")
-    return Table(heads, rows, (2, 3))
+    gpu = ("GPU",) if several else ()
+    heads = ("Peak", *gpu, "Report implies", "Spec says", "Verdict", "Implied by", "Specified by")
+    return Table(heads, rows, (2, 3) if several else (1, 2))
 
 
 def _clock_text(kernels: Sequence[KernelProfile]) -> str:
