@@ -339,6 +339,9 @@ def test_the_bytes_of_a_reference_product_are_neighbours(reports: Path) -> None:
     finding = next(item for item in kernel.findings if item.rule == "uncoalesced-global")
     assert "in one wide access" in finding.action
     assert {(item.value, item.unit) for item in finding.evidence} >= {(16, "word"), (16, "sector/request"), (1, "B")}
+    # Wider accesses are the repair of both.
+    narrow = next(item for item in kernel.findings if item.rule == "narrow-access")
+    assert (narrow.cause, narrow.severity) == (finding.id, "info")
 
 
 @pytest.mark.parametrize(

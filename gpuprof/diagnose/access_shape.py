@@ -65,10 +65,10 @@ class ExcessShape:
         """Return what tells the shape; the value held against the sectors of a request is what it needs."""
         lanes = self.lanes
         items = (
-            (lanes.width_bytes, "B", "that a thread moves at once"),
-            (lanes.apart, "B", "from one lane to the next"),
+            (lanes.width_bytes, "B", "what a thread moves at once"),
+            (lanes.apart, "B", "distance from one lane to the next"),
             (lanes.beside if lanes.beside > 1 else None, "word", _BESIDE),
-            (lanes.step, "B", "by which a turn of the loop moves the address"),
+            (lanes.step, "B", "step of the address in a turn of the loop"),
         )
         share = Evidence("", 100 * self.share, "%", threshold=MOST.value, meaning="share of the excess in this shape")
         return (

@@ -199,6 +199,12 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
+def walks_neighbours(case: Case) -> bool:
+    """Tell whether excess comes of threads that take neighbouring words one at a time: wider accesses repair it."""
+    shape = _shape(case)
+    return shape is not None and shape.lanes.name == "neighbours"
+
+
 def _shape(case: Case) -> ExcessShape | None:
     from gpuprof.diagnose.lane_shapes import shape_of_excess
 
