@@ -140,16 +140,12 @@ def test_figures_are_those_of_the_original_report(recording: Recording, read: Re
 
 
 def figures(kernel: KernelProfile) -> object:
-    """What a report without code tells like one with it.
-
-    Not the FP16 work, which takes the code to tell from moves, and not the order of findings: the code tells which of
-    them another one explains.
-    """
+    """What a report without code tells like one with it: not the FP16 work, which takes the code to tell from moves."""
     return (
         kernel.demangled, kernel.grid, kernel.block, kernel.stream, kernel.ranges, kernel.duration_s, kernel.occupancy,
         kernel.scheduler, kernel.throughput, kernel.traffic, kernel.stalls, kernel.pipes, kernel.sm_clock_hz,
         [work for work in kernel.work if work.path != "fp16"],
-        {(finding.rule, finding.gain_kernel, finding.headline) for finding in kernel.findings},
+        [(finding.rule, finding.gain_kernel, finding.headline) for finding in kernel.findings],
     )  # fmt: skip
 
 

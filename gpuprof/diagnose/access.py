@@ -15,7 +15,7 @@ from gpuprof.diagnose.case import (
     Case,
     opcode_of,
 )
-from gpuprof.diagnose.coalescing import walks_neighbours
+from gpuprof.diagnose.coalescing import asks_for_wide_accesses
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, LAUNCH, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, percent
 from gpuprof.diagnose.traffic import (
@@ -531,7 +531,7 @@ RULES = (
         "that remain without that are as large. Unknown without stalls and the pipe.",
         silent="The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
         check=_narrow,
-        causes=(Cause("uncoalesced-global", walks_neighbours),),
+        causes=(Cause("uncoalesced-global", what=asks_for_wide_accesses),),
         metrics=(WARP_OPCODES,),
         place=AT_MEMORY,
     ),

@@ -51,7 +51,7 @@ def _explaining(cause: Cause, symptom: Finding, findings: Sequence[tuple[Rule, F
         finding
         for rule, finding in findings
         if rule.id == cause.rule and finding.id != symptom.id and _is_enough(rule, finding, symptom)
-        if cause.when(case)
+        if cause.what(finding) and cause.when(case)
     ]
 
 

@@ -40,7 +40,7 @@ from gpuprof.diagnose.traffic import (
     wavefronts_per_request,
 )  # fmt: skip
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.session import Evidence, Location
+from gpuprof.model.session import Evidence, Finding, Location
 from gpuprof.units import SECTOR_BYTES, format_percent, spaced
 
 EXCESS = percent("excess sectors", 1.0, "less than 1 % of the sectors is an edge of the data, not a pattern")
@@ -199,10 +199,9 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
-def walks_neighbours(case: Case) -> bool:
-    """Tell whether excess comes of threads that take neighbouring words one at a time: wider accesses repair it."""
-    shape = _shape(case)
-    return shape is not None and shape.lanes.name == "neighbours"
+def asks_for_wide_accesses(finding: Finding) -> bool:
+    """Tell whether a finding of this rule is repaired by wide accesses, as narrow ones are."""
+    return finding.action == ADVICE["neighbours"].action
 
 
 def _shape(case: Case) -> ExcessShape | None:

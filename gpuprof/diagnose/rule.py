@@ -68,10 +68,11 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A rule whose finding explains another one, `when` that holds of the kernel."""
+    """A rule whose finding explains another one, `when` that holds of the kernel and `what` of the finding."""
 
     rule: str
     when: Callable[[Case], bool] = lambda _: True
+    what: Callable[[Finding], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
