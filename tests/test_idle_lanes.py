@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprof.diagnose import idle_lanes, latency
+from gpuprof.diagnose import idle_lanes
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.hardware.library import SpecLibrary
@@ -69,7 +69,7 @@ def test_where_branches_leave_few_threads_that_alone_is_told(active: float) -> N
 @pytest.mark.parametrize(
     "launch",
     [
-        made({ACTIVE: 32.0, ON: latency.THREADS.value}),
+        made({ACTIVE: 32.0, ON: idle_lanes.THREADS.value}),
         made({ACTIVE: 32.0}),
         made({ON: 16.0}),
         made({ACTIVE: 32.0, ON: 0.0}),
@@ -86,7 +86,7 @@ def test_the_threads_that_a_block_lacks_are_not_switched_off() -> None:
     launch = made({ACTIVE: 20.0, ON: 19.0}, block=block)
     assert not any("Predicated" in finding.headline for finding in launch.findings(RULE))
     case = case_of(launch.plus({ON: 10.0}))
-    (verdict,) = idle_lanes.predicated(case, latency.THREADS)
+    (verdict,) = idle_lanes._predicated(case)
     assert verdict.headline == "Predicated lanes: 10 of the 20 threads are switched on in an average instruction"
     # Three of four of 20.
     assert verdict.evidence[0].threshold == 15.0
@@ -107,8 +107,8 @@ def test_without_opcodes_a_busy_tensor_pipe_tells_where_the_gpu_has_such_instruc
     arch = SpecLibrary().arch("sm_100")
     assert arch is not None
     launch = made({ACTIVE: 8.0}, pipes(tensor=50))
-    assert idle_lanes.issued_by_one_thread(case_of(launch, Hardware.of(arch, None, builders.A100)))
-    assert not idle_lanes.issued_by_one_thread(case_of(launch))
+    assert idle_lanes.is_issued_by_one_thread(case_of(launch, Hardware.of(arch, None, builders.A100)))
+    assert not idle_lanes.is_issued_by_one_thread(case_of(launch))
 
 
 def case_of(launch: Made, hardware: Hardware | None = None) -> Case:

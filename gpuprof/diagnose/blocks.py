@@ -67,7 +67,7 @@ _MOST_WARPS = 32
 MORE_WORK_A_BLOCK = "Give each block more work: several elements a thread, or a grid-stride loop"
 _SAME_BYTES = "the same bytes through L2 and DRAM"
 _SAME_WARPS = "each warp as fast as now"
-_BYTES = ("dram", "l2", "tensor", LAUNCH)
+NOT_OF_LANES = ("dram", "l2", "tensor", LAUNCH)
 """What empty lanes do not cost: the bytes are the same, however few threads ask, and matrix instructions take all."""
 
 
@@ -117,7 +117,7 @@ def _block_size(case: Case) -> Iterator[RuleVerdict]:
     if not empties and not capped:
         return
     missing = _with_more_warps(case) if capped else 0.0
-    relieved = {unit: filled for unit in case.needs if unit not in _BYTES} if empties else {}
+    relieved = {unit: filled for unit in case.needs if unit not in NOT_OF_LANES} if empties else {}
     saving = case.saving(relieved).only_if(_SAME_BYTES)
     small = threads < WARP_THREADS or capped
     yield RuleVerdict(

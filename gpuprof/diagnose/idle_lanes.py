@@ -1,4 +1,7 @@
-"""Lanes of a warp that do nothing without a branch: switched off by a predicate, or beside one thread that issues."""
+"""The rule on lanes of a warp that do nothing: in another branch, or switched off by a predicate.
+
+Beside matrix instructions that one thread issues for the SM, few active threads are no waste.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.blocks import LANES, lanes_of_block, moves_bytes_well
+from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well
 from gpuprof.diagnose.case import Case, opcode_of
 from gpuprof.diagnose.needs import LAUNCH, SM
-from gpuprof.diagnose.rule import RuleVerdict, Threshold
+from gpuprof.diagnose.rule import Cause, Rule, RuleVerdict, Threshold, TreePlace
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS
 
-SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
+THREADS = Threshold(
+    "active threads an instruction", 24.0, "thread", reason="three of four threads of a warp; NVIDIA's rule uses it"
+)
+
+_SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
+_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _TOLD = "rule ThreadDivergence"
 _STAYS = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
 """What predicates do not touch: accesses are those of lanes that are on, and matrix instructions take whole warps."""
@@ -30,7 +38,7 @@ class LaneCount(NamedTuple):
     metric: str
 
 
-def active_lanes(case: Case) -> LaneCount | None:
+def _active_lanes(case: Case) -> LaneCount | None:
     """Return the threads that no branch left behind; None where they were not counted."""
     for name in LANES:
         if (threads := case.number(name)) is not None:
@@ -40,20 +48,56 @@ def active_lanes(case: Case) -> LaneCount | None:
 
 
 def _switched_on(case: Case) -> LaneCount | None:
-    on = case.number(SWITCHED_ON)
+    on = case.number(_SWITCHED_ON)
     if on is not None:
-        return LaneCount(on, SWITCHED_ON)
+        return LaneCount(on, _SWITCHED_ON)
     told = nvidia_messages.active_lanes(case.messages)
     return LaneCount(told.on, _TOLD) if told is not None else None
 
 
-def predicated(case: Case, least: Threshold) -> Iterator[RuleVerdict]:
-    """Say that predicates switch lanes off, where branches alone do not leave fewer than `least` of 32 active."""
-    switched, alive, lanes = _switched_on(case), active_lanes(case), lanes_of_block(case) or float(WARP_THREADS)
+def _divergence(case: Case) -> Iterator[RuleVerdict]:
+    lane = _active_lanes(case)
+    if lane is None or not lane.threads:
+        return
+    threads = lane.threads
+    filled = lanes_of_block(case) or float(WARP_THREADS)
+    active = threads / filled
+    if WARP_THREADS * active >= THREADS.value:
+        return
+    of = "32" if filled == WARP_THREADS else f"the {filled:.3g}"
+    relieved = {unit: active for unit in case.needs if unit not in NOT_OF_LANES}
+    yield RuleVerdict(
+        headline=f"Branch divergence: {threads:.3g} of {of} threads are active in an average instruction",
+        why="Threads of a warp take different branches, so the warp runs all of them one after the other.",
+        action="Let all threads of a warp take the same branch: sort or bin the data by it",
+        advice="Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
+        "replace a short branch by a select.",
+        confidence="measured",
+        # Threads that go together again can also share sectors.
+        saving=case.saving(relieved)
+        .if_held(1.0 - active, "each instruction as fast as now")
+        .only_if("the same bytes through L2 and DRAM"),
+        evidence=(
+            Evidence(
+                lane.metric,
+                threads,
+                "thread",
+                threshold=THREADS.value * filled / WARP_THREADS,
+                meaning="active threads an instruction",
+            ),
+            *case.metric(_UNIFORM, "uniform branches", "%"),
+        ),
+        location=case.place_of("smsp__branch_targets_threads_divergent"),
+    )
+
+
+def _predicated(case: Case) -> Iterator[RuleVerdict]:
+    """Say that predicates switch lanes off, where branches alone do not leave few threads active."""
+    switched, alive, lanes = _switched_on(case), _active_lanes(case), lanes_of_block(case) or float(WARP_THREADS)
     if switched is None or alive is None:
         return
     on, active = switched.threads, alive.threads
-    if not on or active / lanes * WARP_THREADS < least.value or on / lanes * WARP_THREADS >= least.value:
+    if not on or active / lanes * WARP_THREADS < THREADS.value or on / lanes * WARP_THREADS >= THREADS.value:
         return
     part = on / lanes
     of = "32" if lanes == WARP_THREADS else f"the {lanes:.3g}"
@@ -74,7 +118,7 @@ def predicated(case: Case, least: Threshold) -> Iterator[RuleVerdict]:
                 switched.metric,
                 on,
                 "thread",
-                threshold=least.value * lanes / WARP_THREADS,
+                threshold=THREADS.value * lanes / WARP_THREADS,
                 meaning="threads switched on an instruction",
             ),
             Evidence(alive.metric, active, "thread", threshold=None, meaning="active threads an instruction"),
@@ -89,7 +133,7 @@ def _multiplies_matrices(case: Case) -> bool:
     return case.needs.get("tensor", 0.0) > max(others, default=0.0)
 
 
-def issued_by_one_thread(case: Case) -> bool:
+def is_issued_by_one_thread(case: Case) -> bool:
     """Tell whether matrix instructions ran that a single thread issues: few active threads are then no waste.
 
     Where the opcodes are not known, a busy tensor pipe of a GPU that has such instructions tells so.
@@ -101,7 +145,7 @@ def issued_by_one_thread(case: Case) -> bool:
     return has_them and bool(case.pipe("tensor"))
 
 
-def as_it_should_be(verdict: RuleVerdict) -> RuleVerdict:
+def _as_it_should_be(verdict: RuleVerdict) -> RuleVerdict:
     """Return what is told of few active threads as a fact: one thread issues for all."""
     return replace(
         verdict,
@@ -109,3 +153,36 @@ def as_it_should_be(verdict: RuleVerdict) -> RuleVerdict:
         "active threads are how such a kernel works, as long as the tensor pipe is busy.",
         settled=True,
     )
+
+
+def _idle_lanes(case: Case) -> Iterator[RuleVerdict]:
+    """Lanes that wait for another branch; else lanes that a predicate switches off."""
+    by_one_thread = is_issued_by_one_thread(case)
+    yield from (_as_it_should_be(verdict) if by_one_thread else verdict for verdict in _divergence(case))
+    if not by_one_thread:
+        yield from _predicated(case)
+
+
+RULES = (
+    Rule(
+        "branch-divergence",
+        "Threads of a warp take different branches",
+        about="defect",
+        looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
+        "block is whole warps; `block-size` tells of the others); where branches leave enough of them, those that "
+        "predicates leave switched on. It is told as a fact (`info`) beside matrix instructions that one thread issues "
+        "(tcgen05), and of predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor "
+        "pipe is the busiest unit.",
+        thresholds=(THREADS,),
+        gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with each instruction as "
+        "fast as now, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 then need that "
+        "part of what they do; DRAM and L2 need what they did, because the same bytes move, and the tensor pipe, as "
+        "matrix instructions take whole warps. With predicates the same of the threads that they leave on, but "
+        "accesses stay as they are: L1 needs what it did, too.",
+        silent="Three quarters of the threads or more are active and switched on on average, or it was not collected.",
+        check=_idle_lanes,
+        metrics=(LANES[0], _SWITCHED_ON, _UNIFORM),
+        causes=(Cause("reduction-tree"),),
+        place=TreePlace(("branch_resolving",), "issue"),
+    ),
+)

@@ -7,29 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuprof.diagnose.blocks import (
-    LANES,
     MORE_WORK_A_BLOCK,
     OCCUPANCY_GAP,
     SHORT_BLOCK,
     has_few_warps,
     is_between_blocks,
-    lanes_of_block,
 )
 from gpuprof.diagnose.case import SHARED_STALLS, Case
-from gpuprof.diagnose.idle_lanes import SWITCHED_ON, active_lanes, as_it_should_be, issued_by_one_thread, predicated
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.session import Evidence
-from gpuprof.units import WARP_THREADS, format_percent
+from gpuprof.units import format_percent
 
 DOMINANT = percent("share of warp states", 30.0, "NVIDIA's stall rule names a reason from here on")
 NOTABLE = percent("share of warp states", 20.0, "a cause with a direct remedy is worth telling before it dominates")
 ALONE = percent("barrier with one block an SM", 5.0, "then nothing covers the wait: a smaller share is felt")
 ISSUE = percent("issue slots used", 80.0, "stalls cost nothing while a scheduler issues nearly every cycle")
-THREADS = Threshold(
-    "active threads an instruction", 24.0, "thread", reason="three of four threads of a warp; NVIDIA's rule uses it"
-)
 LATENCY_BOUND = percent("busiest unit", 60.0, "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
 START_UP = Threshold(
     "wait of a warp of the first wave",
@@ -245,55 +238,6 @@ def _is_start_up(case: Case, share: float) -> bool:
     return share * duration * each <= START_UP.value
 
 
-_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
-_BYTES = ("dram", "l2", "tensor", "launch")
-"""What divergence does not touch: the bytes are the same, and matrix instructions take whole warps."""
-
-
-def _divergence(case: Case) -> Iterator[RuleVerdict]:
-    lane = active_lanes(case)
-    if lane is None or not lane.threads:
-        return
-    threads = lane.threads
-    filled = lanes_of_block(case) or float(WARP_THREADS)
-    active = threads / filled
-    if WARP_THREADS * active >= THREADS.value:
-        return
-    of = "32" if filled == WARP_THREADS else f"the {filled:.3g}"
-    relieved = {unit: active for unit in case.needs if unit not in _BYTES}
-    yield RuleVerdict(
-        headline=f"Branch divergence: {threads:.3g} of {of} threads are active in an average instruction",
-        why="Threads of a warp take different branches, so the warp runs all of them one after the other.",
-        action="Let all threads of a warp take the same branch: sort or bin the data by it",
-        advice="Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
-        "replace a short branch by a select.",
-        confidence="measured",
-        # Threads that go together again can also share sectors.
-        saving=case.saving(relieved)
-        .if_held(1.0 - active, "each instruction as fast as now")
-        .only_if("the same bytes through L2 and DRAM"),
-        evidence=(
-            Evidence(
-                lane.metric,
-                threads,
-                "thread",
-                threshold=THREADS.value * filled / WARP_THREADS,
-                meaning="active threads an instruction",
-            ),
-            *case.metric(_UNIFORM, "uniform branches", "%"),
-        ),
-        location=case.place_of("smsp__branch_targets_threads_divergent"),
-    )
-
-
-def _idle_lanes(case: Case) -> Iterator[RuleVerdict]:
-    """Lanes that wait for another branch; else lanes that a predicate switches off."""
-    by_one_thread = issued_by_one_thread(case)
-    yield from (as_it_should_be(verdict) if by_one_thread else verdict for verdict in _divergence(case))
-    if not by_one_thread:
-        yield from predicated(case, THREADS)
-
-
 _FULL_OF_WARPS = 0.9
 _OTHER_REASONS = {
     "short_scoreboard": "wait for shared memory or special functions",
@@ -486,27 +430,6 @@ RULES = (
         check=_constant,
         causes=(*_FEW_WARPS, *_NEW_BLOCKS),
         place=TreePlace(("imc_miss",), "issue"),
-    ),
-    Rule(
-        "branch-divergence",
-        "Threads of a warp take different branches",
-        about="defect",
-        looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
-        "block is whole warps; `block-size` tells of the others); where branches leave enough of them, those that "
-        "predicates leave switched on. It is told as a fact (`info`) beside matrix instructions that one thread issues "
-        "(tcgen05), and of predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor "
-        "pipe is the busiest unit.",
-        thresholds=(THREADS,),
-        gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with each instruction as "
-        "fast as now, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 then need that "
-        "part of what they do; DRAM and L2 need what they did, because the same bytes move, and the tensor pipe, as "
-        "matrix instructions take whole warps. With predicates the same of the threads that they leave on, but "
-        "accesses stay as they are: L1 needs what it did, too.",
-        silent="Three quarters of the threads or more are active and switched on on average, or it was not collected.",
-        check=_idle_lanes,
-        metrics=(LANES[0], SWITCHED_ON, _UNIFORM),
-        causes=(Cause("reduction-tree"),),
-        place=TreePlace(("branch_resolving",), "issue"),
     ),
     Rule(
         "latency-bound",

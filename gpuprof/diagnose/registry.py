@@ -12,6 +12,7 @@ from gpuprof.diagnose import (
     fp64,
     fusing,
     gaps,
+    idle_lanes,
     latency,
     launch,
     limits,
@@ -21,7 +22,8 @@ from gpuprof.diagnose import (
 from gpuprof.diagnose.rule import Rule
 
 _MODULES = (
-    build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across, latency, reduction, gaps,
+    build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across,
+    idle_lanes, latency, reduction, gaps,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.diagnose.across import clock_notes
+from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, needs_program, unknown_of
