@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
@@ -81,8 +82,8 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
     empty = 1.0 - filled if filled is not None else 0.0
     confidence: Confidence = "measured"
     if sms is not None and blocks < sms:
-        headline = (
-            f"Small grid: {count_of(blocks, 'block')} on {sms} SMs, so {count_of(sms - blocks, 'SM')} "
+        text = (
+            f"{count_of(blocks, 'block')} on {sms} SMs, so {count_of(sms - blocks, 'SM')} "
             f"{'has' if sms - blocks == 1 else 'have'} no work{_filled_text(case)}"
         )
         without_work = 1.0 - blocks / sms
@@ -91,72 +92,75 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
             confidence = "inferred" if has_room(case) else "guess"
         on = f" on {count_of(sms, 'SM')}" if sms is not None else ""
         places = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
-        headline = f"Small grid: {count_of(blocks, 'block')} {_fill(blocks)} {places} of the places for blocks{on}"
+        text = f"{count_of(blocks, 'block')} {_fill(blocks)} {places} of the places for blocks{on}"
         without_work = 0.0
     else:
         return
-    yield RuleVerdict(
-        headline=headline,
-        why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
-        action=_START_MORE,
-        advice=_MORE_BLOCKS,
-        confidence=confidence,
-        # More blocks mostly divide the work in another way, which changes the accesses: no bound follows from theirs.
-        saving=case.saving({})
-        .if_held(max(without_work, empty), f"each {'warp' if empty >= without_work else 'SM'} as fast as now")
-        .only_if("the same instructions and accesses"),
-        evidence=(
-            Evidence(
-                "launch__grid_size",
-                float(blocks),
-                "block",
-                threshold=float(sms) if sms else None,
-                meaning="blocks, against SMs",
-            ),
-            *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
-        ),
+    yield _grid_verdict(
+        case,
+        text,
+        confidence,
+        _of_places(empty) if empty >= without_work else _of_sms(without_work),
+        (_blocks_evidence(blocks, sms), *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value)),
     )
 
 
 def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     """Where neither waves nor SMs are known: what NVIDIA's rule tells of waves, or fewer blocks than a GPU has SMs."""
     told = nvidia_messages.full_waves(case.messages)
+    if told is not None:
+        text = f"{count_of(blocks, 'block')} {_fill(blocks)} about {format_percent(told)} of the places"
+        waves = Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves")
+        empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
+        yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))
+        return
     known = case.recorded.hardware.fewest_sms()
     fewest = known if known is not None else round(FEWEST_SMS.value)
-    filled = told + _ROUNDED_WAVES if told is not None else blocks / fewest
-    if filled >= 1.0:
+    if blocks >= fewest:
         return
-    if told is not None:
-        headline = f"Small grid: {count_of(blocks, 'block')} {_fill(blocks)} about {format_percent(told)} of the places"
-    elif known is not None:
-        of = case.recorded.hardware.arch.name.removeprefix("sm_")
-        headline = (
-            f"Small grid: {count_of(blocks, 'block')}, and the smallest known GPU of compute capability "
-            f"{of[:-1]}.{of[-1]} has {fewest} SMs"
-        )
-    else:
-        headline = f"Small grid: {count_of(blocks, 'block')}, fewer than any GPU has SMs"
-    waves = (Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves"),) if told else ()
-    yield RuleVerdict(
-        headline=headline,
+    capability = case.recorded.hardware.arch.name.removeprefix("sm_")
+    beside = (
+        f", and the smallest known GPU of compute capability {capability[:-1]}.{capability[-1]} has {fewest} SMs"
+        if known is not None
+        else ", fewer than any GPU has SMs"
+    )
+    text, without_work = f"{count_of(blocks, 'block')}{beside}", _of_sms(1.0 - blocks / fewest)
+    yield _grid_verdict(case, text, "inferred", without_work, (_blocks_evidence(blocks, fewest),))
+
+
+class _Empty(NamedTuple):
+    """The part of the GPU without work, and what is as fast as now when it has some."""
+
+    share: float
+    held: str
+
+
+def _of_places(share: float) -> _Empty:
+    return _Empty(share, "each warp as fast as now")
+
+
+def _of_sms(share: float) -> _Empty:
+    return _Empty(share, "each SM as fast as now")
+
+
+def _grid_verdict(
+    case: Case, text: str, confidence: Confidence, empty: _Empty, evidence: tuple[Evidence, ...]
+) -> RuleVerdict:
+    return RuleVerdict(
+        headline=f"Small grid: {text}",
         why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
         action=_START_MORE,
         advice=_MORE_BLOCKS,
-        confidence="inferred",
-        saving=case.saving({})
-        .if_held(1.0 - filled, f"each {'SM' if told is None else 'warp'} as fast as now")
-        .only_if("the same instructions and accesses"),
-        evidence=(
-            Evidence(
-                "launch__grid_size",
-                float(blocks),
-                "block",
-                threshold=float(fewest) if told is None else None,
-                meaning="blocks, against SMs" if told is None else "blocks",
-            ),
-            *waves,
-        ),
+        confidence=confidence,
+        # More blocks mostly divide the work in another way, which changes the accesses: no bound follows from theirs.
+        saving=case.saving({}).if_held(empty.share, empty.held).only_if("the same instructions and accesses"),
+        evidence=evidence,
     )
+
+
+def _blocks_evidence(blocks: int, sms: int | None) -> Evidence:
+    threshold = float(sms) if sms else None
+    return Evidence("launch__grid_size", float(blocks), "block", threshold=threshold, meaning="blocks, against SMs")
 
 
 def _fill(blocks: int) -> str:
