@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from gpuprof.model.session import Finding
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Made, busy, counted_code, issued, made
 from tests.real_sessions import loaded
+from tests.steps import steps
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 BLOCK = (256, 1, 1)
@@ -359,17 +359,20 @@ def test_the_code_of_a_rule_is_followed_once_for_equal_launches() -> None:
     assert (lane_shapes.cache_info().misses, lane_shapes.cache_info().hits) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(3900)],
-        [line for i in range(1900) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")],
-    ],
-)
-def test_long_code_of_one_group_or_one_sum_is_soon_followed(lines: Sequence[str]) -> None:
-    ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *lines, "STG.E [R2.64], R0", "EXIT")
-    code = parse_sass("\n".join(f"/*{16 * i:x}*/ {line};" for i, line in enumerate(ends)))
-    start = time.perf_counter()
-    assert lane_shapes(code, "sm_80", BLOCK, (64, 1, 1))
-    # Each against each other takes four to ten times as long.
-    assert time.perf_counter() - start < 3.0
+def group(count: int) -> list[str]:
+    return [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(count)]
+
+
+def long_sum(count: int) -> list[str]:
+    return [line for i in range(count // 2) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")]
+
+
+@pytest.mark.parametrize("long", [group, long_sum])
+def test_work_grows_with_the_length_of_code_of_one_group_or_one_sum(long: Callable[[int], list[str]]) -> None:
+    def lines_run(count: int) -> int:
+        ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *long(count), "STG.E [R2.64], R0", "EXIT")
+        code = parse_sass("\n".join(f"/*{16 * i:x}*/ {line};" for i, line in enumerate(ends)))
+        return steps(lambda: lane_shapes(code, "sm_80", BLOCK, (64, 1, 1)))
+
+    # Each against each other would be four times as much.
+    assert lines_run(1600) < 2.4 * lines_run(800)

@@ -426,7 +426,7 @@ def test_ten_thousand_launches_of_a_kernel_in_two_hundred_builds_are_soon_compar
         for number in range(10_000)
     ]
     analysis = analyse([builders.report(*launches)], builders.hardware_of, "9.9")
-    start = time.perf_counter()
+    start = time.process_time()
     assert not faster_launches(analysis)
     # All pairs would take minutes.
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 30
