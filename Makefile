@@ -47,7 +47,7 @@ $(TESTS): $(RUNS)
 	@touch $(TESTS)
 
 demo: $(RUNS)
-	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)') --output $(DEMO)$(if $(REPORT),/report) --force
+	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)' --force) --output $(DEMO)$(if $(REPORT),/report)
 	@echo "gpuprof is $(BIN)/gpuprof here"
 
 # Bytecode is written in any case: without it each process of the tests compiles all of them anew, for ten seconds.

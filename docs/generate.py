@@ -1,8 +1,8 @@
 """Writes docs/reference from code and data: commands, the session, rules, counters, hardware, probes, and so on.
 
-`python docs/generate.py` writes the files, and the demo's output into the README; with `--check` it writes nothing and
-fails if one is out of date. `--pictures` also draws the README's picture, whose bytes depend on the version of
-matplotlib.
+`python docs/generate.py` writes the files, and an example's output into the README; with `--check` it writes nothing
+and fails if one is out of date. `--pictures` also takes the README's pictures of a page; their bytes depend on the
+browser.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from gpuprof.store.schema import session_schema
 from gpuprof.units import format_percent, format_si, significant
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
-README = REFERENCE.parents[1] / "README.md"
+ROOT = REFERENCE.parents[1]
+README = ROOT / "README.md"
 NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
 WIDTH = 100
 
@@ -62,43 +63,51 @@ def main() -> int:
     return 1 if stale else 0
 
 
-PICTURED = "a100-gemm"
-"""The recording whose roofline and terminal view the README shows."""
+EXAMPLE = "a40-beamformer"
+"""The recording that the README shows, in the terminal and as a page."""
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PLACE = re.compile(r"(?<=<!-- the example: gpuprof show a40-beamformer.ncu-rep -->\n```text\n).*?(?=```\n)", re.DOTALL)
+PAGE_SIZE = (1200, 1000)
 
 
 def draw_pictures() -> None:
-    """Draw the roofline of a recording, in light and dark."""
-    from gpuprof.api import load
-    from gpuprof.present.figures import overview
-    from gpuprof.present.plot import render_png
+    """Take pictures of the example's page, in light and dark; needs Debian's chromium."""
+    sys.path.insert(0, str(ROOT))
+    from tests.chromium import Browser
 
     folder = REFERENCE.parent / "images"
     folder.mkdir(exist_ok=True)
-    (recording,) = (pictured for pictured in recordings() if pictured.name == PICTURED)
     with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / recording.file_name
-        report.write_bytes(recording.report())
-        figure = overview(load(report))
-        for theme in THEMES:
-            (folder / f"{PICTURED}-{theme}.png").write_bytes(render_png(figure, theme))
+        page = Path(scratch) / "report.html"
+        _gpuprof("report", _example(scratch), "-o", page.name, cwd=scratch)
+        with Browser(Path(scratch)) as browser:
+            for theme in THEMES:
+                browser.open(page, width=PAGE_SIZE[0], height=PAGE_SIZE[1], dark=theme == "dark")
+                (folder / f"page-{theme}.png").write_bytes(browser.picture(whole=False))
 
 
-THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-EXAMPLE = re.compile(r"(?<=<!-- the demo -->\n```text\n).*?(?=```\n)", re.DOTALL)
+def _example(folder: str) -> str:
+    """Write the report of the example into a folder, and return its name."""
+    (recording,) = (shipped for shipped in recordings() if shipped.name == EXAMPLE)
+    (Path(folder) / recording.file_name).write_bytes(recording.report())
+    return recording.file_name
+
+
+def _gpuprof(*arguments: str, cwd: str) -> str:
+    """Run gpuprof in a terminal as wide as the README's, and return what it prints."""
+    command = [sys.executable, "-m", "gpuprof", *arguments]
+    environ = {**os.environ, "COLUMNS": str(WIDTH), "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, encoding="utf-8", check=True).stdout
 
 
 def readme() -> str:
-    """The README as it is, with what `gpuprof demo` prints of one recording."""
-    (recording,) = (pictured for pictured in recordings() if pictured.name == PICTURED)
-    command = [sys.executable, "-m", "gpuprof", "demo"]
-    environ = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    """The README as it is, with what `gpuprof show` prints of the example."""
     with tempfile.TemporaryDirectory() as scratch:
-        done = subprocess.run(command, cwd=scratch, env=environ, capture_output=True, encoding="utf-8", check=True)
-    parts = re.split(r"^Recording \d of \d: ", done.stdout, flags=re.MULTILINE)
-    (told,) = (part for part in parts if part.startswith(recording.title))
+        report = _example(scratch)
+        printed = _gpuprof("show", report, cwd=scratch)
     text = README.read_text(encoding="utf-8")
-    assert EXAMPLE.search(text), "the README has no place for the demo"
-    return EXAMPLE.sub(lambda _: f"{told.strip()}\n", text)
+    assert PLACE.search(text), "the README has no place for the example"
+    return PLACE.sub(lambda _: f"$ gpuprof show {report}\n{printed.strip()}\n", text, count=1)
 
 
 def cli_page() -> str:

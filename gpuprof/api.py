@@ -31,22 +31,24 @@ def load(
     (InputError, DamagedInput, SpecError …) with a hint.
     """
     if not paths:
-        raise InputError("no file was named", "gpuprof show REPORT.ncu-rep")
+        raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
     _refuse_twice([os.fspath(path) for path in paths])
     files = [read_file(os.fspath(path), salvage=salvage) for path in paths]
     traces = [file for file in files if isinstance(file, Trace)]
     if traces:
         if len(traces) < len(files):
             raise InputError(
-                "timelines and reports are not shown together",
-                "show each alone, or profile by the timeline: gpuprof run --survey",
+                "timelines and reports with counters cannot be shown together",
+                "show them separately, or profile by the timeline: gpuprof run --survey TIMELINE -- PROGRAM",
             )
         return LoadedSession.of(diagnose(analyse_traces(traces, HardwareFinder(spec), __version__)))
     sessions = [file for file in files if isinstance(file, Session)]
     reports = [file for file in files if isinstance(file, Report)]
     if sessions:
         if len(files) > 1:
-            raise InputError("a session can only be shown alone", "name the reports that it was made from instead")
+            raise InputError(
+                "a session cannot be combined with other files", "show it alone, or name the reports it was made from"
+            )
         session = completed(sessions[0])
         return LoadedSession.of(grouped(session) if groups else session)
     return LoadedSession.of(diagnose(analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)))
@@ -62,4 +64,4 @@ def _refuse_twice(names: list[str]) -> None:
     places = [os.path.realpath(name) if name != STDIN else name for name in names]
     for index, place in enumerate(places):
         if place in places[:index]:
-            raise InputError(f"{names[index]} is named twice", "name each file once")
+            raise InputError(f"{names[index]} is given twice", "name each file once")

@@ -12,6 +12,8 @@ GpuprofError            1  something went wrong that has no class of its own
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 PIPE_CLOSED = 141
@@ -72,3 +74,13 @@ class DamagedInput(InputError):
 
 class SpecError(InputError):
     """A hardware spec breaks a rule; the message starts with `file:line`."""
+
+
+@contextmanager
+def hinted(hint: str) -> Iterator[None]:
+    """Give an error of the block this hint if it has none."""
+    try:
+        yield
+    except GpuprofError as error:
+        error.hint = error.hint or hint
+        raise

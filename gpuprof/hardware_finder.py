@@ -39,7 +39,7 @@ class HardwareFinder:
         if gpu is not None and arch is not None and gpu.arch != arch.name and self._gpu is not None:
             raise InputError(
                 f"the spec {gpu.name} is for {gpu.arch}, but the report was recorded on {arch.name}",
-                "name a spec of that architecture, or none",
+                f"name a spec for {arch.name}, or leave out --spec",
             )
         if gpu is not None and device.compute_capability is None:
             device = replace(device, compute_capability=gpu.arch.removeprefix("sm_"))

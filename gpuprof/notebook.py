@@ -66,7 +66,7 @@ class LoadedSession(Session, frozen=True):
         kernel = next((kernel for kernel in self.kernels if kernel.id == number), None)
         if kernel is None:
             numbers = ", ".join(str(kernel.id) for kernel in self.kernels[:20])
-            raise InputError(f"there is no kernel {number}", f"there are: {numbers or 'none'}")
+            raise InputError(f"there is no kernel {number}", f"choose from: {numbers}" if numbers else None)
         return kernel
 
     def plot_roofline(
@@ -85,9 +85,9 @@ class LoadedSession(Session, frozen=True):
         from gpuprof.present.plot import draw
 
         if level not in LEVELS:
-            raise InputError(f"{level!r} is no memory level", f"there are: {', '.join(LEVELS)}")
+            raise InputError(f"unknown memory level {level!r}", f"choose from: {', '.join(LEVELS)}")
         if ceiling not in ORIGINS:
-            raise InputError(f"{ceiling!r} is no ceiling", f"there are: {', '.join(ORIGINS)}")
+            raise InputError(f"unknown ceiling {ceiling!r}", f"choose from: {', '.join(ORIGINS)}")
         if kernel is None:
             figure = overview(self, device, level, ceiling)
         else:
@@ -115,6 +115,18 @@ class LoadedSession(Session, frozen=True):
         from gpuprof.present.table import FINDING_COLUMNS, finding_rows
 
         return pandas.DataFrame.from_records(finding_rows(self), columns=list(FINDING_COLUMNS))
+
+    def time_by(self, by: str) -> pandas.DataFrame:
+        """Return a pandas DataFrame with the time by "operator", "module", "range" or "kernel", the longest first.
+
+        Raises UsageError where nothing has an operator, a module or a range, with what would record it.
+        """
+        import pandas
+
+        from gpuprof.model.time_by import time_by
+        from gpuprof.present.time_by_out import rows
+
+        return pandas.DataFrame.from_records(rows(time_by(self, self.kernels, by)))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the session as JSON, which `gpuprof.load` and `gpuprof show` read again.

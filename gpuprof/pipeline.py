@@ -23,6 +23,7 @@ from gpuprof.collect.plan import ProfilePlan
 from gpuprof.collect.request import AGAIN_FILE, PROFILE_FILE, ProfileRequest, checked, survey_files
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.exclusion import without_excluded
 from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
@@ -34,7 +35,7 @@ from gpuprof.model.surveyed import joined
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 
-_BY_NUMBER = "leave --launch-skip and -count out"
+_BY_NUMBER = "leave out --launch-skip and --launch-count"
 
 
 class ProfileOutcome(NamedTuple):
@@ -55,7 +56,7 @@ def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutco
     Raises a GpuprofError where nothing was recorded that a session could be made of.
     """
     with _collecting(request, also) as (collector, finder):
-        session = _session(collector, finder)
+        session = without_excluded(_session(collector, finder), request.exclude)
         interrupted = collector.execution.stopped_by == "interrupt"
         return ProfileOutcome(session, collector.why_incomplete(), interrupted)
 
@@ -73,18 +74,26 @@ def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
 def refuse_no_survey(request: ProfileRequest) -> None:
     """Raise UsageError for a request that has no plan: launches by number need no survey."""
     if request.selects_launches:
-        raise UsageError("--plan-only and launches by number exclude each other", _BY_NUMBER)
+        raise UsageError("--plan-only cannot be combined with --launch-skip or --launch-count", _BY_NUMBER)
 
 
-def command_lines(request: ProfileRequest) -> Iterator[str]:
-    """Yield the command lines of a request for a shell; nothing is run, and neither program nor ncu need be here."""
-    request = checked(request, find_program=False)
+def command_lines(request: ProfileRequest, also: Sequence[Path] = ()) -> list[str]:
+    """Return the command lines of a request for a shell; nothing is run, and ncu need not be here.
+
+    Raises a GpuprofError for all that `profiled` would refuse before it runs anything.
+    """
+    request = checked(request)
+    HardwareFinder(request.spec)
+    arch = _arch(request.arch or DRY_ARCH)
+    _refuse_overwrite(request, also)
     try:
         ncu = choose_ncu(os.environ, _ncu_named(request)).path
-    except EnvironmentProblem:
-        ncu = Path(request.ncu or "ncu")
-    yield shell_line(["mkdir", "-p", str(request.place)])
-    yield from _collector(request, ncu).command_lines(_arch(request.arch or DRY_ARCH))
+    except EnvironmentProblem as error:
+        if request.ncu is not None:
+            raise
+        request.on_event(ProfileRemark(f"{error.message}: the commands call it ncu"))
+        ncu = Path("ncu")
+    return [shell_line(["mkdir", "-p", str(request.place)]), *_collector(request, ncu).command_lines(arch)]
 
 
 @contextlib.contextmanager
@@ -99,11 +108,11 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make {folder}: {error.strerror}", "choose another place with -o") from error
+        raise UsageError(f"cannot create {folder}: {error.strerror}", "choose another folder with -o") from error
     request.on_event(ProfileRemark(f"ncu: {chosen}"))
     driver = Machine().driver_version()
     if driver is not None and not chosen.suits(driver):
-        needed = f"it needs driver {chosen.oldest_driver} or newer, and this is {version_text(driver)}: it may fail"
+        needed = f"this ncu needs driver {chosen.oldest_driver} or newer; with {version_text(driver)} it may fail"
         request.on_event(ProfileRemark(needed))
     try:
         with taken(folder):
@@ -142,7 +151,7 @@ def _read_survey(path: Path) -> Report | Trace:
 
     recorded = read_file(str(path))
     if isinstance(recorded, Session):
-        raise InputError(f"{path} is a session, which has no single launches", "name the report that it was made from")
+        raise InputError(f"{path} is a session and does not list single launches", "name the report it was made from")
     return recorded
 
 
@@ -163,7 +172,7 @@ def _session(collector: Collector, finder: HardwareFinder) -> Session:
     except (Interrupted, ProgramFailed) as error:
         if not collector.was_stopped():
             raise
-        request.on_event(ProfileRemark(f"{error.message}; the times of the survey are what there is"))
+        request.on_event(ProfileRemark(f"{error.message}; only the times of the survey are known"))
         return diagnose(surveyed)
     return diagnose(joined(_analysis(profile, finder), surveyed))
 
@@ -194,7 +203,7 @@ def _arch(name: str) -> ArchSpec:
     """Return the architecture of that name. Raises UsageError if there is no spec of it."""
     arch = SpecLibrary().arch(name)
     if arch is None:
-        raise UsageError(f"no spec describes the architecture {name}", "gpuprof specs list")
+        raise UsageError(f"no spec for the architecture {name}", "gpuprof specs list shows the known ones")
     return arch
 
 
@@ -202,8 +211,10 @@ def _arch_here() -> ArchSpec:
     """Return the architecture of this machine's GPUs. Raises EnvironmentProblem if it is not known, or not just one."""
     names = sorted({gpu.arch for gpu in gpus_here(os.environ)})
     if not names:
-        raise EnvironmentProblem("nvidia-smi names no GPU here, so its counters are not known", "add --arch sm_XX")
+        raise EnvironmentProblem(
+            "nvidia-smi lists no GPU, so the architecture is unknown", "name it with --arch, such as sm_90"
+        )
     if len(names) > 1:
         # CUDA numbers GPUs otherwise than nvidia-smi, and the program sees those of CUDA_VISIBLE_DEVICES only.
-        raise EnvironmentProblem(f"there are GPUs of several kinds here: {', '.join(names)}", "add --arch sm_XX")
+        raise EnvironmentProblem(f"GPUs of several architectures here: {', '.join(names)}", "choose one with --arch")
     return _arch(names[0])

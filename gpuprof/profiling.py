@@ -67,7 +67,9 @@ def profile(request: ProfileRequest) -> LoadedSession:
     - `counters`: "roofline", "diagnose" or "full".
     - `coverage`: the share of the GPU's time that the profiled kernels take, above 0 and at most 1.
     - `samples`: how many launches of each.
-    - `kernel`: a regular expression; only kernels whose demangled name has it.
+    - `kernel`: a regular expression; only kernels whose demangled name has it. `kernel_base`: "demangled", or
+      "function" to compare the function's own name, without namespace, template arguments and parameters.
+    - `exclude`: regular expressions; no kernel whose label or demangled name has one of them. Their time counts.
     - `ranges`: NVTX ranges; only launches inside one of them.
     - `launch_skip`, `launch_count`: launches by number, without a survey.
     - `peers`: also kernels that wait for another rank, such as NCCL's.
@@ -109,7 +111,7 @@ def profile(request: ProfileRequest) -> LoadedSession:
         _save(session, place)
         if outcome.incomplete is None:
             return session
-        hint = f"what was recorded before is the error's `session`, and in {place}; logs are beside it"
+        hint = f"what was recorded is in the error's `session` and in {place}; the logs are beside it"
         error = (Interrupted if outcome.interrupted else ProgramFailed)(outcome.incomplete, hint)
         error.session = session
         raise error
@@ -135,7 +137,7 @@ def _save(session: LoadedSession, place: Path) -> None:
         session.save(draft)
         draft.replace(target)
     except OSError as error:
-        hint = "the reports are beside it: gpuprof.load reads them"
+        hint = "the reports are in the same folder; gpuprof.load reads them"
         raise UsageError(f"cannot write {place}: {error.strerror}", hint) from error
     finally:
         draft.unlink(missing_ok=True)

@@ -16,9 +16,9 @@ from gpuprof.hardware.yaml_fields import Fields
 from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 from gpuprof.resources import data_dir
 
-REINSTALL = "install gpuprof again"
+REINSTALL = "reinstall gpuprof"
 """What mends a recording."""
-_KEYS = {"title", "about", "command", "steps", "launches", "repository", "commit", "path", "blob", "licence"}
+_KEYS = {"title", "command", "steps", "launches", "repository", "commit", "path", "blob", "licence"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One report that ships. `origin` is None for our own; with `steps` each kernel repairs the one before it."""
+    """One report that ships. `origin` is None for our own; with `steps` each kernel is the fix of the one before it."""
 
     name: str
     title: str
-    about: str
     command: str
     steps: bool
     origin: Origin | None
@@ -76,7 +75,6 @@ def _recording(name: str, node: YamlNode, folder: Path) -> Recording:
     return Recording(
         name,
         title=fields.text("title"),
-        about=fields.text("about"),
         command=fields.text("command"),
         steps=fields.flag("steps"),
         origin=_origin(fields) if "repository" in fields else None,

@@ -230,7 +230,7 @@ class FakeGpu:
 
     def load(self, cubin: bytes, sha256: str, entry: str) -> Function:
         if hashlib.sha256(cubin).hexdigest() != sha256:
-            raise DeviceError(f"the cubin of {entry} is not the one that the gate has seen")
+            raise DeviceError(f"the cubin of {entry} is not the one that was checked")
         return FakeFunction(entry, self._by_entry[entry], json.loads(cubin))
 
     def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
@@ -344,7 +344,7 @@ class FakeGpu:
     def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
         self.hook()
         if self.bad.copies_wrong:
-            raise DeviceError(f"what was copied to {target} memory is not what was sent")
+            raise DeviceError(f"the data copied to {target} memory differs from what was sent")
         rate = self.rates.get((source, target), 5e9)
         seconds = count * (4e-6 + size / rate) * (1 + self.noise * float(self._random.standard_normal()))
         self.clock += seconds

@@ -263,7 +263,7 @@ COLUMN = counted_code(*ROW, request("LDG.E R6, [R4.64]", 32, 28), request("EXIT"
 
 def test_neighbouring_words_of_a_thread_are_not_told_to_swap_the_index() -> None:
     finding = rule_of(WALK)
-    assert finding.action == "Read neighbouring words of a thread in one wide access, or interleave its index"
+    assert finding.action == "Read a thread's neighbouring words in one wide access, or interleave its index"
     assert "Swapping the index is wrong" in finding.advice and "swap the index" not in finding.advice
     assert [(item.value, item.unit, item.threshold) for item in finding.evidence if not item.metric][1:] == [
         (32, "sector/request", 4),
@@ -276,7 +276,7 @@ def test_neighbouring_words_of_a_thread_are_not_told_to_swap_the_index() -> None
 
 def test_a_column_is_told_to_swap_the_index() -> None:
     finding = rule_of(COLUMN)
-    assert finding.action == "Let consecutive threads touch consecutive addresses"
+    assert finding.action == "Let consecutive threads access consecutive addresses"
     assert "swap the index" in finding.advice and "wrong" not in finding.advice
 
 
@@ -313,7 +313,7 @@ def test_contiguous_lanes_with_much_excess_are_not_called_misaligned() -> None:
     code = ("S2R R0, SR_TID.X", 0.0, 0.0), ("LEA R4, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0)
     launch = counted_code(*code, request("LDG.E R6, [R4.64]", 12, 8), request("EXIT", 0, 0))
     assert "of this shape" not in str(rule_of(launch).evidence)
-    assert rule_of(launch).action == "Let consecutive threads touch consecutive addresses"
+    assert rule_of(launch).action == "Let consecutive threads access consecutive addresses"
 
 
 def test_a_look_up_is_told_to_bring_together_what_it_looks_up() -> None:

@@ -61,16 +61,16 @@ def test_the_slower_configuration_is_told_with_both_times_and_what_differs() -> 
     (finding,) = told(tiled(16, 20e-6, WORK, {LOAD: 4.0}), tiled(32, 65e-6, WORK, {LOAD: 16.0}))
     assert finding.id == f"1.{RULE}"
     assert finding.headline == (
-        "Launch configuration: 65.0 µs in blocks of 32×32, and 20.0 µs for the same work in blocks of 16×16 (#0)"
+        "Launch configuration: 65.0 µs with 32×32 blocks, 20.0 µs with 16×16 blocks (#0); same work"
     )
-    assert finding.why == "What differs here: sectors of a global load 16 instead of 4."
+    assert finding.why == "Counters that differ: sectors per global load 16 instead of 4."
     # 1 − 20 ÷ 65
     assert finding.gain_kernel == pytest.approx(9 / 13)
     assert (finding.gain_kind, finding.held) == ("fixed-work", "the fastest configuration profiled")
     assert (finding.severity, finding.confidence) == ("high", "measured")
     values = {item.meaning: item.value for item in finding.evidence}
     assert (values["duration"], values["duration in the faster configuration"]) == (65e-6, 20e-6)
-    assert values["sectors of a global load in the faster configuration"] == 4.0
+    assert values["sectors per global load in the faster configuration"] == 4.0
 
 
 def test_what_remains_are_the_needs_of_the_faster_launch() -> None:
@@ -85,13 +85,13 @@ def test_it_is_an_opportunity_of_all_launches_that_are_slower() -> None:
     assert chance.kernels == (3, 1, 2)
     # (80 + 60 + 40 − 3 · 20) µs of 200 µs
     assert chance.gain_total == pytest.approx(0.6)
-    assert chance.action == "Launch this kernel in the fastest configuration that was profiled"
+    assert chance.action == "Use the fastest launch configuration that was profiled"
 
 
 def test_the_launch_of_median_duration_stands_for_its_configuration() -> None:
     fast = [tiled(16, seconds, WORK) for seconds in (20e-6, 30e-6, 90e-6)]
     (finding,) = told(*fast, tiled(32, 60e-6, WORK))
-    assert "30.0 µs for the same work in blocks of 16×16 (#1)" in finding.headline
+    assert "30.0 µs with 16×16 blocks (#1); same work" in finding.headline
     assert finding.gain_kernel == pytest.approx(0.5)
 
 
@@ -110,7 +110,7 @@ def test_a_tenth_of_the_time_is_worth_telling(seconds: float, speaks: bool) -> N
 def test_shared_memory_is_part_of_the_configuration() -> None:
     shared = [tiled(16, seconds, WORK, {SHARED: size, REGISTERS: 32.0}) for seconds, size in ((2e-5, 1e4), (4e-5, 4e4))]
     (finding,) = told(*shared)
-    assert "40.0 µs with 40.0 kB of shared memory, and 20.0 µs for the same work with 10.0 kB" in finding.headline
+    assert "40.0 µs with 40.0 kB of shared memory, 20.0 µs with 10.0 kB" in finding.headline
 
 
 # Whether the work is the same.
@@ -201,7 +201,7 @@ def test_without_arithmetic_what_threads_load_and_store_tells_the_work(
 
     findings = told(copied(4096, 20e-6, LDG=1e6, STG=1e6), copied(64, 65e-6, LDG=loads, STG=stores))
     assert bool(findings) is speaks
-    assert all("for what seems the same work in 4096 blocks of 256" in finding.headline for finding in findings)
+    assert all("with 4096 blocks of 256 (#0); apparently the same work" in finding.headline for finding in findings)
 
 
 def test_other_registers_are_another_build() -> None:
@@ -209,8 +209,8 @@ def test_other_registers_are_another_build() -> None:
         return tiled(16, seconds, {REGISTERS: registers}, *more)
 
     (finding,) = told(built(40.0, 20e-6, WORK), built(128.0, 65e-6, WORK))
-    assert "Build: 65.0 µs with 128 registers, and 20.0 µs for the same work with 40 registers" in finding.headline
-    assert (finding.confidence, finding.action) == ("inferred", "Build this kernel as its fastest launch was built")
+    assert "Build: 65.0 µs with 128 registers, 20.0 µs with 40 registers (#0); same work" in finding.headline
+    assert (finding.confidence, finding.action) == ("inferred", "Build this kernel like its fastest launch")
     assert sure(built(40.0, 20e-6), built(128.0, 65e-6)) == ["guess"]
 
 
@@ -261,7 +261,7 @@ def test_where_the_clocks_differ_the_smaller_gain_of_seconds_and_cycles_is_told(
     # 20 µs at 1.2 GHz are 24 000 cycles, 60 µs at 1 GHz 60 000: 60 % in cycles, 67 % in seconds.
     (finding,) = told(tiled(16, 20e-6, WORK, clock_hz=1.2e9), tiled(32, 60e-6, WORK))
     assert finding.gain_kernel == pytest.approx(0.6)
-    assert "60.0 µs at 1.00 GHz in blocks of 32×32, and 20.0 µs at 1.20 GHz" in finding.headline
+    assert "60.0 µs at 1.00 GHz with 32×32 blocks, 20.0 µs at 1.20 GHz" in finding.headline
     assert finding.why.endswith("(60\u202f000 here, 24\u202f000 there).")
     assert finding.confidence == "inferred"
     # The faster launch ran at the lower clock: 67 % in seconds, 73 % in cycles.
@@ -319,7 +319,7 @@ def notes(*kernels: KernelProfile) -> tuple[str, ...]:
 
 def test_launches_at_different_sm_clocks_are_named_with_both() -> None:
     assert notes(clocked(0, 1.0e9), clocked(1, 1.3e9), clocked(2, 1.2e9)) == (
-        "SM clocks differ although ncu held them: 1.00 GHz in kernel 0 (#0) and 1.30 GHz in kernel 1 (#1). Compare "
+        "SM clocks differ although ncu locked them: 1.00 GHz in kernel 0 (#0) and 1.30 GHz in kernel 1 (#1). Compare "
         "cycles, not times, or profile again after a warm-up.",
     )
     assert notes(clocked(0, 1.0e9, duration_s=19e-6), clocked(1, 1.3e9)) == ()
@@ -337,7 +337,7 @@ def test_what_holds_the_clocks_is_said_where_nothing_held_them() -> None:
     free = structs.replace(made_of, sources=(structs.replace(made_of.sources[0], clock_control="none"),))
     verdict = summarised(free).verdict
     assert verdict is not None
-    assert verdict.notes[0].endswith("or profile again with ncu's --clock-control base.")
+    assert verdict.notes[0].endswith("or profile again with ncu --clock-control base.")
 
 
 def test_clocks_that_fall_together_did_not_fall() -> None:
@@ -354,16 +354,17 @@ def test_clocks_that_fall_together_did_not_fall() -> None:
     verdict = summarised(both).verdict
     assert verdict is not None
     assert (
-        "Cycles over time give SM clocks of 600 MHz in kernel 0 (#0) and 1.00 GHz in kernel 1 (#1). DRAM's would "
-        "differ as much, so neither did: the time of #0 holds a part that no clock counted. Compare cycles, not times."
+        "Cycles over time give SM clocks of 600 MHz in kernel 0 (#0) and 1.00 GHz in kernel 1 (#1). DRAM clocks "
+        "would differ as much, so neither changed: the time of #0 includes a part that no counter covers. Compare "
+        "cycles, not times."
     ) in verdict.notes
 
 
 def test_launches_at_different_dram_clocks_are_compared_by_percentages() -> None:
     (note,) = notes(clocked(0, 1e9, dram_clock_hz=1.2e9), clocked(1, 1e9, dram_clock_hz=1.5e9))
     assert note == (
-        "DRAM ran at different clocks: 1.20 GHz in kernel 0 (#0) and 1.50 GHz in kernel 1 (#1). Compare their "
-        "percentages, not their times."
+        "DRAM ran at different clocks: 1.20 GHz in kernel 0 (#0) and 1.50 GHz in kernel 1 (#1). Compare "
+        "percentages, not times."
     )
     assert notes(clocked(0, 1e9, dram_clock_hz=1.2e9), clocked(1, 1e9, dram_clock_hz=1.25e9)) == ()
     short = clocked(1, 1e9, dram_clock_hz=1.5e9, duration_s=5e-6)
@@ -373,8 +374,9 @@ def test_launches_at_different_dram_clocks_are_compared_by_percentages() -> None
 def test_both_clocks_are_told_in_one_note_where_they_differ_apart() -> None:
     (note,) = notes(clocked(0, 1.0e9, dram_clock_hz=1.5e9), clocked(1, 1.3e9, dram_clock_hz=1.2e9))
     assert note == (
-        "SM clocks differ, 1.00 GHz in kernel 0 (#0) and 1.30 GHz in kernel 1 (#1), and so do DRAM's, 1.20 GHz in "
-        "kernel 1 (#1) and 1.50 GHz in kernel 0 (#0). Compare percentages, not times, or profile again after a warm-up."
+        "SM clocks differ (1.00 GHz in kernel 0 (#0) and 1.30 GHz in kernel 1 (#1)), and so do DRAM clocks (1.20 GHz "
+        "in kernel 1 (#1) and 1.50 GHz in kernel 0 (#0)). Compare percentages, not times, or profile again after a "
+        "warm-up."
     )
 
 

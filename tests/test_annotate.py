@@ -149,7 +149,7 @@ def test_a_survey_names_its_folder_in_full_keeps_pythonpath_and_goes_before_anno
     (tmp_path / "torch.py").write_text(FAKE_TORCH)
     done = run(["-c", "import torch; print(torch.__name__)"], tmp_path, surveyed(annotated(PLAIN), tmp_path))
     assert done.stdout == "loading\ntorch\n"
-    assert done.stderr.startswith("gpuprof: nothing is surveyed: ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("gpuprof: the survey does not start: ") and done.stderr.count("\n") == 1
 
 
 def test_nothing_is_marked_without_the_variable(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ print(float(out.detach()))
     without = torch.run(text, on=False)
     done = torch.run(text)
     assert done.stdout == without.stdout
-    assert done.stderr.count("gpuprof: ") == 1 and "kernels get no more module names: TypeError" in done.stderr
+    assert done.stderr.count("gpuprof: ") == 1 and "kernels get no module names from here on: TypeError" in done.stderr
 
 
 OBSERVED = """
@@ -473,7 +473,7 @@ net(x)
     done = dynamo.run(text)
     assert done.stdout == "True\nTrue False\n"
     assert [line for line in done.stderr.splitlines() if not line.startswith("USDT")] == [
-        "gpuprof: kernels get no more operator names, because the program uses torch's profiler itself"
+        "gpuprof: kernels get no operator names from here on: the program uses torch's profiler itself"
     ]
 
 

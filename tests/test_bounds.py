@@ -435,7 +435,7 @@ WASTES = (
     Waste("branch-divergence", "threads", lambda part: {THREADS: 32 - 31 * part}),
     Waste("small-grid", "blocks", lambda part: {WAVES: _few(part) / SMS}, _few),
     Waste(
-        "tail-effect", "last round", lambda part: {WAVES: 2 - 0.98 * part}, lambda part: round((2 - 0.98 * part) * SMS)
+        "tail-effect", "last wave", lambda part: {WAVES: 2 - 0.98 * part}, lambda part: round((2 - 0.98 * part) * SMS)
     ),
     Waste(
         "short-blocks",

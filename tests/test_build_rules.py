@@ -37,9 +37,7 @@ def running(lines: Sequence[str], metric: str = EXECUTED) -> Made:
 
 def test_moves_of_a_register_onto_itself_are_what_the_compiler_leaves_without_optimisation() -> None:
     finding = running(UNOPTIMISED).finding("debug-build")
-    assert (
-        finding.headline == "Built without optimisation: 30 % of the instructions executed move a register onto itself"
-    )
+    assert finding.headline == "Unoptimised build: 30 % of executed instructions move a register onto itself"
     assert (finding.confidence, finding.severity, finding.gain_kind) == ("measured", "high", "fixed-work")
     # DRAM needs its 20 % for the same bytes.
     assert finding.gain_kernel == pytest.approx(0.8) and finding.held == "the same floating-point work and bytes"
@@ -56,7 +54,7 @@ def test_code_without_counts_of_executions_shows_the_moves_that_it_holds() -> No
     padded = b"".join((*code, *[word(0x918)] * 6, bytes(16)))
     launch = replace(made(busy(dram=20, sm=60), lasting()), details=Program(machine=padded))
     finding = launch.finding("debug-build")
-    assert finding.confidence == "measured" and "30 % of the instructions of its code" in finding.headline
+    assert finding.confidence == "measured" and "30 % of instructions in its code" in finding.headline
     few = b"".join((*code[:3], *[word(0x221)] * 58))
     assert replace(launch, details=Program(machine=few)).findings("debug-build") == []
     assert replace(launch, details=Program(machine=padded[:15])).findings("debug-build") == []
@@ -154,7 +152,7 @@ def test_mma_sync_on_a_gpu_with_wgmma_is_told_with_what_the_newer_instruction_le
 def test_mma_sync_has_a_quarter_of_the_rate_of_tcgen05() -> None:
     # 8192 FLOP a clock on 148 SMs: 59.2e6 · 4096 in 1 ms are 20 % of it, and 80 % of what mma.sync can do.
     finding = matrices("HMMA.16816.F32", 59.2e6, B200).finding("old-architecture")
-    assert "20 % of the rate that tcgen05 has" in finding.headline and "25 % of the rate" in finding.why
+    assert "20 % of the rate of tcgen05" in finding.headline and "25 % of the rate" in finding.why
     # DRAM and L2 stay: L2 at 30 %.
     assert finding.gain_kernel == pytest.approx(0.7) and finding.confidence == "inferred"
 

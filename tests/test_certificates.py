@@ -192,7 +192,7 @@ def test_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
         ("kind: certificate", "kind: arch", "not a certificate"),
         ("lowest: 1", "lowest: 3", "lowest is above highest"),
         ("lowest: 1", "lowest: nan", "not a finite number"),
-        ("lowest: 1", "lowest: -1", "no ratio"),
+        ("lowest: 1", "lowest: -1", "is not a ratio"),
         ("cases: 1", "cases: 1.5", "not a whole number"),
         ("lowest: 1", "lowest: much", "not a number"),
         ("quantity: work.fp32", "amount: work.fp32", "unknown key"),

@@ -75,7 +75,7 @@ def test_a_failed_gate_ends_with_1_and_names_the_variant() -> None:
     assert result.return_value == 1
     assert "twins/chase sm_90a: fail: CHAINS=2: 16 of 16 LDG do not wait for the one before" in result.stdout
     assert "twins/fp8-mma sm_90a: fail: STEPS=1 REPEAT=4: 2 HMMA.16816.F32 in the loop, not 8" in result.stdout
-    assert "4 kernels and targets, 2 failed" in result.stderr
+    assert "4 kernel builds, 2 failed" in result.stderr
 
 
 @needs_cuda_wheels
@@ -101,14 +101,14 @@ def test_code_that_nothing_here_can_read_is_said_once_for_a_target(monkeypatch: 
     monkeypatch.setattr("gpuprof.characterize.gates.check.disassembler_for", lambda target: None)
     result = characterize("--compile-only", "--only", FMA, "--only", MMA, "--arch", "sm_80")
     assert result.return_value == 0
-    (said,) = [line for line in result.stdout.splitlines() if "not looked at" in line]
-    assert said.startswith("sm_80: 2 kernels compiled, but not looked at: ")
+    (said,) = [line for line in result.stdout.splitlines() if "not checked" in line]
+    assert said.startswith("sm_80: 2 kernels compiled but not checked: ")
     assert [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("twins/")] == ["?", "?"]
-    assert result.stderr == "2 kernels and targets, 2 compiled, but not looked at\n"
+    assert result.stderr == "2 kernel builds, 2 compiled but not checked\n"
     form = characterize("--compile-only", "--only", FMA, "--arch", "sm_80", "--format", "json")
     (row,) = json.loads(form.stdout)["kernels"]
     assert row["gate"] == "unsupported"
-    assert "not looked at" in row["why"]
+    assert "not checked" in row["why"]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def error_of(*arguments: str) -> GpuprofError:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--compile-only", "--arch", "sm_9"), "--arch sm_9 is none of the targets"),
-        (("--compile-only", "--only", "nothing"), "--only nothing is no probe and no family"),
+        (("--compile-only", "--arch", "sm_9"), "unknown target: --arch sm_9"),
+        (("--compile-only", "--only", "nothing"), "unknown probe or family: --only nothing"),
         (("--arch", "sm_90"), "--arch needs --compile-only"),
     ],
 )
@@ -180,7 +180,7 @@ def test_without_a_gpu_it_ends_in_one_clear_message(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("gpuprof.collect.machine.gpus_here", lambda environ: ())
     error = error_of()
     assert isinstance(error, EnvironmentProblem)
-    assert (error.exit_code, error.message) == (3, "there is no NVIDIA GPU to measure on this machine")
+    assert (error.exit_code, error.message) == (3, "no NVIDIA GPU to measure on this machine")
     assert error.hint == "--compile-only checks the kernels without a GPU"
 
 
@@ -196,14 +196,14 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "find_disassemblers", lambda: ("one",))
     error = error_of("--compile-only", "--only", FMA)
-    assert (error.exit_code, error.message) == (3, "NVRTC, the CUDA run-time compiler, was not found")
-    assert error.hint == "type: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
+    assert (error.exit_code, error.message) == (3, "NVRTC (the CUDA run-time compiler) was not found")
+    assert error.hint == "install it: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
 
 
 def test_without_nvdisasm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "find_disassemblers", lambda: ())
     error = error_of("--compile-only", "--only", FMA)
-    assert (error.exit_code, error.message) == (3, "nvdisasm was not found, so no code can be checked")
+    assert (error.exit_code, error.message) == (3, "nvdisasm was not found: the code cannot be checked")
     assert error.hint is not None
     assert "nvidia-cuda-nvdisasm" in error.hint
 

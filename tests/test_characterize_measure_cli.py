@@ -93,7 +93,7 @@ def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_pa
     result = characterize("--only", "latency/l2", "--only", "bank-conflict", "-o", str(file))
     assert (result.return_value, result.exception) == (130, None)
     assert set(load_measured(file).values) == {"latency/l2"}
-    assert "--resume goes on" in result.stderr
+    assert "--resume measures what is missing" in result.stderr
     assert signal.getsignal(signal.SIGINT) is before
     again = characterize("--only", "latency/l2", "--only", "bank-conflict", "--resume", "-o", str(file))
     assert again.return_value == 0
@@ -141,4 +141,4 @@ def test_without_cupy_but_with_a_gpu_the_message_says_what_to_install(monkeypatc
     monkeypatch.setattr("gpuprof.collect.machine.gpus_here", lambda environ: ("one",))
     result = characterize()
     assert isinstance(result.exception, EnvironmentProblem)
-    assert (result.exception.hint or "").startswith("type: python -m pip install cupy-cuda")
+    assert (result.exception.hint or "").startswith("install it: python -m pip install cupy-cuda")

@@ -374,7 +374,7 @@ def test_walk_that_ends_elsewhere_is_rejected(tmp_path: Path) -> None:
 def test_blocks_without_a_record_are_no_measurement(tmp_path: Path) -> None:
     value = value_of(fake_probes.ffma(tmp_path), tmp_path, bad=Misbehaviour(lost_blocks=3))
     assert (value.value, value.verdict) == (None, "unsupported")
-    assert "3 of 16 blocks have left no record" in value.reasons[0]
+    assert "3 of 16 blocks left no record" in value.reasons[0]
 
 
 def test_events_shorter_than_the_blocks_own_window_are_no_measurement(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_cubin_that_is_not_the_gates_is_not_run(tmp_path: Path) -> None:
 
     probe = fake_probes.chase(tmp_path)
     run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), compile_all=altered)
-    assert run.measured.values[probe.id].reasons == ("the cubin of latency_l2 is not the one that the gate has seen",)
+    assert run.measured.values[probe.id].reasons == ("the cubin of latency_l2 is not the one that was checked",)
 
 
 def test_code_that_failed_its_gate_is_not_timed(tmp_path: Path) -> None:
@@ -445,12 +445,12 @@ def test_code_that_nobody_looked_at_makes_a_value_only_plausible(tmp_path: Path)
     run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), compile_all=lambda *words: compiled(*words, gate=None))
     value = run.measured.values[probe.id]
     assert value.verdict == "plausible"
-    assert value.reasons == ("no disassembler: the code that ran was not looked at",)
+    assert value.reasons == ("no disassembler: the code that ran was not checked",)
 
 
 def test_copy_that_arrives_altered_has_no_value(tmp_path: Path) -> None:
     value = value_of(fake_probes.copy(tmp_path), tmp_path, bad=Misbehaviour(copies_wrong=True))
-    assert (value.value, value.reasons) == (None, ("what was copied to device memory is not what was sent",))
+    assert (value.value, value.reasons) == (None, ("the data copied to device memory differs from what was sent",))
 
 
 def test_copy_faster_than_its_link_is_rejected(tmp_path: Path) -> None:
@@ -572,7 +572,7 @@ def test_where_nothing_was_counted_nothing_is_written_and_that_is_told(
     measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True, tell=heard)
     assert not list(tmp_path.glob("sm_80-*"))
     assert [remark.text for remark in heard.of(Remark)] == [
-        "no certificate of the counters: ncu counted no work that is known"
+        "no certificate of the counters: ncu counted none of the known work"
     ]
 
 
@@ -609,7 +609,7 @@ def test_ctrl_c_under_ncu_ends_the_counting_and_what_was_measured_is_written(tmp
     threading.Thread(target=interrupt, daemon=True).start()
     run = measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True)
     assert slow_ncu.read_text() == "x\n"
-    assert run.outcome.cut_short == "it was interrupted"
+    assert run.outcome.cut_short == "interrupted"
     assert {value.verdict for value in load_measured(run.path).values.values()} == {"verified"}
     assert not list(tmp_path.glob("sm_80-*"))
 
@@ -622,7 +622,7 @@ def test_ctrl_c_between_two_runs_of_ncu_ends_the_counting(tmp_path: Path, slow_n
 
     run = measure(tmp_path, [probe], FakeGpu([probe], LAWS), counters=True, tell=heard, stop=lambda: asked[0])
     assert not slow_ncu.exists()
-    assert run.outcome.cut_short == "it was interrupted"
+    assert run.outcome.cut_short == "interrupted"
 
 
 def test_kernel_that_hangs_under_ncu_costs_its_own_counts(
@@ -748,7 +748,7 @@ def test_plan_that_needs_longer_than_its_mode_takes_says_so(tmp_path: Path, monk
         said[total_s] = [one.text for one in heard.of(Remark) if "longer than this mode should take" in one.text]
         (planned,) = heard.of(RunPlanned)
     assert [len(said[total_s]) for total_s in (0.5, 1000.0)] == [1, 0]
-    assert said[0.5][0].startswith("each point once takes about ")
+    assert said[0.5][0].startswith("measuring each point once takes about ")
     assert planned.seconds < 1000
 
 
@@ -846,7 +846,7 @@ def test_interrupted_run_writes_what_it_has(tmp_path: Path) -> None:
     probes = small(tmp_path / "probes")
     heard = Heard()
     run = measure(tmp_path, probes, FakeGpu(probes, LAWS), stop=Interrupting(400), tell=heard)
-    assert run.outcome.cut_short == "it was interrupted"
+    assert run.outcome.cut_short == "interrupted"
     assert run.measured.values
     assert load_measured(run.path).values.keys() == run.measured.values.keys()
     assert heard.of(Finished)[0].interrupted
@@ -872,7 +872,7 @@ def test_run_that_is_stopped_while_kernels_are_compiled_leaves_nothing(tmp_path:
 def test_keyboard_interrupt_in_the_middle_of_a_launch_writes_what_there_is(tmp_path: Path) -> None:
     probes = small(tmp_path / "probes")
     run = measure(tmp_path, probes, FakeGpu(probes, LAWS, bad=Misbehaviour(raises={300: KeyboardInterrupt()})))
-    assert run.outcome.cut_short == "it was interrupted"
+    assert run.outcome.cut_short == "interrupted"
     assert load_measured(run.path).values
 
 
@@ -912,7 +912,7 @@ def test_samples_that_lack_a_setting_cost_only_their_own_probe(
     del damaged["configuration"][setting]
     whole.samples.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
     values = measure(tmp_path, probes, FakeGpu(probes, LAWS), resume=True, counters=counters).measured.values
-    assert values[probe].reasons[0].startswith("its samples cannot be evaluated: they do not say ")
+    assert values[probe].reasons[0].startswith("its samples cannot be evaluated: they lack ")
     others = {name: value for name, value in values.items() if not name.startswith(probe)}
     assert len(others) >= len(probes) - 1
     assert all(value.value is not None for value in others.values())
@@ -1146,7 +1146,7 @@ def test_probes_that_the_default_leaves_out_come_to_a_result(tmp_path: Path, mon
 def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     probe = fake_probes.launch(tmp_path)
     measure(tmp_path, [probe], FakeGpu([probe]))
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         measure(tmp_path, [probe], FakeGpu([probe]))
     assert measure(tmp_path, [probe], FakeGpu([probe]), force=True).measured.values
 
@@ -1154,7 +1154,7 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
 def test_samples_without_a_measured_file_are_not_overwritten_either(tmp_path: Path) -> None:
     probe = fake_probes.launch(tmp_path)
     measure(tmp_path, [probe], FakeGpu([probe])).path.unlink()
-    with pytest.raises(UsageError, match=r"samples\.jsonl is there already"):
+    with pytest.raises(UsageError, match=r"samples\.jsonl already exists"):
         measure(tmp_path, [probe], FakeGpu([probe]))
 
 

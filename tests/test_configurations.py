@@ -167,7 +167,7 @@ def test_a_card_whose_memory_is_hardly_larger_than_its_cache_has_no_probe_of_dra
     triad = the("bandwidth/dram-triad")
     one = next(planned(triad, "sm_80", PROPERTIES))
     gpu = FakeGpu([triad], properties=tiny)
-    with pytest.raises(OutOfMemory, match="too small for buffers that L2 does not hold"):
+    with pytest.raises(OutOfMemory, match="too small for buffers larger than L2"):
         Pool(gpu).buffers(kernel_of(triad), one)
 
 

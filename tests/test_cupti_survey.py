@@ -86,7 +86,7 @@ def test_a_process_that_used_no_gpu_leaves_nothing(tmp_path: Path) -> None:
 def test_without_a_driver_the_program_runs_as_ever(tmp_path: Path) -> None:
     done = surveyed(tmp_path, NO_DRIVER="1")
     assert done.returncode == 0 and done.stdout.startswith("ran")
-    assert done.stderr == "gpuprof: the survey by cupti-python fails: RuntimeError: CUDA driver is not found\n"
+    assert done.stderr == "gpuprof: the survey with cupti-python failed: RuntimeError: CUDA driver is not found\n"
 
 
 def test_the_recorder_lies_where_the_programs_python_finds_it() -> None:

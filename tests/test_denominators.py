@@ -328,7 +328,7 @@ def test_a_disagreement_is_told_in_every_view(capsys: pytest.CaptureFixture[str]
     assert agreeing.verdict is not None and not any(
         " differs from the spec " in note for note in agreeing.verdict.notes
     )
-    assert "held against the reports" in render_html(agreeing)
+    assert "checked against the reports" in render_html(agreeing)
 
 
 def denominators(path: Path, spec: str | None = None) -> tuple[Denominator, ...]:

@@ -145,7 +145,7 @@ def test_process_that_holds_the_gpu_stays_where_it_is_where_the_system_forbids_t
 def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -> None:
     function = gpu.load(CUBIN, SHA, "nothing")
     cuda.hangs = True
-    with pytest.raises(Hung, match=r"nothing failed: it had not ended after \d+ s") as caught:
+    with pytest.raises(Hung, match=r"nothing failed: it did not end within \d+ s") as caught:
         gpu.time(function, LaunchConfiguration(1, 32), [], None, patience_s=0.05)
     assert caught.value.fatal
     # A context in which something hangs is asked nothing that would wait for it.
@@ -196,13 +196,13 @@ def test_without_cupy_one_message_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "cupy.cuda", None)
     with pytest.raises(EnvironmentProblem, match="CuPy, which runs the micro-kernels") as caught:
         open_gpu()
-    assert re.fullmatch(r"type: python -m pip install cupy-cuda1[23]x", caught.value.hint or "")
+    assert re.fullmatch(r"install it: python -m pip install cupy-cuda1[23]x", caught.value.hint or "")
 
 
 def test_without_a_driver_it_is_no_gpu(monkeypatch: pytest.MonkeyPatch, cuda: StandinCuda) -> None:
     cuda.fail["getDeviceCount"] = CudaError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
     monkeypatch.setattr(device, "_cupy", lambda: (cuda, cuda))
-    with pytest.raises(EnvironmentProblem, match="there is no NVIDIA GPU to measure: cudaErrorInsufficientDriver"):
+    with pytest.raises(EnvironmentProblem, match="no NVIDIA GPU to measure: cudaErrorInsufficientDriver"):
         open_gpu()
 
 
@@ -249,7 +249,7 @@ def test_stride_beyond_what_a_strided_copy_takes_is_an_error(gpu: CudaGpu) -> No
 
 
 def test_cubin_is_loaded_only_with_the_hash_that_the_gate_saw(gpu: CudaGpu, cuda: StandinCuda) -> None:
-    with pytest.raises(DeviceError, match="not the one that the gate has seen"):
+    with pytest.raises(DeviceError, match="not the one that was checked"):
         gpu.load(CUBIN + b"!", SHA, "stamps")
     assert "moduleLoadData" not in cuda.calls
     assert gpu.load(CUBIN, SHA, "stamps").entry == "stamps"
@@ -332,14 +332,14 @@ def test_copies_arrive_and_memory_is_given_back(
 
 def test_copy_that_loses_a_byte_is_an_error(gpu: CudaGpu, cuda: StandinCuda) -> None:
     cuda.corrupt = True
-    with pytest.raises(DeviceError, match="what was copied to device memory is not what was sent"):
+    with pytest.raises(DeviceError, match="the data copied to device memory differs from what was sent"):
         gpu.copies("pinned", "device", 4096, 1)
 
 
 def test_copy_that_does_nothing_is_an_error(gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_copies.DeviceCopies, "_by_events", lambda *_: 1e-3)
     gpu.copies("pinned", "pageable", 64, 1)
-    with pytest.raises(DeviceError, match="not what was sent"):
+    with pytest.raises(DeviceError, match="differs from what was sent"):
         gpu.copies("pinned", "device", 64, 1)
 
 

@@ -21,6 +21,7 @@ from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Traffic, Work
+from gpuprof.read.readers import has_name_of_a_file
 from tests.builders import ADD, FLOP_1
 from tests.cli import drawing_once
 from tests.ncu_bytes import A100, simple_report
@@ -31,10 +32,8 @@ PAGES = sorted({*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CO
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
 TUTORIAL = DOCS / "tutorial" / "first-report.md"
 
-NCU_OPTIONS = {
-    "--cache-control", "--clock-control", "--csv", "--import", "--log-file", "--page", "--set",
-}  # fmt: skip
-"""Options of ncu that the pages mention."""
+NCU_OPTIONS = set((ROOT / "tests" / "data" / "ncu_options.txt").read_text(encoding="utf-8").split())
+"""Options of ncu, which the pages mention."""
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -86,7 +85,7 @@ def gpuprof_calls(line: str) -> Iterator[list[str]]:
 def resolve(arguments: Sequence[str]) -> tuple[click.Command, list[str]]:
     """Follow the words of a call to its command; return it with what is left."""
     found: click.Command = cli
-    rest = list(arguments)
+    rest = ["show", *arguments] if arguments and has_name_of_a_file(arguments[0]) else list(arguments)
     while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
         child = found.get_command(click.Context(found), rest[0])
         assert child is not None, f"gpuprof has no command {' '.join(arguments)!r}"

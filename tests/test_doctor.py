@@ -91,7 +91,7 @@ def test_packages_that_are_too_new_for_the_driver_are_noted(tmp_path: Path, monk
     assert [check.fix for check in notes] == [
         "python -m pip install cupy-cuda12x", "python -m pip install nvidia-cuda-nvrtc-cu12",
     ]  # fmt: skip
-    assert "which driver 570 does not run" in notes[0].result
+    assert "which driver 570 does not support" in notes[0].result
     names += ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
     assert found(examine(environ, machine(tmp_path)), "CUDA") == []
 

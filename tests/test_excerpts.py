@@ -248,7 +248,7 @@ def test_lines_without_text_stand_where_neither_source_nor_sass_is() -> None:
 
 def test_that_only_lines_are_known_is_missing_with_what_would_collect_the_text() -> None:
     only_lines = run(at(0, 20, "", samples=5), sources={}).profile()
-    assert gaps(only_lines) == [("source and SASS", "the report knows files and lines only")]
+    assert gaps(only_lines) == [("source and SASS", "the report has file names and line numbers only")]
     assert gaps(run(at(0, 20, "", samples=5)).profile()) == []
 
 

@@ -84,7 +84,7 @@ def test_a_known_failure_ends_in_its_cause_and_what_to_type(text: str, cause: st
     assert hint in failure.hint
     error = failure.error("run/profile.log")
     assert error.message == failure.what
-    assert error.hint is not None and error.hint.endswith("ncu's log is run/profile.log")
+    assert error.hint is not None and error.hint.endswith("ncu's log: run/profile.log")
 
 
 NO_DRIVER = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?)."
@@ -102,7 +102,7 @@ def test_the_cause_that_explains_the_others_comes_first() -> None:
 
 def test_a_failed_program_is_no_problem_of_the_environment() -> None:
     (failure,) = failures_in("==ERROR== The application returned an error code (139).")
-    assert failure.what == "the program ended with code 139: it crashed"
+    assert failure.what == "the program exited with code 139: it crashed"
     assert isinstance(failure.error(), ProgramFailed)
 
 
@@ -127,7 +127,7 @@ def test_a_program_that_is_not_there_is_a_wrong_command_line() -> None:
     text = "==ERROR== '/nonexist' does not exist or is not an executable. Please make sure to specify the absolute path"
     (failure,) = failures_in(text)
     assert isinstance(failure.error(), UsageError)
-    assert failure.what == "/nonexist does not exist or cannot be run"
+    assert failure.what == "/nonexist does not exist or is not executable"
 
 
 def test_refused_metrics_are_named_over_all_messages() -> None:
@@ -137,7 +137,7 @@ def test_refused_metrics_are_named_over_all_messages() -> None:
     )
     (failure,) = failures_of(text, "")
     assert set(failure.metrics) == {"ctc__rx_bytes_data_user.sum", "dram__bytes.sum", "lts__t_sectors.sum"}
-    assert failure.what.startswith("this GPU does not give 3 of the metrics: ")
+    assert failure.what.startswith("3 metrics are not available on this GPU: ")
     assert failure.remedy == "without-metrics"
 
 
@@ -177,9 +177,9 @@ def test_nothing_is_tried_because_of_what_stands_on_stderr_alone() -> None:
 def test_an_unknown_failure_shows_ncus_last_words() -> None:
     text = "".join(f"==ERROR== reason {number}\n" for number in range(5))
     failure = unknown_failure(text, "==ERROR== of the program\n", 9)
-    assert failure.what == "ncu ended with code 9: reason 2 / reason 3 / reason 4"
-    assert unknown_failure("", "a\nb\nc\n", 1).what == "ncu ended with code 1: b / c"
-    assert unknown_failure("", "", 1).what == "ncu ended with code 1"
+    assert failure.what == "ncu exited with code 9: reason 2 / reason 3 / reason 4"
+    assert unknown_failure("", "a\nb\nc\n", 1).what == "ncu exited with code 1: b / c"
+    assert unknown_failure("", "", 1).what == "ncu exited with code 1"
     assert list(ncu_lines("==PROF== x\n==ERROR==  y \n")) == ["y"]
 
 
@@ -259,7 +259,7 @@ def test_what_the_user_is_told_of_each_is_written_down() -> None:
 def test_no_text_is_too_odd_to_be_looked_at(log: str, output: str) -> None:
     for failure in failures_of(log, output):
         assert failure.what and failure.hint
-    assert unknown_failure(log, output, 1).what.startswith("ncu ended with code 1")
+    assert unknown_failure(log, output, 1).what.startswith("ncu exited with code 1")
 
 
 def test_a_kernel_may_have_any_name() -> None:

@@ -275,7 +275,7 @@ def test_counters_that_nothing_vouches_for_make_a_hollow_point_and_a_note() -> N
     figure = overview(session(kernel(0, {"fp32": 9e9, "fp64": 5e9}, {"dram": 1e9}, certificate="none")))
     assert {point.hollow for point in figure.points} == {True}
     assert figure.notes == (
-        "Hollow: the counters of FP64 and FP32 are not certified on this architecture, nor checked.",
+        "Hollow: the counters of FP64 and FP32 are neither certified nor checked on this architecture.",
     )
 
 
@@ -293,7 +293,7 @@ def test_key_says_why_points_are_hollow() -> None:
 def test_kernels_at_other_clocks_are_mentioned() -> None:
     slow = kernel(1, {"fp32": 1e9}, {"dram": 1e9}, clock_hz=0.8e9, duration_s=1e-4)
     note = overview(session(*TWO.kernels[:1], slow)).notes[0]
-    assert note.startswith("Kernels ran at 800 MHz to 1.00 GHz; the at-clock roofs are drawn for 1.00 GHz")
+    assert note.startswith("Kernels ran at 800 MHz to 1.00 GHz; the at-clock ceilings are drawn for 1.00 GHz")
     assert overview(TWO).notes == ()
 
 

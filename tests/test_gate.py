@@ -119,7 +119,7 @@ def test_emulation_passes_only_where_it_is_expected_and_does_all_the_work() -> N
 
 def test_native_code_fails_where_emulation_is_expected() -> None:
     found = answer("mma-sm_90a", rules({"HMMA": 8}, emulated_by={"FADD": 1}))
-    assert found[:2] == ("fail", "native, but emulation is expected")
+    assert found[:2] == ("fail", "native, but emulation was expected")
 
 
 def test_a_subroutine_can_be_what_emulates() -> None:
@@ -152,7 +152,7 @@ def test_a_whole_kernel_can_be_judged() -> None:
     assert judge(rules({"EXIT": 1}, within="function"), {}, null, clocked=False).gate == "pass"
     assert judge(rules({"EXIT": 1}), {}, null, clocked=False)[:2] == (
         "fail",
-        "there is no loop: the work was folded away or unrolled whole",
+        "no loop: the work was folded away or unrolled completely",
     )
     tight = rules({"EXIT": 1}, within="function", max_overhead=1)
     assert judge(tight, {}, null, clocked=False)[:2] == ("fail", "2 other instructions in the function, more than 1")
@@ -252,7 +252,7 @@ def test_independent_chains_are_counted() -> None:
     assert answer("ffma-sm_70", rules({"FFMA": 16}, chains={"FFMA": 4})).gate == "pass"
     assert answer("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 2})).gate == "pass"
     found = answer("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 8}))
-    assert found[:2] == ("fail", "2 HMMA go on from the turn before, not 8: the number of chains")
+    assert found[:2] == ("fail", "2 HMMA continue across iterations, not 8: the number of chains")
 
 
 def test_either_of_two_opcodes_counts() -> None:
@@ -289,7 +289,7 @@ EQUAL_LOADS = """asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
     : "=r"(value[k].x), "=r"(value[k].y), "=r"(value[k].z), "=r"(value[k].w) : "l"(element));"""
 
 TWINS = {
-    "it has one chain": Twin("fma", "x[chain] = fmaf(x[chain], a, b)", "x[0] = fmaf(x[0], a, b)", "1 FFMA go on"),
+    "it has one chain": Twin("fma", "x[chain] = fmaf(x[chain], a, b)", "x[0] = fmaf(x[0], a, b)", "1 FFMA continue"),
     "its result is never used": Twin("fma", "keep(sink, sum);", "", "no loop"),
     "it is unrolled once more": Twin(
         "fma", "#pragma unroll 1\n", "#pragma unroll 4\n", "512 FFMA in the loop, not 128"
@@ -402,5 +402,5 @@ def test_two_chains_are_no_latency(target: str, answers: dict[Case, Judgement]) 
 
 def test_number_of_a_parameter_that_has_no_value_names_it() -> None:
     assert IntegerProduct((2, "CHAINS")).value({"CHAINS": "4"}) == 8
-    with pytest.raises(ValueError, match="they do not say their CHAINS"):
+    with pytest.raises(ValueError, match="they lack CHAINS"):
         IntegerProduct((2, "CHAINS")).value({})

@@ -26,8 +26,8 @@ def test_lanes_that_predicates_switch_off_are_told_with_what_that_costs() -> Non
     # Half of the threads are off: the instructions could be half as many; L1 leaves 60 %.
     assert finding.gain_kernel == pytest.approx(0.5)
     assert (finding.severity, finding.confidence) == ("high", "inferred")
-    assert (finding.gain_kind, finding.held) == ("fixed-work", "each instruction as fast as now")
-    assert finding.headline == "Predicated lanes: 16 of 32 threads are switched on in an average instruction"
+    assert (finding.gain_kind, finding.held) == ("fixed-work", "the same time per instruction")
+    assert finding.headline == "Predication: 16 of 32 threads predicated on per instruction"
     assert [(item.metric, item.value, item.threshold) for item in finding.evidence] == [
         (ON, 16.0, 24.0),
         (ACTIVE, 32.0, None),
@@ -84,10 +84,10 @@ def test_the_threads_that_a_block_lacks_are_not_switched_off() -> None:
     # 40 threads are two warps of 20 on average: 20 of them active and 19 on is all but one.
     block = (40, 1, 1)
     launch = made({ACTIVE: 20.0, ON: 19.0}, block=block)
-    assert not any("Predicated" in finding.headline for finding in launch.findings(RULE))
+    assert not any("Predication" in finding.headline for finding in launch.findings(RULE))
     case = case_of(launch.plus({ON: 10.0}))
     (verdict,) = idle_lanes._predicated(case)
-    assert verdict.headline == "Predicated lanes: 10 of the 20 threads are switched on in an average instruction"
+    assert verdict.headline == "Predication: 10 of 20 threads predicated on per instruction"
     # Three of four of 20.
     assert verdict.evidence[0].threshold == 15.0
 
@@ -125,7 +125,7 @@ def case_of(launch: Made, hardware: Hardware | None = None) -> Case:
         (
             "an average of 31.7 threads being active per cycle. This is further reduced to 17.8 threads per warp due "
             "to predication.",
-            "Predicated lanes: 17.8 of 32",
+            "Predication: 17.8 of 32",
         ),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_folder_may_be_named(tmp_path: Path) -> None:
 def test_another_program_is_not_taken_for_ncu(tmp_path: Path, text: str, code: int) -> None:
     other = program(tmp_path / "ncu", text, code)
     assert find_ncu({"PATH": str(tmp_path)}, Machine(tmp_path)) == ()
-    with pytest.raises(EnvironmentProblem, match="does not say that it is Nsight Compute"):
+    with pytest.raises(EnvironmentProblem, match="is not Nsight Compute's ncu"):
         choose_ncu({"PATH": ""}, str(other))
 
 

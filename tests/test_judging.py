@@ -225,7 +225,7 @@ def test_value_above_an_unconfirmed_limit_is_plausible_and_its_file_reads_back(t
 def test_value_far_above_an_unconfirmed_limit_is_rejected_by_the_rating(tmp_path: Path) -> None:
     value = judged(tmp_path, timed(fake_probes.dram(tmp_path), 15.8e12))
     assert value.verdict == "rejected"
-    assert "5 % above what is rated" in value.reasons[0]
+    assert "5 % above rated" in value.reasons[0]
 
 
 # On how many allocations it rests

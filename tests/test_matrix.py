@@ -281,11 +281,11 @@ def test_a_naive_product_has_its_accesses_repaired_first() -> None:
     launch = made(busy(l1=95, dram=5, sm=95), pipes(tensor=0, fma=20, lsu=95), lasting(), FIFTH, name="gemm_naive")
     finding = launch.finding(RULE)
     assert finding.severity == "info" and first(launch).rule == "l1-bandwidth"
-    assert "comes after what holds the kernel now: L1 or shared memory is 95 % busy" in finding.why
+    assert "Arithmetic is not the limit now: L1 or shared memory is 95 % busy" in finding.why
     # In TF32 20 % ÷ 8; DRAM's 5 % stay.
     assert finding.gain_kernel == pytest.approx(0.95)
     small = made(pipes(tensor=0, fma=20), lasting(), FIFTH, name="gemm_naive").finding(RULE)
-    assert small.severity == "info" and "its arithmetic is at most 20 % of the peak" in small.why
+    assert small.severity == "info" and "it is at most 20 % of the peak" in small.why
 
 
 def test_a_product_at_the_roof_of_fp32_is_told_of_the_tensor_cores_first() -> None:
@@ -307,7 +307,7 @@ def test_a_product_that_is_bound_by_bytes_is_silent() -> None:
 def test_a_library_says_enough_where_nothing_was_collected() -> None:
     finding = made(lasting(), name="ampere_sgemm_128x64_nn").finding(RULE)
     assert (finding.severity, finding.gain_kernel, finding.confidence) == ("info", None, "inferred")
-    assert "What the kernel runs into now was not collected" in finding.why
+    assert "What limits the kernel now was not collected" in finding.why
     assert made(lasting(), name="my_sgemm").findings(RULE) == [], "it may have tensor instructions"
 
 
@@ -338,7 +338,7 @@ def test_code_that_multiplies_no_matrices_takes_the_guess_back() -> None:
     chain = coded(("LDG.E R9, [R2.64]", 100.0), ("FFMA R0, R0, R9, R1", 100.0)).plus(*values)
     assert chain.findings(RULE) == []
     tile = coded(*ROUND).plus(*values).finding(RULE)
-    assert tile.confidence == "inferred" and "100 % of the arithmetic in its hot code are outer products" in tile.why
+    assert tile.confidence == "inferred" and "100 % of the arithmetic in its hot code is outer products" in tile.why
 
 
 def test_fp64_has_the_same_exactness_on_tensor_cores() -> None:
@@ -347,7 +347,9 @@ def test_fp64_has_the_same_exactness_on_tensor_cores() -> None:
     launch = made(busy(dram=10), pipes(tensor=0, fp64=90), lasting(), work, name="dgemm_tiled")
     finding = launch.finding(RULE)
     assert finding.gain_kernel == pytest.approx(0.55) and finding.confidence == "inferred"
-    assert finding.action == "Run the FP64 matrix product on the tensor cores" and "as exactly" in finding.advice
+    assert (
+        finding.action == "Run the FP64 matrix multiplication on the tensor cores" and "as accurately" in finding.advice
+    )
     assert first(launch).rule == RULE and launch.finding("fp64-bound").cause == finding.id
 
 
@@ -378,19 +380,19 @@ def test_a_product_that_is_not_known_may_have_half_of_the_rate() -> None:
     # Of Ada, TF32 is 1 or 2 times as fast as FP32, BF16 2 or 4 times: 80 % ÷ 2 stay.
     launch = made(pipes(tensor=0, fma=80), lasting(), name="ampere_sgemm_128x64_nn")
     (unknown,) = on(launch, "", "8.9", 128)
-    assert unknown.gain_kernel == pytest.approx(0.6) and unknown.held == "the same reuse of operands"
-    assert "at least 2 times as much a cycle in BF16 or FP16, or twice that" in unknown.why
+    assert unknown.gain_kernel == pytest.approx(0.6) and unknown.held == "the same operand reuse"
+    assert "at least 2 times as much per cycle in BF16 or FP16, or twice that" in unknown.why
     assert "TF32 is not faster than FP32 on every GPU of this architecture" in unknown.advice
     # An L4 is known to have all of it: 80 % ÷ 2 in TF32.
     (l4,) = on(launch, "NVIDIA L4", "8.9", 58)
-    assert l4.gain_kernel == pytest.approx(0.6) and l4.held == "inputs in TF32 and the same reuse of operands"
+    assert l4.gain_kernel == pytest.approx(0.6) and l4.held == "inputs in TF32 and the same operand reuse"
 
 
 def test_inputs_of_16_bits_lose_nothing() -> None:
     name = "gemm(const __half *, const __half *, float *, int)"
     finding = made(pipes(tensor=0, fma=80), lasting(), name=name).finding(RULE)
     assert "inputs are exact on the tensor cores" in finding.advice
-    assert finding.action.endswith("16-bit inputs as they are")
+    assert finding.action.endswith("16-bit inputs as is")
 
 
 def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:
@@ -405,5 +407,5 @@ def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:
     opcodes: Mapping[str | int, float] = {"IDP.4A.S8.S8": 1.08e8, "IMAD": 1.0}
     int8 = replace(launch, histograms={**launch.histograms, WARP_OPCODES: opcodes}).finding(RULE)
     assert int8.gain_kernel == pytest.approx(1 - 0.5 / 8)
-    assert int8.action == "Run the INT8 matrix product on the tensor cores" and int8.confidence == "inferred"
+    assert int8.action == "Run the INT8 matrix multiplication on the tensor cores" and int8.confidence == "inferred"
     assert session(launch).kernels[0].findings

@@ -275,7 +275,7 @@ def test_the_answer_comes_first_then_why_then_how_many() -> None:
         "Likely because the power limit is 500 W, 700 W by default (2 of 2); the clocks were held"
     )
     assert "26 values: 20 verified, 1 plausible, 1 rejected, 3 unsupported, 1 not permitted." in lines[:4]
-    order = ["Outside of the published range", "Bandwidth", "Latency", "Tensor", "GPU Made-up GPU"]
+    order = ["Outside the published range", "Bandwidth", "Latency", "Tensor", "GPU Made-up GPU"]
     places = [next(i for i, line in enumerate(lines) if line.startswith(name)) for name in order]
     assert places == sorted(places)
 
@@ -290,7 +290,7 @@ def in_range(name: str, low: float, high: float) -> dict[str, Published]:
 @pytest.mark.parametrize(
     ("low", "high", "answer"),
     [
-        (3.8e12, 4e12, "This Made-up GPU is normal: the one value with a published range lies in it."),
+        (3.8e12, 4e12, "This Made-up GPU is normal: the one value with a published range lies within it."),
         (4.5e12, 5e12, "This Made-up GPU is not normal: the one value with a published range falls short of it."),
         (
             1e12,
@@ -306,21 +306,21 @@ def test_the_answer_follows_the_published_range(low: float, high: float, answer:
 
 def test_without_published_ranges_nothing_is_called_normal() -> None:
     assert normal_sentence(seen(published={})) == (
-        "Whether this Made-up GPU is normal cannot be said: nothing is published to hold its 21 values against."
+        "Whether this Made-up GPU is normal is not known: there is no published range for its 21 values."
     )
     assert "normal?" not in printed(seen(published={})).split("±:")[0]
 
 
 def test_nothing_measured_is_said_so() -> None:
     measured = only(fp4=missing("unsupported", "sm_90a has no FP4 mma"))
-    assert printed(seen(measured)).splitlines()[0] == "Nothing of this Made-up GPU could be measured."
+    assert printed(seen(measured)).splitlines()[0] == "No value of this Made-up GPU could be measured."
     assert printed(seen(only())).splitlines()[1] == "The file holds no values."
 
 
 def test_a_long_latency_falls_short_and_a_short_one_does_not() -> None:
     slow = replace(UNREMARKABLE, values={"latency/l1": value(66.0, "cycle")})
     assert "not normal" in normal_sentence(seen(slow))
-    assert cause_sentence(seen(slow)) == "Nothing in the recorded conditions explains it."
+    assert cause_sentence(seen(slow)) == "No recorded condition explains it."
     quick = replace(slow, values={"latency/l1": value(20.0, "cycle")})
     assert normal_sentence(seen(quick)).endswith("exceeds it.")
     assert cause_sentence(seen(quick)) == ""
@@ -332,7 +332,7 @@ def test_the_words_for_no_cause_are_those_of_the_assessment() -> None:
 
 
 def test_an_outlier_has_how_far_its_cause_and_who_published() -> None:
-    block = " ".join(printed().split("Outside of the published range")[1].split("Bandwidth")[0].split())
+    block = " ".join(printed().split("Outside the published range")[1].split("Bandwidth")[0].split())
     assert block.startswith(
         "bandwidth/dram-read: 3.90 TB/s, 12 % below 4.43 to 4.72 TB/s Likely because the power limit is 500 W, 700 W "
         "by default. Published: RRZE gpu-benches: GH200 97 %"
@@ -390,10 +390,10 @@ RANGES = {STATIC: PUBLISHED["bandwidth/dram-read"], DYNAMIC: PUBLISHED["bandwidt
 
 def test_best_of_several_ways_to_measure_a_ceiling_is_named() -> None:
     text = printed(seen(TWO_WAYS, RANGES))
-    assert "is normal: the one value with a published range lies in it." in " ".join(text.split())
+    assert "is normal: the one value with a published range lies within it." in " ".join(text.split())
     assert "the best of 2 ways" in text
     assert "6.7 % below SCHEDULE=Dynamic" in text
-    assert "Outside of the published range" not in text
+    assert "Outside the published range" not in text
 
 
 @pytest.mark.parametrize(("width", "whose"), [(80, f"  {DYNAMIC}"), (60, "")])
@@ -414,7 +414,7 @@ def test_without_ceilings_there_is_no_heading_of_them() -> None:
 @pytest.mark.parametrize(
     ("static", "said"),
     [
-        (4.4999e12, "no different from SCHEDULE=Dynamic: less than 0.5 % below"),
+        (4.4999e12, "the same as SCHEDULE=Dynamic: less than 0.5 % below"),
         (4.45e12, "1.1 % below SCHEDULE=Dynamic"),
     ],
 )
@@ -429,7 +429,7 @@ def test_higher_way_that_is_not_chosen_says_that_it_is_above_its_limit() -> None
     doubted = MeasuredEvidence(limit=4.4e12, limit_confirmed=False, clock_hz=1.7e9)
     ways = {name: replace(one, evidence=doubted) for name, one in TWO_WAYS.values.items()}
     text = printed(seen(replace(TWO_WAYS, values=ways), {}))
-    assert "7.1 % above SCHEDULE=Static, but above its limit, too" in text
+    assert "7.1 % above SCHEDULE=Static, but also above its limit" in text
 
 
 def test_way_that_comes_first_is_not_called_low_before_the_others_are_known() -> None:
@@ -443,7 +443,7 @@ def test_what_95_percent_of_the_peak_takes_is_what_an_sm_should_have_in_flight()
     name = "bandwidth/dram-in-flight at 95 % of peak"
     text = " ".join(printed(seen(replace(MADE_UP, values={**VALUES, name: value(56 * 1024.0, "B")}))).split())
     assert "at 95 % of peak 56 KiB" in text
-    assert "what an SM should have in flight: curves are round" in text
+    assert "what an SM should have in flight: at the knee itself" in text
     assert "what an SM should have in flight" not in printed()
 
 

@@ -73,7 +73,7 @@ def test_the_page_answers_first_and_has_every_part() -> None:
     outline = Outline(page())
     assert outline.open == []
     headings = ["This Made-up GPU is not normal: 2 of 6 values with a published range fall short of it."]
-    headings += ["Outside of the published range", "Ceilings", "Bandwidth", "Latency", "Bank conflict", "Tensor"]
+    headings += ["Outside the published range", "Ceilings", "Bandwidth", "Latency", "Bank conflict", "Tensor"]
     headings += ["Evidence", "Conditions"]
     places = [max(index for index, text in enumerate(outline.texts) if text == name) for name in headings]
     assert places == sorted(places)
@@ -131,7 +131,7 @@ def test_five_hundred_values_with_long_names_stay_below_two_megabytes() -> None:
 
 def test_a_file_without_values_is_a_page() -> None:
     outline = Outline(render_measured_html(seen(only())))
-    assert "Nothing of this Made-up GPU could be measured." in outline.texts
+    assert "No value of this Made-up GPU could be measured." in outline.texts
     assert "table" not in outline.tags
 
 
@@ -193,7 +193,7 @@ def test_evidence_has_code_scaling_clocks_and_limit() -> None:
     taken, code, timing, limit, verdict = family("Bandwidth").evidence[0].cells
     assert taken == ("16-byte loads over 8 GiB", "block 512, DEPTH 4", "median of 33 samples", "short")
     assert code == ("pass", "4 LDG.E.128", "cubin 0123456789ab")
-    assert timing == ("off a line by 0.12 %", "SM clock 1.755 GHz, by NVML 1.757 GHz")
+    assert timing == ("0.12 % off a straight line", "SM clock 1.755 GHz, by NVML 1.757 GHz")
     assert limit == ("limit: 4.813 TB/s, the value is 81 % of it", "made up")
     assert verdict == ("verified",)
 
@@ -212,12 +212,12 @@ def test_limit_that_is_not_confirmed_says_so() -> None:
     one = value(4.4e12, "B/s", 4.8e12)
     one = replace(one, evidence=replace(one.evidence, limit_confirmed=False))
     (row,) = family("Bandwidth", replace(MADE_UP, values={"bandwidth/dram-read": one})).evidence
-    assert row.cells[3][-1] == "not confirmed: a value above it is a doubt and no error"
+    assert row.cells[3][-1] == "not confirmed: a value above it is doubtful, not wrong"
 
 
 def test_code_that_was_not_looked_at_says_so() -> None:
     (row,) = family("Bandwidth", only(a=value(1.0, "B/s", evidence=MeasuredEvidence()))).evidence
-    assert row.cells[1:4] == (("not looked at",), (), ("none",))
+    assert row.cells[1:4] == (("not checked",), (), ("none",))
 
 
 # Ceilings
@@ -329,7 +329,7 @@ def test_the_line_of_a_bank_conflict_is_fitted() -> None:
 def test_what_is_no_line_says_so() -> None:
     bent = Curve("ways", "cycle", tuple((float(way), 1.0 + way**2) for way in (1, 2, 4, 8, 16, 32)))
     drawn = figure("bank-conflict/load", {"bank-conflict/load-4": bent})
-    assert drawn.notes == ("Cycles against degree are no line: R² is 0.9402.",)
+    assert drawn.notes == ("Cycles over degree do not form a line: R² is 0.9402.",)
     short = figure("bank-conflict/load", {"bank-conflict/load-4": Curve("ways", "cycle", ((1.0, 1.0), (2.0, 2.0)))})
     assert short.notes == ("Too few points for a line.",)
     assert short.plot.lines[0].path
@@ -360,7 +360,7 @@ def test_what_95_percent_of_the_peak_takes_is_marked_beside_the_knee_and_named_a
     assert [label.text for label in drawn.plot.columns] == ["40 KiB", "95 %: 56 KiB"]
     assert drawn.notes == (
         "Dotted: Little’s law, min(4.40 TB/s, x ÷ latency), with its knee at 40 KiB.",
-        "95 % of the peak takes 56 KiB: the number to plan with, as the curve is round at the knee.",
+        "95 % of the peak needs 56 KiB: plan with this number, as the curve is round at the knee.",
     )
     assert drawn.plot.lines[0].law
     rows = family("Bandwidth", replace(MADE_UP, values=values)).rows

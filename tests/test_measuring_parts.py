@@ -294,7 +294,7 @@ def test_clustered_launch_counts_the_blocks_that_ran() -> None:
 def test_series_without_a_kernel_has_no_launch_to_count_work_of() -> None:
     config = SeriesConfig(values={"size": 4096}, data="zeros", regime="short")
     copied = Series(probe="copies/x", config=config, round=1, samples=(Sample(1, 1.0),))
-    with pytest.raises(ValueError, match="do not say what was launched"):
+    with pytest.raises(ValueError, match="lack what was launched"):
         _ = copied.grid
 
 

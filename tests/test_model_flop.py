@@ -120,7 +120,7 @@ def test_mfu_is_flop_over_time_over_the_rated_ceiling() -> None:
     )  # fmt: skip
     assert (one.uncounted, one.missing) == ((), ())
     assert facts(found)["model FLOP"] == (
-        "ProfilerStep of 1.00 ms (median of 3): 137 GFLOP by the shapes of its operators (bf16), 137 TFLOP/s; "
+        "ProfilerStep of 1.00 ms (median of 3): 137 GFLOP from operator shapes (bf16), 137 TFLOP/s; "
         "MFU 14 % of rated tensor.bf16 (989 TFLOP/s); 412 GFLOP in the trace"
     )
 
@@ -261,14 +261,14 @@ def test_kernels_that_multiply_outside_of_operators_are_known_by_their_words(nam
 
 def test_graphs_alone_have_no_operators_to_count() -> None:
     found = session(trace([], [kernel(0.1, 0.5, None)], *steps(1, 1.0)))
-    assert "not known: PyTorch counts no FLOP of what launched the kernels" in facts(found)["model FLOP"]
+    assert "not known: PyTorch counts no FLOP for what launched the kernels" in facts(found)["model FLOP"]
 
 
 def test_a_trace_without_steps_has_flop_and_no_mfu() -> None:
     found = session(replace(a_loop(), steps=()))
     said = facts(found)
-    assert said["model FLOP"] == "412 GFLOP in the trace by the shapes of its operators (bf16)"
-    assert said["no MFU"].startswith("the trace has no steps; call step() of the profiler")
+    assert said["model FLOP"] == "412 GFLOP in the trace from operator shapes (bf16)"
+    assert said["no MFU"].startswith("the trace has no steps; call the profiler's step()")
 
 
 def test_steps_of_several_threads_overlap_and_cannot_be_told_apart() -> None:

@@ -460,7 +460,7 @@ class TestMixedOutput:
 
     def test_a_file_of_cut_rows_only_says_so(self) -> None:
         header, first, _ = self.page.splitlines()
-        with pytest.raises(InputError, match=r"has a header but no kernel; the file ends inside the row .* line 2"):
+        with pytest.raises(InputError, match=r"has a header but no kernels; the file ends inside the row .* line 2"):
             read(header + "\n" + first[:40])
 
     def test_a_file_cut_inside_a_field_keeps_what_was_read_and_warns(self) -> None:
@@ -474,7 +474,7 @@ class TestUnreadable:
         ("text", "message"),
         [
             ("", "is empty"),
-            ("hello\n", "is not a CSV of ncu"),
+            ("hello\n", "is not a CSV export of ncu"),
             ("==ERROR== No permission\n==WARNING== No kernels were profiled.\n", "'No permission'"),
             ("==WARNING== No kernels were profiled.\n", "No kernels were profiled"),
             (as_csv((*LAUNCH, "a__x.sum"), ("",) * 12), "has a header but no kernel"),

@@ -139,26 +139,20 @@ def test_compressed_reports_are_read_and_suggested_in_the_terminal(tmp_path: Pat
     path = written(tmp_path, PACKED)
     done = command("show", path.name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "three" in done.stdout and "a.ncu-repz" in done.stdout
+    assert "three" in done.stdout and "a.ncu-repz" in done.stderr
     assert "has a.ncu-repz" in command("show", tmp_path / "b.ncu-repz").stderr
-
-
-def test_a_compressed_report_cannot_be_piped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PACKED)))
-    with pytest.raises(InputError, match=r"a \.ncu-rep cannot be read from standard input"):
-        read_file("-")
 
 
 @pytest.mark.parametrize(
     ("data", "name", "message"),
     [
-        (compressed(b"text"), "a.ncu-repz", "is no compressed report: what it holds does not start with NVR"),
-        (compressed(b"NV"), "a.ncu-repz", "is no compressed report: what it holds does not start with NVR"),
-        (compressed(b""), "a.ncu-repz", "is no compressed report: it holds nothing"),
-        (SKIPPED, "a.ncu-repz", "is no compressed report: it holds nothing"),
-        (frame(*[zeros()] * 1000), "a.ncu-repz", "is no compressed report: what it holds does not start with NVR"),
-        (compressed(PACKED), "a.ncu-repz", "is no compressed report: what it holds does not start with NVR"),
-        (PACKED[1:], "a.ncu-repz", "is not a report: it does not start with NVR, nor as zstd does"),
+        (compressed(b"text"), "a.ncu-repz", "is not a compressed report: its content does not start with NVR"),
+        (compressed(b"NV"), "a.ncu-repz", "is not a compressed report: its content does not start with NVR"),
+        (compressed(b""), "a.ncu-repz", "is not a compressed report: it has no content"),
+        (SKIPPED, "a.ncu-repz", "is not a compressed report: it has no content"),
+        (frame(*[zeros()] * 1000), "a.ncu-repz", "is not a compressed report: its content does not start with NVR"),
+        (compressed(PACKED), "a.ncu-repz", "is not a compressed report: its content does not start with NVR"),
+        (PACKED[1:], "a.ncu-repz", "is not a report: it does not start with NVR, or as zstd data does"),
         (compressed(b"text"), "a.txt", "is a compressed archive"),
         (b"\x1f\x8b" + bytes(99), "a.ncu-repz", "is a compressed archive"),
         (PACKED[:9], "a.zst", "is a compressed archive"),
@@ -173,15 +167,15 @@ def test_what_is_no_report_says_so(data: bytes, name: str, message: str, tmp_pat
 @pytest.mark.parametrize(
     ("data", "at", "why"),
     [
-        (IN_FRAMES + b"more", len(IN_FRAMES), "what follows the zstd frames is none"),
-        (IN_FRAMES + b"\0", len(IN_FRAMES), "what follows the zstd frames is none"),
+        (IN_FRAMES + b"more", len(IN_FRAMES), "the data after the zstd frames is not a zstd frame"),
+        (IN_FRAMES + b"\0", len(IN_FRAMES), "the data after the zstd frames is not a zstd frame"),
         (IN_FRAMES + MAGIC, len(IN_FRAMES), "a zstd header is cut off"),
         (IN_FRAMES + SKIPPED[:-1], len(IN_FRAMES), "a zstd frame is cut off"),
         (IN_FRAMES + SKIPPED[:6], len(IN_FRAMES), "a zstd frame is cut off"),
         (PACKED[:-1], len(PACKED) - 4, "a zstd checksum is cut off"),
         (PACKED[:-1] + bytes((PACKED[-1] ^ 1,)), 0, "the zstd frame there cannot be unpacked: .*checksum"),
         (frame(stored(PLAIN)), 6 + 3 + len(PLAIN), "a zstd block is cut off"),
-        (frame(stored(PLAIN), unknown(last=True)), 6 + 3 + len(PLAIN), "a zstd block is of no known kind"),
+        (frame(stored(PLAIN), unknown(last=True)), 6 + 3 + len(PLAIN), "a zstd block is of an unknown type"),
         (frame(stored(PLAIN), stored(b"", last=True), declared=9999), 0, "declares 9999 bytes and holds 1837"),
     ],
 )
@@ -209,7 +203,7 @@ def test_launches_before_the_damage_can_be_salvaged(tmp_path: Path, emptied: Pat
 def test_damage_of_what_is_packed_is_told_with_its_place_there(tmp_path: Path) -> None:
     path = written(tmp_path, compressed(PLAIN[:-9]))
     at = len(PLAIN) - len(LAUNCHES[-1])
-    with pytest.raises(DamagedInput, match=f"at byte {at} of what it holds, a block declares .*; 2 kernels"):
+    with pytest.raises(DamagedInput, match=f"at byte {at} of the unpacked data, a block declares .*; 2 kernels"):
         read_file(str(path))
     assert kernels(path, salvage=True) == ["one", "two"]
 
@@ -270,7 +264,7 @@ def test_what_unpacks_to_10_gib_is_refused_soon_and_in_little_memory(
     tracemalloc.start()
     began = time.monotonic()
     try:
-        with pytest.raises(InputError, match="would unpack to more than 126 MiB") as caught:
+        with pytest.raises(InputError, match="unpacks to more than 126 MiB") as caught:
             read_file(str(path), salvage=True)
         assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
     finally:
@@ -325,11 +319,15 @@ def failing(error: BaseException) -> Callable[..., Iterator[bytes]]:
 @pytest.mark.parametrize(
     ("data", "message", "hint"),
     [
-        (frame(stored(PLAIN, last=True), window=0x89), "a window of 144 MiB to unpack; 128 are taken", "--long=31"),
+        (
+            frame(stored(PLAIN, last=True), window=0x89),
+            "144 MiB to unpack; the limit is 128 MiB",
+            "--long=31",
+        ),
         (frame(stored(PLAIN, last=True), window=0xFF), "a window of 3,932,160 MiB to unpack", "--long=31"),
         (frame(stored(PLAIN, last=True), dictionary=7), "was compressed with a zstd dictionary", "that dictionary"),
-        (frame(stored(PLAIN, last=True), declared=2**63), "would unpack to more than 16 MiB", "zstd -d"),
-        (PACKED + frame(zeros(last=True), declared=2**24 - 10), "would unpack to more than 16 MiB", "zstd -d"),
+        (frame(stored(PLAIN, last=True), declared=2**63), "unpacks to more than 16 MiB", "zstd -d"),
+        (PACKED + frame(zeros(last=True), declared=2**24 - 10), "unpacks to more than 16 MiB", "zstd -d"),
     ],
     ids=["window", "largest window", "dictionary", "size", "size of the second frame"],
 )

@@ -104,7 +104,7 @@ def test_rich_shows_the_verdict_and_not_each_kernel() -> None:
 def test_a_loaded_session_cannot_be_changed_and_says_briefly_what_it_is() -> None:
     with pytest.raises(AttributeError):
         TWO.kernels = ()  # type: ignore[misc]
-    assert repr(TWO).startswith("<gpuprof session: 2 kernels take all of ")
+    assert repr(TWO).startswith("<gpuprof session: 2 kernels: 4.00 ms of GPU time ")
 
 
 def test_a_spec_is_a_loaded_session_too() -> None:
@@ -128,7 +128,7 @@ def test_a_session_shows_verdict_findings_and_kernels_without_scripts() -> None:
     assert shown.tags == {"div", "p", "strong", "span", "table", "tbody", "thead", "tr", "th", "td", "br"}
     assert shown.attributes == {"style", "scope"}
     assert shown.open == []
-    for words in ("2 kernels take all", "Fix first", "headline of barrier-wait", "≤ 30 %", "reduce_sum", "NVIDIA A100"):
+    for words in ("2 kernels: 4.00 ms", "Fix first", "headline of barrier-wait", "≤ 30 %", "reduce_sum", "NVIDIA A100"):
         assert words in shown.text
     assert shown.text.startswith("gather_rows, 50 % of the time, ")
     listed = shown.text.split("Fix first")[1]
@@ -184,7 +184,7 @@ def test_a_roofline_is_drawn_into_a_figure_of_its_own(drawn: LoadedSession) -> N
 
     ax = drawn.plot_roofline()
     assert pyplot.get_fignums() == [1] and ax.figure is pyplot.figure(1)
-    assert ax.get_title(loc="left") == "NVIDIA A100 80GB PCIe: roofline at DRAM"
+    assert ax.get_title(loc="left") == "NVIDIA A100 80GB PCIe: DRAM roofline"
     assert {line.get_gid() for line in ax.lines} >= {"point-0-fp32-dram", "point-1-fp32-dram"}
 
 
@@ -203,9 +203,9 @@ def test_rooflines_are_composed_in_a_grid(drawn: LoadedSession, tmp_path: Path) 
 def test_what_cannot_be_drawn_is_named(drawn: LoadedSession) -> None:
     with pytest.raises(InputError, match="no kernel 9"):
         drawn.plot_roofline(kernel=9)
-    with pytest.raises(InputError, match="'l3' is no memory level"):
+    with pytest.raises(InputError, match="unknown memory level 'l3'"):
         drawn.plot_roofline(level="l3")
-    with pytest.raises(InputError, match="is no ceiling"):
+    with pytest.raises(InputError, match="unknown ceiling"):
         drawn.plot_roofline(ceiling="best")
 
 
@@ -298,8 +298,8 @@ def markdown(what: Session, top: int = 20) -> list[str]:
 def test_markdown_has_the_verdict_what_to_fix_first_and_the_kernels() -> None:
     lines = markdown(TWO)
     assert lines[0].startswith("**gather\\_rows, 50 % of the time, ")
-    assert lines[2].startswith("2 kernels take all of ")
-    assert lines[4] == "**Fix first**, what each saves of the run: ≤ at most"
+    assert lines[2].startswith("2 kernels: 4.00 ms of GPU time ")
+    assert lines[4] == "**Fix first**, share of the run saved: ≤ at most"
     assert lines[6] == (
         "1. **≤ 30 %** headline of barrier-wait → Let consecutive threads read consecutive words "
         "– 1 reduce\\_sum (barrier-wait, measured)"
@@ -313,7 +313,7 @@ def test_a_command_is_code_in_markdown_whatever_is_in_it() -> None:
     assert TWO.verdict is not None
     told = replace(TWO.verdict, unknown="Not told.", command="ncu ``x`` @someone <b> \x1b[31m")
     (line,) = (line for line in markdown(replace(TWO, verdict=told)) if line.startswith("Not told."))
-    assert line == "Not told. Collect it with: ``` ncu ``x`` @someone <b> \\x1b[31m ```"
+    assert line == "Not told. To collect it: ``` ncu ``x`` @someone <b> \\x1b[31m ```"
 
 
 def test_markdown_is_short_enough_for_a_review() -> None:

@@ -18,6 +18,7 @@ from gpuprof.model.session import (
     Finding,
     KernelProfile,
     Location,
+    Occupancy,
     Pipe,
     Remaining,
     Scheduler,
@@ -27,10 +28,12 @@ from gpuprof.model.session import (
     Throughput,
     Traffic,
 )
+from gpuprof.model.stalls import stall_name
 from gpuprof.present.html import render_html
 from gpuprof.present.page.build import Choice, build_page
 from gpuprof.present.page.findings import cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
+from gpuprof.present.page.parts import label
 from gpuprof.present.page.stalls import STALL_COLOURS, stall_parts
 from gpuprof.present.plot import contrast_ratio
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -55,7 +58,7 @@ UNCOALESCED = Finding(
     gain_kind="bound",
 )
 GUESS = replace(
-    UNCOALESCED, rule="low-occupancy", severity="medium", confidence="guess", headline="Occupancy: 50 % at most",
+    UNCOALESCED, rule="low-occupancy", severity="medium", confidence="guess", headline="Occupancy: 50 % theoretical",
     location=None, gain_kernel=0.12, gain_total=0.1, evidence=(),
 )  # fmt: skip
 SETTLED = replace(GUESS, rule="dram-bandwidth", severity="info", headline="DRAM: near its roof", gain_kernel=0.0)
@@ -131,13 +134,13 @@ def test_sections_come_for_kernels_of_fix_first_beyond_top() -> None:
     read = session(*many[:-1], last)
     built = build_page(summarised(read), Choice(top=2))
     assert [item.id for item in built.sections] == [0, 1, 19]
-    assert built.sections_left_out is not None and "17 kernels more" in built.sections_left_out
+    assert built.sections_left_out is not None and "17 more kernels" in built.sections_left_out
 
 
 def test_a_card_says_what_why_evidence_advice_gain_confidence_and_where() -> None:
     card = next(cards(diagnosed().kernels[0], {("/home/someone/gather.cu", 41): "line-0-0-41"}))
     assert (card.severity, card.gain) == ("high", "at most 31 % of this kernel's time, 20 % of the run")
-    assert card.certainty == "measured: a counter counts it"
+    assert card.certainty == "measured by a counter"
     assert (card.where, card.where_href) == ("gather.cu:41, 80 % of it", "#line-0-0-41")
     percent, count = card.evidence
     assert (percent.value, percent.threshold, percent.percent, percent.mark) == ("50 %", "10 %", "50", "10")
@@ -168,7 +171,7 @@ def test_a_card_says_what_remains_and_an_explained_one_leads_to_its_cause() -> N
     first, second = cards(read.kernels[0], {})
     assert first.remains == "then DRAM still needs 62 % of this kernel's time"
     assert (first.cause, first.cause_href) == ("", None)
-    assert second.cause == "explained by #0 uncoalesced-global: repair that first"
+    assert second.cause == "explained by #0 uncoalesced-global: fix that first"
     assert (second.cause_href, second.remains) == (f"#{first.id}", "")
     html = render_html(read)
     assert html.count('class="card info explained"') == 1 and "explained memory latency" in texts(html)
@@ -179,9 +182,9 @@ def test_what_is_unknown_and_the_command_that_collects_it_can_be_copied() -> Non
     command = "ncu --set full -o again ./app '<b>'"
     read = summarised(session(kernel(0, findings=(UNCOALESCED,))))
     assert read.verdict is not None
-    told = replace(read.verdict, unknown="The report does not tell which pipe is busy.", command=command)
+    told = replace(read.verdict, unknown="The report does not show which pipe is busy.", command=command)
     html = render_html(replace(read, verdict=told), keep_paths=True)
-    assert "The report does not tell which pipe is busy. Collect it with:" in texts(html)
+    assert "The report does not show which pipe is busy. To collect it:" in texts(html)
     assert '<code id="command">ncu --set full -o again ./app &#39;&lt;b&gt;&#39;</code>' in html
     assert '<code id="command">' not in render_html(replace(read, verdict=replace(told, unknown=None)))
 
@@ -191,7 +194,7 @@ def test_without_anything_to_repair_the_page_says_so() -> None:
         session(kernel(0, findings=(SETTLED,), stalls=TWO.kernels[0].stalls, pipes=(Pipe("fma", 0.2, "x"),)))
     )
     assert (read.opportunities, read.verdict and read.verdict.unknown) == ((), None)
-    assert "No rule found a repair that is worth its while." in texts(render_html(read))
+    assert "No rule found anything worth fixing." in texts(render_html(read))
 
 
 def test_a_location_links_to_its_line_of_code() -> None:
@@ -210,7 +213,7 @@ def test_code_keeps_its_lines_heat_and_stalls_and_loses_common_indentation() -> 
     ]
     assert source.lines[0].text.startswith("for (int i")
     assert source.lines[1].text == "    sum += rows[index[i]];"
-    assert source.lines[1].stalls[0].text == "long scoreboard 90 %"
+    assert source.lines[1].stalls[0].text == f"{stall_name('long_scoreboard')} 90 %"
     assert (sass.title, sass.lines[0].number) == ("SASS, from gather.cu", "0x120")
 
 
@@ -223,7 +226,7 @@ def test_memory_path_widens_its_arrows_by_bytes() -> None:
     assert [station.name for station in path.stations] == ["SM", "L1", "L2", "DRAM"]
     assert path.stations[2].lines == ("hit rate 50 %", "30 % of peak")
     assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
-    assert path.widths == "Width of an arrow: bytes moved, both ways together."
+    assert path.widths == "Arrow width: bytes moved, both directions together."
 
 
 def _height(outline: str | None) -> float:
@@ -242,7 +245,7 @@ def test_memory_path_says_what_was_not_collected_and_draws_rates_where_bytes_are
     assert path is not None
     assert path.streams[0].outline is None and path.streams[0].above == "not collected"
     assert [stream.below for stream in path.streams[1:]] == ["2.00 GB/s", "1.00 GB/s"]
-    assert path.widths == "Width of an arrow: bytes per second, both ways together."
+    assert path.widths == "Arrow width: bytes per second, both directions together."
     assert path.stations[1].lines == ("no hit rate",)
 
 
@@ -257,7 +260,7 @@ def test_the_only_arrow_of_a_memory_path_is_as_wide_as_its_level_is_busy() -> No
     only = Traffic("dram", 1e8, 1e9, definition="x", basis="counted")
     path = _path_of(only, busy=0.5)
     assert _height(path.streams[2].outline) == pytest.approx(17.0)
-    assert path.widths == "Width of the arrow: how busy DRAM is."
+    assert path.widths == "Arrow width: DRAM throughput, as a share of its peak."
     assert _height(_path_of(only, busy=0.0003).streams[2].outline) == pytest.approx(2.0)
     unknown = _path_of(only)
     assert _height(unknown.streams[2].outline) == pytest.approx(2.0)
@@ -287,7 +290,7 @@ def test_stalls_are_written_and_sum_to_the_whole_bar() -> None:
     )  # fmt: skip
     parts = list(stall_parts(kernel(0, stalls=states)))
     assert [(part.name, part.is_stall) for part in parts] == [
-        ("long scoreboard", True), ("selected", False), ("all others", True),
+        (stall_name("long_scoreboard"), True), (stall_name("selected"), False), ("All others", True),
     ]  # fmt: skip
     assert sum(float(part.width) for part in parts) == pytest.approx(100)
     assert all(contrast_ratio(part.ink, part.colour) >= 4.5 for part in parts)
@@ -308,16 +311,22 @@ def test_facts_of_a_group_name_launches_and_spread() -> None:
 def test_pipes_and_schedulers_are_shown() -> None:
     section = build_page(diagnosed(), Choice()).sections[0]
     assert [(meter.name, meter.amount.text) for meter in section.pipes] == [("FMA", "25 %")]
-    assert section.idle_pipes == "tensor"
-    assert section.issue == (
-        "Each scheduler issued in 25 % of its cycles; it held 6.00 of 16 warps; 0.400 of them could issue."
-    )
+    assert section.idle_pipes == "Tensor"
+    assert section.issue == "Warps per scheduler: 6.00 active of 16 slots, 0.400 eligible. Issue slots busy: 25 %."
 
 
 def test_glossary_has_the_terms_that_occur_and_no_others() -> None:
     names = {term.name for term in build_page(diagnosed(), Choice()).terms}
-    assert {"roofline", "occupancy", "wave", "sector", "long scoreboard", "selected", "hit rate"} <= names
-    assert not {"bank conflict", "spill", "barrier", "gmma"} & names
+    assert {
+        "roofline",
+        "occupancy",
+        "wave",
+        "sector",
+        stall_name("long_scoreboard"),
+        stall_name("selected"),
+        "hit rate",
+    } <= names
+    assert not {"bank conflict", "spill", stall_name("barrier"), stall_name("gmma")} & names
     assert "wave" not in {term.name for term in build_page(TWO, Choice()).terms}
 
 
@@ -376,3 +385,57 @@ def test_a_page_of_one_kernel_and_of_none_is_whole() -> None:
         outline = Outline(render_html(read))
         assert outline.open == []
         assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
+
+
+def test_what_is_doubted_has_no_bar_beside_what_is_not_and_one_where_all_is_doubted() -> None:
+    first, second = build_page(diagnosed(), Choice()).fixes
+    assert (first.gain.percent, second.gain.text, second.gain.percent) == ("20", "≤ 10 %", None)
+    assert "come last, without a bar" in texts(page())
+    guessed = summarised(session(kernel(0, findings=(GUESS,))))
+    (alone,) = build_page(guessed, Choice()).fixes
+    assert (alone.doubt, alone.gain.percent) == ("a guess", "10")
+    assert "without a bar" not in texts(render_html(guessed))
+
+
+def test_rows_of_one_name_are_told_apart_by_grid_and_block() -> None:
+    read = session(
+        kernel(0, label="gemm", grid=(8, 16, 1), block=(256, 1, 1)),
+        kernel(1, label="gemm", grid=(4, 1, 1), block=(32, 4, 1)),
+        kernel(2, label="gemm", grid=None, block=None),
+        kernel(3, label="softmax"),
+    )
+    assert [row.configuration for row in build_page(read, Choice()).rows] == [
+        "(8,16)×256", "4×(32,4)", "", "",
+    ]  # fmt: skip
+    said = texts(render_html(read))
+    assert "(8,16)×256" in said and "grid×block is beside it" in said
+
+
+def test_columns_that_no_row_fills_are_left_out() -> None:
+    def heads(read: Session) -> list[str]:
+        table = render_html(read).split('<table class="kernels"')[1].split("</thead>")[0]
+        return Outline(f"<table>{table.partition('>')[2]}</thead></table>").texts
+
+    bare = [kernel(number, throughput=(), stalls=(), occupancy=Occupancy(None, None, ())) for number in range(2)]
+    assert heads(session(*bare)) == ["#", "Kernel", "Time", "Share"]
+    untimed = [replace(item, duration_s=None, time_total_s=None) for item in bare]
+    assert heads(session(*untimed)) == ["#", "Kernel"]
+    counters = ["Busiest", "Roofline", "Occupancy", "Top stall"]
+    assert heads(TWO) == ["#", "Kernel", "Time", "Share", *counters]
+    assert heads(diagnosed()) == ["#", "Kernel", "Launches", "Time", "Share", *counters, "First finding"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"),
+    [
+        # 119 characters stay at most, a third of them or more of the end.
+        ("a" * 119, "a" * 119),
+        ("x" * 300, f"{'x' * 80}…{'x' * 39}"),
+        # The head of 80 ends behind its 13th word and leaves 2 to the tail, which begins with a word, too.
+        ("alpha_" * 50 + "omega", f"{'alpha_' * 12}alpha…{'alpha_' * 6}omega"),
+        # The head ends before a word of 40 letters, and the tail may be longer by what that leaves free.
+        ("alpha_" * 10 + "x" * 40 + "_beta" * 50, f"{'alpha_' * 9}alpha…beta{'_beta' * 11}"),
+    ],
+)
+def test_long_names_are_cut_between_words(name: str, cut: str) -> None:
+    assert label(name).text == cut and len(cut) <= 120

@@ -55,8 +55,8 @@ def test_svg_names_every_roof_with_its_value_and_every_point() -> None:
 def test_points_and_figure_have_titles() -> None:
     root = ET.fromstring(render_svg(overview(TWO)))
     titles = [node.text or "" for node in root.iter(f"{SVG}title")]
-    assert titles[0] == "NVIDIA Test GPU: roofline at DRAM"
-    assert "kernel_0 #0: FP32 1.00 TFLOP/s at 2.50 FLOP/B of DRAM, 40 % of its roof at clock (memory side)" in [
+    assert titles[0] == "NVIDIA Test GPU: DRAM roofline"
+    assert "kernel_0 #0: FP32 1.00 TFLOP/s at 2.50 FLOP/B of DRAM, 40 % of the roofline at clock, memory-bound" in [
         title.partition(",  ")[0].removesuffix(", 20 % of the time") for title in titles
     ]
     assert root.get("role") == "img"
@@ -191,7 +191,7 @@ def test_draw_uses_the_axes_it_is_given() -> None:
 
     axes = Figure().add_subplot()
     assert draw(overview(TWO), axes) is axes
-    assert axes.get_ylabel() == "FLOP/s"
+    assert axes.get_ylabel() == "performance, FLOP/s"
 
 
 def test_figure_without_points_and_roofs_draws() -> None:

@@ -521,5 +521,5 @@ def test_probes_are_chosen_by_family_or_by_name() -> None:
     assert select(PROBES, ()) == PROBES
     assert {probe.family for probe in select(PROBES, [family])} == {family}
     assert select(PROBES, [PROBES[0].id]) == PROBES[:1]
-    with pytest.raises(UsageError, match="--only nothing is no probe and no family"):
+    with pytest.raises(UsageError, match="unknown probe or family: --only nothing"):
         select(PROBES, ["nothing"])

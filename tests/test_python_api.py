@@ -121,7 +121,7 @@ def test_it_returns_what_load_reads_of_the_folder_that_it_leaves(place: Place) -
 
 def test_the_folder_is_named_for_the_program_as_on_the_command_line(place: Place) -> None:
     place.whole()
-    (place.folder / "train.py").write_text("")
+    (place.folder / "train.py").write_text("pass\n")
     gpuprof.profile([sys.executable, Path("train.py")], ncu=STANDIN)
     assert (place.folder / "gpuprof-train" / "session.json").is_file()
 
@@ -131,7 +131,7 @@ def test_nothing_is_replaced_unless_it_is_allowed(place: Place, name: str) -> No
     place.whole()
     (place.folder / "out").mkdir()
     (place.folder / "out" / name).write_text("mine")
-    with pytest.raises(UsageError, match=f"out/{name} exists"):
+    with pytest.raises(UsageError, match=f"out/{name} already exists"):
         place.profile()
     assert (place.folder / "out" / name).read_text() == "mine" and place.calls == []
     place.profile(overwrite=True)
@@ -146,7 +146,7 @@ def test_a_plan_saves_the_profile_its_first_run(place: Place) -> None:
     assert "session.json" not in place.left()
     assert len(place.profile(survey="out/survey.ncu-rep").kernels) == 2
     assert len(place.calls) == 2 and "--kernel-id" in place.calls[1]
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError, match="cannot be combined with"):
         gpuprof.plan(["true"], launch_count=3)
 
 
@@ -173,7 +173,9 @@ def test_the_options_of_the_command_line_are_those_of_a_request(tmp_path: Path) 
     for field, value in ((name, getattr(asked[0], name)) for name in ProfileRequest.__slots__):
         default = getattr(ProfileRequest(("true",), tmp_path), field)
         assert value == own.get(field, default), field
-    names = {param.name for param in command.params} - {"folder", "program", "plan_only", "dry_run", "force"}
+    of_command = {"folder", "program", "plan_only", "dry_run", "force", "in_browser", "no_config"}
+    shown = {param.name for param in command.params if not getattr(param, "hidden", False)}
+    names = (shown - of_command) | {"kernel_base"}
     assert names == set(ProfileRequest.__slots__) - {"program", "folder", "overwrite", "output", "on_event", "stop"}
 
 
@@ -189,25 +191,25 @@ def test_the_signature_is_that_of_the_request_and_each_argument_is_described() -
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"program": "./app --size 4"}, "'./app --size 4' is no program and its words"),
-        ({"program": []}, "is no program"),
-        ({"program": ["no-such-program"]}, "no-such-program is no program that can be run"),
+        ({"program": "./app --size 4"}, "program must be a list of words, not './app --size 4'"),
+        ({"program": []}, "must be a list of words"),
+        ({"program": ["no-such-program"]}, "no-such-program: not found on PATH"),
         ({"coverage": 95}, "coverage cannot be 95"),
-        ({"coverage": float("nan")}, "are numbers"),
+        ({"coverage": float("nan")}, "must be finite numbers"),
         ({"samples": 0}, "samples cannot be 0"),
         ({"launch_count": 0}, "launch_count cannot be 0"),
         ({"timeout_s": 0.0}, "timeout_s cannot be 0.0"),
         ({"counters": "most"}, "counters cannot be 'most'"),
         ({"replay_mode": "range"}, "replay_mode cannot be 'range'"),
         ({"output": "cell"}, "output cannot be 'cell'"),
-        ({"kernel": "("}, "is no regular expression"),
-        ({"survey": Path("none.sqlite")}, "none.sqlite is no file"),
-        ({"ranks": -1}, "is no rank"),
-        ({"launch_skip": 1, "survey": "ncu"}, "exclude each other"),
-        ({"program": Path("app")}, "is no program and its words"),
-        ({"program": ["true", "a\0b"]}, "is no program and its words"),
+        ({"kernel": "("}, "is not a valid regular expression"),
+        ({"survey": Path("none.sqlite")}, "none.sqlite: no such file"),
+        ({"ranks": -1}, "--ranks cannot be"),
+        ({"launch_skip": 1, "survey": "ncu"}, "cannot be combined with"),
+        ({"program": Path("app")}, "must be a list of words"),
+        ({"program": ["true", "a\0b"]}, "must be a list of words"),
         ({"folder": "a\0b"}, "folder cannot be"),
-        ({"program": iter(["true"])}, "is no program and its words"),
+        ({"program": iter(["true"])}, "must be a list of words"),
         ({"ranges": "step/"}, "ranges cannot be 'step/'"),
         ({"coverage": "95"}, "coverage cannot be '95'"),
         ({"samples": 1.5}, "samples cannot be 1.5"),
@@ -219,7 +221,7 @@ def test_the_signature_is_that_of_the_request_and_each_argument_is_described() -
         ({"spec": Path("a.yaml")}, "spec cannot be"),
         ({"stop": threading.Event()}, "stop cannot be <threading.Event"),
         ({"on_event": None}, "on_event cannot be None"),
-        ({"arch": "sm_1"}, "no spec describes the architecture sm_1"),
+        ({"arch": "sm_1"}, "no spec for the architecture sm_1"),
     ],
 )
 def test_a_wrong_argument_is_told_before_anything_runs(place: Place, wrong: dict[str, Any], says: str) -> None:
@@ -402,7 +404,7 @@ def test_a_program_that_prints_faster_than_its_output_is_taken_is_ended_in_time(
     def slowly(_: str) -> None:
         time.sleep(0.02)
 
-    with pytest.raises(ProgramFailed, match="time allowed"):
+    with pytest.raises(ProgramFailed, match="--timeout reached"):
         place.profile("timeout", "10", "yes", output=slowly, timeout_s=0.5)
     began = time.monotonic()
     with pytest.raises(Interrupted):
@@ -456,7 +458,7 @@ def test_a_session_that_cannot_be_written_is_told_and_leaves_no_draft(place: Pla
 def test_a_program_that_fails_after_something_was_recorded_leaves_its_session(place: Place) -> None:
     failed = "==ERROR== The application returned an error code (3).\n"
     place.steps({"report": place.report}, {"report": place.report, "log": failed, "code": 3})
-    with pytest.raises(ProgramFailed, match="the program ended with code 3") as told:
+    with pytest.raises(ProgramFailed, match="the program exited with code 3") as told:
         place.profile()
     assert told.value.session == gpuprof.load("out/session.json")
     assert told.value.hint is not None and "out/session.json" in told.value.hint
@@ -473,7 +475,7 @@ def test_where_nothing_was_recorded_there_is_no_session(place: Place) -> None:
 
 def test_time_that_is_up_leaves_the_times_of_the_survey(place: Place) -> None:
     place.steps({"report": place.report}, {"sleep": 30})
-    with pytest.raises(ProgramFailed, match="the time allowed") as told:
+    with pytest.raises(ProgramFailed, match="--timeout reached") as told:
         place.profile(timeout_s=1.5)
     assert [kernel.duration_s for kernel in told.value.session.kernels] == pytest.approx([1e-6, 1e-6])
 

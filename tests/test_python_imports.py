@@ -141,7 +141,7 @@ def test_jax_leaves_room_for_ncu_unless_the_user_has_said_otherwise(folder: Path
     variables = variables_for(program, {})
     assert variables == {PREALLOCATE: "false"}
     told = remark_on(program, variables)
-    assert told is not None and told.startswith(f"under ncu {PREALLOCATE}=false is set: JAX would take")
+    assert told is not None and told.startswith(f"{PREALLOCATE}=false is set under ncu: otherwise JAX would take")
     assert variables_for(program, {PREALLOCATE: "true"}) == {}
     assert variables_for(("python3", "arrays.py"), {}) == {}
 
@@ -180,7 +180,7 @@ def test_the_remark_on_memory_is_told_once_in_a_run(bench: Bench, reports: Path)
     )
     done = bench.run("--survey", "ncu", program=("model.py",))
     assert done.stdout.startswith("false\n")
-    assert done.stderr.count("JAX would take nearly all of the GPU's memory") == 1
+    assert done.stderr.count("JAX would take nearly all GPU memory") == 1
 
 
 @pytest.mark.parametrize("launcher", [("torchrun", "--nproc-per-node", "2"), ("mpirun", "-n", "2", "python3")])

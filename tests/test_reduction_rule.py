@@ -45,11 +45,11 @@ def block(adding: float = 255.0, steps: int = 8, lines: tuple[str, ...] = LOOP, 
 def test_a_tree_in_shared_memory_is_told_with_what_its_barriers_cost() -> None:
     finding = block().finding("reduction-tree")
     # 128 + 64 + … + 1 of 8 times 256 threads add: 12.5 %.
-    assert "12 % of the threads" in finding.headline and finding.confidence == "inferred"
+    assert "12 % of threads" in finding.headline and finding.confidence == "inferred"
     # 8 of the 9 barriers are its own: 8 ÷ 9 of 36 %; its loads are not all.
     assert finding.gain_kernel == pytest.approx(0.32) and finding.gain_kind == "fixed-work"
     assert finding.location is not None and finding.location.line == 10 + BARRIER
-    assert {item.meaning: item.value for item in finding.evidence}["barriers a block"] == 8.0
+    assert {item.meaning: item.value for item in finding.evidence}["barriers per block"] == 8.0
 
 
 def test_the_wait_at_its_barriers_goes_with_it() -> None:
@@ -83,7 +83,7 @@ def test_without_threads_of_each_instruction_those_of_each_opcode_tell() -> None
     launch = block().without(TRUE)
     assert launch.findings("reduction-tree") == []
     finding = replace(launch, histograms={**launch.histograms, THREAD_OPCODES: per_opcode}).finding("reduction-tree")
-    assert "22 % of the threads" in finding.headline and finding.confidence == "inferred"
+    assert "22 % of threads" in finding.headline and finding.confidence == "inferred"
     # All threads load and few store: no step.
     tried = {**launch.histograms, THREAD_OPCODES: {**per_opcode, "LDS": 4096.0}}
     assert replace(launch, histograms=tried).findings("reduction-tree") == []
@@ -157,7 +157,7 @@ def test_blocks_that_store_as_often_as_a_tree_does_are_one(loads: float, stores:
     findings = counted.findings("reduction-tree")
     assert len(findings) == spoken
     if spoken:
-        assert f"store {stores:.0f} times, as a tree of 8 steps does" in findings[0].headline
+        assert f"store {stores:.0f} times, like a tree of 8 steps" in findings[0].headline
         assert findings[0].gain_kernel is None and findings[0].confidence == "inferred"
     # What tells of time tells whether the tree costs any.
     assert counted.plus(busy(dram=30)).findings("reduction-tree") == []
@@ -180,5 +180,5 @@ def test_a_run_of_counts_alone_is_said_to_have_those_and_no_times() -> None:
     counted = made({SHARED.format("ld"): 864 * 25.0, SHARED.format("st"): 864 * 20.0})
     verdict = session(counted).verdict
     assert verdict is not None and verdict.unknown is not None
-    assert "has counts of what it does, none of what that costs. Reduction through" in verdict.sentence
-    assert verdict.unknown.startswith("The report does not tell how busy any unit is")
+    assert "has counts of what it does, none of what that costs. Shared-memory reduction" in verdict.sentence
+    assert verdict.unknown.startswith("The report does not show how busy the units are")

@@ -136,7 +136,7 @@ BANDWIDTH = (
     Example("dram-bandwidth", "busy", made(busy(dram=70, l2=40, l1=30, sm=20)), 0.30, "high", "measured", "70 %",
             (*busy(dram=0),)),
     # 1.35 GB in 1 ms.
-    Example("dram-bandwidth", "near its roof", made(busy(dram=90, l2=40), lasting(), {"dram__bytes.sum": 1.35e9}),
+    Example("dram-bandwidth", "near its ceiling", made(busy(dram=90, l2=40), lasting(), {"dram__bytes.sum": 1.35e9}),
             0.10, "info", "measured", "1.35 TB/s, 90 %", (*busy(dram=0),)),
     # DRAM stays at 30 %.
     Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50)), 0.70, "high", "inferred", "75 %",
@@ -154,7 +154,7 @@ BANDWIDTH = (
     # 80 of 10: eight passes a request; the requests stay, and L2 at 30 %.
     Example("l1-bandwidth", "by its data pipe",
             made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "high", "inferred",
-            "80 % busy with loads and stores, global and shared together, at 8 passes a request", (WAVEFRONTS,)),
+            "80 % busy with global and shared accesses; 8 wavefronts per request", (WAVEFRONTS,)),
     # L2 stays at 20 %.
     Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.80, "high", "inferred",
             "70 %", (SHARED_BUSY,)),
@@ -170,7 +170,7 @@ BANDWIDTH = (
 ACCESS = (
     # 600 of 1000 sectors; of DRAM's 50 % then only 20 % would stay.
     Example("uncoalesced-global", "by excess counters", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 600.0}),
-            0.6, "high", "measured", "60 % of 1\u202f000 sectors", (TOTAL, EXCESS)),
+            0.6, "high", "measured", "60 % of sectors are not needed (600 of 1\u202f000)", (TOTAL, EXCESS)),
     # 1000 − 700 of 1000.
     Example("uncoalesced-global", "by the ideal number", made(busy(dram=50), {TOTAL: 1000.0, IDEAL: 700.0}),
             0.3, "high", "measured", "30 %", (TOTAL, IDEAL)),
@@ -180,34 +180,35 @@ ACCESS = (
             "76 %"),
     # 24 of 32 bytes for nothing.
     Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
-            0.75, "high", "measured", "of 32 bytes of a sector 8 are used", (PER_SECTOR_LOAD,)),
+            0.75, "high", "measured", "8 of 32 bytes per sector are used", (PER_SECTOR_LOAD,)),
     Example("uncoalesced-global", "by the percentage of a sector", made(busy(dram=40), {PERCENT_PER_SECTOR: 25.0}),
-            0.75, "high", "measured", "of 32 bytes of a sector 8 are used", (PERCENT_PER_SECTOR,)),
+            0.75, "high", "measured", "8 of 32 bytes per sector are used", (PERCENT_PER_SECTOR,)),
     # 32 − 4 of 32 sectors.
     Example("uncoalesced-global", "by sectors per request",
             made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875, "high", "inferred",
-            "32 sectors a load request", (LOAD_SECTORS, LOAD_REQUESTS)),
+            "32 sectors per load request", (LOAD_SECTORS, LOAD_REQUESTS)),
     # 80 of 10: seven of eight passes; the requests' 10 % stay.
     Example("uncoalesced-global", "by passes through L1 (basic set)",
             made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, NO_SHARED),
-            0.875, "high", "inferred", "8 passes", (WAVEFRONTS, REQUESTS)),
+            0.875, "high", "inferred", "8 L1 wavefronts", (WAVEFRONTS, REQUESTS)),
     # 600 of 1000, as the message says.
     Example("uncoalesced-global", "by NVIDIA's message",
             made(busy(dram=50), details=told("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses "
                  "resulting in a total of 600 excessive sectors (60% of the total 1000 sectors).")),
-            0.6, "high", "measured", "60 % of 1\u202f000 sectors"),
+            0.6, "high", "measured", "60 % of sectors are not needed (600 of 1\u202f000)"),
     # 400 of 1000 × the pipe's 55 %.
     Example("shared-bank-conflict", "by excess wavefronts",
             made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.4 * of_time(0.55), "high",
-            "measured", "40 % of 1\u202f000 wavefronts", (SHARED_WAVES, SHARED_EXCESS)),
+            "measured", "40 % of wavefronts (400 of 1\u202f000)", (SHARED_WAVES, SHARED_EXCESS)),
     # 1000 − 700 of 1000 × 50 %.
     Example("shared-bank-conflict", "by the ideal number",
             made({SHARED_WAVES: 1000.0, f"{SHARED_WAVES}_ideal": 700.0, SHARED_BUSY: 50.0}), 0.3 * of_time(0.5),
-            "medium", "measured", "30 % of 1\u202f000 wavefronts", (SHARED_WAVES, f"{SHARED_WAVES}_ideal")),
+            "medium", "measured", "30 % of wavefronts (300 of 1\u202f000)", (SHARED_WAVES, f"{SHARED_WAVES}_ideal")),
     # 300 of 1000 × L1's 40 %, whatever the warps wait for.
     Example("shared-bank-conflict", "by the hardware's count",
             made(busy(l1=40), {CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
-            0.3 * of_time(0.4), "medium", "inferred", "30 % of 1\u202f000 wavefronts", (CONFLICTS, SHARED_PASSES)),
+            0.3 * of_time(0.4), "medium", "inferred", "30 % of wavefronts (300 of 1\u202f000)",
+            (CONFLICTS, SHARED_PASSES)),
     # 200 of 1000 sectors.
     Example("local-memory-spill", "by sectors",
             made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}),
@@ -253,7 +254,7 @@ COMPUTE = (
             "80 %"),
     # 65 of 100 instructions are no divisions: 80 % · 65 % ÷ 2 = 26 %; DRAM's 30 % is more.
     Example("fp64-bound", "by divisions", made(busy(dram=30), pipes(fp64=80), histograms=DIVIDES), 0.70, "high",
-            "inferred", "35 % of it are divisions", (pipe_metric("fp64"),)),
+            "inferred", "35 % of FP64 instructions from divisions", (pipe_metric("fp64"),)),
     # All of the 20 % at most; the pipe is not full, so it is a remark.
     Example("fp64-bound", "of its peak", made(lasting(), FP64_FIFTH), 0.20, "info", "inferred", "20 %",
             tuple(FP64_FIFTH)),
@@ -263,8 +264,8 @@ COMPUTE = (
     # DRAM is full before the pipe.
     Example("fp32-compute-bound", "with DRAM busier", made(busy(sm=70, dram=85), pipes(fma=70, alu=20)), 0.15,
             "medium", "measured", "70 %"),
-    Example("fp32-compute-bound", "near its roof", made(busy(sm=85), pipes(fma=85), lasting(), FP32_MOST), 0.15, "info",
-            "measured", "85 % busy, 10.4 TFLOP/s", (pipe_metric("fma"),)),
+    Example("fp32-compute-bound", "near its ceiling", made(busy(sm=85), pipes(fma=85), lasting(), FP32_MOST), 0.15,
+            "info", "measured", "85 % busy, 10.4 TFLOP/s", (pipe_metric("fma"),)),
     # Half of the peak in a pipe that is 85 % busy: something else fills it, and no roof is told.
     Example("fp32-compute-bound", "full of little work", made(busy(sm=85), pipes(fma=85), lasting(), FP32_HALF), 0.15,
             "medium", "measured", "85 % busy, 6.91 TFLOP/s"),
@@ -285,7 +286,7 @@ COMPUTE = (
             "95 %", (pipe_metric("xu"),)),
     Example("tensor-compute-bound", "busy", made(pipes(tensor=75)), 0.25, "high", "measured", "75 %",
             (pipe_metric("tensor"),)),
-    Example("tensor-compute-bound", "near its roof", made(pipes(tensor=90)), 0.10, "info", "measured", "90 %",
+    Example("tensor-compute-bound", "near its ceiling", made(pipes(tensor=90)), 0.10, "info", "measured", "90 %",
             (pipe_metric("tensor"),)),
     # In TF32 tensor cores would take 50 % · 128 ÷ 1024 = 6.25 %; DRAM's 20 % stay.
     Example("tensor-cores-idle", "a product by name",
@@ -315,10 +316,11 @@ COMPUTE = (
 
 LAUNCH = (
     # 27 blocks on 108 SMs fill an eighth of the places for warps.
-    Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "measured", "81 SMs"),
+    Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "measured",
+            "27 blocks for 108 SMs"),
     # No more than until the SM, at 40 %, is full.
     Example("small-grid", "by SMs, one of them busy", made({WAVES: 0.125}, busy(sm=40), grid=(27, 1, 1)), 0.60, "high",
-            "measured", "81 SMs"),
+            "measured", "27 blocks for 108 SMs"),
     Example("small-grid", "by waves", made({WAVES: 0.4}, grid=(200, 1, 1)), 0.60, "high", "measured", "40 %", (WAVES,)),
     # Half of an SM's warps are no small part of it.
     Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.60,
@@ -351,27 +353,27 @@ LAUNCH = (
     # A tenth of the cycles: one lives for 625. SMs work for 80 % of the time, and half of their places are empty.
     Example("short-blocks", "half of the places", made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0,
             "sm__cycles_active.avg": 1e4, "sm__cycles_elapsed.max": 1.25e4}, busy(sm=20), grid=(6912, 1, 1)), 0.40,
-            "high", "inferred", "they live for 625 cycles", (REGISTERS, ACTIVE, WAVES)),
+            "high", "inferred", "625 cycles each", (REGISTERS, ACTIVE, WAVES)),
     # DRAM leaves 10 %.
     Example("short-blocks", "at DRAM's roof", made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0,
             "sm__cycles_active.avg": 1e4}, busy(dram=90), grid=(6912, 1, 1)), 0.10, "info", "guess",
-            "50 % occupancy of the 100 % that fit", (REGISTERS, ACTIVE, WAVES, "sm__cycles_active.avg")),
+            "50 % achieved occupancy, 100 % theoretical", (REGISTERS, ACTIVE, WAVES, "sm__cycles_active.avg")),
     # 40 threads take two warps, so that 24 of 64 lanes are empty.
     Example("block-size", "of 40 threads", made(busy(sm=30), block=(40, 1, 1)), 0.375, "high", "measured",
-            "blocks of 40 threads fill 20 of the 32 lanes", ()),
+            "blocks of 40 threads fill 20 of 32 lanes", ()),
     # The last warps do little, so that 28 of 32 lanes are active on average.
     Example("block-size", "of 40 threads with short last warps", made(busy(sm=30), {THREADS: 28.0}, block=(40, 1, 1)),
-            0.125, "medium", "measured", "20 of the 32 lanes", ()),
+            0.125, "medium", "measured", "20 of 32 lanes", ()),
     # Full lanes leave DRAM 70 % busy.
     Example("block-size", "of one thread behind DRAM", made(busy(dram=70, sm=30), block=(1, 1, 1)), 0.30, "high",
-            "measured", "fill 1 of the 32 lanes", ()),
+            "measured", "fill 1 of 32 lanes", ()),
     # 32 blocks of a warp are half of 64 warps. More of them wait as these do, for 80 % of the time.
     Example("block-size", "of one warp", made({REGISTERS: 32.0, ACTIVE: 48.0, WAVES: 8.0}, busy(sm=20), issued(20),
             stalls(long_scoreboard=80), block=(32, 1, 1)), 0.50, "high", "inferred",
-            "at most 32 blocks; with 1 warp each they fill 50 % of its places for warps", (REGISTERS, *busy(sm=0))),
+            "the 32 blocks of 1 warp that an SM takes fill 50 % of its warp slots", (REGISTERS, *busy(sm=0))),
     # 17 of 32 lanes, and half of the warps: 1 − 17 ÷ 64
     Example("block-size", "of 17 threads", made({REGISTERS: 32.0, ACTIVE: 48.0, WAVES: 8.0}, busy(sm=20), issued(20),
-            stalls(long_scoreboard=80), block=(17, 1, 1)), 47 / 64, "high", "inferred", "17 of the 32 lanes", ()),
+            stalls(long_scoreboard=80), block=(17, 1, 1)), 47 / 64, "high", "inferred", "17 of 32 lanes", ()),
     # 1 − 30 ÷ 50
     Example("load-imbalance", "of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}), 0.40, "low", "guess",
             "30 %", (REGISTERS, ACTIVE, WAVES)),
@@ -435,7 +437,7 @@ LATENCY = (
             "measured", "8 of 32 threads", (THREADS,)),
     # In 40 % of their time the warps wait for that.
     Example("latency-bound", "with a stall", made(busy(sm=20, dram=30), stalls(short_scoreboard=40), issued(10)), 0.40,
-            "high", "inferred", "30 % busy: in 40 %"),
+            "high", "inferred", "30 % busy; 40 % of warp time in Short Scoreboard"),
     # 1 − 30 %
     Example("latency-bound", "with no stall above others", made(busy(sm=20, dram=30), stalls(wait=20), issued(10)),
             0.70, "high", "inferred", "30 % busy"),
@@ -454,14 +456,14 @@ TREE: Histograms = {
 BUILD = (
     # DRAM stays at 10 %; instructions, and with them the SM, go.
     Example("debug-build", "by opcodes", made(busy(dram=10, sm=60), lasting(), histograms=UNOPTIMISED), 0.90, "high",
-            "inferred", "40 % of the instructions", (WARP_OPCODES,)),
+            "inferred", "40 % of executed instructions", (WARP_OPCODES,)),
     # Half of the time is left with DRAM at 20 % and L2 at 30 %; 50 % ÷ 63 % of what mma.sync can do is 79 %.
     Example("old-architecture", "by work", replace(made(busy(dram=20, l2=30), lasting(), pipes(tensor=70),
-            histograms=MMA_SYNC), device=H100), 0.50, "high", "inferred", "50 % of the rate that wgmma has",
+            histograms=MMA_SYNC), device=H100), 0.50, "high", "inferred", "50 % of the rate of wgmma",
             (WARP_OPCODES,)),
     # 30 % at barriers and 10 % for shared memory, while 80 % of the slots are idle.
     Example("reduction-tree", "by opcodes", made(busy(dram=20), stalls(barrier=30, short_scoreboard=10), issued(20),
-            histograms=TREE, grid=(1, 1, 1)), 0.40, "low", "guess", "22 % of the threads",
+            histograms=TREE, grid=(1, 1, 1)), 0.40, "low", "guess", "22 % of threads",
             (THREAD_OPCODES, WARP_OPCODES, stall_metric("barrier"))),
 )  # fmt: skip
 
@@ -487,7 +489,9 @@ def test_a_rule_speaks_with_the_gain_worked_out_by_hand(example: Example) -> Non
 def test_a_headline_holds_its_number_with_the_unit(example: Example) -> None:
     headline = example.launch.finding(example.rule).headline
     assert example.says in headline
-    assert re.search(r"\d[\d.\u202f]* ?(%|passes|sectors|SMs?|block|waves|threads?|µs|are used)", headline)
+    assert re.search(
+        r"\d[\d.\u202f]* ?(%|of 32 bytes|extra|L1 wavefronts|sectors|SMs?|block|waves|threads?|µs)", headline
+    )
 
 
 @pytest.mark.parametrize("example", named(EXAMPLES))
@@ -538,7 +542,7 @@ def busy_metric(unit: str) -> str:
     ("rule", "what", "metric", "value", "unit", "threshold"),
     [
         ("dram-bandwidth", "busy", busy_metric("dram"), 70, "%", limits.BUSY),
-        ("dram-bandwidth", "near its roof", "", 1.35e12, "B/s", None),
+        ("dram-bandwidth", "near its ceiling", "", 1.35e12, "B/s", None),
         ("l2-bandwidth", "busy", busy_metric("l2"), 75, "%", limits.BUSY),
         ("l1-bandwidth", "busy", busy_metric("l1"), 85, "%", limits.BUSY),
         ("l1-bandwidth", "by its data pipe", WAVEFRONTS, 80, "%", limits.BUSY),
@@ -635,14 +639,14 @@ def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> Non
     # Waves also follow from the registers.
     left = example.launch.without(need, *((REGISTERS,) if need == WAVES else ())).findings(example.rule)
     # Without any pipe the busy SM is still told, as a guess.
-    assert [found for found in left if found.confidence != "guess" or "which pipe" not in found.headline] == []
+    assert [found for found in left if found.confidence != "guess" or "not collected" not in found.headline] == []
 
 
 def test_a_busy_sm_without_pipes_is_a_guess_that_says_what_to_collect() -> None:
     found = made(busy(sm=70, dram=20)).finding("integer-bound")
     assert (found.confidence, found.severity) == ("guess", "low") and found.gain_kernel == pytest.approx(0.3)
     assert (found.gain_kind, found.held) == ("fixed-work", "the same instructions")
-    assert found.headline.startswith("Instructions: "), "no FLOP was counted"
+    assert found.headline.startswith("Instruction throughput: "), "no FLOP was counted"
     assert "ComputeWorkloadAnalysis" in found.why
     assert made(busy(sm=59, dram=20)).findings("integer-bound") == []
     assert made(busy(sm=70, dram=80)).findings("integer-bound") == []
@@ -748,11 +752,13 @@ def test_loads_and_stores_count_by_their_sectors() -> None:
     used = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0})
     assert used.finding("uncoalesced-global").gain_kernel == pytest.approx(0.25)
     counted = used.plus({LOAD_SECTORS: 300.0, STORE_SECTORS: 100.0}).finding("uncoalesced-global")
-    assert "28 are used" in counted.headline
+    assert "28 of 32 bytes" in counted.headline
     assert counted.gain_kernel == pytest.approx(0.125)
 
 
-@pytest.mark.parametrize(("excess", "passes"), [(400.0, "1.67 times the passes"), (1000.0, "several passes.")])
+@pytest.mark.parametrize(
+    ("excess", "passes"), [(400.0, "1.67 times as many as needed"), (1000.0, "several wavefronts.")]
+)
 def test_conflicts_are_told_as_passes(excess: float, passes: str) -> None:
     # 1000 ÷ (1000 − 400)
     assert passes in made({SHARED_WAVES: 1000.0, SHARED_EXCESS: excess}).finding("shared-bank-conflict").why
@@ -784,7 +790,7 @@ def test_local_memory_is_told_by_nvidias_rule_where_it_was_not_counted() -> None
         "This workload accesses local memory (https://docs), accounting for 40.62% of all sectors requested in L1TEX."
     )
     found = made(details=told("MemoryLocalAccess", message)).finding("local-memory-spill")
-    assert found.gain_kernel == pytest.approx(0.4062) and "41 % of the sectors" in found.headline
+    assert found.gain_kernel == pytest.approx(0.4062) and "41 % of sectors" in found.headline
     assert found.evidence[0].metric == "rule MemoryLocalAccess"
 
 
@@ -804,7 +810,7 @@ def test_a_wait_that_is_told_alone_leaves_open_what_else_warps_wait_for() -> Non
 def test_requests_that_only_an_average_tells_of_are_judged_as_those_that_were_counted() -> None:
     name = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
     found = made({name: 32.0}).finding("uncoalesced-global")
-    assert found.headline == "Uncoalesced global access: 32 sectors a load request"
+    assert found.headline == "Uncoalesced global access: 32 sectors per load request"
     assert found.gain_kernel == pytest.approx(1 - 4 / 32) and found.evidence[0].metric == name
     assert made({name: 16.0}).findings("uncoalesced-global") == []
 
@@ -815,7 +821,7 @@ def test_conflicts_that_instrumentation_counts_by_kind_are_those_of_each_warp(un
     # The hardware's counter of plain loads has none of those of matrix loads.
     plain = {"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 0.0}
     found = made(plain, {name: 864 * 8 * 256.0}).finding("shared-bank-conflict")
-    assert "256 passes a warp come from conflicts" in found.headline and found.evidence[0].metric == name
+    assert "256 extra wavefronts per warp" in found.headline and found.evidence[0].metric == name
     assert made(plain, {name: 0.0}).findings("shared-bank-conflict") == []
 
 
@@ -888,7 +894,7 @@ def test_l1_of_active_cycles_counts_for_the_time_that_the_sms_are_active() -> No
         "sm__cycles_elapsed.max": 100.0, WAVEFRONTS: 40.0, REQUESTS: 5.0,
     }  # fmt: skip
     found = made(busy(dram=40, l2=40), values, NO_SHARED).finding("uncoalesced-global")
-    assert "8 passes" in found.headline
+    assert "8 L1 wavefronts" in found.headline
     assert found.evidence[0].value == pytest.approx(72.9) and found.evidence[0].meaning == "L1 busy"
     # DRAM's and L2's 40 % may go with the excess too, as nothing tells their sectors; the requests' 5 % stay.
     assert found.gain_kernel == pytest.approx(0.875)
@@ -983,13 +989,16 @@ def test_divisions_are_named_only_where_they_are_much_of_it() -> None:
 
 def test_divisions_are_no_more_than_all_of_the_arithmetic() -> None:
     many: Histograms = {WARP_OPCODES: {"DFMA": 100.0, "MUFU.RCP64H": 50.0}}  # 50 · 7 of 100
-    assert "about 100 % of it are divisions" in made(pipes(fp64=80), histograms=many).finding("fp64-bound").headline
+    assert (
+        "about 100 % of FP64 instructions from divisions"
+        in made(pipes(fp64=80), histograms=many).finding("fp64-bound").headline
+    )
 
 
 def test_divisions_get_their_own_advice() -> None:
     found = made(pipes(fp64=80), histograms=DIVIDES).finding("fp64-bound")
     assert "reciprocal" in found.advice and "division" in found.why
-    assert "FP32 2 times as fast" in found.why
+    assert "FP32 is 2 times as fast" in found.why
 
 
 def test_integers_on_the_fma_pipe_are_not_called_fp32() -> None:
@@ -1057,20 +1066,20 @@ def test_tensor_cores_are_told_for_the_types_that_are_faster() -> None:
     launch = made(pipes(tensor=0), lasting(), operations(ffma=5.12e9, fadd=0, fmul=0), name="my_gemm")
     (finding,) = of_rule("tensor-cores-idle", on("NVIDIA A10G", "8.6", 80)(launch))
     assert finding.gain_kernel == pytest.approx(0.75)
-    assert "2 times as much a cycle in BF16 or FP16" in finding.why and "TF32 is not faster" in finding.advice
+    assert "2 times as much per cycle in BF16 or FP16" in finding.why and "TF32 is not faster" in finding.advice
     assert (finding.confidence, finding.action) == (
         "inferred",
-        "Run the matrix product on the tensor cores, with 16-bit inputs",
+        "Run the matrix multiplication on the tensor cores, with 16-bit inputs",
     )
     here = made(pipes(tensor=0), lasting(), FP32_HALF, name="my_gemm").finding("tensor-cores-idle")
-    assert "8 times as much a cycle in TF32, 16 times in BF16 or FP16" in here.why
+    assert "8 times as much per cycle in TF32, 16 times in BF16 or FP16" in here.why
 
 
 def test_half_of_the_tensor_pipe_is_the_roof_where_sums_in_fp32_have_half_of_the_rate() -> None:
     sums: dict[str | int, float] = {"HMMA.16816.F32.BF16": 100.0, "FFMA": 10.0}
     launch = made(pipes(tensor=48, alu=10), histograms={WARP_OPCODES: sums})
     (finding,) = of_rule("tensor-compute-bound", on("NVIDIA GeForce RTX 3090", "8.6", 82)(launch))
-    assert finding.severity == "info" and "48 % busy of the 50 % that FP32 sums leave of it" in finding.headline
+    assert finding.severity == "info" and "48 % busy of the 50 % possible with FP32 sums" in finding.headline
     assert finding.gain_kernel == pytest.approx(1 - 0.48 / 0.5)
     assert (finding.gain_kind, finding.held) == ("fixed-work", "the same instructions")
     assert launch.findings("tensor-compute-bound") == [], "an A100 sums in FP32 at the full rate"
@@ -1080,7 +1089,7 @@ def test_half_of_the_tensor_pipe_is_the_roof_where_sums_in_fp32_have_half_of_the
     assert of_rule("tensor-compute-bound", on("NVIDIA GeForce RTX 3090", "8.6", 82)(unknown)) == []
 
 
-@pytest.mark.parametrize("what", ["busy", "near its roof", "full of little work"])
+@pytest.mark.parametrize("what", ["busy", "near its ceiling", "full of little work"])
 def test_a_full_pipe_saves_what_the_same_instructions_leave(what: str) -> None:
     example = next(example for example in COMPUTE if (example.rule, example.what) == ("fp32-compute-bound", what))
     finding = example.launch.finding("fp32-compute-bound")
@@ -1091,14 +1100,14 @@ def test_a_full_pipe_saves_what_the_same_instructions_leave(what: str) -> None:
 def test_a_full_pipe_of_what_can_be_avoided_is_no_roof(rule: str) -> None:
     example = next(example for example in COMPUTE if (example.rule, example.what) == (rule, "full"))
     finding = example.launch.finding(rule)
-    assert finding.severity == "high" and "roof" not in finding.headline
+    assert finding.severity == "high" and "ceiling" not in finding.headline
 
 
 def test_a_full_fma_pipe_is_a_roof_only_with_work_that_was_counted() -> None:
     full = made(busy(sm=95), pipes(fma=95))
     assert full.finding("fp32-compute-bound").severity != "info"
     assert (
-        "35 % of the FP32 peak only"
+        "only 35 % of the FP32 peak"
         in full.plus(lasting(), operations(ffma=0.35 * 6.912e9, fadd=0, fmul=0)).finding("fp32-compute-bound").why
     )
 
@@ -1187,7 +1196,7 @@ def test_reuse_leaves_the_arithmetic_and_not_the_instructions_of_the_accesses() 
     # The load/store unit and with it the SM are 91 % busy; the FMA pipe's 17 % stay, and are told as held.
     found = made(busy(dram=1, l2=5, l1=91, sm=91), pipes(lsu=91, fma=17)).finding("l1-bandwidth")
     assert found.gain_kernel == pytest.approx(0.83)
-    assert found.held == "the same arithmetic and the same bytes of L2 and DRAM"
+    assert found.held == "the same arithmetic and the same bytes through L2 and DRAM"
 
 
 def test_writes_to_the_host_count_although_l2_calls_them_hits() -> None:
@@ -1227,7 +1236,7 @@ def test_l1_of_active_cycles_is_no_limit_over_elapsed_ones() -> None:
         # Its coalesced form, and a fill of an A40: one pass each.
         ("NVIDIA A10G", "8.6", 45.61, 91.2163, 1.0),
         ("NVIDIA A40", "8.6", 20.0, 40.0, 1.0),
-        # Kernels of one pass a request on Turing, and one of 8 bytes a thread.
+        # Kernels of one wavefront per request on Turing, and one of 8 bytes a thread.
         ("NVIDIA GeForce GTX 1660 Ti", "7.5", 10.0, 20.0, 1.0),
         ("NVIDIA GeForce RTX 2080 Ti", "7.5", 30.0, 30.0, 2.0),
         # An A100 counted 3 548 160 requests of 37 298 106 cycles as 9.51 %: one a cycle is all.
@@ -1250,7 +1259,7 @@ def test_memory_that_l2_explains_is_not_l1() -> None:
 
 def test_one_pass_a_request_is_told_as_efficient() -> None:
     efficient = made(busy(l1=85, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 80.0})
-    assert "one pass a request" in efficient.finding("l1-bandwidth").headline
+    assert "one wavefront per request" in efficient.finding("l1-bandwidth").headline
 
 
 def test_all_misses_to_the_host_gain_what_memory_costs() -> None:
@@ -1325,9 +1334,9 @@ def test_a_grid_without_a_size_is_not_small() -> None:
     assert made({WAVES: 0.1, "launch__grid_size": 54.0}, grid=None).finding("small-grid").gain_kernel == 0.9
 
 
-def test_without_waves_the_filled_places_are_not_known() -> None:
+def test_without_waves_the_filled_slots_are_not_known() -> None:
     found = made(grid=(54, 1, 1)).finding("small-grid")
-    assert "54 SMs have no work" in found.headline and "warp places" not in found.headline
+    assert found.headline == "Small grid: 54 blocks for 108 SMs"
     assert found.gain_kernel == pytest.approx(0.5)
 
 
@@ -1359,7 +1368,7 @@ def of_unknown_gpu(launch: Made) -> list[Finding]:
 def test_blocks_are_few_where_no_known_gpu_of_the_capability_has_so_few_sms() -> None:
     few = of_unknown_gpu(made(lasting(), grid=(14, 1, 1)))
     # 14 of 56 SMs have a block.
-    assert few[0].headline == "Small grid: 14 blocks, and the smallest known GPU of compute capability 8.0 has 56 SMs"
+    assert few[0].headline == "Small grid: 14 blocks; the smallest known GPU of compute capability 8.0 has 56 SMs"
     assert (few[0].rule, few[0].confidence) == ("small-grid", "inferred")
     assert few[0].gain_kernel == pytest.approx(0.75)
     assert "small-grid" not in {item.rule for item in of_unknown_gpu(made(lasting(), grid=(56, 1, 1)))}
@@ -1372,7 +1381,7 @@ def test_waves_that_nvidias_rule_tells_show_a_small_grid() -> None:
     )
     launch = replace(made(lasting(), grid=(64, 1, 1)), details=told("SOLBottleneck", text))
     finding = next(item for item in of_unknown_gpu(launch) if item.rule == "small-grid")
-    assert finding.headline == "Small grid: 64 blocks fill about 20 % of the places"
+    assert finding.headline == "Small grid: 64 blocks fill about 20 % of one wave"
     # The message rounds to a tenth: up to 0.25 are filled.
     assert finding.gain_kernel == pytest.approx(0.75) and finding.evidence[1].value == 0.2
 
@@ -1385,7 +1394,7 @@ def test_bytes_that_nvidias_rule_finds_unused_show_uncoalesced_loads(memory: flo
     )
     launch = replace(made(lasting(), busy(memory=memory)), details=told("MemoryCacheAccessPattern", text))
     finding = launch.finding("uncoalesced-global")
-    assert "of 32 bytes of a sector that loads move 4 are used" in finding.headline
+    assert "4 of 32 bytes per loaded sector are used" in finding.headline
     assert finding.confidence == confidence
     stores = text.replace("loads from", "stores to")
     assert replace(launch, details=told("MemoryCacheAccessPattern", stores)).findings("uncoalesced-global") == []
@@ -1435,7 +1444,7 @@ def test_conflicts_of_loads_and_stores_are_added_up() -> None:
     # 300 + 100 of 600 + 200 passes.
     by_kind = {CONFLICTS_OF.format("ld"): 300.0, CONFLICTS_OF.format("st"): 100.0}
     both = made(by_kind, {PASSES_OF.format("ld"): 600.0, PASSES_OF.format("st"): 200.0}, busy(l1=80))
-    assert "50 % of 800 wavefronts" in both.finding("shared-bank-conflict").headline
+    assert "50 % of wavefronts (400 of 800)" in both.finding("shared-bank-conflict").headline
     assert both.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.5)
 
 
@@ -1445,7 +1454,7 @@ def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> 
     none_shared = {"launch__shared_mem_per_block_static": 0.0, "launch__shared_mem_per_block_dynamic": 0.0}
     many = made(busy(l1=96), {issued: 6.0}, none_shared)
     told = many.finding("uncoalesced-global")
-    assert "at least 16 passes" in told.headline and told.confidence == "inferred"
+    assert "at least 16 L1 wavefronts" in told.headline and told.confidence == "inferred"
     assert many.findings("l1-bandwidth") == []
     assert made(busy(l1=96), {issued: 20.0}, none_shared).findings("uncoalesced-global")
     assert made(busy(l1=96), {issued: 24.0}, none_shared).findings("uncoalesced-global") == []
@@ -1455,7 +1464,7 @@ def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> 
 
 def test_a_busy_load_store_unit_does_not_hide_full_issue_slots() -> None:
     both = made(busy(sm=75), pipes(fma=56, lsu=64))
-    assert "busiest arithmetic pipe with 56 %" in both.finding("fp32-compute-bound").headline
+    assert "busiest arithmetic pipe at 56 %" in both.finding("fp32-compute-bound").headline
     # Where the load/store unit is what keeps the SM busy, arithmetic is not.
     assert made(busy(sm=65), pipes(fma=56, lsu=64)).findings("fp32-compute-bound") == []
 
@@ -1464,10 +1473,13 @@ def test_conflicts_without_all_passes_are_told_by_warp_and_without_a_gain() -> N
     # 108 blocks of 256 threads are 864 warps.
     only = {CONFLICTS_OF.format("ld"): 864 * 31.0}
     alone = made(only, grid=(108, 1, 1)).finding("shared-bank-conflict")
-    assert "31.0 passes a warp" in alone.headline and (alone.gain_kernel, alone.severity) == (None, "info")
+    assert "31.0 extra wavefronts per warp" in alone.headline and (alone.gain_kernel, alone.severity) == (None, "info")
     # The passes of loads are not all that the conflicts of loads and stores are among.
     stores = {CONFLICTS_OF.format("st"): 864.0, PASSES_OF.format("ld"): 2 * 864.0}
-    assert "32.0 passes a warp" in made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
+    assert (
+        "32.0 extra wavefronts per warp"
+        in made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
+    )
 
 
 def test_one_block_an_sm_that_mostly_idles_is_an_imbalance() -> None:
@@ -1530,7 +1542,7 @@ def test_the_limiter_of_occupancy_is_named_with_its_remedy(values: dict[str, flo
 def test_blocks_of_one_warp_are_limited_by_their_number() -> None:
     # 32 blocks of one warp: 32 of 64.
     found = made({REGISTERS: 16.0}, block=(32, 1, 1)).finding("low-occupancy")
-    assert "50 % at most, limited by blocks" in found.headline
+    assert "50 % theoretical, limited by blocks" in found.headline
 
 
 def test_full_occupancy_has_no_limiter() -> None:
@@ -1549,11 +1561,9 @@ def test_low_occupancy_is_a_guess_unless_the_schedulers_starve(change: dict[str,
     assert starved.plus(change).finding("low-occupancy").confidence == "guess"
 
 
-@pytest.mark.parametrize(
-    ("blocks", "words"), [(107, "1 SM has no work"), (106, "2 SMs have no work"), (1, "1 block on")]
-)
-def test_one_block_and_one_sm_are_singular(blocks: int, words: str) -> None:
-    assert words in made({WAVES: 0.5}, grid=(blocks, 1, 1)).finding("small-grid").headline
+@pytest.mark.parametrize(("blocks", "text"), [(107, "107 blocks for 108 SMs"), (1, "1 block for 108 SMs")])
+def test_one_block_is_singular(blocks: int, text: str) -> None:
+    assert text in made({WAVES: 0.5}, grid=(blocks, 1, 1)).finding("small-grid").headline
 
 
 # Waiting.
@@ -1588,14 +1598,14 @@ def test_hit_rates_say_how_far_a_load_travels() -> None:
     rates = {"l1tex__t_sector_hit_rate.pct": 25.0, "lts__t_sector_hit_rate.pct": 50.0}
     moved = {"l1tex__t_bytes.sum": 1e6, "lts__t_bytes.sum": 1e6}
     found = made(stalls(long_scoreboard=50), issued(20), rates, moved, lasting()).finding("memory-latency")
-    assert found.why.startswith("25 % of the accesses hit L1, 50 % of the rest hit L2.")
+    assert found.why.startswith("25 % of accesses hit in L1, 50 % of the rest in L2.")
 
 
 def test_a_cache_that_nothing_hits_is_told_so() -> None:
     rates = {"l1tex__t_sector_hit_rate.pct": 0.0, "lts__t_sector_hit_rate.pct": 0.0}
     moved = {"l1tex__t_bytes.sum": 1e6, "lts__t_bytes.sum": 1e6}
     found = made(stalls(long_scoreboard=50), issued(20), rates, moved, lasting()).finding("memory-latency")
-    assert found.why.startswith("0 % of the accesses hit L1, 0 % of the rest hit L2.")
+    assert found.why.startswith("0 % of accesses hit in L1, 0 % of the rest in L2.")
 
 
 @pytest.mark.parametrize(
@@ -1743,15 +1753,18 @@ def test_places_that_stand_empty_between_short_blocks_are_no_latency() -> None:
     assert unsure.severity == "info" and "a block lives for 500 cycles" in unsure.why
     assert unsure.action == short.finding("short-blocks").action
     full = short.plus({ACTIVE: 95.0, "sm__cycles_active.avg": 4e3}).finding("latency-bound")
-    assert full.severity == "high" and "all places for warps are taken" in full.why
+    assert full.severity == "high" and "all warp slots are taken" in full.why
 
 
 def test_nothing_busy_says_how_many_warps_are_there() -> None:
     waiting = made(busy(sm=20), {ACTIVE: 95.0})
-    assert "all places for warps are taken" in waiting.finding("latency-bound").why
-    assert "no more warps fit than 50 %" in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 49.0}).finding("latency-bound").why
-    assert "only 20 % of the places" in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 20.0}).finding("latency-bound").why
-    assert "places" not in made(busy(sm=20)).finding("latency-bound").why
+    assert "all warp slots are taken" in waiting.finding("latency-bound").why
+    assert (
+        "no more than 50 % of the warp slots"
+        in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 49.0}).finding("latency-bound").why
+    )
+    assert "only 20 % of the warp slots" in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 20.0}).finding("latency-bound").why
+    assert "slots" not in made(busy(sm=20)).finding("latency-bound").why
 
 
 def test_a_busy_pipe_is_a_busy_unit() -> None:
@@ -1805,7 +1818,7 @@ def is_inferred(found: list[Finding]) -> bool:
 
 
 def names_a_wait(found: list[Finding]) -> bool:
-    return "warps wait" in found[0].headline
+    return "of warp time" in found[0].headline
 
 
 def many_passes(found: list[Finding]) -> bool:
@@ -1813,7 +1826,7 @@ def many_passes(found: list[Finding]) -> bool:
 
 
 def l2_is_quiet(found: list[Finding]) -> bool:
-    return "find their data in L1" in found[0].why
+    return "that hit in L1" in found[0].why
 
 
 def starts_inside(found: list[Finding]) -> bool:
@@ -1825,11 +1838,11 @@ def reads_wide(found: list[Finding]) -> bool:
 
 
 def splits_structures(found: list[Finding]) -> bool:
-    return "structure of arrays" in found[0].action
+    return "SoA" in found[0].action
 
 
 def lies_at_a_stride(found: list[Finding]) -> bool:
-    return "lie far apart" in found[0].why
+    return "are far apart" in found[0].why
 
 
 def lanes_apart(distance: str, *loads: str) -> Made:
@@ -2247,7 +2260,7 @@ def test_wider_accesses_spare_the_arithmetic_of_addresses() -> None:
 
 
 def test_a_loop_of_compare_and_swap_tries_less_often_without_contention() -> None:
-    tries, waits = "as many tries of each atomic", "the other waits as they are"
+    tries, waits = "the same number of retries per atomic", "the other stalls unchanged"
     for opcode, expected in (("ATOMG.E.CAS", tries), ("RED.E.ADD", waits)):
         launch = made(busy(dram=10), {SHARED_ATOMICS: 40.0}, stalls(mio_throttle=40), histograms={
             WARP_OPCODES: {opcode: 9.0}})  # fmt: skip
@@ -2266,7 +2279,7 @@ def test_fewer_passes_of_scattered_accesses_move_fewer_bytes() -> None:
         busy(dram=10, l2=70), {WAVEFRONTS: 90.0, REQUESTS: 5.0, "launch__shared_mem_per_block_static": 1024.0}
     )
     assert launch.finding("l1-bandwidth").gain_kernel == pytest.approx(0.3)
-    assert kind_of(launch, "l1-bandwidth") == ("fixed-work", "the same bytes of L2 and DRAM")
+    assert kind_of(launch, "l1-bandwidth") == ("fixed-work", "the same bytes through L2 and DRAM")
 
 
 def test_spills_that_stay_in_l1_do_not_fill_dram() -> None:
@@ -2309,7 +2322,7 @@ def test_passes_that_shared_memory_may_cause_are_no_bound_of_coalescing() -> Non
     launch = made(busy(l1=95, l2=20, dram=5), {TOTAL: 1000.0, EXCESS: 500.0, WAVEFRONTS: 95.0, REQUESTS: 5.9},
                   {"launch__shared_mem_per_block_static": 16.0}, stalls(lg_throttle=80))  # fmt: skip
     assert launch.finding(UNCOALESCED).gain_kernel == pytest.approx(0.5)
-    assert kind_of(launch, UNCOALESCED) == ("fixed-work", "as many passes through L1 for each sector")
+    assert kind_of(launch, UNCOALESCED) == ("fixed-work", "the same L1 wavefronts per sector")
 
 
 def test_atomics_of_l2_do_not_fill_shared_memory() -> None:
@@ -2325,8 +2338,8 @@ def test_an_sm_that_is_busy_with_hardly_an_instruction_multiplies_matrices() -> 
     active = {"sm__cycles_active.avg": 0.95e6, "sm__cycles_elapsed.max": 1e6}
     gemm = made(busy(sm=91, memory=15), issued(3.3), active, name="gemm_kernel")
     found = gemm.finding("tensor-compute-bound")
-    assert "one instruction in 29 cycles" in found.headline and found.confidence == "inferred"
-    assert found.severity == "info" and "near its roof" in found.headline
+    assert "one instruction per 29 cycles" in found.headline and found.confidence == "inferred"
+    assert found.severity == "info" and "near its ceiling" in found.headline
     assert gemm.findings("fp32-compute-bound") == [] and gemm.findings("integer-bound") == []
     # Where memory is as busy, accesses that take many passes keep the SM so.
     assert made(busy(sm=91, memory=91), issued(3.3), active).findings("tensor-compute-bound") == []

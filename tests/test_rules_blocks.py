@@ -44,7 +44,7 @@ def cause_of(launch: Made, rule: str) -> str | None:
 def test_the_lanes_that_a_block_leaves_empty_are_the_gain(threads: int, gain: float) -> None:
     found = of_block(threads, busy(sm=20)).finding("block-size")
     assert found.gain_kernel == pytest.approx(gain)
-    assert (found.gain_kind, found.held) == ("fixed-work", "each warp as fast as now")
+    assert (found.gain_kind, found.held) == ("fixed-work", "the same speed per warp")
 
 
 @pytest.mark.parametrize("threads", [32, 64, 256, 1000, 1024])
@@ -106,7 +106,7 @@ def test_lanes_without_a_thread_do_not_diverge() -> None:
     assert of_block(20, IDLE, {THREADS: 20.0}).findings("branch-divergence") == []
     both = of_block(20, IDLE, {THREADS: 10.0})
     assert both.finding("branch-divergence").gain_kernel == pytest.approx(0.5)
-    assert "10 of the 20 threads" in both.finding("branch-divergence").headline
+    assert "10 of 20 threads" in both.finding("branch-divergence").headline
     assert both.finding("block-size").gain_kernel == pytest.approx(12 / 32)
 
 

@@ -26,6 +26,7 @@ from gpuprof.model.session import (
     Session,
     Throughput,
 )
+from gpuprof.present.fix_text import unknown_text
 from tests import builders, hand_made
 from tests.kernels import busy, lasting, made, operations, pipes, session
 from tests.real_sessions import loaded
@@ -144,7 +145,7 @@ def test_a_session_without_kernels_has_no_sentence() -> None:
 def test_a_defect_is_told_with_what_the_kernel_keeps_busy() -> None:
     verdict = judged(kernel(0, finding("uncoalesced-global", "Uncoalesced: 60 % are excess"),
                             throughput=lights(memory=0.97, dram=0.1, l2=0.2, sm=0.3)))  # fmt: skip
-    assert verdict.sentence == "kernel 0 keeps L1 97 % busy. Uncoalesced: 60 % are excess."
+    assert verdict.sentence == "kernel 0 keeps L1 97 % busy: uncoalesced at gather.cu:41."
     assert (verdict.state, verdict.ceiling, verdict.fraction) == ("limited", "L1 throughput", 0.97)
 
 
@@ -158,10 +159,10 @@ def test_the_load_store_unit_is_told_as_memory_although_the_sm_counts_it() -> No
 @pytest.mark.parametrize(
     ("rule", "state", "text"),
     [
-        ("small-grid", "unfilled", "does not fill the GPU: no unit is more than 40 % busy. Headline."),
-        ("tail-effect", "unfilled", "does not fill the GPU: no unit is more than 40 % busy. Headline."),
-        ("memory-latency", "waiting", "mostly waits: no unit is more than 40 % busy. Headline."),
-        ("fp64-bound", "limited", "keeps DRAM 40 % busy. Headline."),
+        ("small-grid", "unfilled", "does not fill the GPU: headline at gather.cu:41. No unit is more than 40 % busy."),
+        ("tail-effect", "unfilled", "does not fill the GPU: headline at gather.cu:41. No unit is more than 40 % busy."),
+        ("memory-latency", "waiting", "mostly waits: headline at gather.cu:41. No unit is more than 40 % busy."),
+        ("fp64-bound", "limited", "keeps DRAM 40 % busy: headline at gather.cu:41."),
     ],
 )
 def test_the_state_follows_from_the_first_finding(rule: str, state: str, text: str) -> None:
@@ -169,10 +170,16 @@ def test_the_state_follows_from_the_first_finding(rule: str, state: str, text: s
     assert verdict.state == state and verdict.sentence.endswith(text)
 
 
-def test_a_headline_that_says_how_busy_the_units_are_is_not_repeated() -> None:
-    latency = finding("latency-bound", "Latency-bound: no unit is more than 40 % busy")
+def test_how_busy_the_units_are_is_told_once() -> None:
+    latency = replace(finding("latency-bound", "Latency-bound: no unit is more than 40 % busy"), location=None)
     verdict = judged(kernel(0, latency, throughput=lights(dram=0.4)))
-    assert verdict.sentence == "kernel 0 mostly waits. Latency-bound: no unit is more than 40 % busy."
+    assert verdict.sentence == "kernel 0 mostly waits: latency-bound. No unit is more than 40 % busy."
+
+
+def test_the_name_of_a_unit_keeps_its_capitals() -> None:
+    double = replace(finding("fp64-bound", "FP64 arithmetic: its pipe is full"), location=None)
+    verdict = judged(kernel(0, double, throughput=lights(dram=0.4)))
+    assert verdict.sentence == "kernel 0 keeps DRAM 40 % busy: FP64 arithmetic."
 
 
 def test_a_guess_is_no_headline() -> None:
@@ -185,7 +192,7 @@ def test_a_guess_is_no_headline() -> None:
 def test_what_another_finding_explains_is_no_headline() -> None:
     wait = finding("barrier-wait", "Barriers", cause="0.memory-latency", severity="info")
     cause = finding("uncoalesced-global", "Uncoalesced")
-    assert "Uncoalesced" in judged(kernel(0, wait, cause)).sentence
+    assert "uncoalesced" in judged(kernel(0, wait, cause)).sentence
 
 
 def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_none() -> None:
@@ -238,12 +245,12 @@ def test_traffic_tells_how_busy_dram_is_without_a_speed_of_light() -> None:
     verdict = judged(kernel(0, throughput=(), roofline=(point,), pipes=(), stalls=()))
     assert "keeps DRAM 54 % busy" in verdict.sentence
     assert verdict.unknown is not None
-    assert verdict.unknown.startswith("The report does not tell what its warps wait for or which pipe is busy.")
+    assert verdict.unknown.startswith("The report does not show why warps stall or which pipe is busy.")
 
 
 def test_sentences_end_once_and_have_single_spaces() -> None:
     verdict = judged(kernel(0, finding("uncoalesced-global", "It is so."), label="l" * 96))
-    assert verdict.sentence.endswith("It is so.") and "  " not in verdict.sentence
+    assert verdict.sentence.endswith(": it is so at gather.cu:41.") and "  " not in verdict.sentence
 
 
 def test_an_idle_sm_alone_is_no_memory() -> None:
@@ -338,11 +345,11 @@ def test_options_are_those_of_the_release(version: str | None, starts: str, name
     [None, "", "python x.py", f"{NCU}", f"{NCU} --set full -o", f"{NCU} --new-option 3 ./a.out", f"{NCU} -z ./a.out",
      f"{NCU} ./a.out\nrm -rf /", f"{NCU} ./a.out \x1b[31m", f"{NCU} {'x ' * 3000}", "\x00"],
 )  # fmt: skip
-def test_a_program_that_cannot_be_told_is_a_placeholder_that_the_verdict_explains(recorded: str | None) -> None:
+def test_a_program_that_cannot_be_told_is_a_placeholder_that_is_explained(recorded: str | None) -> None:
     line = command(command=recorded)
     assert line == "ncu --set full --import-source yes --kernel-name work --launch-count 1 -o work-full PROGRAM"
-    verdict = judged(kernel(0, name="work", stalls=()), command=recorded)
-    assert verdict.unknown is not None and verdict.unknown.endswith("put it for PROGRAM.")
+    read = run(kernel(0, name="work", stalls=()), command=recorded)
+    assert unknown_text(read).endswith(". To collect it, with your command line for PROGRAM:")
 
 
 @pytest.mark.parametrize(
@@ -401,7 +408,7 @@ def test_a_name_too_long_for_a_command_line_is_not_in_it() -> None:
 
 def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
     session = run(kernel(0, demangled="void work<1>(float *)"), kind="torch-trace", file="a b.json")
-    assert unknown_of(session, session.kernels[0]) == "A trace has times and no counters."
+    assert unknown_of(session, session.kernels[0]) == "A trace has times but no counters."
     assert command_for_more(session, session.kernels[0]) == "gpuprof run --survey 'a b.json' --kernel work -- PROGRAM"
 
 
@@ -409,7 +416,7 @@ def test_what_a_survey_timed_alone_takes_the_program_from_the_profile_beside() -
     base = replace(hand_made.session(), kernels=(kernel(0, source=1, demangled="work(int)"),))
     counted = replace(base.sources[0], command=f"{NCU} -o p ./a.out 3")
     both = replace(base, sources=(counted, replace(base.sources[0], kind="ncu-rep survey")))
-    assert unknown_of(both, both.kernels[0]) == "It was timed and not profiled."
+    assert unknown_of(both, both.kernels[0]) == "It was timed, not profiled."
     assert command_for_more(both, both.kernels[0]) == "gpuprof run --kernel work -- ./a.out 3"
 
 
@@ -450,10 +457,14 @@ def test_ranks_of_one_run_are_no_versions() -> None:
 REAL = [
     (
         "gpu_workshop-MW_Baseline.ncu-rep",
-        "compute_tendencies_x_279_gpu, 40 % of the time, keeps the SMs 70 % busy.",
+        "compute_tendencies_x_279_gpu, 40 % of the time, keeps the SMs 70 % busy: FP64 arithmetic at ",
         None,
     ),
-    ("cutlass-384.ncu-rep", "54 % of the time, does not fill the GPU: no unit is more than 22 % busy.", None),
+    (
+        "cutlass-384.ncu-rep",
+        "54 % of the time, does not fill the GPU: small grid. No unit is more than 22 % busy.",
+        None,
+    ),
     (
         "sglang-profile.ncu-rep",
         "flash_fwd hdim128 128x64 fp16 (attention) has no numbers in the report.",
@@ -461,7 +472,7 @@ REAL = [
     ),
     (
         "esmm-research-profile.ncu-rep",
-        "basic, 70 % of the time, was timed; why it takes its time needs counters.",
+        "basic, 70 % of the time, needs counters: its time alone does not say why.",
         "ncu --set full --import-source yes --kernel-name basic --launch-count 1 -o basic-full ./a.out all",
     ),
     (
@@ -471,7 +482,7 @@ REAL = [
     ),
     (
         "traces/miniweather-gp100.nsys.sqlite",
-        "compute_tendencies_z_334_gpu, 41 % of the time, does not fill the GPU. Small grid: 1 block on 56 SMs",
+        "compute_tendencies_z_334_gpu, 41 % of the time, does not fill the GPU: small grid.",
         "gpuprof run --survey",
     ),
 ]
@@ -484,13 +495,22 @@ def test_real_reports_are_told_in_a_sentence(reports: Path, file: str, text: str
     assert (verdict.command is None) is (line is None) and (line is None or line in (verdict.command or ""))
 
 
-def test_idle_time_of_a_trace_stands_beside_the_verdict_and_before_it_where_it_is_most(reports: Path) -> None:
+def test_idle_time_of_a_trace_comes_first_where_it_is_more_than_any_kernel_takes(
+    reports: Path,
+) -> None:
     most = loaded(reports / "traces" / "miniweather-gp100.nsys.sqlite").verdict
     assert most is not None and most.notes == ()
     assert most.sentence.startswith("The GPU is idle 78 % of 275 ms") and "this kernel" not in most.sentence
-    less = loaded(reports / "traces" / "resnet50-v100.pt.trace.json.gz").verdict
-    assert less is not None and "idle" not in less.sentence
-    assert less.notes[0].startswith("The GPU is idle 39 % of 996 ms")
+    more = loaded(reports / "traces" / "resnet50-v100.pt.trace.json.gz").verdict
+    # Its longest kernel takes 2.7 %.
+    assert more is not None and more.sentence.startswith("The GPU is idle 39 % of 996 ms; ")
+
+
+def test_idle_time_that_is_less_than_a_kernel_takes_stands_beside_the_verdict() -> None:
+    idle = finding("launch-gaps", "Launch gaps: the GPU is idle 20 % of 10 ms", gain_kernel=None, gain_total=0.2)
+    verdict = judged(kernel(0, finding("fp64-bound", "FP64"), idle), kernel(1, label="other"))
+    assert verdict.sentence.startswith("kernel 0, 50 % of the time, keeps ")
+    assert verdict.notes == ("The GPU is idle 20 % of 10 ms.",)
 
 
 def test_gains_of_a_trace_are_of_the_traced_time(reports: Path) -> None:

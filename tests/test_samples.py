@@ -133,9 +133,9 @@ def test_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
 def test_file_that_is_there_is_not_begun_again(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     SampleFile(path, HEADER).append(SWEEP)
-    with pytest.raises(InputError, match="is there already") as caught:
+    with pytest.raises(InputError, match="already exists") as caught:
         SampleFile(path, HEADER)
-    assert caught.value.hint == "go on with --resume, or remove it"
+    assert caught.value.hint == "continue with --resume, or remove it"
     assert len(read_samples(path.read_bytes(), "run.jsonl").series) == 1
 
 
@@ -149,9 +149,9 @@ def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_nothing_to_go_on_with_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         SampleFile(tmp_path / "run.jsonl", HEADER, resume=True)
-    with pytest.raises(InputError, match="is not there or no file"):
+    with pytest.raises(InputError, match="does not exist or is not a file"):
         SampleFile(tmp_path, HEADER, resume=True)
 
 
@@ -164,7 +164,7 @@ def test_nothing_to_go_on_with_is_an_error(tmp_path: Path) -> None:
         (b"\xff\xfe\n", "line 1 is not JSON"),
         (b"[" * 100_000 + b"\n", "line 1 is not JSON"),
         (b"{}\n", "its first line does not say so"),
-        (b"[1]\n", "line 1 is no JSON object"),
+        (b"[1]\n", "line 1 is not a JSON object"),
         (HEAD.replace(b'"schema":1', b'"schema":2'), "sample schema 2, not the 1"),
         (HEAD.replace(b'"schema":1', b'"schema":true'), "sample schema True, not the 1"),
         (HEAD.replace(b'"NVIDIA H200"', b"5"), "device is 5"),
@@ -194,7 +194,7 @@ def damaged(**changes: object) -> str:
         ({"configuration": [1]}, "no configuration of plain values"),
         ({"configuration": {"a": {"b": 1}}}, "no configuration of plain values"),
         ({"configuration": {"a": 10**30}}, "no configuration of plain values"),
-        ({"configuration": {"data": "zeros"}}, "does not say its regime"),
+        ({"configuration": {"data": "zeros"}}, "lacks regime"),
         ({"configuration": {"data": "zeros", "regime": 1}}, "has regime 1"),
         ({"configuration": {"data": "zeros", "regime": "short", "grid": "8"}}, "has grid '8'"),
         ({"configuration": {"data": "zeros", "regime": "short", "block": True}}, "has block True"),
@@ -202,12 +202,12 @@ def damaged(**changes: object) -> str:
         ({"configuration": {"data": "zeros", "regime": "short", "sms": 0}}, "has sms 0"),
         ({"configuration": {"data": "zeros", "regime": "short", "grid": 0}}, "has grid 0"),
         ({"configuration": {"data": "zeros", "regime": "short", "power_w": "much"}}, "has power_w 'much'"),
-        ({"probe": "run"}, "does not say its number"),
-        ({"probe": "run", "configuration": {"number": 0}}, "does not say its what"),
+        ({"probe": "run"}, "lacks number"),
+        ({"probe": "run", "configuration": {"number": 0}}, "lacks what"),
         ({"round": -1}, "has round -1"),
         ({"round": True}, "has round True"),
         ({"samples": []}, "has no samples"),
-        ({"samples": [[1, 2.0]]}, "no list of 5"),
+        ({"samples": [[1, 2.0]]}, "not a list of 5"),
         ({"samples": [[1.5, 1.0, None, None, None]]}, "a sample with iterations 1.5"),
         ({"samples": [[1, 0.0, None, None, None]]}, "a sample with time_s 0.0"),
         ({"samples": [[1, "1", None, None, None]]}, "a sample with time_s '1'"),

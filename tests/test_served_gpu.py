@@ -120,7 +120,7 @@ def test_errors_come_back_as_what_they_are(opened: Open, tmp_path: Path) -> None
     with pytest.raises(OutOfMemory, match="cannot be allocated") as caught:
         gpu.allocate(2**50)
     assert not caught.value.fatal
-    with pytest.raises(DeviceError, match="not the one that the gate has seen"):
+    with pytest.raises(DeviceError, match="not the one that was checked"):
         gpu.load(b"{}", "0" * 64, "kernel")
     assert gpu.free_bytes() > 0
 
@@ -152,7 +152,7 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
 ) -> None:
     gpu = opened("instruction_ffma_throughput:hang")
     first = process_of(gpu)
-    with pytest.raises(Hung, match=r"instruction_ffma_throughput had not ended after \d+ s") as caught:
+    with pytest.raises(Hung, match=r"instruction_ffma_throughput did not end within \d+ s") as caught:
         launch(gpu, tmp_path, patience_s=0.1)
     assert caught.value.fatal
     assert wait_until(lambda: has_ended(first))
@@ -250,10 +250,10 @@ def test_process_that_cannot_be_started_is_told_and_loses_the_gpu(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr("subprocess.Popen", refused)
-    with pytest.raises(DeviceError, match="no process can be started for the GPU: Resource temporarily") as caught:
+    with pytest.raises(DeviceError, match="cannot start a process for the GPU: Resource temporarily") as caught:
         gpu.restart()
     assert caught.value.fatal
-    with pytest.raises(EnvironmentProblem, match="no process can be started"):
+    with pytest.raises(EnvironmentProblem, match="cannot start a process"):
         opened()
 
 
@@ -400,5 +400,5 @@ def test_ctrl_c_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, times: i
     assert children
     assert all(wait_until(lambda one=int(child): has_ended(one)) for child in children)  # type: ignore[misc]
     if times == 1:
-        assert "interrupted: --resume goes on" in said
+        assert "interrupted: --resume measures" in said
         assert file.is_file()

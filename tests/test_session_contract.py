@@ -278,7 +278,10 @@ def test_a_word_that_is_none_is_refused_without_the_pattern_of_words() -> None:
     document["kernels"][0]["work"][0]["path"] = "fp32\n"
     with pytest.raises(DamagedInput) as caught:
         read_session(json.dumps(document), "s.json")
-    assert str(caught.value) == r"s.json is damaged: session.kernels[0].work[0].path is 'fp32\n', which is no word"
+    assert (
+        str(caught.value)
+        == r"s.json is damaged: session.kernels[0].work[0].path is 'fp32\n', which is not a valid name"
+    )
 
 
 @pytest.mark.parametrize("reason", ["</script>", "\x00", "x" * 61, ""])
@@ -293,7 +296,7 @@ def test_a_reason_of_the_driver_is_a_word(reason: str) -> None:
         samples["throttling"] = [{"reason": known, "share": 0.5}]
         read_session(json.dumps(document), "s.json")
     samples["throttling"] = [{"reason": reason, "share": 0.5}]
-    with pytest.raises(DamagedInput, match=r"throttling\[0\]\.reason is .*, which is no word$"):
+    with pytest.raises(DamagedInput, match=r"throttling\[0\]\.reason is .*, which is not a valid name$"):
         read_session(json.dumps(document), "s.json")
 
 

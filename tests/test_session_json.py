@@ -86,11 +86,11 @@ def test_certificates_are_read_back(level: str | None) -> None:
         ({"schema_version": 0}, "older than the 2"),
         ({"kernels": 5}, "kernels is 5: expected `array`"),
         ({"kernels": [{}]}, r"kernels\[0\] has no id"),
-        ({"devices": []}, "names a device or source that is not there"),
+        ({"devices": []}, "names a device or source that does not exist"),
         ({"gpuprof_version": None}, "gpuprof_version is None"),
         ({"opportunities": [1]}, r"opportunities\[0\] is 1: expected `object`"),
         ({"verdict": 1}, r"verdict is 1: expected `object"),
-        ({"schema_version": "1"}, "schema '1', and not the 2"),
+        ({"schema_version": "1"}, "schema '1', not the 2"),
     ],
 )
 def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object], words: str) -> None:
@@ -152,29 +152,33 @@ def found() -> Session:
         (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
         (("opportunities", 0, "gain_total"), 9.0, r"opportunities\[0\]\.gain_total is 9\.0"),
         (("opportunities", 0, "gain_kind"), "most", r"opportunities\[0\]\.gain_kind is 'most'"),
-        (("opportunities", 0, "findings"), [], "its opportunity small-grid names no finding that it has"),
-        (("opportunities", 1, "findings"), ["0.bank-conflicts"], "tail-effect names no finding that it has: 0.bank-"),
-        (("opportunities", 0, "kernels"), [1], "small-grid names other kernels than its findings"),
-        (("opportunities", 0, "kernels"), [7], "small-grid names other kernels than its findings"),
+        (("opportunities", 0, "findings"), [], "its opportunity small-grid names no finding"),
+        (("opportunities", 1, "findings"), ["0.bank-conflicts"], "tail-effect names finding 0.bank-"),
+        (("opportunities", 0, "kernels"), [1], "small-grid and its findings name different kernels"),
+        (("opportunities", 0, "kernels"), [7], "small-grid and its findings name different kernels"),
         (("opportunities", 1, "id"), "small-grid", "two opportunities have the id small-grid"),
-        (("kernels", 0, "findings"), [], "names no finding that it has: 0.small-grid"),
+        (("kernels", 0, "findings"), [], "names finding 0.small-grid, which does not exist"),
         (("kernels", 0, "findings", 1, "id"), "0.small-grid", "two findings have the id 0.small-grid"),
-        (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "kernel 0 has no finding 1.small-grid, a cause"),
-        (("kernels", 0, "findings", 2, "cause"), "0.nothing", "kernel 0 has no finding 0.nothing, a cause"),
-        (("kernels", 0, "findings", 2, "cause"), "0.barrier-wait", "kernel 0 has no finding 0.barrier-wait, a cause"),
-        (("kernels", 1, "findings", 0, "id"), "", r"findings\[0\]\.id is '', which is no word"),
+        (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "kernel 0 lacks the finding 1.small-grid, a cause"),
+        (("kernels", 0, "findings", 2, "cause"), "0.nothing", "kernel 0 lacks the finding 0.nothing, a cause"),
+        (
+            ("kernels", 0, "findings", 2, "cause"),
+            "0.barrier-wait",
+            "kernel 0 lacks the finding 0.barrier-wait, a cause",
+        ),
+        (("kernels", 1, "findings", 0, "id"), "", r"findings\[0\]\.id is '', which is not a valid name"),
         (
             ("verdict", "command"),
             "ncu --set full ./a; curl evil | sh",
-            "the command of its verdict runs something else",
+            "the command in its verdict does not run a profiler",
         ),
-        (("verdict", "command"), "ncu ./a\nrm x", "the command of its verdict runs something else"),
-        (("verdict", "command"), "ncu './a", "the command of its verdict runs something else"),
-        (("verdict", "command"), "ncu $(rm x)", "the command of its verdict runs something else"),
-        (("verdict", "command"), "ncu './a \u202e'", "the command of its verdict runs something else"),
-        (("verdict", "command"), "rm x", "the command of its verdict runs something else"),
-        (("verdict", "command"), "", "the command of its verdict runs something else"),
-        (("verdict", "kernel"), 9, "its verdict names kernel 9, which is not there"),
+        (("verdict", "command"), "ncu ./a\nrm x", "the command in its verdict does not run a profiler"),
+        (("verdict", "command"), "ncu './a", "the command in its verdict does not run a profiler"),
+        (("verdict", "command"), "ncu $(rm x)", "the command in its verdict does not run a profiler"),
+        (("verdict", "command"), "ncu './a \u202e'", "the command in its verdict does not run a profiler"),
+        (("verdict", "command"), "rm x", "the command in its verdict does not run a profiler"),
+        (("verdict", "command"), "", "the command in its verdict does not run a profiler"),
+        (("verdict", "kernel"), 9, "its verdict names kernel 9, which does not exist"),
         (("verdict", "state"), "fine", r"verdict\.state is 'fine'"),
         (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
         (("run",), {**WHOLE, "main_kernels": 4}, "contradict"),
@@ -219,7 +223,7 @@ def test_a_part_of_a_run_speaks_of_the_whole() -> None:
     again = read_session(text_of(part), "s.json")
     assert again == part and part.run == run_of(whole)
     assert verdict_text(again) == verdict_text(whole)
-    assert verdict_text(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time profiled in 5 launches")
+    assert verdict_text(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time (5 launches) on ")
     assert part.verdict is not None and part.verdict.kernel == 2
     assert narrowed(again, again.kernels).run == part.run
     assert narrowed(whole, whole.kernels).run is None

@@ -436,7 +436,7 @@ def test_a_users_file_of_the_same_name_hides_the_packaged_one(tmp_path: Path) ->
     assert library.gpu("a100-80gb-pcie").title == "mine"
     named = [path for path in library.gpu_files() if path.stem == "a100-80gb-pcie"]
     assert named == [mine]
-    with pytest.raises(InputError, match="no GPU spec is called 'NVIDIA A100 80GB PCIe Gold'"):
+    with pytest.raises(InputError, match="no GPU spec named 'NVIDIA A100 80GB PCIe Gold'"):
         library.gpu("NVIDIA A100 80GB PCIe Gold")
 
 
@@ -757,7 +757,7 @@ ARCH_RULES: dict[str, tuple[str, str, str, str]] = {
     "endless factor": ("{FFMA: 2}", "{FFMA: inf}", "parse", "'inf' is not a finite number"),
     "how": ("how: total", "how: sum", "parse", "how 'sum' is not one of"),
     "no terms": (", terms: {FFMA: 2}", "", "parse", "a link of work.fp32 has no terms"),
-    "quantity": ("work.fp32:", "work.fp33:", "quantity", "'work.fp33' is no quantity that gpuprof computes"),
+    "quantity": ("work.fp32:", "work.fp33:", "quantity", "'work.fp33' is not a quantity that gpuprof computes"),
     "name": ('"7.7"', '"7.8"', "compute-capability", "sm_77 has compute capability 7.8"),
     "base not found": ("family: Toy", "family: Toy\nbase: bass", "parse", "base 'bass' is not found"),
 }  # fmt: skip
@@ -862,7 +862,7 @@ def test_two_products_of_one_folder_must_not_match_one_device(tmp_path: Path) ->
     for paths in ([first, second], [second]):
         finding = only(check_files(paths, with_user(tmp_path)))
         assert (finding.place, finding.rule) == (FileLine(str(second), line + 1), "ambiguous")
-        assert "'10de:0001' matches toy too" in finding.message
+        assert "'10de:0001' also matches toy" in finding.message
 
 
 def test_products_that_sm_count_keeps_apart_are_not_ambiguous(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_list_as_json_is_in_base_units() -> None:
 def test_list_leaves_out_a_broken_file_and_says_so(user_folder: Path) -> None:
     path = write_gpu(user_folder, "schema: [\n")
     result = succeed("list")
-    assert f"left out: {path}:2: not valid YAML" in result.stderr
+    assert f"skipped: {path}:2: not valid YAML" in result.stderr
     assert "h200-sxm" in result.stdout
 
 
@@ -113,7 +113,7 @@ def test_show_of_an_unknown_name_is_an_input_error(name: str) -> None:
 def test_show_of_a_product_without_architecture_still_shows_it(user_folder: Path) -> None:
     write_gpu(user_folder, GPU.replace("sm_80", "sm_81"))
     result = succeed("show", "toy")
-    assert "no spec describes sm_81" in result.stderr
+    assert "no spec for sm_81" in result.stderr
     assert "12.80 TFLOP/s at 1.000 GHz" in result.stdout
 
 

@@ -19,7 +19,7 @@ from gpuprof.model.sources import SOURCE_KINDS
 from gpuprof.present.formats import DEFAULT as DEFAULT_FORMAT
 from gpuprof.present.formats import FORMATS, Format
 from gpuprof.read.files import read_file
-from gpuprof.read.identify import look_at_stream
+from gpuprof.read.identify import look_at
 from gpuprof.read.readers import KINDS, Readable, has_name_of_a_file, kind_of
 from tests.cli import gpuprof
 from tests.test_ncu_csv import raw_page
@@ -41,7 +41,7 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
         read_file(str(noise))
     hint = caught.value.hint or ""
     assert hint.startswith(
-        "gpuprof reads .ncu-rep, .ncu-repz, .nsight-cuprof-report, ncu's CSV, traces of PyTorch (.json, .json.gz), "
+        "gpuprof reads .ncu-rep, .ncu-repz, .nsight-cuprof-report, ncu's CSV, PyTorch traces (.json, .json.gz), "
         "nsys exports (.sqlite), its own session.json"
     )
     assert all(kind.told.description in hint for kind in READABLE if kind.told)
@@ -64,12 +64,9 @@ def test_what_readers_give_is_what_the_contract_knows() -> None:
     assert {kind for row in READABLE for kind in row.gives} == set(SOURCE_KINDS)
 
 
-def test_what_no_other_row_knows_is_text_of_ncu() -> None:
-    assert kind_of(look_at_stream(b"anything", "standard input")) is KINDS[-1]
-
-
-def test_what_needs_a_path_is_not_looked_for_in_a_pipe() -> None:
-    assert {kind.place for kind in READABLE if kind.takes == "path"} == {"file"}
+def test_what_no_other_row_knows_is_text_of_ncu(tmp_path: Path) -> None:
+    (tmp_path / "any").write_bytes(b"anything")
+    assert kind_of(look_at(tmp_path / "any", "standard input")) is KINDS[-1]
 
 
 @pytest.mark.parametrize("place", sorted({writer.place for writer in WRITERS}))

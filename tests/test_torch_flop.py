@@ -216,11 +216,11 @@ def test_a_data_type_asks_for_a_path_of_work(dtype: str, path: str) -> None:
         # Sequences of lengths of their own: where they end is in a tensor.
         (
             MatrixProduct("aten::_flash_attention_forward", 0.0, ((30, 4, 8), (30, 4, 8), (30, 4, 8), (5,), (5,))),
-            "the lengths of sequences",
+            "the sequence lengths",
         ),
         (
             MatrixProduct("aten::_efficient_attention_forward", 0.0, (*[(1, 30, 4, 8)] * 3, (), (5,))),
-            "the lengths of sequences",
+            "the sequence lengths",
         ),
     ],
 )

@@ -398,8 +398,8 @@ def test_torch_s_own_profiler_works_as_without_us_and_the_survey_ends_there(torc
     done = torch.run(PROFILERS, begin="later")
     assert done.stdout == without.stdout
     children = torch.children()
-    assert done.stderr.count("gpuprof: ") == done.stderr.count("gpuprof: the survey by PyTorch's profiler ended") == 5
-    assert all("ended where the program started" in (torch.note(children[name]) or "") for name in list(children)[:-1])
+    assert done.stderr.count("gpuprof: ") == done.stderr.count("gpuprof: the survey with PyTorch's profiler ended") == 5
+    assert all("ended when the program started" in (torch.note(children[name]) or "") for name in list(children)[:-1])
     assert len(named(torch.events(children["once"]), "Linear")) == 1
     assert len(named(torch.events(children["by_schedule"]), "Linear")) == 2
     assert [one["name"] for one in torch.events(children["inside_a_module"])] == ["Sequential", "0"]
@@ -486,4 +486,6 @@ def test_a_failure_of_ours_is_told_once_and_the_program_goes_on(torch: Surveyed)
     torch.to.rmdir()
     done = torch.run(f"{NET}\nprint(net(x)['out'].sum())")
     assert done.stdout == torch.run(f"{NET}\nprint(net(x)['out'].sum())", on=False).stdout
-    assert done.stderr.startswith("gpuprof: the survey by PyTorch's profiler failed: ") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith("gpuprof: the survey with PyTorch's profiler failed: ") and done.stderr.count("\n") == 1
+    )

@@ -79,7 +79,7 @@ def _probe(name: str, options: argparse.Namespace, tell: Callable[[str], None]) 
             raise Interrupted(f"interrupted at {name}", "the same command goes on")
         if ended.code == EnvironmentProblem.exit_code:
             said = " ".join(ended.tail.rpartition("error: ")[2].split())
-            raise EnvironmentProblem(said[:_TOLD], "gpuprof doctor says more")
+            raise EnvironmentProblem(said[:_TOLD], "gpuprof doctor shows details")
         certificates = sorted(Path(folder).glob("sm_*-ncu-*.yaml"))
         for path in certificates:
             options.certificates.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ def command(ncu: Path, case: Case, folder: Path, metrics: Sequence[str], device:
 def _gpu(device: int) -> InstalledGpu:
     gpus = gpus_here(os.environ)
     if device >= len(gpus):
-        raise EnvironmentProblem(f"there is no GPU {device} here", "gpuprof doctor says more")
+        raise EnvironmentProblem(f"there is no GPU {device} here", "gpuprof doctor shows details")
     return gpus[device]
 
 

@@ -183,7 +183,7 @@ def write_whole(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise GpuprofError(
-            f"cannot write {path}: {error.strerror or error}", "the samples are kept; go on with --resume"
+            f"cannot write {path}: {error.strerror or error}", "the samples are kept; continue with --resume"
         ) from error
 
 
@@ -192,7 +192,7 @@ def _neighbours(gpu: Gpu, wanted: Wanted, tell: Tell) -> Others:
     if not wanted.force:
         refuse_busy(neighbours)
     elif neighbours.busy:
-        tell(Remark(None, f"others keep the GPU {neighbours.busy:.0%} busy"))
+        tell(Remark(None, f"other processes keep the GPU {neighbours.busy:.0%} busy"))
     return neighbours
 
 
@@ -201,7 +201,9 @@ def _refuse_overwrite(path: Path, wanted: Wanted) -> None:
         return
     for file in (path, samples_path(path)):
         if file.exists():
-            raise UsageError(f"{file} is there already", "pass --force to measure anew, --resume to go on, or -o FILE")
+            raise UsageError(
+                f"{file} already exists", "add --force to measure again or --resume to continue, or choose -o FILE"
+            )
 
 
 def _store(samples: Path, wanted: Wanted, first: SamplesHeader) -> Store:
@@ -213,7 +215,7 @@ def _store(samples: Path, wanted: Wanted, first: SamplesHeader) -> Store:
         return Store(SampleFile(samples, first, resume=wanted.resume and samples.exists()))
     except OSError as error:
         raise GpuprofError(
-            f"cannot write {samples}: {error.strerror or error}", "choose another place with -o"
+            f"cannot write {samples}: {error.strerror or error}", "choose another file with -o"
         ) from error
 
 
@@ -221,7 +223,7 @@ def _left_out(schedule: Schedule) -> list[str]:
     if not schedule.left_out:
         return []
     names = ", ".join(probe.id for probe, _ in schedule.left_out)
-    return [f"not for this GPU: {names}"]
+    return [f"not available on this GPU: {names}"]
 
 
 def _compiled(
@@ -255,7 +257,7 @@ def _tell_plan(context: MeasurementContext, schedule: Schedule, left_s: float) -
     context.tell(RunPlanned(tuple(step.probe.id for step in schedule.steps), needed_s))
     if needed_s > left_s:
         needed = format_si(needed_s, "s", 3)
-        context.tell(Remark(None, f"each point once takes about {needed}: longer than this mode should take"))
+        context.tell(Remark(None, f"measuring each point once takes about {needed}: longer than this mode should take"))
 
 
 def _judging(place: GpuUnderTest, context: MeasurementContext, counters: dict[str, CountedAndClaimed]) -> Judging:
@@ -319,7 +321,7 @@ def _certified(place: GpuUnderTest, wanted: Wanted, verified: Verified, measured
         date=measured.conditions.date,
     )
     if not certificate.agreements or not certificate.ncu:
-        return "no certificate of the counters: ncu counted no work that is known"
+        return "no certificate of the counters: ncu counted none of the known work"
     folder = wanted.output.parent if wanted.output is not None else user_spec_dir() / CERTIFICATES
     path = folder / f"{certificate.arch}-ncu-{certificate.ncu[0]}.yaml"
     write_whole(path, certificate_text(on_file(certificate, path)))

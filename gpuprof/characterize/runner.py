@@ -17,7 +17,7 @@ from gpuprof.characterize.record.samples import plain
 from gpuprof.characterize.results.judging import Judging
 from gpuprof.characterize.schedule import allotted, spare
 
-INTERRUPTED = "it was interrupted"
+INTERRUPTED = "interrupted"
 DIED = "died"
 """What a note says of a probe that has ended the process that holds the GPU."""
 _REPEATS = 0.25

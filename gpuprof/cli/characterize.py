@@ -19,27 +19,39 @@ if TYPE_CHECKING:
 
 
 @click.command("characterize")
-@click.option("--quick", "mode", flag_value="quick", help="The main ceilings, in about a minute.")
-@click.option("--full", "mode", flag_value="full", help="Everything, with atomics, TLB and maps: at most 25 minutes.")
-@click.option("--only", multiple=True, metavar="FAMILY[/NAME]", help="Only these probes. Repeatable.")
-@click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="CUDA's number.")
+@click.option("--quick", "mode", flag_value="quick", help="Measure the main ceilings only, in about a minute.")
+@click.option(
+    "--full", "mode", flag_value="full", help="Measure everything, with atomics, TLB and maps, in at most 25 minutes."
+)
+@click.option("--only", multiple=True, metavar="FAMILY[/NAME]", help="Measure only these probes. Repeatable.")
+@click.option(
+    "--device", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="CUDA device number."
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The measured file, NAME.measured.yaml; else in the user's spec folder, where profiles of this GPU find it.",
+    help="Write to FILE, NAME.measured.yaml. Default: in the user's spec folder, where profiles of this GPU find it.",
 )
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with the curves.")
-@click.option("--resume", is_flag=True, help="Go on with a run that was interrupted; measure what is missing.")
-@click.option("--force", is_flag=True, help="Replace files that exist, and measure a GPU that others keep busy.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run: measure what is missing.")
+@click.option(
+    "--force", is_flag=True, help="Replace existing files, and measure even if other processes keep the GPU busy."
+)
 @click.option("--verify-counters", "counters", is_flag=True, help="Let ncu count what the kernels do, and compare.")
 @click.option("--compile-only", is_flag=True, help="Compile and check the kernels; needs no GPU.")
 @click.option(
-    "--arch", "archs", multiple=True, metavar="SM", help="With --compile-only: for this target (sm_90a). Repeatable."
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="SM",
+    help="With --compile-only: target, such as sm_90a. Repeatable. Default: all.",
 )
 @click.option("--list", "list_only", is_flag=True, help="List the probes.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 def command(
     mode: str | None,
     only: tuple[str, ...],
@@ -60,7 +72,7 @@ def command(
     its evidence; profiles of the same GPU use them as ceilings. Ctrl-C ends the run and keeps what was measured.
 
     With --compile-only, compile every kernel for every architecture, disassemble it, and check that its loop holds
-    the instructions that the probe means. Ends with 1 where a kernel fails that check.
+    the instructions that the probe needs. Exit code 1 if a kernel fails that check.
     """
     from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 
@@ -71,7 +83,7 @@ def command(
     if compile_only:
         return _check(probes, archs, form)
     if archs:
-        raise UsageError("--arch needs --compile-only", "a GPU is measured for the architecture that it has")
+        raise UsageError("--arch needs --compile-only", "leave out --arch: a GPU is measured for its own architecture")
     from gpuprof.characterize.characterization import Wanted
     from gpuprof.cli.measuring import measure
 
@@ -110,8 +122,8 @@ def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
         write_lines(map(printable, gate_lines(rows)))
     failed = sum(row.judgement.gate == "fail" for row in rows)
     unseen = sum(row.judgement.gate is None for row in rows)
-    counts = [f"{failed} failed"] * bool(failed) + [f"{unseen} compiled, but not looked at"] * bool(unseen)
-    click.echo(", ".join([f"{len(rows)} kernels and targets", *counts]), err=True)
+    counts = [f"{failed} failed"] * bool(failed) + [f"{unseen} compiled but not checked"] * bool(unseen)
+    click.echo(", ".join([f"{len(rows)} kernel builds", *counts]), err=True)
     return 1 if failed else 0
 
 
@@ -133,5 +145,5 @@ def _targets(archs: tuple[str, ...]) -> tuple[str, ...]:
     named = [target_named(arch) for arch in archs]
     for arch, target in zip(archs, named, strict=True):
         if target is None:
-            raise UsageError(f"--arch {arch} is none of the targets", f"they are {', '.join(all_targets())}")
+            raise UsageError(f"unknown target: --arch {arch}", f"choose from: {', '.join(all_targets())}")
     return tuple(dict.fromkeys(target for target in named if target)) or all_targets()

@@ -44,18 +44,22 @@ _FORMATS = {"table": _print, "json": _write_json, "md": _write_markdown}
 @click.command("compare")
 @click.argument("base", type=_FILE)
 @click.argument("new", type=_FILE)
-@click.option("--format", "form", type=click.Choice(list(_FORMATS)), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(list(_FORMATS)), default="table", show_default=True, help="Output format."
+)
 def command(base: Path, new: Path, form: str) -> int:
     """Show two measured GPUs side by side.
 
-    BASE and NEW are files NAME.measured.yaml of gpuprof characterize. Profiles cannot be compared yet.
+    BASE and NEW are NAME.measured.yaml files written by gpuprof characterize. Profiles cannot be compared.
     """
     from gpuprof.characterize.sheet.measured import load_measured
 
     for path in (base, new):
         if not path.name.endswith(_SUFFIX):
-            raise InputError(f"{path} is no measured file", f"name files of gpuprof characterize: NAME{_SUFFIX}")
+            raise InputError(
+                f"{path} is not a measured file", f"name files written by gpuprof characterize: NAME{_SUFFIX}"
+            )
         if not path.is_file():
-            raise InputError(f"{path} does not exist", "gpuprof characterize writes it")
+            raise InputError(f"{path} does not exist", "gpuprof characterize writes measured files")
     _FORMATS[form](load_measured(base), load_measured(new))
     return 0

@@ -11,11 +11,11 @@ from gpuprof.cli.options import as_text_or_json
 
 
 @click.command("doctor")
-@as_text_or_json("What to print.")
+@as_text_or_json("Output format.")
 def command(form: str) -> int:
     """Check what profiling needs: driver, GPU, ncu, permission to read counters, other tools, folders, packages.
 
-    Ends with 3 where something stands in the way of profiling. Reading reports needs none of it.
+    Exit code 3 if something prevents profiling. Reading reports needs none of this.
     """
     from gpuprof.collect.doctor import PROBLEM, examine
     from gpuprof.present.text import printable
@@ -31,7 +31,5 @@ def command(form: str) -> int:
             click.echo(printable(f"{check.state:7}  {check.name:{width}}  {check.result}"))
             if check.fix:
                 click.echo(printable(f"{'':7}  {'':{width}}  fix: {check.fix}"))
-        click.echo(
-            f"{len(problems)} of {len(checks)} checks found a problem" if problems else "nothing stands in the way"
-        )
+        click.echo(f"{len(problems)} of {len(checks)} checks found a problem" if problems else "no problems found")
     return 3 if problems else 0

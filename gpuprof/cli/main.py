@@ -7,25 +7,34 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuprof._version import __version__
-from gpuprof.errors import PIPE_CLOSED, GpuprofError, Interrupted
+from gpuprof.cli.help import ARGUMENTS, START
+from gpuprof.errors import PIPE_CLOSED, GpuprofError, Interrupted, UsageError
 from gpuprof.present.text import printable, tolerate
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
-    "run": "Profile a program: find the kernels that matter and diagnose them.",
-    "show": "Print a report, CSV export or session: kernels, rooflines, occupancy, stalls.",
-    "roofline": "Draw rooflines of a report as SVG, PNG and HTML.",
-    "report": "Write one self-contained HTML page.",
-    "characterize": "Measure a GPU with micro-kernels; check the kernels without one.",
+    "run": "Profile a program: which kernels matter, what to fix first.",
+    "show": "Print a report: what to fix first, kernels, rooflines, stalls.",
+    "roofline": "Draw the rooflines of a report or a program.",
+    "report": "Write a report as one self-contained HTML page.",
+    "characterize": "Measure what this GPU can do, with micro-kernels.",
     "compare": "Show two measured GPUs side by side.",
     "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
-    "demo": "Do the main job on recordings that come along, on a report, or on this GPU.",
+    "demo": "Show what gpuprof says of recorded kernels, or of this GPU.",
 }
 """Command and its one-line help. Help is printed from here, so that `gpuprof --help` imports no command."""
+
+
+COMPLETE = "_GPUPROF_COMPLETE"
+"""By this variable a shell asks for completions; click names it after the program."""
 
 
 class LazyGroup(click.Group):
@@ -43,16 +52,69 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words for what an error may say of them."""
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take a file to read, without a command, as one to show. Raises UsageError for any other word."""
+        if args[0] in COMMANDS or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from gpuprof.cli.first_word import is_file, wrong_command
+
+        if is_file(args[0]):
+            return super().resolve_command(ctx, ["show", *args])
+        raise wrong_command(args, COMMANDS)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of which click does not say whose it is gets the command's context."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            command = self.get_command(ctx, name) if error.ctx is None and name is not None else None
+            if command is not None:
+                error.ctx = click.Context(command, parent=ctx, info_name=name)
+            raise
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print what gpuprof does, and what to type first."""
+        super().format_help_text(ctx, formatter)
+        with formatter.section("Start here"):
+            formatter.write_dl(START)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Say where the options of a command are."""
+        formatter.write("\ngpuprof COMMAND --help shows the options of a command.\n")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name, or an option, without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Print names and one-line helps without importing the commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="gpuprof")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Which GPU kernels matter, how close each is to what the GPU can do, and why it is not closer."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main() -> None:
@@ -81,9 +143,16 @@ def _open_closed_streams() -> None:
 
 def _run() -> int:
     """Run a command and return its exit code; every error has been printed."""
+    completing = COMPLETE in os.environ
+    if completing:
+        from gpuprof.cli.completion import prepare
+
+        prepare()
     try:
         result = cli.main(prog_name="gpuprof", standalone_mode=False)
-    except SystemExit:
+    except SystemExit as end:
+        if completing:
+            return end.code if isinstance(end.code, int) else 0
         # Click's way to end where the reader of a pipe has gone.
         return _explain(BrokenPipeError())
     except Exception as error:
@@ -97,8 +166,7 @@ def _explain(error: Exception) -> int:
         _print_error(error.message, error.hint)
         return error.exit_code
     if isinstance(error, click.ClickException):
-        error.show()
-        return error.exit_code
+        return _explain_usage(error)
     if isinstance(error, BrokenPipeError):
         # The reader (head, less) has gone: point stdout elsewhere so that the last flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -118,8 +186,22 @@ def _explain(error: Exception) -> int:
     return GpuprofError.exit_code
 
 
-def _print_error(message: str, hint: str | None) -> None:
+def _explain_usage(error: click.ClickException) -> int:
+    """Print what is wrong with the command line; of a group without a command, its help."""
+    from gpuprof.cli.usage import wrong
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        click.echo(error.format_message())
+        return 0
+    told = wrong(error)
+    _print_error(told.message, told.hint, told.usage)
+    return UsageError.exit_code
+
+
+def _print_error(message: str, hint: str | None, usage: str | None = None) -> None:
     click.echo(f"error: {printable(message)}", err=True)
+    if usage:
+        click.echo(f"usage: {printable(usage)}", err=True)
     if hint:
         click.echo(f"hint: {printable(hint)}", err=True)
 

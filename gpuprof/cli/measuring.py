@@ -82,7 +82,7 @@ def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:
         if gpus_here(os.environ) or Machine().driver() is not None:
             raise
         raise EnvironmentProblem(
-            "there is no NVIDIA GPU to measure on this machine", "--compile-only checks the kernels without a GPU"
+            "no NVIDIA GPU to measure on this machine", "--compile-only checks the kernels without a GPU"
         ) from problem
 
 
@@ -115,6 +115,6 @@ def _ended(run: Characterization, stop: _Stop) -> int:
         return 0
     # While ncu runs, Ctrl-C is not heard here: what started ncu says so.
     if stop.wanted or run.outcome.cut_short == INTERRUPTED:
-        click.echo("interrupted: --resume goes on with what is missing", err=True)
+        click.echo("interrupted: --resume measures what is missing", err=True)
         return Interrupted.exit_code
-    raise EnvironmentProblem(f"{run.outcome.cut_short}", "--resume goes on after the probe that ended it")
+    raise EnvironmentProblem(f"{run.outcome.cut_short}", "--resume continues after the probe that ended it")

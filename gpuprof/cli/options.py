@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
+
+from gpuprof.cli import completion
+from gpuprof.cli.interrupt import cleaned_up_by
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def input_files(function: Command) -> Command:
     """FILE…: reports, CSV exports or a session."""
-    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(function)
+    return files_to_read("FILE...", required=True)(function)
+
+
+def files_to_read(metavar: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """FILE…, as `files`; a shell completes those that can be read."""
+    return click.argument(
+        "files", nargs=-1, required=required, metavar=metavar, shell_complete=completion.readable_files
+    )
 
 
 def of_spec(function: Command) -> Command:
     """--spec: a GPU spec by name or file."""
-    return click.option("--spec", metavar="NAME|FILE", help="Use this GPU spec instead of the one that matches.")(
-        function
-    )
+    return click.option(
+        "--spec",
+        metavar="NAME|FILE",
+        shell_complete=completion.spec_names,
+        help="Use this GPU spec instead of the one that matches.",
+    )(function)
 
 
 def reading(function: Command) -> Command:
-    """Options on how files are read: --spec and --salvage."""
+    """Options on how files are read: --spec and --salvage. What `-` has left is removed, also on Ctrl-C."""
+
+    @wraps(function)
+    def command(*args: Any, **values: Any) -> object:
+        from gpuprof.read.spool import remove_spooled
+
+        if "-" in values["files"] and sys.stdin.isatty():
+            click.echo("reading standard input: paste CSV or JSON, then Ctrl-D; or pipe a report in", err=True)
+        with cleaned_up_by(remove_spooled):
+            return function(*args, **values)
+
     salvage = click.option("--salvage", is_flag=True, help="Show what can be read of damaged reports.")
-    return of_spec(salvage(function))
+    return of_spec(salvage(command))  # type: ignore[return-value]
 
 
 def into_folder(what: str) -> Callable[[Command], Command]:
@@ -49,11 +74,25 @@ def as_text_or_json(what: str) -> Callable[[Command], Command]:
     return click.option("--format", "form", type=kind, default="text", show_default=True, help=what)
 
 
+def choosing(function: Command) -> Command:
+    """--kernel: which kernels are shown."""
+    return click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")(function)
+
+
 def selecting(function: Command) -> Command:
     """Options on which kernels are shown: --kernel, --top."""
-    kernel = click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
     top = click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many; 0 for all.")
-    return kernel(top(function))
+    return choosing(top(function))
+
+
+def excluding(function: Command) -> Command:
+    """--exclude: kernels that are left out."""
+    return click.option(
+        "--exclude",
+        multiple=True,
+        metavar="REGEX|#N",
+        help="Leave out kernels whose name matches, or number N. Can be repeated.",
+    )(function)
 
 
 def overwriting(function: Command) -> Command:

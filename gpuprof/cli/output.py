@@ -30,9 +30,16 @@ def write_lines(lines: Iterable[str]) -> None:
 def to_type(files: Iterable[str | Path]) -> str:
     """Return file names as a command line can have them; FILE where one came through a pipe, to be read only once."""
     names = list(map(str, files))
-    if "-" in names:
+    if any(name == "-" or name.startswith("/dev/fd/") for name in names):
         return "FILE"
     return shlex.join(f"./{name}" if name.startswith("-") else name for name in names)
+
+
+def say(text: str) -> None:
+    """Say something on stderr."""
+    from gpuprof.present.text import printable
+
+    click.echo(printable(text), err=True)
 
 
 def warn(session: Session) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
@@ -10,14 +12,24 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from gpuprof.cli import completion
+from gpuprof.cli.endings import refuse_ending
+from gpuprof.cli.help import ARGUMENTS
+from gpuprof.cli.ncu_options import HIDDEN, ProfilingOption, option, take_hidden
+from gpuprof.cli.output import say
 from gpuprof.collect.choices import DRY_ARCH, CacheControl, ClockControl, GraphProfiling, ReplayMode
 from gpuprof.collect.counter_sets import DEFAULT, SETS
-from gpuprof.errors import Interrupted, ProgramFailed
+from gpuprof.errors import Interrupted, ProgramFailed, UsageError
 
 if TYPE_CHECKING:
     from gpuprof.collect.events import ProfileEvent
     from gpuprof.collect.request import ProfileRequest
     from gpuprof.pipeline import ProfileOutcome
+
+    _Choice = click.Choice[str]
+else:
+    # Click 8.1 has no choices of a type.
+    _Choice = click.Choice
 
 
 class _Percent(click.FloatRange):
@@ -28,7 +40,7 @@ class _Percent(click.FloatRange):
         return float(super().convert(value, param, ctx)) / 100
 
 
-class _Auto(click.Choice[str]):
+class _Auto(_Choice):
     """auto or off, as a bool."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -37,37 +49,44 @@ class _Auto(click.Choice[str]):
 
 
 _OPTIONS = (
-    click.option("--set", "counters", type=click.Choice(list(SETS)), default=DEFAULT, show_default=True,
-                 help="What to count."),
-    click.option("--range", "ranges", multiple=True, metavar="NVTX", help="Profile only inside this NVTX range."),
-    click.option("--coverage", type=_Percent(0, 100, min_open=True), default=95, show_default=True,
-                 metavar="PERCENT", help="Profile the kernels that take this share of the GPU's time."),
-    click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True,
-                 help="Profile so many launches of each."),
-    click.option("--launch-skip", type=click.IntRange(min=0), default=0, help="Skip launches. Makes no survey."),
-    click.option("--launch-count", type=click.IntRange(min=1), help="Profile so many launches. Makes no survey."),
-    click.option("--survey", default="auto", show_default=True, metavar="auto|torch|nsys|cupti|ncu|FILE",
-                 help="What times the kernels in the first run; or plan by this .ncu-rep, .ncu-repz, PyTorch trace or "
-                      ".sqlite of Nsight Systems, without one."),
-    click.option("--peers", is_flag=True, help="Also kernels that wait for another rank, such as NCCL's."),
-    click.option("--plan-only", is_flag=True, help="Stop after the survey, with the plan."),
-    click.option("--dry-run", is_flag=True, help="Print the commands and run none."),
-    click.option("--arch", metavar="sm_XX", help=f"Take the counters of this chip. Default of --dry-run: {DRY_ARCH}."),
-    click.option("--ncu", metavar="PATH", help="This ncu instead of the newest that the driver supports."),
-    click.option("--clock-control", type=click.Choice(get_args(ClockControl)), default="none", show_default=True,
-                 help="Whether ncu locks the clocks."),
-    click.option("--cache-control", type=click.Choice(get_args(CacheControl)), default="all", show_default=True,
-                 help="Whether ncu empties the caches before each pass."),
-    click.option("--replay", "replay_mode", type=click.Choice(get_args(ReplayMode)), default="kernel",
-                 show_default=True, help="What is repeated for each pass."),
-    click.option("--graphs", type=click.Choice(get_args(GraphProfiling)), default="node", show_default=True,
-                 help="CUDA graphs: each kernel, or the graph as one."),
-    click.option("--annotate", type=_Auto(["auto", "off"]), default="auto", show_default=True,
-                 help="Name kernels by PyTorch's modules and operators."),
-    click.option("--ranks", default="0", show_default=True, metavar="N|all",
-                 help="Of a program that starts ranks (torchrun, mpirun, srun), profile this one, or all."),
-    click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                 help="End each run of the program after this time."),
+    option("--set", "counters", type=click.Choice(list(SETS)), default=DEFAULT, show_default=True,
+           help="Counters to collect: for rooflines, for the diagnosis, or all that ncu's full set has as well."),
+    option("--range", "ranges", ncu=["--nvtx-include"], multiple=True, metavar="NVTX",
+           help="Profile only inside this NVTX range. Repeatable."),
+    option("--coverage", type=_Percent(0, 100, min_open=True), default=95, show_default=True, metavar="PERCENT",
+           help="Profile the kernels that take this share of the GPU time."),
+    option("--samples", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+           help="Launches to profile of each kernel."),
+    option("--launch-skip", ncu=["-s"], type=click.IntRange(min=0), default=0, metavar="N",
+           help="Skip this many launches. Makes no survey."),
+    option("--launch-count", ncu=["-c"], type=click.IntRange(min=1), metavar="N",
+           help="Profile this many launches. Makes no survey."),
+    option("--survey", default="auto", show_default=True, metavar="auto|torch|nsys|cupti|ncu|FILE",
+           shell_complete=completion.survey_sources,
+           help="What times the kernels in the first run; or a .ncu-rep, .ncu-repz, PyTorch trace or .sqlite of Nsight "
+                "Systems to plan by, without that run."),
+    option("--peers", is_flag=True, help="Include kernels that wait for another rank, such as NCCL's."),
+    option("--plan-only", is_flag=True, help="Stop after the survey and print the plan."),
+    option("--dry-run", is_flag=True, help="Print the commands and run none."),
+    option("--arch", metavar="sm_XX",
+           help=f"Collect the counters of this architecture. Default of --dry-run: {DRY_ARCH}."),
+    option("--ncu", metavar="PATH", shell_complete=completion.any_file,
+           help="Use this ncu. Default: the newest that the driver supports."),
+    option("--clock-control", type=click.Choice(get_args(ClockControl)), default="none", show_default=True,
+           help="Whether ncu locks the clocks."),
+    option("--cache-control", type=click.Choice(get_args(CacheControl)), default="all", show_default=True,
+           help="Which caches ncu flushes before each pass."),
+    option("--replay", "replay_mode", ncu=["--replay-mode"], type=click.Choice(get_args(ReplayMode)), default="kernel",
+           show_default=True, help="What is repeated for each pass: the kernel, or the whole program."),
+    option("--graphs", ncu=["--graph-profiling"], type=click.Choice(get_args(GraphProfiling)), default="node",
+           show_default=True, help="Profile each kernel of a CUDA graph, or the graph as one."),
+    option("--annotate", type=_Auto(["auto", "off"]), default="auto", show_default=True,
+           help="Name kernels by PyTorch modules and operators."),
+    option("--ranks", default="0", show_default=True, metavar="N|all",
+           help="Rank to profile where the program starts several (torchrun, mpirun, srun), or all."),
+    option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+           help="End each run of the program after this time."),
+    *HIDDEN,
 )  # fmt: skip
 _OF_COMMAND = ("plan_only", "dry_run")
 
@@ -82,15 +101,56 @@ def profiling_options(function: Callable[..., object]) -> Callable[..., object]:
     def command(**values: object) -> object:
         from gpuprof.collect.request import ProfileRequest
 
-        asked = {name: values.pop(name) for name in names if name not in _OF_COMMAND}
+        take_hidden(values)
+        asked = {name: values.pop(name) for name in names if name in values and name not in _OF_COMMAND}
+        asked["kernel_base"] = values.pop("kernel_base")
         return function(profiling=partial(ProfileRequest, **asked), **values)  # type: ignore[arg-type]
 
     wrapped: Any = command
     before = len(getattr(command, "__click_params__", ()))
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
+    for add in reversed(_OPTIONS):
+        wrapped = add(wrapped)
     names = [param.name for param in wrapped.__click_params__[before:]]
     return wrapped  # type: ignore[no-any-return]
+
+
+def refuse_file(word: str) -> None:
+    """Raise UsageError for a program that is a report or another file to read."""
+    from gpuprof.read.recognise import recognised
+
+    what = recognised(word)
+    if what is not None:
+        raise UsageError(f"{word} is {what}, not a program", f"gpuprof show {shlex.quote(word)}")
+
+
+def refuse_folder(folder: Path | None) -> None:
+    """Raise UsageError for a folder with the name of a file: a run leaves several."""
+    if folder is not None:
+        hint = f"name a folder: -o {str(folder).removesuffix(folder.suffix)}"
+        refuse_ending(folder, (), "a profiled program leaves several files", hint)
+
+
+def note_passed_on(ctx: click.Context, program: Sequence[str]) -> None:
+    """Say so where the program gets options that this command has, too, and no -- shows that it is to have them."""
+    names = {name for param in ctx.command.params for name in param.opts if name.startswith("--")}
+    passed = [word for word in program[1:] if word.partition("=")[0] in names]
+    if passed and "--" not in ctx.meta.get(ARGUMENTS, ()):
+        say(f"note: {passed[0]} is passed to {program[0]}; options of gpuprof stand before the program")
+
+
+def refuse_without_program(ctx: click.Context) -> None:
+    """Raise UsageError for options on how a program is profiled, where there is none."""
+    for param in ctx.command.params:
+        given = ctx.get_parameter_source(param.name or "") == click.core.ParameterSource.COMMANDLINE
+        if given and isinstance(param, ProfilingOption):
+            message = f"{max(param.opts, key=len)} is about profiling a program, and only files were named"
+            by_name = "--kernel REGEX picks kernels of a report"
+            raise UsageError(message, by_name if param.name == "kernel_name" else "leave it out")
+
+
+def without_result(*, plan_only: bool, dry_run: bool) -> str | None:
+    """Return the option that asks for no result; None where a program is to be profiled."""
+    return "--dry-run" if dry_run else "--plan-only" if plan_only else None
 
 
 def profile_or_show(
@@ -99,11 +159,15 @@ def profile_or_show(
     """Profile a program; or print its commands, or its plan, and return None. `also` are files to be written then."""
     from gpuprof.pipeline import command_lines, planned, profiled, refuse_no_survey
 
+    if re.fullmatch(r"#\d+", request.kernel or ""):
+        raise UsageError(
+            f"--kernel {request.kernel} numbers a kernel of a report", "name kernels to profile: --kernel REGEX"
+        )
     if plan_only:
         refuse_no_survey(request)
     request = replace(request, on_event=_Printer(plan_only=plan_only))
     if dry_run:
-        for line in command_lines(request):
+        for line in command_lines(request, also):
             click.echo(line)
         return None
     if plan_only:
@@ -143,10 +207,3 @@ class _Printer:
         elif isinstance(event, RunStarted) and event.by != NCU:
             say(f"survey: by {TOOL_NAMES[event.by]}")
         self._line(event)
-
-
-def say(text: str) -> None:
-    """Say something on stderr."""
-    from gpuprof.present.text import printable
-
-    click.echo(printable(text), err=True)

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import input_files, into_file, overwriting, reading
+from gpuprof.cli.config import configured
+from gpuprof.cli.endings import refuse_ending
+from gpuprof.cli.help import WithExamples
+from gpuprof.cli.opening import open_page, opening
+from gpuprof.cli.options import excluding, input_files, into_file, overwriting, reading
 from gpuprof.cli.output import to_type, warn, write_files
 from gpuprof.collect.overwrite import refuse_overwrite
 
@@ -15,27 +19,32 @@ if TYPE_CHECKING:
     from gpuprof.model.session import Session
 
 
-@click.command("report")
+@click.command("report", cls=WithExamples)
 @input_files
 @into_file("report.html", "FILE", "The page to write.")
 @click.option("--title", help="Title of the page instead of the file names.")
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
+@excluding
 @click.option(
     "--top", type=click.IntRange(min=0), default=12, show_default=True, help="Kernels with a section; 0 for all."
 )
 @click.option("--keep-paths", is_flag=True, help="Keep folders, user and host names, which can be private.")
 @reading
 @overwriting
+@opening
+@configured("exclude", "top", "spec")
 def command(
     files: tuple[str, ...],
     output: Path,
     title: str | None,
     kernel: str | None,
+    exclude: tuple[str, ...],
     top: int,
     keep_paths: bool,
     spec: str | None,
     salvage: bool,
     force: bool,
+    in_browser: bool,
 ) -> None:
     """Write one self-contained HTML page.
 
@@ -43,10 +52,27 @@ def command(
     launches are shown as one kernel, several reports as one run. The page carries its session: show and report read it.
     """
     from gpuprof.api import load
+    from gpuprof.cli.select import kept
 
     refuse_overwrite([output], files, force=force)
-    session = load(*files, spec=spec, salvage=salvage, groups=True)
+    _refuse_other_kinds(output)
+    session = kept(load(*files, spec=spec, salvage=salvage, groups=True), exclude)
     write_report(session, output, title=title, top=top, keep_paths=keep_paths, pattern=kernel)
+    if in_browser:
+        open_page([output])
+
+
+def _refuse_other_kinds(output: Path) -> None:
+    """Raise UsageError for a name that is not of a page, with what writes such a file."""
+    page = f"{str(output).removesuffix(output.suffix)}.html"
+    hint = {
+        ".pdf": f"-o {page}, then print the page from a browser, as PDF",
+        ".md": "gpuprof show --format md FILE > NAME.md",
+        ".csv": "gpuprof show --format csv FILE > NAME.csv",
+        ".json": "gpuprof show --format json FILE > session.json",
+    }.get(output.suffix.lower(), f"-o {page}")
+    drawn = output.suffix.lower() in (".svg", ".png")
+    refuse_ending(output, (".html", ".htm"), "a page is HTML", "gpuprof roofline draws pictures" if drawn else hint)
 
 
 def write_report(
@@ -54,6 +80,7 @@ def write_report(
 ) -> None:
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
+    from gpuprof.diagnose.exclusion_text import exclusion_text
     from gpuprof.diagnose.grouping import grouped
     from gpuprof.diagnose.summary import chosen
     from gpuprof.present.fix_text import headline_text
@@ -70,5 +97,7 @@ def write_report(
     if headline := headline_text(chosen(session, kernels) if pattern is not None else session):
         click.echo(printable(headline))
     click.echo(printable(verdict_text(session)))
+    if session.excluded is not None:
+        click.echo(printable(exclusion_text(session.excluded)))
     read = f"gpuprof show {to_type([output])}"
     click.echo(printable(f"wrote {output}; open it in a browser, or read it here: {read}"), err=True)

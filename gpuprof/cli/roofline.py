@@ -9,10 +9,24 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpuprof.cli.options import as_text_or_json, into_file, overwriting, reading, selecting
+from gpuprof.cli.completion import PROGRAM
+from gpuprof.cli.config import configured
+from gpuprof.cli.endings import refuse_ending
+from gpuprof.cli.help import WithExamples
+from gpuprof.cli.opening import open_page, opening, refuse_nothing_to_open
+from gpuprof.cli.options import as_text_or_json, excluding, files_to_read, into_file, overwriting, reading, selecting
 from gpuprof.cli.output import to_type, warn, write_files
-from gpuprof.cli.profiling import exit_code, profile_or_show, profiling_options
-from gpuprof.cli.select import select_kernels
+from gpuprof.cli.profiling import (
+    exit_code,
+    note_passed_on,
+    profile_or_show,
+    profiling_options,
+    refuse_file,
+    refuse_folder,
+    refuse_without_program,
+    without_result,
+)
+from gpuprof.cli.select import kept, select_kernels, tell_excluded
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
@@ -24,33 +38,58 @@ if TYPE_CHECKING:
 
 
 _KINDS = (".svg", ".png", ".html")
+"""What a folder gets; a file alone may be a PDF, too."""
+_ALONE = (*_KINDS, ".pdf")
 
 
-class _FilesOrProgram(click.Command):
-    """A command whose words after -- are a program to profile, unless the first of them is a file to read."""
+class _FilesOrProgram(WithExamples):
+    """A command of files, or of a program to profile, with its own words behind it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the program out of the words and leave the files."""
-        if "--" in args:
-            from gpuprof.read.readers import has_name_of_a_file
-
-            place = args.index("--")
-            program = args[place + 1 :]
-            if program and not has_name_of_a_file(program[0]):
-                ctx.meta[_PROGRAM] = tuple(program)
-                args = args[:place]
+        place = _completed(args) if ctx.resilient_parsing else self._place_of_program(ctx, args)
+        if place is not None:
+            ctx.meta[PROGRAM] = tuple(args[place:])
+            args = args[: place - 1 if args[place - 1 : place] == ["--"] else place]
         return super().parse_args(ctx, args)
 
+    def _place_of_program(self, ctx: click.Context, args: list[str]) -> int | None:
+        """Return where the program begins: the first word that is no option, or what follows --."""
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        behind = args.index("--") + 1 if "--" in args else len(args)
+        try:
+            named = parser.parse_args(list(args))[0].get("files")
+        except click.UsageError:
+            # What is wrong is told when all is parsed; behind -- stands a program all the same.
+            named = None
+        rest = named if isinstance(named, tuple) else ()
+        if not rest and behind == len(args):
+            return None
+        from gpuprof.cli.first_word import is_file, is_program
 
-_PROGRAM = "gpuprof.program"
+        first = len(args) - len(rest)
+        if rest and (first == behind or is_program(rest[0])):
+            return None if first == behind and is_file(rest[0]) else first
+        return behind if behind < len(args) and not is_file(args[behind]) else None
+
+
+def _completed(args: Sequence[str]) -> int | None:
+    """Return where the program begins in a line that a shell completes: behind --, unless a file to read is there."""
+    from gpuprof.read.readers import has_name_of_a_file
+
+    if "--" not in args:
+        return None
+    place = args.index("--") + 1
+    return None if args[place:] and has_name_of_a_file(args[place]) else place
 
 
 @click.command("roofline", cls=_FilesOrProgram)
-@click.argument("files", nargs=-1, metavar="[FILE]... | -- PROGRAM [ARGS]...")
+@files_to_read("[FILE]... | -- PROGRAM [ARGS]...")
 @into_file(
     "gpuprof-roofline",
     "DIR|FILE",
-    "Folder for roofline.svg, roofline.png and roofline.html, or one file of these kinds.",
+    "Folder for roofline.svg, roofline.png and roofline.html, or one file: .svg, .png, .pdf, .html.",
 )
 @click.option(
     "--level",
@@ -65,13 +104,16 @@ _PROGRAM = "gpuprof.program"
     help="What percentages refer to.",
 )
 @click.option(
-    "--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True, help="Colours of SVG and PNG."
+    "--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True, help="Colours of the pictures."
 )
 @as_text_or_json("json: figure data to stdout, and no pictures.")
 @selecting
+@excluding
 @profiling_options
 @reading
 @overwriting
+@opening
+@configured("exclude", "top", "spec", "set", "coverage")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -83,35 +125,44 @@ def command(
     form: str,
     kernel: str | None,
     top: int,
+    exclude: tuple[str, ...],
     profiling: Callable[..., ProfileRequest],
     plan_only: bool,
     dry_run: bool,
     spec: str | None,
     salvage: bool,
     force: bool,
+    in_browser: bool,
 ) -> int:
     """Draw the rooflines of a report, or of a program that is profiled for it, as SVG, PNG and HTML.
 
     FILE is a .ncu-rep or .ncu-repz, an ncu CSV export, a session.json or a page of gpuprof report (.html). Each point
-    is a kernel; the text names intensity, what it reaches, what the roof allows there, and which side of the roof
-    binds. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run does it; the options from --set on
-    are about that.
+    is a kernel; the text has its arithmetic intensity, its rate, the rate that its roofline allows there, and whether
+    it is memory-bound or compute-bound. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run does
+    it; what follows it is passed to it. The options from --set to --timeout are about that.
     """
-    look = _Look(level=level, ceiling=ceiling, theme=theme, form=form, top=top)
-    program: tuple[str, ...] | None = ctx.meta.get(_PROGRAM)
+    refuse_ending(output, _ALONE, "rooflines are drawn as .svg, .png, .pdf and .html", _AS_DATA)
+    instead = "--format json" if form == "json" else without_result(plan_only=plan_only, dry_run=dry_run)
+    refuse_nothing_to_open(in_browser=in_browser, instead=instead)
+    look = _Look(level=level, ceiling=ceiling, theme=theme, form=form, top=top, in_browser=in_browser)
+    program: tuple[str, ...] | None = ctx.meta.get(PROGRAM)
     if (program is None) == (not files):
         raise UsageError(*_NEITHER if program is None else _BOTH)
     if program is None:
+        refuse_without_program(ctx)
         from gpuprof.api import load
         from gpuprof.diagnose.summary import chosen
 
-        session: Session = load(*files, spec=spec, salvage=salvage)
+        session: Session = kept(load(*files, spec=spec, salvage=salvage), exclude)
         _draw(session, chosen(session, select_kernels(session, kernel)), files, output, look, force=force)
         return 0
-    if output.suffix.lower() in _KINDS:
-        raise UsageError(f"-o {output} is one file; a program leaves its reports too", "name a folder with -o")
+    if salvage:
+        raise UsageError("--salvage is about reports, and a program was named", "leave it out")
+    refuse_file(program[0])
+    refuse_folder(output)
+    note_passed_on(ctx, program)
     to = "stderr" if form == "json" else "inherit"
-    request = profiling(program, output, kernel=kernel, spec=spec, overwrite=force, output=to)
+    request = profiling(program, output, kernel=kernel, exclude=exclude, spec=spec, overwrite=force, output=to)
     return _profile_and_draw(request, look, plan_only=plan_only, dry_run=dry_run)
 
 
@@ -124,6 +175,7 @@ class _Look:
     theme: Literal["light", "dark"]
     form: str
     top: int
+    in_browser: bool
 
 
 def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:
@@ -146,6 +198,7 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
     warn(session)
     figures = _figures(chosen, look.level, look.ceiling)
     if look.form == "json":
+        tell_excluded(session)
         click.echo(_json_text(session, figures))
         return
     targets = _targets(figures, output)
@@ -160,10 +213,16 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
     for line in _summary(session, figures, look.top):
         click.echo(line)
     _say_what_was_written(figures, list(targets), files)
+    if look.in_browser:
+        open_page(targets)
 
 
-_NEITHER = ("neither a file nor a program was named", "gpuprof roofline REPORT.ncu-rep, or gpuprof roofline -- PROGRAM")
-_BOTH = ("files and a program exclude each other", "name reports, or a program after --")
+_NEITHER = (
+    "gpuprof roofline needs a file or a program",
+    "gpuprof roofline report.ncu-rep, or gpuprof roofline -- ./app",
+)
+_BOTH = ("files and a program cannot be combined", "name reports, or a program after --")
+_AS_DATA = "-o DIR leaves .svg, .png and .html; --format json prints the data"
 
 
 def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:
@@ -189,7 +248,7 @@ def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
 
 def _targets(figures: Sequence[RooflineFigure], output: Path) -> dict[Path, RooflineFigure | None]:
     """Return the files to write and the figure in each, None for the page; the first GPU's names have no number."""
-    alone = output.suffix.lower() in _KINDS and not output.is_dir()
+    alone = output.suffix.lower() in _ALONE and not output.is_dir()
     kinds = [output.suffix] if alone else _KINDS
     base = output.with_suffix("") if alone else output / "roofline"
     targets: dict[Path, RooflineFigure | None] = {}
@@ -200,9 +259,11 @@ def _targets(figures: Sequence[RooflineFigure], output: Path) -> dict[Path, Roof
 
 
 def picture(figure: RooflineFigure, path: Path, theme: Literal["light", "dark"]) -> bytes:
-    """Return the content of a file of that name: PNG, or SVG for any other."""
-    from gpuprof.present.plot import render_png, render_svg
+    """Return the content of a file of that name: PNG, PDF, or SVG for any other."""
+    from gpuprof.present.plot import render_pdf, render_png, render_svg
 
+    if path.suffix.lower() == ".pdf":
+        return render_pdf(figure, theme)
     if path.suffix.lower() == ".png":
         return render_png(figure, theme)
     return render_svg(figure, theme).encode("utf-8", "backslashreplace")
@@ -217,10 +278,13 @@ def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
 
 def _summary(session: Session, figures: Sequence[RooflineFigure], top: int) -> Iterator[str]:
     """Yield the text: the totals, then the points of the first `top` kernels (0: all), then what is not drawn."""
+    from gpuprof.diagnose.exclusion_text import exclusion_text
     from gpuprof.present.session_text import verdict_text
     from gpuprof.present.text import printable
 
     yield printable(verdict_text(session))
+    if session.excluded is not None:
+        yield printable(exclusion_text(session.excluded))
     for figure in figures:
         yield ""
         yield printable(figure.title)
@@ -254,7 +318,7 @@ def _point_line(point: FigurePoint) -> str:
     return (
         f"{path_name(point.path)} {intensity} of {LEVEL_NAMES[point.level]}: "
         f"{format_si(point.flop_per_s, unit)}, {format_percent(point.fraction_of_roof)} of "
-        f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, on the {point.bound} side{mark}"
+        f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, {point.bound}-bound{mark}"
     )
 
 

@@ -9,8 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import into_folder, of_spec, overwriting
-from gpuprof.cli.profiling import exit_code, profile_or_show, profiling_options, say
+from gpuprof.cli.completion import any_file
+from gpuprof.cli.config import configured
+from gpuprof.cli.help import WithExamples
+from gpuprof.cli.opening import open_page, opening, refuse_nothing_to_open
+from gpuprof.cli.options import excluding, into_folder, of_spec, overwriting
+from gpuprof.cli.output import say
+from gpuprof.cli.profiling import (
+    exit_code,
+    note_passed_on,
+    profile_or_show,
+    profiling_options,
+    refuse_file,
+    refuse_folder,
+    without_result,
+)
 from gpuprof.collect.choices import SESSION_FILE
 
 if TYPE_CHECKING:
@@ -18,33 +31,50 @@ if TYPE_CHECKING:
 
 _SETTINGS = {"allow_interspersed_args": False}
 """The first word that is no option of ours starts the program, with or without --."""
-_SHOWN = 20
 
 
-@click.command("run", context_settings=_SETTINGS)
-@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- PROGRAM [ARGS]...")
+@click.command("run", cls=WithExamples, context_settings=_SETTINGS)
+@click.argument(
+    "program",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- PROGRAM [ARGS]...",
+    shell_complete=any_file,
+)
 @into_folder("Folder for the reports, session.json and report.html. Default: gpuprof-PROGRAM.")
 @click.option("--kernel", metavar="REGEX", help="Profile only kernels whose demangled name matches.")
+@excluding
 @profiling_options
 @of_spec
 @overwriting
+@opening
+@configured("exclude", "spec", "set", "coverage")
+@click.pass_context
 def command(
+    ctx: click.Context,
     program: tuple[str, ...],
     folder: Path | None,
     kernel: str | None,
+    exclude: tuple[str, ...],
     profiling: Callable[..., ProfileRequest],
     plan_only: bool,
     dry_run: bool,
     spec: str | None,
     force: bool,
+    in_browser: bool,
 ) -> int:
-    """Profile a program: find the kernels that matter, count what their diagnosis needs, say what to change.
+    """Profile a program: which kernels matter, how close each is to its ceiling, and what to fix first.
 
     The program runs under Nsight Compute's ncu: once to time every kernel, once to profile those that take most of the
     time. Its output is shown once. The reports, the session and the page are left in a folder. PROGRAM may be a Python
-    script, or -m and a module.
+    script, or -m and a module; what follows it is passed to it. Options that ncu has may be typed by ncu's names.
     """
-    request = profiling(program, folder, kernel=kernel, spec=spec, overwrite=force)
+    refuse_file(program[0])
+    refuse_folder(folder)
+    note_passed_on(ctx, program)
+    refuse_nothing_to_open(in_browser=in_browser, instead=without_result(plan_only=plan_only, dry_run=dry_run))
+    request = profiling(program, folder, kernel=kernel, exclude=exclude, spec=spec, overwrite=force)
     session_file, page_file = request.place / SESSION_FILE, request.place / "report.html"
     outcome = profile_or_show(request, [session_file, page_file], plan_only=plan_only, dry_run=dry_run)
     if outcome is None:
@@ -61,7 +91,9 @@ def command(
         {session_file: session_bytes(session), page_file: render_html(session).encode("utf-8", "backslashreplace")}
     )
     kernels = sort_kernels(list(session.kernels), "time")
-    print_session(make_console(), session, kernels, _SHOWN, depth=False)
-    next_step = f"gpuprof show --explain '#{kernels[0].id}' {shlex.quote(str(session_file))}"
+    print_session(make_console(), session, kernels)
+    next_step = f"gpuprof show {shlex.quote(str(session_file))} --kernel '#{kernels[0].id}'"
     say(f"wrote {page_file}; next: {next_step}")
+    if in_browser:
+        open_page([page_file])
     return exit_code(outcome, request.place)

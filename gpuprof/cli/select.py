@@ -1,12 +1,15 @@
-"""Picks the kernels that --kernel asks for, in the order that --sort names."""
+"""Picks the kernels that --kernel asks for and --exclude leaves, in the order that --sort names."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+import click
+
+from gpuprof.cli import patience
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,26 +49,59 @@ def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]
     """
     if pattern is None:
         return list(session.kernels)
-    if re.fullmatch(r"#[0-9]{1,18}", pattern):
-        kernels = [kernel for kernel in session.kernels if kernel.id == int(pattern[1:])]
-        return kernels or _none_matches(session, pattern)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            regex = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise UsageError(
-            f"--kernel {pattern!r:.80} is not a regular expression: {error}", "escape ( ) [ ] * + ? with \\"
-        ) from error
-    kernels = [kernel for kernel in session.kernels if regex.search(kernel.label) or regex.search(kernel.demangled)]
+    from gpuprof.model.kernel_match import kernel_pattern
+
+    wanted = kernel_pattern(pattern, "--kernel")
+    with _in_time(f"--kernel {pattern!r:.80}"):
+        kernels = [kernel for kernel in session.kernels if wanted.fits(kernel.label, kernel.demangled, kernel.id)]
     return kernels or _none_matches(session, pattern)
+
+
+def kept(session: Session, exclude: Sequence[str]) -> Session:
+    """Return the session without the kernels that --exclude names. A pattern that was typed and names none is told."""
+    if not exclude:
+        return session
+    from gpuprof.diagnose.exclusion import unused, without_excluded
+    from gpuprof.present.text import printable
+
+    with _in_time(f"--exclude {' '.join(map(repr, exclude)):.80}"):
+        idle = unused(session, exclude) if _was_typed("exclude") else ()
+        left = without_excluded(session, exclude)
+    for pattern in idle:
+        click.echo(printable(f"--exclude {pattern!r:.80} matches no kernel"), err=True)
+    return left
+
+
+def tell_excluded(session: Session) -> None:
+    """Say on stderr which kernels are excluded, for output that has no place for it."""
+    from gpuprof.diagnose.exclusion_text import exclusion_text
+    from gpuprof.present.text import printable
+
+    if session.excluded is not None:
+        click.echo(printable(exclusion_text(session.excluded)), err=True)
+
+
+def _was_typed(option: str) -> bool:
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source(option) if context is not None else None
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
+    """Raise UsageError where expressions take too long."""
+    limit = f"{patience.LIMIT_S:g} s"
+    hint = "write it without a repeat inside a repeat"
+    return patience.within(
+        patience.LIMIT_S, UsageError(f"{what} takes longer than {limit} on the kernels' names", hint)
+    )
 
 
 def _none_matches(session: Session, pattern: str) -> NoReturn:
     if not session.kernels:
         raise UsageError(f"no kernel matches {pattern!r:.80}: no kernel was profiled")
-    by_number = pattern.startswith("#")
+    by_number = re.fullmatch(r"#[0-9]+", pattern) is not None
     named = (f"#{kernel.id} {kernel.label}" if by_number else kernel.label for kernel in session.kernels)
     names = list(dict.fromkeys(named))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    raise UsageError(f"no kernel matches {pattern!r:.80}", f"there are: {'; '.join(names[:5])}{more}")
+    without = f"; {session.excluded.kernels} more excluded" if session.excluded is not None else ""
+    raise UsageError(f"no kernel matches {pattern!r:.80}", f"there are: {'; '.join(names[:5])}{more}{without}")

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.options import input_files, reading, selecting
-from gpuprof.cli.output import to_type, warn, write_lines
-from gpuprof.cli.select import SORT_KEYS, select_kernels, sort_kernels
+from gpuprof.cli.by import grouping, print_by, refuse_beside_by
+from gpuprof.cli.config import configured
+from gpuprof.cli.help import WithExamples
+from gpuprof.cli.options import choosing, excluding, input_files, reading
+from gpuprof.cli.output import say, to_type, warn, write_lines
+from gpuprof.cli.select import SORT_KEYS, kept, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
 from gpuprof.present.formats import DEFAULT, FORMATS, Format
 
 if TYPE_CHECKING:
     from gpuprof.model.session import KernelProfile, Session
+    from gpuprof.present.console import Depth
+
+_TOP = 20
 
 
-@click.command("show")
+@click.command("show", cls=WithExamples)
 @input_files
 @click.option(
     "--format",
@@ -26,8 +33,10 @@ if TYPE_CHECKING:
     type=click.Choice(list(FORMATS)),
     default=DEFAULT,
     show_default=True,
+    callback=lambda _context, _option, name: FORMATS[name],
     help="What to print.",
 )
+@grouping
 @click.option(
     "--sort", type=click.Choice(sorted(SORT_KEYS)), default="time", show_default=True, help="Order of the kernels."
 )
@@ -48,55 +57,101 @@ if TYPE_CHECKING:
     metavar="AMOUNT",
     help="Price of the machine: gives the cost of a million items.",
 )
-@selecting
+@click.option("-v", "--verbose", is_flag=True, help="Also the longest kernel in depth, the timeline and provenance.")
+@choosing
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Rows of the table; 0 for all. Default: as many as 30 lines leave, 20 with -v, --kernel or md.",
+)
+@excluding
 @reading
-def command(
-    files: tuple[str, ...],
-    form: str,
-    sort: str,
-    explain: str | None,
-    items_per_step: float | None,
-    cost_per_hour: float | None,
-    kernel: str | None,
-    top: int,
-    spec: str | None,
-    salvage: bool,
-) -> None:
-    """Print what to fix first, and kernels with their findings, roofline, occupancy and stalls.
+@configured("exclude", "top", "spec")
+def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tuple[str, ...], **options: Any) -> None:
+    """Print what to fix first, and the kernels that take most time; with -v or --kernel everything about a kernel.
 
     FILE is a .ncu-rep or .ncu-repz, an ncu CSV export (raw or details page), a session.json, a page of gpuprof report
-    (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for text on standard input. Several reports are
-    shown as one run, equal launches as one kernel. JSON and CSV hold every launch that --kernel selects;
-    tables stop at --top.
+    (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for any of these on standard input. Several
+    reports are shown as one run, equal launches as one kernel; JSON and CSV have every launch.
     """
     from gpuprof.api import load
-    from gpuprof.diagnose.summary import chosen
 
-    if cost_per_hour is not None and items_per_step is None:
-        raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
-    wanted = FORMATS[form]
-    if explain is not None and (kernel is not None or wanted.tree is None):
-        wrong = "--kernel" if kernel is not None else f"--format {form}"
-        raise UsageError(f"--explain and {wrong} exclude each other", "--explain KERNEL names the kernel itself")
-    names_a_launch = re.fullmatch(r"#[0-9]+", kernel or explain or "") is not None
-    groups = wanted.takes != "launches" and not names_a_launch
-    session = load(*files, spec=spec, salvage=salvage, groups=groups or (explain is not None and not names_a_launch))
-    if explain is not None:
-        _explain(session, explain, wanted, files)
-        return
-    if wanted.takes == "launches":
-        _write_launches(session, sort_kernels(select_kernels(session, kernel), sort), wanted)
-        return
-    run, selected = _kernels(session, kernel)
-    kernels = sort_kernels(selected, sort)
-    part = chosen(run, selected) if kernel is not None else run
-    if wanted.kernels.warns:
-        warn(session)
-    if wanted.takes == "terminal":
-        rates = items_per_step, cost_per_hour
-        _print_table(run, part, kernels, top, files, rates, wanted, depth=kernel is not None)
+    asked = _Asked(**options)
+    _refuse_contradictions(asked)
+    session: Session = kept(load(*files, spec=spec, salvage=salvage, groups=asked.groups), exclude)
+    if asked.explain is not None:
+        _explain(session, asked.explain, asked.form, files)
+    elif asked.by is not None:
+        print_by(*_kernels(session, asked.kernel), asked.by, asked.form.name, asked.rows, files)
+    elif asked.form.takes == "launches":
+        _write_launches(session, sort_kernels(select_kernels(session, asked.kernel), asked.sort), asked.form)
     else:
-        write_lines(wanted.kernels.function()(part, kernels, top))
+        _show(session, files, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be shown, and how."""
+
+    form: Format
+    by: str | None
+    sort: str
+    explain: str | None
+    items_per_step: float | None
+    cost_per_hour: float | None
+    verbose: bool
+    kernel: str | None
+    top: int | None
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows a table has that is not cut to a screen; 0 for all."""
+        return _TOP if self.top is None else self.top
+
+    @property
+    def groups(self) -> bool:
+        """Tell whether equal launches are one kernel: not where a launch is named, nor where each is written."""
+        if re.fullmatch(r"#[0-9]+", self.kernel or self.explain or "") is not None:
+            return False
+        return self.form.takes != "launches" or self.by is not None or self.explain is not None
+
+    @property
+    def depth(self) -> Depth:
+        """Return which kernels are shown with all their figures and findings."""
+        return "all" if self.kernel is not None else "longest" if self.verbose else "none"
+
+
+def _refuse_contradictions(asked: _Asked) -> None:
+    """Raise UsageError for options that mean nothing together."""
+    if asked.cost_per_hour is not None and asked.items_per_step is None:
+        raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
+    refuse_beside_by(asked.by, asked.explain, asked.sort, asked.items_per_step)
+    if asked.explain is not None and (asked.kernel is not None or asked.form.tree is None):
+        wrong = "--kernel" if asked.kernel is not None else f"--format {asked.form.name}"
+        raise UsageError(f"--explain and {wrong} cannot be combined", "--explain KERNEL names the kernel itself")
+
+
+def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
+    """Print the kernels that are asked for, in the terminal or as lines."""
+    from gpuprof.diagnose.summary import chosen
+    from gpuprof.present.console import make_console
+    from gpuprof.present.timeline_text import Rates
+
+    run, selected = _kernels(session, asked.kernel)
+    kernels = sort_kernels(selected, asked.sort)
+    part = chosen(run, selected) if asked.kernel is not None else run
+    if asked.form.kernels.warns:
+        warn(session)
+    write = asked.form.kernels.function()
+    if asked.form.takes != "terminal":
+        write_lines(write(part, kernels, asked.rows))
+        return
+    rates = Rates(asked.items_per_step, asked.cost_per_hour)
+    write(make_console(), part, kernels, top=asked.top, depth=asked.depth, rates=rates)
+    if kernels:
+        option = "--kernel" if asked.depth == "none" else "--explain"
+        say(f"next: gpuprof show {to_type(files)} {option} '#{kernels[0].id}'")
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
@@ -117,32 +172,8 @@ def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Fo
 
     if form.kernels.warns:
         warn(session)
+        tell_excluded(session)
     write_lines(form.kernels.function()(chosen(session, kernels)))
-
-
-def _print_table(
-    run: Session,
-    part: Session,
-    kernels: Sequence[KernelProfile],
-    top: int,
-    files: Sequence[str],
-    rates: tuple[float | None, float | None],
-    form: Format,
-    *,
-    depth: bool,
-) -> None:
-    from gpuprof.present.console import make_console
-    from gpuprof.present.session_text import count_text, row_noun
-    from gpuprof.present.timeline_text import Rates
-
-    form.kernels.function()(make_console(), part, list(kernels), top, depth=depth, rates=Rates(*rates))
-    if not kernels:
-        return
-    shown = len(kernels[:top] if top else kernels)
-    depths = "all in depth" if depth and shown > 1 else f"#{kernels[0].id} in depth"
-    number = kernels[0].id
-    rows = count_text(len(run.kernels), *row_noun(run.kernels))
-    _say(f"shown: {shown} of {rows}, {depths}", f"show --explain '#{number}'", files)
 
 
 def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
@@ -151,7 +182,6 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     from gpuprof.model.headline import by_time
     from gpuprof.model.sources import kind_named
     from gpuprof.present.session_text import count_text, row_noun
-    from gpuprof.present.text import printable
 
     try:
         run, matching = _kernels(session, pattern)
@@ -162,7 +192,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     if len(longest_first) > 1:
         rows = count_text(len(longest_first), *row_noun(run.kernels))
         message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
-        click.echo(printable(message), err=True)
+        say(message)
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)
     assert form.tree is not None
     write = form.tree.function()
@@ -174,11 +204,4 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     from gpuprof.present.console import make_console
 
     write(make_console(), session, tree)
-    _say(f"explained: #{kernel.id}", f"show --kernel '#{kernel.id}'", files)
-
-
-def _say(what: str, next_step: str, files: Sequence[str]) -> None:
-    """Say on stderr what was shown and what to type next."""
-    from gpuprof.present.text import printable
-
-    click.echo(printable(f"{what}; next: gpuprof {next_step} {to_type(files)}"), err=True)
+    say(f"next: gpuprof show {to_type(files)} --kernel '#{kernel.id}'")

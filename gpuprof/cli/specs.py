@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprof.cli.completion import readable_files, spec_names
 from gpuprof.cli.output import write_lines
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
@@ -21,14 +22,16 @@ from gpuprof.present.text import printable
 if TYPE_CHECKING:
     from gpuprof.hardware.device import RecordedDevice
 
-_form = click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+_form = click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 
 
 @click.group("specs")
 def command() -> None:
     """List, show, check and match hardware specs.
 
-    Specs are looked for in $GPUPROF_SPECS (else gpuprof/specs in the user's config folder), then among the packaged.
+    Specs are searched in $GPUPROF_SPECS (default: gpuprof/specs in the user's config folder), then in the package.
     """
 
 
@@ -64,14 +67,17 @@ def _readable_archs(library: SpecLibrary) -> Iterator[ArchSpec]:
 
 
 def _left_out(error: SpecError) -> None:
-    click.echo(f"left out: {printable(error.message)}", err=True)
+    click.echo(f"skipped: {printable(error.message)}", err=True)
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=spec_names)
 @_form
 def show(name: str, form: str) -> None:
-    """Show all that is known of NAME: a product (spec name, title or device name) or an architecture (sm_90)."""
+    """Show what is known about a product or an architecture.
+
+    NAME is a product's spec name, title or device name, or an architecture such as sm_90.
+    """
     library = SpecLibrary()
     arch = library.arch(name)
     if arch is not None:
@@ -82,7 +88,7 @@ def show(name: str, form: str) -> None:
         return
     if ARCH_NAME.fullmatch(name):
         known = ", ".join(path.stem for path in library.arch_files())
-        raise InputError(f"no spec describes the architecture {name}", f"there are {known}")
+        raise InputError(f"no spec for the architecture {name}", f"choose from: {known}")
     gpu = library.gpu(name)
     rates = _rates(library, gpu)
     if form == "json":
@@ -94,7 +100,7 @@ def show(name: str, form: str) -> None:
 def _rates(library: SpecLibrary, gpu: GpuSpec) -> Mapping[ComputeKey, Fact]:
     arch = library.arch(gpu.arch)
     if arch is None:
-        click.echo(f"no spec describes {gpu.arch}, so the rates per SM are not known", err=True)
+        click.echo(f"no spec for {gpu.arch}: rates per SM are unknown", err=True)
         return {}
     return compute_rates(arch, gpu)
 
@@ -102,7 +108,10 @@ def _rates(library: SpecLibrary, gpu: GpuSpec) -> Mapping[ComputeKey, Fact]:
 @command.command("check")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
-    """Check specs: all that are in reach, or FILEs. Prints FILE:LINE: SEVERITY: MESSAGE; exit code 5 for errors."""
+    """Check FILEs, or all specs.
+
+    Prints FILE:LINE: SEVERITY: MESSAGE. Exit code 5 if there are errors.
+    """
     from gpuprof.hardware.check import check_files, check_library
 
     library = SpecLibrary()
@@ -123,9 +132,12 @@ def _plural(count: int, noun: str) -> str:
 
 
 @command.command("match")
-@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT...", shell_complete=readable_files)
 def match(reports: tuple[str, ...]) -> None:
-    """Tell which spec describes the GPUs of REPORTs, why, and where the report and the spec differ."""
+    """Show which spec matches the GPUs of REPORTs.
+
+    Says why, and where a report and its spec differ.
+    """
     library = SpecLibrary()
     for report in reports:
         devices = _devices(report)

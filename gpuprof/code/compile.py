@@ -84,5 +84,5 @@ def recorded(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def _no_compiler(target: str) -> str:
     have = ", ".join(map(str, find_nvrtc()))
-    hint = f"; type: {OLD_INSTALL_HINT}" if target == "sm_70" else "; a newer NVRTC is needed"
+    hint = f"; {OLD_INSTALL_HINT}" if target == "sm_70" else "; a newer NVRTC is needed"
     return f"{have} does not compile for {target}{hint}"

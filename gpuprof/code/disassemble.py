@@ -51,7 +51,9 @@ def disassemble(tool: Disassembler, target: str, codes: Sequence[bytes]) -> list
     instructions = parse_sass(_run(tool, target, b"".join(codes)))
     whole = sum(map(len, codes)) // _INSTRUCTION_BYTES
     if len(instructions) != whole:
-        raise EnvironmentProblem(f"{tool} prints {len(instructions)} instructions of {whole} in a form that is known")
+        raise EnvironmentProblem(
+            f"{len(instructions)} of {whole} instructions could be parsed from the output of {tool}"
+        )
     ends = list(accumulate(map(len, codes), initial=0))
     return _split(instructions, list(pairwise(ends)))
 

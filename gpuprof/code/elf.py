@@ -45,7 +45,7 @@ def kernel_code(cubin: bytes, entry: str) -> bytes:
         raise DamagedInput(f"the cubin cannot be read: {error}") from error
     code = cubin[section.offset : section.offset + section.size]
     if len(code) != section.size:
-        raise DamagedInput("the cubin cannot be read: it is cut short")
+        raise DamagedInput("the cubin cannot be read: it is truncated")
     return code
 
 

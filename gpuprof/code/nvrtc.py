@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from gpuprof.errors import EnvironmentProblem
 
-INSTALL_HINT = "type: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
+INSTALL_HINT = "install it: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
 OLD_INSTALL_HINT = "python -m pip install nvidia-cuda-nvrtc-cu12"
 NAMED = "GPUPROF_NVRTC"
 """The variable that names the NVRTC to be taken before all others: a library, or a folder that has one."""
@@ -117,7 +117,7 @@ def find_nvrtc() -> tuple[Nvrtc, ...]:
         if first is None or nvrtc.version != first.version:
             by_version.setdefault(nvrtc.version, nvrtc)
     if first is None and not by_version:
-        raise EnvironmentProblem("NVRTC, the CUDA run-time compiler, was not found", INSTALL_HINT)
+        raise EnvironmentProblem("NVRTC (the CUDA run-time compiler) was not found", INSTALL_HINT)
     newest_first = (by_version[version] for version in sorted(by_version, reverse=True))
     return (*(() if first is None else (first,)), *newest_first)
 
@@ -128,8 +128,8 @@ def _named(place: str) -> Nvrtc:
     libraries = [Path(place)] if Path(place).is_file() else list(_libraries_in(folders))
     newest = max(_loaded(libraries), key=lambda nvrtc: nvrtc.version, default=None)
     if newest is None:
-        hint = "name a libnvrtc.so.12 or libnvrtc.so.13, or the folder that it is in; or unset the variable"
-        raise EnvironmentProblem(f"{NAMED}={place} is no NVRTC that can be loaded", hint)
+        hint = "set it to a libnvrtc.so.12 or libnvrtc.so.13 or to its folder, or unset it"
+        raise EnvironmentProblem(f"{NAMED}={place} cannot be loaded as NVRTC", hint)
     return newest
 
 
@@ -146,7 +146,7 @@ def _try(path: Path) -> None:
     try:
         failed = subprocess.run(command, capture_output=True, check=False, timeout=_PATIENCE_S).returncode
     except subprocess.TimeoutExpired as error:
-        raise OSError(f"{path} is not loaded within {_PATIENCE_S:.0f} s") from error
+        raise OSError(f"{path} was not loaded within {_PATIENCE_S:.0f} s") from error
     if failed:
         raise OSError(f"{path} cannot be loaded")
 

@@ -12,6 +12,8 @@ CounterSetName = Literal["roofline", "diagnose", "full"]
 ClockControl = Literal["none", "base"]
 CacheControl = Literal["all", "none"]
 ReplayMode = Literal["kernel", "application"]
+KernelBase = Literal["demangled", "function"]
+"""What of a kernel's name is compared: all of it, or the function's own name."""
 GraphProfiling = Literal["node", "graph"]
 OutputTo = Literal["inherit", "stderr", "discard"]
 """Where what the program prints goes: to our stdout and stderr, both to our stderr, or nowhere."""

@@ -19,6 +19,7 @@ from gpuprof.collect.survey import Survey, launches_in, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.recorded import GpuSamples, Report
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.model.trace import KERNEL, Trace
@@ -57,7 +58,7 @@ class Collector:
         if self.execution.stopped_by is not None:
             return STOPPED[self.execution.stopped_by]
         code = self.result.program_code
-        return f"the program ended with code {code}" if code else None
+        return f"the program {_end_text(code)}" if code else None
 
     def was_stopped(self) -> bool:
         """Tell whether the last run was ended by the user or by --timeout."""
@@ -109,10 +110,10 @@ class Collector:
             survey = self._survey_by_ncu() if tool == NCU else self._survey_by(tool)
             if survey is not None:
                 return survey
-            nothing = f"{TOOL_NAMES[tool]} saw no work of a GPU"
+            nothing = f"{TOOL_NAMES[tool]} saw no GPU activity"
             if following is None:
                 raise EnvironmentProblem(nothing, ANOTHER_TOOL)
-            self._remark(f"{nothing}: surveying by {TOOL_NAMES[following]} instead")
+            self._remark(f"{nothing}: surveying with {TOOL_NAMES[following]} instead")
         raise AssertionError("there is always a tool")
 
     def _survey_by_ncu(self) -> Survey:
@@ -149,7 +150,7 @@ class Collector:
         elif ended.code and (tool in INJECTED or recorded):
             self.result.program_code = ended.code
             if not recorded:
-                raise ProgramFailed(f"the program ended with {_code_text(ended.code)}", "its own output says why")
+                raise ProgramFailed(f"the program {_end_text(ended.code)}", "its output says why")
 
     def _timelines(self, files: list[Path]) -> list[Trace]:
         """Read the timelines that a tool has left; those in which no GPU did anything are removed."""
@@ -172,13 +173,23 @@ class Collector:
         request = self.request
         pattern = re.compile(request.kernel) if request.kernel is not None else None
         plan = make_plan(
-            survey.launches(), coverage=request.coverage, samples=request.samples, pattern=pattern, peers=request.peers
+            survey.launches(),
+            coverage=request.coverage,
+            samples=request.samples,
+            pattern=pattern,
+            base=request.kernel_base,
+            exclude=name_patterns(request.exclude, "--exclude"),
+            peers=request.peers,
         )
         if not plan.kernels:
-            if plan.peers:
-                raise UsageError("every kernel of the survey waits for another rank", "--peers profiles these too")
-            raise UsageError(f"no kernel of the survey matches --kernel {request.kernel!r}", "gpuprof show lists them")
+            raise _nothing_planned(request, plan, self._list_them())
         return plan
+
+    def _list_them(self) -> str:
+        """Return the command that lists the kernels of the survey."""
+        given = self.request.survey_file
+        files = [given] if given is not None else survey_files(self.request.place)
+        return f"list them: {shell_line(['gpuprof', 'show', *map(str, files[:1])])}"
 
     def profile(self, arch: ArchSpec, plan: ProfilePlan | None) -> tuple[Report, ...]:
         """Run the program again and collect the counters of the chosen launches: a report for each profiled rank.
@@ -218,7 +229,7 @@ class Collector:
         try:
             return self._outcome(self._runs.run("profile again", command, plan.profiled))
         except GpuprofError as error:
-            self._remark(f"that did not work: {error.message}")
+            self._remark(f"profiling again failed: {error.message}")
             return ()
 
     def _outcome(self, done: NcuRun) -> tuple[Report, ...]:
@@ -243,7 +254,7 @@ class Collector:
         """Say so if the clocks of a GPU were lowered meanwhile."""
         if not was_throttled(samples):
             return ()
-        self._remark("the GPU was throttled: times are those of lowered clocks")
+        self._remark("the GPU was throttled: times are at lowered clocks")
         return (self.result.remarks[-1],)
 
     def _remark(self, text: str) -> None:
@@ -251,11 +262,21 @@ class Collector:
         self.request.on_event(ProfileRemark(text))
 
 
+def _nothing_planned(request: ProfileRequest, plan: ProfilePlan, list_them: str) -> UsageError:
+    """Return why no kernel of the survey is to be profiled."""
+    if plan.left_out:
+        return UsageError("every kernel in the survey waits for another rank", "add --peers to profile them too")
+    if plan.excluded and request.kernel is None:
+        return UsageError("every kernel in the survey is excluded", "exclude fewer with --exclude")
+    but = " and is not excluded" if plan.excluded else ""
+    return UsageError(f"no kernel in the survey matches --kernel {request.kernel!r}{but}", list_them)
+
+
 def _lost(plan: ProfilePlan, reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:
     """Return what was planned and is in none of the reports."""
     return not_seen_again(plan, [launch for report in reports for launch in launches_in(report)])
 
 
-def _code_text(code: int) -> str:
-    """Write how a program ended: "code 3", "signal 9"."""
-    return f"code {code}" if code > 0 else f"signal {-code}"
+def _end_text(code: int) -> str:
+    """Write how a program ended: "exited with code 3", "was ended by signal 9"."""
+    return f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"

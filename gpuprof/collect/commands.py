@@ -39,7 +39,7 @@ def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str])
         return injected_command(tool, request.argv, request.place, environ)
     nsys = find_nsys(environ)
     if nsys is None:
-        raise EnvironmentProblem("Nsight Systems' nsys was not found on this machine", ANOTHER_TOOL)
+        raise EnvironmentProblem("nsys (Nsight Systems) was not found", ANOTHER_TOOL)
     return nsys_command(nsys, request.argv, request.place, environ, annotate=request.annotate)
 
 
@@ -48,7 +48,12 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pr
     if plan is not None:
         filters = plan.filters()
     else:
-        filters = Filters(request.kernel, launch_skip=request.launch_skip, launch_count=request.launch_count)
+        filters = Filters(
+            kernel=request.kernel,
+            launch_skip=request.launch_skip,
+            launch_count=request.launch_count,
+            name_base=request.kernel_base,
+        )
     chosen = SETS[request.counters]
     return _command(
         request,

@@ -68,28 +68,28 @@ def _driver(host: Host) -> Iterator[Check]:
     if version is not None:
         yield Check("driver", OK, f"NVIDIA {version}")
     elif host.gpus:
-        yield Check("driver", OK, f"NVIDIA {host.gpus[0].driver}, by nvidia-smi")
+        yield Check("driver", OK, f"NVIDIA {host.gpus[0].driver} (from nvidia-smi)")
     else:
         fix = "use a machine with an NVIDIA GPU and its driver; in a container: docker run --gpus all"
-        yield Check("driver", PROBLEM, "no NVIDIA driver is loaded; reports can be read without one", fix=fix)
+        yield Check("driver", PROBLEM, "no NVIDIA driver is loaded; reports can be read without it", fix=fix)
 
 
 def _gpus(host: Host) -> Iterator[Check]:
     for gpu in host.gpus:
         yield Check("GPU", OK, f"{gpu.name}, compute capability {gpu.compute_capability}")
         if gpu.mig:
-            result = "MIG is on: units that instances share have no counters, and clocks cannot be locked"
-            yield Check("MIG", NOTE, result, fix="expect missing L2 and DRAM counters; or nvidia-smi -mig 0 as root")
+            result = "MIG is on: shared units have no counters, and clocks cannot be locked"
+            yield Check("MIG", NOTE, result, fix="sudo nvidia-smi -mig 0, or go without L2 and DRAM counters")
         if gpu.persistence is False:
-            result = "persistence mode is off: the driver is loaded for each run, which takes seconds"
+            result = "persistence mode is off: the driver is loaded anew for each run, which takes seconds"
             yield Check("persistence", NOTE, result, fix="sudo nvidia-smi -pm 1")
         if re.search(r"\bGRID\b|\bvGPU\b|-\d+[ABCQ]$", gpu.name):
             yield Check(
-                "vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", fix="the host must allow profiling of this vGPU"
+                "vGPU", PROBLEM, f"{gpu.name} is a virtual GPU", fix="enable profiling of this vGPU on the host"
             )
     if not host.gpus:
         fix = "" if host.machine.driver_version() is None else "nvidia-smi -L"
-        yield Check("GPU", UNKNOWN, "nvidia-smi names none", fix=fix)
+        yield Check("GPU", UNKNOWN, "nvidia-smi lists none", fix=fix)
 
 
 def _ncu(host: Host) -> Iterator[Check]:
@@ -108,7 +108,7 @@ def _ncu(host: Host) -> Iterator[Check]:
             state = UNKNOWN if chosen.suits(driver) else PROBLEM
             yield Check("ncu", state, f"{ncu}: needs driver {ncu.oldest_driver} or newer", fix=fix)
         elif ncu != chosen:
-            yield Check("ncu", OK, f"{ncu}: also here")
+            yield Check("ncu", OK, f"{ncu}: also installed")
 
 
 def _permission(host: Host) -> Iterator[Check]:
@@ -118,9 +118,9 @@ def _permission(host: Host) -> Iterator[Check]:
     elif not restricted:
         yield Check("counters", OK, "every user may read the GPU's counters")
     elif _is_admin(host.machine):
-        yield Check("counters", OK, "only the administrator may read the GPU's counters, which this user is")
+        yield Check("counters", OK, "only administrators may read the GPU's counters; this user is one")
     else:
-        yield Check("counters", PROBLEM, "only the administrator may read the GPU's counters", fix=PERMISSION_FIX)
+        yield Check("counters", PROBLEM, "only administrators may read the GPU's counters", fix=PERMISSION_FIX)
 
 
 def _is_admin(machine: Machine) -> bool:
@@ -134,17 +134,17 @@ def _other_tools(host: Host) -> Iterator[Check]:
         yield Check(
             "other profilers",
             PROBLEM,
-            "DCGM runs here: it may hold the GPU's counters",
-            fix="dcgmi profile --pause before, dcgmi profile --resume after",
+            "DCGM is running and may hold the GPU's counters",
+            fix="dcgmi profile --pause before profiling, dcgmi profile --resume afterwards",
         )
     if running & {"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"} or "CUDA_MPS_PIPE_DIRECTORY" in host.environ:
         fix = "stop it: echo quit | nvidia-cuda-mps-control"
         yield Check(
-            "MPS", PROBLEM, "the multi-process service runs: what ncu measures under it is not defined", fix=fix
+            "MPS", PROBLEM, "the Multi-Process Service is running: what ncu measures under it is undefined", fix=fix
         )
     for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
         if host.environ.get(name):
-            result = f"{name} is set to {host.environ[name]}; gpuprof run leaves it out"
+            result = f"{name} is set to {host.environ[name]}; gpuprof run unsets it for the program"
             yield Check("injection", OK, result)
 
 
@@ -157,16 +157,16 @@ def _processes(machine: Machine) -> Iterator[str]:
 
 def _surroundings(host: Host) -> Iterator[Check]:
     if "microsoft" in (host.machine.text("/proc/version") or "").lower():
-        yield Check("WSL", UNKNOWN, "Windows Subsystem for Linux: counters need leave in the NVIDIA control panel")
+        yield Check("WSL", UNKNOWN, "Windows Subsystem for Linux: counters must be allowed in the NVIDIA Control Panel")
     inside = host.machine.path("/.dockerenv").exists() or host.machine.path("/run/.containerenv").exists()
     if inside and not _is_admin(host.machine):
-        fix = "docker run --cap-add=SYS_ADMIN, if the driver keeps counters to the administrator"
+        fix = "docker run --cap-add=SYS_ADMIN, if the driver restricts counters to administrators"
         yield Check("container", UNKNOWN, "a container without CAP_SYS_ADMIN", fix=fix)
     for name, place in (("temporary folder", Path(tempfile.gettempdir())), ("home folder", _home(host.environ))):
         yield _writable(name, place)
     lock = Path(tempfile.gettempdir()) / "nsight-compute-lock"
     if lock.exists() and not os.access(lock, os.W_OK):
-        fix = f"remove it if no ncu runs, or set TMPDIR to a folder of your own: {lock}"
+        fix = f"remove {lock} if no ncu is running, or set TMPDIR to a folder of your own"
         yield Check("lock file", PROBLEM, "ncu's lock file belongs to another user", fix=fix)
 
 
@@ -177,11 +177,11 @@ def _home(environ: Mapping[str, str]) -> Path:
 def _writable(name: str, place: Path) -> Check:
     try:
         with tempfile.TemporaryFile(dir=place):
-            return Check(name, OK, f"{place} can be written")
+            return Check(name, OK, f"{place} is writable")
     except OSError as error:
         variable = "HOME" if name.startswith("home") else "TMPDIR"
         return Check(
-            name, PROBLEM, f"{place} cannot be written: {error.strerror}", fix=f"set {variable} to another folder"
+            name, PROBLEM, f"{place} is not writable: {error.strerror}", fix=f"set {variable} to another folder"
         )
 
 
@@ -203,7 +203,9 @@ def _too_new(host: Host) -> Iterator[Check]:
     installed = {package.metadata["Name"].lower() for package in importlib.metadata.distributions()}
     for new, old in _OF_CUDA_13.items():
         if new in installed and old not in installed:
-            result = f"{new} is of CUDA 13, which driver {version[0]} does not run; gpuprof characterize needs {old}"
+            result = (
+                f"{new} is for CUDA 13, which driver {version[0]} does not support; gpuprof characterize needs {old}"
+            )
             yield Check("CUDA", NOTE, result, fix=f"python -m pip install {old}")
 
 

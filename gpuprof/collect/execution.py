@@ -190,7 +190,7 @@ class Execution:
             with contextlib.suppress(OSError):
                 os.lseek(0, self._stdin, os.SEEK_SET)
         elif _stdin_is_pipe():
-            self._remark("standard input is a pipe: only the first run of the program could read it")
+            self._remark("standard input is a pipe, so only the first run of the program could read it")
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -13,11 +13,11 @@ from typing import Literal
 
 _ADMIN = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 PERMISSION_FIX = (
-    "run as root (sudo); or, on the host, put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into "
-    "/etc/modprobe.d/ and reload the driver; in a container add --cap-add=SYS_ADMIN"
+    "run as root (sudo); or put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file in "
+    "/etc/modprobe.d/ on the host and reload the driver; in a container add --cap-add=SYS_ADMIN"
 )
 Remedy = Literal["application-replay", "without-metrics", "whole-graphs"]
-_MAKE_ROOM = "use --replay application, a smaller batch, or cap the framework's allocator"
+_MAKE_ROOM = "use --replay application or a smaller batch, or cap the framework's allocator"
 METRIC_LIST = r"\s*((?:[^\s,]+,\s+)*[^\s,]+)"
 
 
@@ -58,13 +58,11 @@ def _quoted(sentence: str) -> Callable[[re.Match[str]], str]:
 
 
 def _program_missing(match: re.Match[str]) -> str:
-    return f"{match[1] or 'the program'} does not exist or cannot be run"
+    return f"{match[1] or 'the program'} does not exist or is not executable"
 
 
 def _lock(match: re.Match[str]) -> str:
-    return (
-        f"ncu cannot lock {match[1]}: another user's file lies there" if match[1] else "ncu cannot lock its lock file"
-    )
+    return f"ncu cannot lock {match[1]}: it belongs to another user" if match[1] else "ncu cannot lock its lock file"
 
 
 def _metrics(match: re.Match[str]) -> str:
@@ -73,7 +71,8 @@ def _metrics(match: re.Match[str]) -> str:
 
 def refused(metrics: Sequence[str]) -> str:
     """Say that metrics were refused."""
-    return f"this GPU does not give {len(metrics)} of the metrics: {', '.join(metrics)}"
+    count = "1 metric is" if len(metrics) == 1 else f"{len(metrics)} metrics are"
+    return f"{count} not available on this GPU: {', '.join(metrics)}"
 
 
 def metric_names(listed: str) -> list[str]:
@@ -106,50 +105,50 @@ _OPTIONS = (
 
 ROWS = (
     _row(
-        OPTIONS, _OPTIONS, _quoted("this release of ncu does not take an option as it is passed"),
-        "name another release with --ncu PATH, or leave that option out",
+        OPTIONS, _OPTIONS, _quoted("this release of ncu rejects an option"),
+        "use another release with --ncu PATH, or leave out that option",
     ),
     _row(
         "program-missing",
         r"'([^'\n]+)' does not exist or is not an executable|The target application is not an executable(?: binary)?()"
         r"|Missing executable to launch()",
-        _program_missing, "look at the words after --; a script needs its interpreter before it",
+        _program_missing, "check the command after --; a script needs its interpreter in front of it",
     ),
     _row(
         "permission", r"ERR_NVGPUCTRPERM|not have permission to access NVIDIA GPU Performance Counters"
         r"|Insufficient privileges to launch app",
-        "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM)", f"{PERMISSION_FIX}; {_ADMIN}",
+        "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)", f"{PERMISSION_FIX}; {_ADMIN}",
     ),
     _row(
         "virtual", r"not supported on[^\n]*(?:Windows Subsystem for Linux|vGPU|virtual|hypervisor)",
-        "this machine is virtual, and what runs it does not let its GPU be profiled",
-        "on WSL: let all users read counters in the NVIDIA control panel; a vGPU: the host must allow profiling",
+        "this machine is virtual, and its host does not allow GPU profiling",
+        "WSL: allow access to counters for all users in the NVIDIA Control Panel; vGPU: enable profiling on the host",
     ),
     _row(
         "gpu-unsupported",
         r"ERR_NVCMPGPU|Unsupported GPU|Profiling is not supported on (?:the|this|device)"
         r"|is not supported for profiling on this (?:GPU|device)",
         "this release of Nsight Compute does not support this GPU",
-        "name another release with --ncu PATH: new GPUs need new ones, Volta needs 2025.2 or older",
+        "use another release with --ncu PATH: new GPUs need new releases, Volta needs 2025.2 or older",
     ),
     _row(
         "library-not-loaded", r"LibraryNotLoaded|Failed to load the counter measurement library",
-        "ncu could not load the driver's part that reads counters: driver and ncu do not fit, or the machine is a "
-        "sandbox (gVisor, some cloud containers) that keeps the driver's libraries away",
-        "name another release with --ncu PATH; gpuprof doctor lists those here and what the driver fits; "
-        "on such a sandbox no counters can be read: roofline and diagnosis need another machine",
+        "ncu could not load the driver's counter library: driver and ncu do not match, or the machine is a "
+        "sandbox (gVisor, some cloud containers) that hides the driver's libraries",
+        "use another release with --ncu PATH; gpuprof doctor lists those installed and what the driver supports; "
+        "in such a sandbox no counters can be read: roofline and diagnosis need another machine",
     ),
     _row(
         "driver-too-old",
         r"Cuda driver is not compatible with Nsight Compute|Failed to load Nsight Compute CUDA modules"
         r"|driver version is (?:insufficient|too old)|not compatible with the (?:installed )?(?:CUDA )?driver",
-        "driver and Nsight Compute do not fit: most often the driver is too old for this release",
-        "name an older one with --ncu PATH; gpuprof doctor lists those on this machine",
+        "driver and Nsight Compute do not match: most often the driver is too old for this release",
+        "use an older release with --ncu PATH; gpuprof doctor lists those installed",
     ),
     _row(
         "counters-busy", r"a driver resource was unavailable|no other tool \(like DCGM\)",
         "another tool holds the GPU's counters (DCGM, a CUPTI client, another ncu)",
-        "on the host: dcgmi profile --pause, and --resume afterwards; or stop the other profiler",
+        "pause DCGM on the host (dcgmi profile --pause, afterwards --resume), or stop the other profiler",
     ),
     _row(
         "injection", r"CUDA_INJECTION64_PATH is set to (\S+?)\.?(?:\s|$)",
@@ -158,8 +157,8 @@ ROWS = (
     ),
     _row(
         "no-driver", r"failed to connect to the CUDA driver|Driver could not be loaded|Failed to load the driver",
-        "there is no NVIDIA driver here, or only its stub: ncu cannot reach a GPU",
-        "run on a machine with an NVIDIA GPU; in a container: docker run --gpus all; gpuprof doctor says more",
+        "no NVIDIA driver here, or only its stub library: ncu cannot reach a GPU",
+        "use a machine with an NVIDIA GPU; in a container: docker run --gpus all; gpuprof doctor shows details",
         injected=True,
     ),
     _row(
@@ -168,18 +167,18 @@ ROWS = (
         "call CUDA only after main() has started", injected=True,
     ),
     _row(
-        "mps", r"Multi-Process Service|\bMPS\b", "the multi-process service (MPS) is in the way of ncu",
+        "mps", r"Multi-Process Service|\bMPS\b", "the Multi-Process Service (MPS) interferes with ncu",
         "stop it: echo quit | nvidia-cuda-mps-control",
     ),
     _row(
         "lock",
         r"(?:Failed to open/create lock file|Error in trying to lock file) '?([^\s']+?)'?(?:[.\s]|$)"
         r"|InterprocessLockFailed()",
-        _lock, "remove it if no ncu runs, or set TMPDIR to a folder of your own",
+        _lock, "remove it if no ncu is running, or set TMPDIR to a folder of your own",
     ),
     _row(
-        "clocks", r"(?:Cannot|Failed to) lock GPU clock frequencies", "ncu may not lock the clocks of this GPU",
-        "leave --clock-control base out: gpuprof's default locks none",
+        "clocks", r"(?:Cannot|Failed to) lock GPU clock frequencies", "ncu cannot lock the clocks of this GPU",
+        "leave out --clock-control base: by default gpuprof locks no clocks",
     ),
     _row(
         "graph-nodes", r"conditional nodes are not supported|--graph-profiling graph",
@@ -188,43 +187,43 @@ ROWS = (
     ),
     _row(
         "memory", r"Insufficient free memory for profiling|Failed to save (?:memory|context)|ContextSaveFailed",
-        "the GPU's memory is too full to save and restore it between passes", _MAKE_ROOM, "application-replay",
+        "too little free GPU memory to save and restore memory between passes", _MAKE_ROOM, "application-replay",
     ),
     _row(
         "metrics-refused", rf"Failed to access the following \d+ metrics?:{METRIC_LIST}", _metrics,
-        "a MIG instance has no counters of units that it shares; other chips have other names", "without-metrics",
+        "a MIG instance has no counters of shared units; metric names differ between chips", "without-metrics",
     ),
     _row(
         "metrics-refused", r"Failed to find metric\s+(\S+)", _metrics,
-        "other chips and releases have other names", "without-metrics",
+        "metric names differ between chips and releases of ncu", "without-metrics",
     ),
     _row(
         "metrics-refused", "metrics are either invalid or don't have suffixes",
-        "this chip has no metrics of some of the names that were asked for", "gpuprof doctor names chip and ncu",
+        "some of the requested metrics do not exist on this chip", "gpuprof doctor shows the chip and the ncu in use",
     ),
     _row(
         "disk-full", "no space left on device|disk (?:is )?full", "the disk is full: ncu could not write its report",
-        "free some space, or name another folder with -o",
+        "free some space, or choose another folder with -o",
     ),
     _row(
         "output",
         r"File [^\n]{0,4200} already exists\. Use '-f'[^\n]*|^[^\n]* cannot be used as the output[^\n]*"
         r"|^[^\n]* is not a valid file ?name[^\n]*"
         r"|(?:Unable|Failed) to (?:write to|create|open)(?: the)?(?: temporary| output| log| export)? file[^\n]*",
-        _quoted("ncu cannot write what it found"), "name another folder with -o",
+        _quoted("ncu cannot write its report"), "choose another folder with -o",
     ),
     _row(
         "report-unreadable", r"(?:Could not open|Failed to (?:load|open)) report file[^\n]*",
-        _quoted("ncu cannot read a report"), "look at the file's name",
+        _quoted("ncu cannot read a report"), "check the file's name",
     ),
     _row(
         "nothing-to-attach", "No attachable process found|Waiting for profiler to attach",
         "ncu found no process to attach to",
-        "start the program by gpuprof run",
+        "start the program with gpuprof run",
     ),
     _row(
         "home", "Cannot restore stock section files", "ncu cannot write its section files into the home folder",
-        "set HOME to a folder that can be written",
+        "set HOME to a writable folder",
     ),
     _row(
         "prepare", "Failed to prepare kernel for profiling",
@@ -235,40 +234,40 @@ ROWS = (
         "launch-failed",
         r"Unknown ?Error(?: on device \d+)?|\bLaunchFailed\b|Failed to profile"
         r"|An error occurred while trying to profile",
-        "a kernel failed while ncu repeated it; ncu does not say why",
-        "see whether the program runs under compute-sanitizer; try --set roofline, --replay application, another ncu",
+        "a kernel failed while ncu replayed it; ncu does not say why",
+        "check the program with compute-sanitizer; try --set roofline, --replay application or another ncu",
     ),
 )  # fmt: skip
 """What is an error of its own. What a program and ncu's end leave behind comes after these, in failures.py."""
 
 BACKED_UP = _row(
     "memory", "Backing up device memory in (?:system memory|file)",
-    "ncu has no room on the GPU for what a kernel writes and backs it up elsewhere, which is slow and may fail",
+    "too little free GPU memory: ncu saves what a kernel overwrites on the host, which is slow and may fail",
     _MAKE_ROOM, "application-replay", note=True,
 )  # fmt: skip
 NOTES = (
     _row(
         "no-kernels", "No (?:kernels|graphs|ranges) were profiled",
         "no kernel was profiled: the program launched none, or none that matches",
-        "look at --kernel, --range, --launch-skip; does the program use the GPU?",
+        "check --kernel, --range and --launch-skip, and that the program uses the GPU",
     ),
     _row(
-        "output", "Failed to create report", "ncu could not write its report", "name another folder with -o",
+        "output", "Failed to create report", "ncu could not write its report", "choose another folder with -o",
     ),
     _row(
         "metrics-refused", rf"Unable to access the following \d+ metrics?:{METRIC_LIST}", _metrics,
-        "a MIG instance has no counters of units that it shares; other chips have other names", "without-metrics",
+        "a MIG instance has no counters of shared units; metric names differ between chips", "without-metrics",
         note=True,
     ),
     _row(
         "home", "Could not deploy stock|Could not determine user home directory",
-        "ncu cannot write its section files into the home folder", "set HOME to a folder that can be written",
+        "ncu cannot write its section files into the home folder", "set HOME to a writable folder",
         note=True,
     ),
     BACKED_UP,
     _row(
         "options", "No metrics to collect found in sections", "ncu found no metric to collect",
-        "its section files may be missing; name another release with --ncu PATH", note=True,
+        "its section files may be missing; use another release with --ncu PATH", note=True,
     ),
 )  # fmt: skip
 """What ncu says last, or beside good reports."""
@@ -276,24 +275,24 @@ NOTES = (
 OF_PROGRAM = (
     _row(
         "cupti-conflict", r"cupti[^\n]*(?:MULTIPLE_SUBSCRIBERS|= ?39\b)",
-        "the program uses CUPTI itself, which takes one profiler at a time",
-        "switch the program's own profiler off: torch.profiler, Proton, CUPTI", note=True,
+        "the program uses CUPTI itself, which serves one profiler at a time",
+        "switch off the program's own profiler: torch.profiler, Proton, CUPTI", note=True,
     ),
 )  # fmt: skip
 """What a program says, not ncu. CUPTI's error 39 is CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (cupti_result.h)."""
 
 HANG = _row(
     "hang", "Launching the workload is taking more time than expected",
-    "a kernel waits for another one that ncu does not let run, such as a collective of several ranks",
+    "a kernel waits for another that ncu does not let run, such as a collective across ranks",
     "leave communication kernels out (--kernel), profile one rank, or use range replay with ncu itself",
 )  # fmt: skip
 PROGRAM_SAYS = (
     (
         re.compile(r"CUDA driver version is insufficient|API call is not supported in the installed CUDA driver"),
-        "it says that the driver is older than the CUDA it was built with",
+        "the driver is older than the CUDA it was built with",
     ),
     (re.compile(r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED"),
-     "it ran out of the GPU's memory, of which ncu takes some: try a smaller batch"),
-    (re.compile(r"ModuleNotFoundError[^\n]*"), "it does not find a Python module: is it the right Python?"),
+     "it ran out of GPU memory, some of which ncu takes: try a smaller batch"),
+    (re.compile(r"ModuleNotFoundError[^\n]*"), "it does not find a Python module: check which Python runs it"),
 )  # fmt: skip
 """What a program's own words say of why it failed."""

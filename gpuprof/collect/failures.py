@@ -43,7 +43,7 @@ class NcuFailure:
 
     def error(self, log: str | None = None) -> GpuprofError:
         """Return it as the error that a command ends with."""
-        where = f"; ncu's log is {log}" if log is not None else ""
+        where = f"; ncu's log: {log}" if log is not None else ""
         return _ERRORS.get(self.cause, EnvironmentProblem)(self.what, f"{self.hint}{where}")
 
 
@@ -69,8 +69,8 @@ _RECEIVED = re.compile("Received signal", re.IGNORECASE)
 _ENDED_BY_NCU = (9, 15)
 _STOPPED = NcuFailure(
     "stopped",
-    "the run was ended before it was done; ncu does not say by whom",
-    "a time limit, a signal, or ncu itself; its last lines are in its log",
+    "the run was ended before it finished; ncu does not say why",
+    "it may be a time limit, a signal or ncu itself; see the end of its log",
 )
 _CRASHES = {6: "it aborted", 11: "it crashed", 134: "it aborted", 139: "it crashed"}
 _KILLED = {9: "it may have been killed", 15: "it may have been ended by a signal", 137: "it was killed"}
@@ -165,13 +165,13 @@ def _program(text: str, output: str, *, is_explained: bool) -> list[NcuFailure]:
         return [] if is_explained else [_STOPPED]
     says = next((meaning for pattern, meaning in PROGRAM_SAYS if pattern.search(output)), None)
     ended = {**_CRASHES, **_KILLED}.get(code)
-    what = f"the program ended with code {code}" + (f": {says or ended}" if says or ended else "")
+    what = f"the program exited with code {code}" + (f": {says or ended}" if says or ended else "")
     if code in _CRASHES and says is None:
-        hint = "run it without gpuprof first; a crash under ncu alone can come from a driver that is too old for it"
+        hint = "run it without gpuprof first; a crash only under ncu can come from a driver too old for it"
     elif code in _KILLED:
-        hint = "run it without gpuprof first; the system kills what takes more memory than there is, or too long"
+        hint = "run it without gpuprof first; the system kills programs that exceed its memory or time limits"
     else:
-        hint = "run it without gpuprof first; its own output says why"
+        hint = "run it without gpuprof first; its output says why"
     return [NcuFailure("program-failed", what, hint, code=code)]
 
 
@@ -186,4 +186,4 @@ def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
     last_lines = list(ncu_lines(log) if _LINE.search(log) else ncu_lines(output))[-3:]
     last_lines = last_lines or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
     quoted = f": {' / '.join(line.strip() for line in last_lines)}" if last_lines else ""
-    return NcuFailure("unknown", f"ncu ended with code {code}{quoted}", "gpuprof doctor checks what collecting needs")
+    return NcuFailure("unknown", f"ncu exited with code {code}{quoted}", "gpuprof doctor checks what profiling needs")

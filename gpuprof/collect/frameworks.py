@@ -55,7 +55,7 @@ def remark_on(program: Sequence[str], variables: Mapping[str, str]) -> str | Non
         return None
     set_to = " and ".join(f"{framework.variable}={framework.value}" for framework in heeded)
     named = " and ".join(framework.name for framework in heeded)
-    return f"under ncu {set_to} is set: {named} would take nearly all of the GPU's memory otherwise"
+    return f"{set_to} is set under ncu: otherwise {named} would take nearly all GPU memory"
 
 
 def _own(program: Sequence[str]) -> Sequence[str]:

@@ -29,7 +29,8 @@ _FOLDERS = (
 _VERSION = re.compile(r"^Version (\d+(?:\.\d+)+)", re.MULTILINE)
 _PATIENCE_S = 10.0
 INSTALL_HINT = (
-    "install Nsight Compute (part of the CUDA toolkit; developer.nvidia.com/nsight-compute), or name it with --ncu PATH"
+    "install Nsight Compute (part of the CUDA toolkit; developer.nvidia.com/nsight-compute), "
+    "or point to it with --ncu PATH"
 )
 
 
@@ -88,7 +89,7 @@ def choose_from(installed: Sequence[Ncu], driver: tuple[int, ...] | None) -> Ncu
     Raises EnvironmentProblem if there is none, or if all are older than OLDEST.
     """
     if not installed:
-        raise EnvironmentProblem("Nsight Compute's ncu was not found on this machine", INSTALL_HINT)
+        raise EnvironmentProblem("ncu (Nsight Compute) was not found", INSTALL_HINT)
     supported = [ncu for ncu in installed if ncu.supported] or [_checked(installed[0])]
     return next((ncu for ncu in supported if ncu.suits(driver)), supported[-1])
 
@@ -98,10 +99,13 @@ def _named(name: str, environ: Mapping[str, str]) -> Ncu:
     if place is None and Path(name).is_dir():
         place = shutil.which("ncu", path=name)
     if place is None:
-        raise EnvironmentProblem(f"--ncu {name} is no program that can be run", INSTALL_HINT)
+        raise EnvironmentProblem(
+            f"--ncu {name} does not exist or is not executable",
+            "name Nsight Compute's ncu or its folder, or leave out --ncu",
+        )
     version = ncu_version(Path(place))
     if version is None:
-        raise EnvironmentProblem(f"{place} does not say that it is Nsight Compute", f"try {place} --version")
+        raise EnvironmentProblem(f"{place} is not Nsight Compute's ncu", f"see what {place} --version prints")
     return Ncu(Path(place), version, "--ncu")
 
 

@@ -18,12 +18,12 @@ from gpuprof.model.recorded import Report
 
 ReadReport = Callable[[Path], Report]
 STOPPED = {
-    "timeout": "the time allowed by --timeout was up: the program was ended",
+    "timeout": "--timeout reached: the program was ended",
     "interrupt": "interrupted: the program was ended",
 }
 _PATIENCE_S = 30.0
 _REMEDY_WORDS = {
-    "application-replay": "with application replay, which runs the program once a pass",
+    "application-replay": "with application replay, which runs the program once per pass",
     "without-metrics": "without them; they are marked as missing",
     "whole-graphs": "with whole graphs as one launch",
 }
@@ -116,7 +116,7 @@ class NcuRuns:
 def stopped_error(by: str) -> GpuprofError:
     """Return the error of a run that was ended before anything was recorded."""
     kind = Interrupted if by == "interrupt" else ProgramFailed
-    return kind(STOPPED[by], "nothing was recorded of this run")
+    return kind(STOPPED[by], "nothing was recorded in this run")
 
 
 def set_aside(file: Path, error: DamagedInput) -> str:

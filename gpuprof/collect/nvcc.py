@@ -20,7 +20,7 @@ def find_nvcc(environ: Mapping[str, str], machine: Machine | None = None) -> Pat
     nvcc = next((path for path in _candidates(environ, machine or Machine()) if path.is_file()), None)
     if nvcc is None:
         raise EnvironmentProblem(
-            "nvcc, the CUDA compiler, was not found on this machine",
+            "nvcc (the CUDA compiler) was not found",
             "install the CUDA toolkit, or set CUDA_HOME to its folder",
         )
     return nvcc
@@ -47,13 +47,13 @@ def compile_program(nvcc: Path, source: Path, program: Path, archs: Sequence[str
     try:
         ended = run(argv, stdout=subprocess.DEVNULL, timeout_s=_PATIENCE_S, quiet=True)
     except OSError as error:
-        raise EnvironmentProblem(f"{nvcc} cannot be run: {error.strerror}", "install the CUDA toolkit again") from error
+        raise EnvironmentProblem(f"{nvcc} cannot be run: {error.strerror}", "reinstall the CUDA toolkit") from error
     if ended.stopped_by == "interrupt":
         raise Interrupted("interrupted while the program was compiled")
     if ended.stopped_by is not None:
         raise EnvironmentProblem(f"{nvcc} did not finish in {_PATIENCE_S:.0f} s", "try again")
     if ended.code != 0 or not program.is_file():
-        message = " ".join(ended.tail.strip().splitlines()[-_LAST_LINES:]) or f"it ends with code {ended.code}"
+        message = " ".join(ended.tail.strip().splitlines()[-_LAST_LINES:]) or f"it exited with code {ended.code}"
         targets = " and ".join(archs)
-        hint = f"a toolkit that knows {targets} and the compiler of this machine is needed; CUDA_HOME names another one"
+        hint = f"set CUDA_HOME to a toolkit that supports {targets} and the host compiler of this machine"
         raise EnvironmentProblem(f"{nvcc} cannot compile {source.name} for {targets}: {message}", hint)

@@ -15,9 +15,9 @@ def refuse_overwrite(paths: Iterable[Path], inputs: Iterable[str] = (), *, force
         if _exists(path) and path.is_dir():
             raise UsageError(f"{path} is a folder", f"name a file in it with -o, such as {path / 'report.html'}")
         if _exists(path) and any(path.samefile(source) for source in sources):
-            raise UsageError(f"{path} is an input: it is not replaced", "choose another name with -o")
+            raise UsageError(f"{path} is an input and cannot be the output", "choose another name with -o")
         if (_exists(path) or path.is_symlink()) and not force:
-            raise UsageError(f"{path} exists", "choose another name, or add --force")
+            raise UsageError(f"{path} already exists", "choose another name, or add --force")
 
 
 def _exists(path: Path) -> bool:

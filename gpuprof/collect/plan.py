@@ -12,9 +12,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.command import Filters
 from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
 from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.kernel_match import KernelPattern
+from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
@@ -79,8 +82,9 @@ class PlannedKernel:
 class ProfilePlan:
     """The kernels to profile, longest first, and those left out because they wait for a peer.
 
-    `others` are those of the survey that are in neither; `time_s` is the time of all its launches, `profiled` how many
-    launches one run of ncu takes.
+    `others` are those of the survey that are in neither, `excluded` those of the survey that the user did not want,
+    which are never in `kernels`; `time_s` is the time of all its launches, `profiled` how many launches one run of ncu
+    takes.
     """
 
     kernels: tuple[PlannedKernel, ...]
@@ -89,6 +93,13 @@ class ProfilePlan:
     time_s: float
     seen: int
     profiled: int
+    excluded: tuple[PlannedKernel, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[PlannedKernel, ...]:
+        """Return the kernels that are left out for their peers alone."""
+        excluded = {kernel.shape for kernel in self.excluded}
+        return tuple(kernel for kernel in self.peers if kernel.shape not in excluded)
 
     @property
     def coverage(self) -> float | None:
@@ -119,24 +130,43 @@ def make_plan(
     coverage: float = COVERAGE,
     samples: int = 1,
     pattern: re.Pattern[str] | None = None,
+    base: KernelBase = "demangled",
+    exclude: Sequence[KernelPattern] = (),
     peers: bool = False,
 ) -> ProfilePlan:
     """Plan the kernels that cover a share of the time, each at `samples` settled launches.
 
-    `pattern` limits it to kernels whose demangled name has it; `peers` takes kernels that wait for another rank too.
+    `pattern` limits it to kernels whose name has it, the demangled one or the function's own, and `exclude` to those of
+    which neither label nor demangled name has another one; `peers` takes kernels that wait for another rank too.
     """
     shapes = _shapes(launches)
-    wanted = [kernel for kernel in shapes if pattern is None or pattern.search(kernel.demangled)]
+    excluded = _excluded(shapes, exclude)
+    name = short_name if base == "function" else str
+    asked = [kernel for kernel in shapes if pattern is None or pattern.search(name(kernel.demangled))]
     # Kernels that wait for another rank never end when they are profiled alone.
-    waiting = [] if peers else [kernel for kernel in wanted if is_communication(kernel.demangled)]
-    chosen = _covering([kernel for kernel in wanted if kernel not in waiting], coverage)
+    waiting = [] if peers else [kernel for kernel in asked if is_communication(kernel.demangled)]
+    unwanted = {kernel.shape for kernel in (*waiting, *excluded)}
+    chosen = _covering([kernel for kernel in asked if kernel.shape not in unwanted], coverage)
     numbers = _common_numbers([kernel.counts[0] for kernel in chosen], samples)
     kernels = tuple(replace(kernel, invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
     others = tuple(kernel for kernel in shapes if kernel.shape not in planned)
     profiled = _profiled(kernels, others, waiting)
-    return ProfilePlan(kernels, tuple(waiting), others, time_s=time_s, seen=len(launches), profiled=profiled)
+    return ProfilePlan(
+        kernels, tuple(waiting), others, time_s=time_s, seen=len(launches), profiled=profiled, excluded=excluded
+    )
+
+
+def _excluded(kernels: Sequence[PlannedKernel], patterns: Sequence[KernelPattern]) -> tuple[PlannedKernel, ...]:
+    if not patterns:
+        return ()
+    labels = label_kernels([kernel.demangled for kernel in kernels])
+    return tuple(
+        kernel
+        for kernel, label in zip(kernels, labels, strict=True)
+        if any(pattern.fits(label, kernel.demangled) for pattern in patterns)
+    )
 
 
 def _shapes(launches: Iterable[Seen]) -> list[PlannedKernel]:

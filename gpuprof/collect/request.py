@@ -11,7 +11,15 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import cast, get_args
 
-from gpuprof.collect.choices import CacheControl, ClockControl, CounterSetName, GraphProfiling, OutputTo, ReplayMode
+from gpuprof.collect.choices import (
+    CacheControl,
+    ClockControl,
+    CounterSetName,
+    GraphProfiling,
+    KernelBase,
+    OutputTo,
+    ReplayMode,
+)
 from gpuprof.collect.command import as_ncu_may_call
 from gpuprof.collect.counter_sets import DEFAULT, SETS
 from gpuprof.collect.events import TellEvent, unheard
@@ -20,6 +28,7 @@ from gpuprof.collect.process import never
 from gpuprof.collect.program import folder_name, runnable
 from gpuprof.collect.survey_tools import AUTO, TOOLS, results
 from gpuprof.errors import UsageError
+from gpuprof.model.kernel_match import name_patterns
 
 SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
@@ -40,6 +49,8 @@ class ProfileRequest:
     coverage: float = COVERAGE
     samples: int = 1
     kernel: str | None = None
+    kernel_base: KernelBase = "demangled"
+    exclude: Sequence[str] = ()
     ranges: Sequence[str] = ()
     launch_skip: int = 0
     launch_count: int | None = None
@@ -81,12 +92,16 @@ class ProfileRequest:
         return self.launch_skip > 0 or self.launch_count is not None
 
 
-_HELP = "help(gpuprof.profile) says what it can be"
+_HELP = "see help(gpuprof.profile)"
 
 
 def _is_words(value: object) -> bool:
     """Tell a list of words, which may be paths; a str is one word."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(_is_path, value))
+
+
+def _is_texts(value: object) -> bool:
+    return _is_words(value) and all(map(_is_text, cast("Sequence[object]", value)))
 
 
 def _is_path(value: object) -> bool:
@@ -114,7 +129,8 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
     "coverage": _is_number,
     "samples": _is_whole,
     "kernel": _is_text,
-    "ranges": lambda ranges: _is_words(ranges) and all(map(_is_text, cast("Sequence[object]", ranges))),
+    "exclude": _is_texts,
+    "ranges": _is_texts,
     "launch_skip": _is_whole,
     "launch_count": _is_whole,
     "peers": _is_bool,
@@ -132,28 +148,32 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
 _OPTIONAL = {"folder", "kernel", "launch_count", "arch", "spec", "ncu", "timeout_s"}
 
 
-def checked(request: ProfileRequest, *, find_program: bool = True) -> ProfileRequest:
+def checked(request: ProfileRequest) -> ProfileRequest:
     """Return a request that can be run: its program is found, its words are known, nothing in it contradicts the rest.
 
-    Raises UsageError. Without `find_program` it need not be here.
+    Raises UsageError.
     """
     if not _is_words(request.program) or not request.program:
         raise UsageError(
-            f"{request.program!r} is no program and its words", 'a list, such as ["./app", "--size", "64"]'
+            f"program must be a list of words, not {request.program!r}", 'such as ["./app", "--size", "64"]'
         )
     _refuse_values(request)
     _refuse_contradictions(request)
     try:
         re.compile(request.kernel or "")
     except re.error as error:
-        raise UsageError(f"--kernel {request.kernel!r} is no regular expression: {error}") from error
+        raise UsageError(
+            f"--kernel {request.kernel!r} is not a valid regular expression: {error}",
+            r"escape special characters, such as \( or \*",
+        ) from error
+    name_patterns(request.exclude, "--exclude")
     if request.survey_file is not None and not request.survey_file.is_file():
-        raise UsageError(f"--survey {request.survey} is no file", f"name a file, or one of {', '.join(TOOLS)}")
+        raise UsageError(f"--survey {request.survey}: no such file", f"name a file, or choose from: {', '.join(TOOLS)}")
     if "%" in str(request.place.absolute()):
         raise UsageError(
-            f"{request.place} cannot be the folder: ncu reads % as a placeholder", "choose another name with -o"
+            f"the folder {request.place} has a % in its path, which ncu replaces", "choose another folder with -o"
         )
-    argv = runnable(request.argv, check=find_program)
+    argv = runnable(request.argv)
     return replace(request, program=argv, folder=request.place)
 
 
@@ -164,7 +184,7 @@ def _refuse_values(request: ProfileRequest) -> None:
         if not is_of_type(value) and not (value is None and name in _OPTIONAL):
             raise UsageError(f"{name} cannot be {value!r}", _HELP)
     if not math.isfinite(request.coverage) or not math.isfinite(request.timeout_s or 0.0):
-        raise UsageError("--coverage and --timeout are numbers", "95, 600")
+        raise UsageError("--coverage and --timeout must be finite numbers", "such as --coverage 95 --timeout 600")
     fits = {
         "counters": request.counters in tuple(SETS),
         "coverage": 0 < request.coverage <= 1,
@@ -175,6 +195,7 @@ def _refuse_values(request: ProfileRequest) -> None:
         "clock_control": request.clock_control in get_args(ClockControl),
         "cache_control": request.cache_control in get_args(CacheControl),
         "replay_mode": request.replay_mode in get_args(ReplayMode),
+        "kernel_base": request.kernel_base in get_args(KernelBase),
         "graphs": request.graphs in get_args(GraphProfiling),
         "output": callable(request.output) or request.output in get_args(OutputTo),
     }
@@ -186,11 +207,17 @@ def _refuse_values(request: ProfileRequest) -> None:
 def _refuse_contradictions(request: ProfileRequest) -> None:
     """Raise UsageError where options exclude each other."""
     if request.selects_launches and request.survey != AUTO:
-        raise UsageError("--survey and launches by number exclude each other", "leave --launch-skip and -count out")
+        raise UsageError(
+            "--survey cannot be combined with --launch-skip or --launch-count",
+            "leave out --launch-skip and --launch-count",
+        )
     if not re.fullmatch(r"all|\d{1,6}", str(request.ranks)):
-        raise UsageError(f"--ranks {request.ranks} is no rank", "name one, such as 0, or all")
+        raise UsageError(f"--ranks cannot be {request.ranks}", "name a rank, such as 0, or all")
     if request.graphs == "graph" and request.replay_mode == "application":
-        raise UsageError("--graphs graph and --replay application exclude each other", "ncu replays graphs by kernel")
+        raise UsageError(
+            "--graphs graph cannot be combined with --replay application",
+            "ncu replays whole graphs with --replay kernel",
+        )
 
 
 def survey_files(folder: Path) -> list[Path]:

@@ -67,9 +67,8 @@ def _seen_in(report: Report) -> list[Seen]:
     launches = launches_in(report)
     if not launches:
         raise InputError(
-            f"{report.file} has no kernel launch to plan by",
-            "a survey is a .ncu-rep with gpu__time_duration of the kernels, or a timeline; leave --survey out to "
-            "make one",
+            f"{report.file} has no kernel launches to plan by",
+            "a survey is a timeline, or a .ncu-rep with gpu__time_duration of kernels; leave out --survey to make one",
         )
     return launches
 

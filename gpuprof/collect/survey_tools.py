@@ -61,7 +61,7 @@ class SurveyCommand:
         place, unread = self.folder / _FOLDER, self.folder / _NSYS_UNREAD
         if self.tool == NSYS and unread.exists():
             return (
-                f"nsys could not convert what it recorded, {unread.name}: its importer, of the host package, is "
+                f"nsys could not convert its recording {unread.name}: its importer, part of the host package, is "
                 "missing or fails",
             )
         if not place.is_dir():

@@ -32,22 +32,24 @@ from gpuprof.diagnose.traffic import (
     l1_speed,
     local_bytes_past_l1,
     memory_busy,
+    part_text,
     while_active,
 )  # fmt: skip
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
-from gpuprof.units import format_percent, significant, spaced
+from gpuprof.units import format_percent, significant
 
-CONFLICTS = percent("conflict wavefronts", 5.0, "half of the 10 % from which NVIDIA's rule speaks")
+CONFLICTS = percent("wavefronts from bank conflicts", 5.0, "half of the 10 % from which NVIDIA's rule speaks")
 CONFLICTS_A_WARP = Threshold(
-    "conflicts a warp", 1.0, "wavefront/warp", reason="less than one pass in all that a warp does costs it nothing"
+    "conflicts per warp",
+    1.0,
+    "wavefront/warp",
+    reason="less than one extra wavefront in the life of a warp costs it nothing",
 )
 SPILL = percent("local sectors", 1.0, "less is a rare path, such as an error branch")
 NARROW = percent("narrow accesses", 50.0, "most accesses must be narrow for width to matter")
-NARROW_PRESSURE = percent(
-    "load/store pressure", 10.0, "share of warps throttled by the load/store queue below which width costs nothing"
-)
+NARROW_PRESSURE = percent("Stall LG Throttle", 10.0, "below it the load/store queue has room, and width costs nothing")
 ATOMICS = percent("atomic units busy", 30.0, "below it another unit limits the kernel")
 
 _WAVES = "memory_l1_wavefronts_shared"
@@ -56,6 +58,7 @@ _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
 _HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 _CONFLICTS_BY_KIND = tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _PASSES_BY_KIND = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
+_KINDS = ("load", "store")
 _SASS_UNITS = ("sm", "smsp")
 _SASS_CONFLICTS = "{}__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{}.sum"
 _SASS_PASSES = "{}__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum"
@@ -78,19 +81,19 @@ _COUNTED_BY = (
 """Counters of conflicts and of all passes, in order of preference."""
 _CONFLICTS_TOLD = "rule SharedMemoryConflicts"
 _WAVE_WORDS = {
-    _WAVES_EXCESS: "conflict wavefronts",
-    _WAVES_IDEAL: "wavefronts that are needed",
+    _WAVES_EXCESS: "wavefronts from bank conflicts",
+    _WAVES_IDEAL: "wavefronts without conflicts",
     _WAVES: "shared-memory wavefronts",
-    _HARDWARE_CONFLICTS: "conflict wavefronts, as the hardware counts them",
+    _HARDWARE_CONFLICTS: "wavefronts from bank conflicts, counted by the hardware",
     SHARED_PASSES: "shared-memory wavefronts",
-    **dict(zip(_CONFLICTS_BY_KIND, ("conflict wavefronts of loads", "conflict wavefronts of stores"), strict=True)),
-    **dict(zip(_PASSES_BY_KIND, ("wavefronts of shared loads", "wavefronts of shared stores"), strict=True)),
+    **{name: f"{what} wavefronts from bank conflicts" for name, what in zip(_CONFLICTS_BY_KIND, _KINDS, strict=True)},
+    **{name: f"shared-memory {what} wavefronts" for name, what in zip(_PASSES_BY_KIND, _KINDS, strict=True)},
     **{
-        _SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"conflict wavefronts of {accesses}"
+        _SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"wavefronts from bank conflicts of {accesses}"
         for unit in _SASS_UNITS
         for kind, accesses in _SASS_KINDS.items()
     },
-    **{_SASS_CONFLICTS.format(unit, ""): "conflict wavefronts" for unit in _SASS_UNITS},
+    **{_SASS_CONFLICTS.format(unit, ""): "wavefronts from bank conflicts" for unit in _SASS_UNITS},
     **{_SASS_PASSES.format(unit): "shared-memory wavefronts" for unit in _SASS_UNITS},
 }
 
@@ -124,7 +127,9 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
     told = nvidia_messages.conflict_wavefronts(case.messages)
     if told is None:
         return None
-    evidence = (Evidence(_CONFLICTS_TOLD, told.excess, "wavefront", threshold=None, meaning="conflict wavefronts"),)
+    evidence = (
+        Evidence(_CONFLICTS_TOLD, told.excess, "wavefront", threshold=None, meaning="wavefronts from bank conflicts"),
+    )
     return _Conflicts(told.excess, told.total, evidence), "inferred"
 
 
@@ -141,14 +146,14 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     if total is None and warps and excess / warps >= CONFLICTS_A_WARP.value:
         yield _conflict_verdict(
             case,
-            f"{significant(excess / warps)} passes a warp come from conflicts; of how many was not collected",
+            f"{significant(excess / warps)} extra wavefronts per warp; the total was not collected",
             "",
             confidence,
             None,
             (
                 *evidence,
                 Evidence(
-                    "", excess / warps, "wavefront/warp", threshold=CONFLICTS_A_WARP.value, meaning="conflicts a warp"
+                    "", excess / warps, "wavefront/warp", threshold=CONFLICTS_A_WARP.value, meaning="conflicts per warp"
                 ),
             ),
         )
@@ -157,8 +162,8 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     fraction = min(1.0, excess / total)
     yield _conflict_verdict(
         case,
-        f"{format_percent(fraction)} of {spaced(total)} wavefronts come from conflicts",
-        f": {total / (total - excess):.3g} times the passes that are needed" if total > excess else "",
+        f"{format_percent(fraction)} of wavefronts ({part_text(excess, total)})",
+        f", {total / (total - excess):.3g} times as many as needed" if total > excess else "",
         confidence,
         _without_conflicts(case, fraction),
         (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share")),
@@ -170,11 +175,12 @@ def _conflict_verdict(
 ) -> RuleVerdict:
     return RuleVerdict(
         headline=f"Shared-memory bank conflicts: {what}",
-        why=f"Threads of a warp hit different words of one bank, so the access is split into several passes{times}.",
-        action="Pad or swizzle the shared array, so that the threads of a warp fall on different banks",
+        why="Threads of a warp hit different words of one bank, so the access is split into several "
+        f"wavefronts{times}.",
+        action="Pad or swizzle the shared array so that a warp's threads hit different banks",
         advice=(
-            "Pad the rows of the shared array (for example [32][33]), or swizzle the column index with the row "
-            "(XOR). In Triton, transposing through tl.trans or another num_warps changes the layout."
+            "Pad the rows of the shared array (for example [32][33]), or swizzle the column index with the row (XOR). "
+            "In Triton, transpose with tl.trans or change num_warps to get another layout."
         ),
         confidence=confidence,
         saving=saving,
@@ -218,24 +224,24 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
     registers = case.kernel.registers_per_thread
     full = registers is not None and registers >= _register_ceiling(case)
     cause = (
-        f"All {registers} registers that a thread may have are in use: the compiler spills."
+        f"All {registers} registers available to a thread are in use, so the compiler spills."
         if full
-        else "A thread's local array is indexed at run time, or registers are capped: such data lives in memory."
+        else "Arrays that are indexed at run time, and values beyond a register cap, live in local memory."
     )
     yield RuleVerdict(
-        headline=f"Local memory: {format_percent(share)} of the {local.what} are spills or local arrays",
-        why=f"{cause} Every access to it goes through L1, and what L1 cannot keep goes to L2 and DRAM.",
+        headline=f"Local memory: {format_percent(share)} of {local.what} are spills or local arrays",
+        why=f"{cause} Every access goes through L1; what L1 cannot keep goes to L2 and DRAM.",
         action=_spill_action(case, full=full),
         advice=(
-            f"{_more_registers(case)} Split the kernel or shorten the live ranges; unroll loops over local arrays so "
-            "that every index is a constant."
+            f"{_more_registers(case)} Split the kernel or shorten live ranges; unroll loops over local arrays so that "
+            "every index is a constant."
         ),
         confidence="measured",
         saving=_without_local(case, local),
         evidence=(
             *local.evidence,
             Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {local.what}"),
-            *case.metric("launch__registers_per_thread", "registers a thread", "register"),
+            *case.metric("launch__registers_per_thread", "registers per thread", "register"),
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
@@ -243,10 +249,10 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
 
 def _spill_action(case: Case, *, full: bool) -> str:
     if not full:
-        return "Keep local arrays in registers: unroll the loops that index them, and lift the cap on registers"
+        return "Keep local arrays in registers: unroll their loops and raise the register cap"
     if _register_ceiling(case) < _ALL_REGISTERS:
-        return "Use smaller blocks, which leave a thread more registers"
-    return "Hold less in registers at a time: smaller tiles, shorter live ranges, or a split kernel"
+        return "Use smaller blocks, which allow more registers per thread"
+    return "Lower register pressure: smaller tiles, shorter live ranges or a split kernel"
 
 
 def _without_local(case: Case, local: _Local) -> Saving:
@@ -275,7 +281,7 @@ def _without_local(case: Case, local: _Local) -> Saving:
         without(local.share, local.share).fraction,
         "the same hit rates for local and other data"
         if local.whole
-        else "the same share of local memory in the accesses that were not counted",
+        else "the same local-memory share in the accesses that were not counted",
     )
 
 
@@ -284,8 +290,8 @@ def _more_registers(case: Case) -> str:
     ceiling, block = _register_ceiling(case), case.kernel.block
     if ceiling < _ALL_REGISTERS and block is not None:
         threads = block[0] * block[1] * block[2]
-        return f"Use smaller blocks: one of {threads} threads leaves {ceiling:.0f} registers a thread."
-    return "Raise the cap (__launch_bounds__ with fewer blocks, -maxrregcount; fewer num_warps in Triton)."
+        return f"Use smaller blocks: in one of {threads} threads, a thread gets at most {ceiling:.0f} registers."
+    return "Raise the register cap (__launch_bounds__ with fewer blocks, -maxrregcount; fewer num_warps in Triton)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +326,7 @@ def _local_share(case: Case) -> _Local | None:
     told = nvidia_messages.local_share(case.messages)
     if told is None:
         return None
-    what = "sectors that L1 is asked for"
+    what = "sectors requested from L1"
     evidence = (Evidence(_LOCAL_TOLD, 100 * told, "%", threshold=None, meaning=f"local share of {what}"),)
     return _Local(share=told, what=what, evidence=evidence, whole=True)
 
@@ -380,16 +386,16 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
     share = narrow if size == _NARROW_BYTES else four_bytes
     pipe = case.pipe("lsu")
     yield RuleVerdict(
-        headline=f"Narrow accesses: {format_percent(share)} of the global accesses move {size} bytes a thread or less",
+        headline=f"Narrow accesses: {format_percent(share)} of global accesses move at most {size} bytes per thread",
         why=(
-            "A load instruction costs the load/store unit the same at 1 and at 16 bytes a thread. Narrow ones need "
-            "up to sixteen times as many, fill its queue and make the address arithmetic dominate."
+            "A load instruction costs the load/store unit the same for 1 as for 16 bytes per thread. Narrow accesses "
+            "take up to 16 times as many instructions, fill its queue and let address arithmetic dominate."
         ),
-        action="Load and store 16 bytes a thread at once (float4, uint4), neighbouring elements in one thread",
+        action="Load and store 16 bytes per thread at once (float4, uint4)",
         advice=(
-            "Load 16 bytes a thread at once (float4, uint4, __nv_bfloat162 pairs; reinterpret int8 as int4) and let "
-            "each thread handle neighbouring elements. In Triton raise the elements a thread owns and hint "
-            "alignment with tl.multiple_of and tl.max_contiguous."
+            "Load 16 bytes per thread at once (float4, uint4, __nv_bfloat162 pairs; reinterpret int8 as int4) and let "
+            "each thread process neighbouring elements. In Triton, give each thread more elements and hint alignment "
+            "with tl.multiple_of and tl.max_contiguous."
         ),
         confidence="inferred",
         saving=_widened(case, _spared(widths, size)) if case.stalls or pipe is not None else None,
@@ -399,7 +405,7 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
                 100 * share,
                 "%",
                 threshold=NARROW.value,
-                meaning=f"global accesses of at most {size} bytes a thread",
+                meaning=f"global accesses of at most {size} bytes per thread",
             ),
             *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
             *((case.pipe_evidence("lsu"),) if pipe is not None else ()),
@@ -438,8 +444,8 @@ _SHARED_ATOMICS = (SHARED_ATOMICS,)
 
 def _atomics(case: Case) -> Iterator[RuleVerdict]:
     for names, where, starts in (
-        (_L2_ATOMICS, "L2's atomic units", ("ATOMG", "RED.", "REDG", "ATOM.")),
-        (_SHARED_ATOMICS, "shared memory's atomic path", ("ATOMS",)),
+        (_L2_ATOMICS, "L2 atomic units", ("ATOMG", "RED.", "REDG", "ATOM.")),
+        (_SHARED_ATOMICS, "shared-memory atomic unit", ("ATOMS",)),
     ):
         name = next((name for name in names if case.number(name) is not None), None)
         busy = case.number(name) if name is not None else None
@@ -447,13 +453,13 @@ def _atomics(case: Case) -> Iterator[RuleVerdict]:
             continue
         fraction = min(1.0, busy / 100)
         yield RuleVerdict(
-            headline=f"Atomics: {where} are {format_percent(fraction)} busy",
-            why="Atomic operations on one address run one after the other; the warps queue behind them.",
-            action="Reduce within the warp and the block first, then do one atomic a block",
+            headline=f"Atomic contention: {where} {format_percent(fraction)} busy",
+            why="Atomics on one address run one after the other, and warps queue behind them.",
+            action="Reduce within the warp and the block first, then issue one atomic per block",
             advice=(
-                "Reduce first and add once: within the warp (__reduce_add_sync, warp shuffles), then within the "
-                "block in shared memory, then one atomic a block. Spread counters over several addresses "
-                "(privatise)."
+                "Reduce first and add once: within the warp (__reduce_add_sync, warp shuffles), then within the block "
+                "in shared memory, then with one atomic per block. Spread counters over several addresses "
+                "(privatisation)."
             ),
             confidence="measured",
             saving=_without_atomics(case, fraction),
@@ -479,22 +485,23 @@ def _without_atomics(case: Case, busy: float) -> Saving:
     gone = [unit for unit in case.needs if unit not in ("dram", LAUNCH)] if loops else ["l2", "l1", "lsu"]
     bound, waits = case.saving(dict.fromkeys(gone, 0.0)), explained(case, busy, _ATOMIC_STALLS)
     if not case.stalls:
-        return bound.if_held(busy, "the same waits for anything else")
-    return bound.if_held(waits, "as many tries of each atomic") if loops else bound.if_held(waits, OTHER_WAITS)
+        return bound.if_held(busy, "all other stalls unchanged")
+    return bound.if_held(waits, "the same number of retries per atomic") if loops else bound.if_held(waits, OTHER_WAITS)
 
 
 RULES = (
     Rule(
         "shared-bank-conflict",
-        "Shared-memory accesses conflict",
+        "Shared-memory bank conflicts",
         about="defect",
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
-        "conflicts as the hardware counts them, or as NVIDIA's rule tells them. Where all wavefronts were not counted, "
-        "conflicts a warp.",
+        "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where all wavefronts were not "
+        "counted, conflicts per warp.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
-        gain="1 − the largest need that remains, with L1's down to the passes that are no conflicts. No more than the "
-        "share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's where that was "
-        "not collected) over the time that an SM works: a pass holds others up for the cycle that it takes.",
+        gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
+        "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's "
+        "where that was not collected) over the time that an SM works: a wavefront holds others up for the one cycle "
+        "that it takes.",
         silent="Under 5 % of the wavefronts, or shared memory is not used.",
         check=_bank_conflicts,
         metrics=(SHARED_PASSES, _HARDWARE_CONFLICTS),
@@ -503,16 +510,16 @@ RULES = (
     ),
     Rule(
         "local-memory-spill",
-        "Registers spill, or local arrays live in memory",
+        "Register spills or local arrays in memory",
         about="defect",
-        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else instructions, or what "
-        "NVIDIA's rule tells.",
+        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else of instructions, or what "
+        "NVIDIA's rule reports.",
         thresholds=(SPILL,),
-        gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue slots "
-        "without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as counted. "
-        "No more than its largest share of a level × 1.25 times the larger of the busiest memory level and the waits "
-        "for memory and barriers. Where bytes are not known, its share of the accesses stands for them, and the gain "
-        "holds with the same hit rates.",
+        gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue "
+        "slots without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as "
+        "counted. No more than its largest share of a level × 1.25 times the larger of the busiest memory level and "
+        "the stalls on memory and barriers. Where bytes are not known, its share of the accesses stands for them, and "
+        "the gain holds with the same hit rates.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
         metrics=(*LOCAL_SECTORS, *_GLOBAL),
@@ -520,16 +527,16 @@ RULES = (
     ),
     Rule(
         "narrow-access",
-        "Global accesses are narrow",
+        "Narrow global accesses",
         about="defect",
         looks_at="Width of global loads and stores in the opcode histogram, and whether their queue or pipe is under "
         "pressure.",
         thresholds=(NARROW, NARROW_PRESSURE),
         gain="1 − the largest need that remains: L1 and the load/store unit without the instructions that 16-byte "
-        "accesses spare, the issue slots free. No more than the share of those instructions × 1.25 times the larger of "
-        "both units and the waits for memory and barriers, with the same address arithmetic: a bound where the needs "
+        "accesses save, the issue slots free. No more than the share of those instructions × 1.25 times the larger of "
+        "both units and the stalls on memory and barriers, with the same address arithmetic: a bound where the needs "
         "that remain without that are as large. Unknown without stalls and the pipe.",
-        silent="The report has no opcode histogram, or most accesses are wide, or 4-byte accesses throttle nobody.",
+        silent="The report has no opcode histogram, most accesses are wide, or 4-byte accesses cause no LG Throttle.",
         check=_narrow,
         causes=(Cause("uncoalesced-global", what=asks_for_wide_accesses),),
         metrics=(WARP_OPCODES,),
@@ -537,16 +544,16 @@ RULES = (
     ),
     Rule(
         "atomic-contention",
-        "Atomics contend",
+        "Atomic contention",
         about="defect",
-        looks_at="Busy fraction of L2's atomic units and of shared memory's atomic path.",
+        looks_at="Busy fraction of the L2 atomic units and of the shared-memory atomic unit.",
         thresholds=(ATOMICS,),
-        gain="1 − the largest need that remains without L1, L2 and the load/store unit; of DRAM and "
-        "the launch alone where compare-and-swap loops run or the opcodes are unknown. No more than 1.25 times the "
-        "larger of the atomic unit's busy fraction and the waits for L1, its queues and barriers; where loops run or "
-        "may run, with as many tries of each atomic. Without stalls: the busy fraction.",
-        silent="Under 30 % busy, or not collected. Where a report has only the average over L2's slices, one hot "
-        "address hides.",
+        gain="1 − the largest need that remains without L1, L2 and the load/store unit; of DRAM and the launch alone "
+        "where compare-and-swap loops run or the opcodes are unknown. No more than 1.25 times the larger of the "
+        "atomic unit's busy fraction and the stalls on L1, its queues and barriers; where loops run or may run, with "
+        "the same number of retries per atomic. Without stalls: the busy fraction.",
+        silent="Under 30 % busy, or not collected. Where a report has only the average over the L2 slices, a single "
+        "hot address stays hidden.",
         check=_atomics,
         metrics=(*_L2_ATOMICS, *_SHARED_ATOMICS),
         place=AT_MEMORY,

@@ -15,19 +15,17 @@ from gpuprof.model.session import Evidence, Location
 ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
 
 WIDE = Threshold(
-    "neighbouring words", 16, "B", reason="the widest access on most GPUs: fewer leave half a sector unused"
+    "neighbouring words", 16, "B", reason="the widest access on most GPUs: less leaves half a sector unused"
 )
-LINE = Threshold(
-    "distance of lanes in structures", 128, "B", reason="a cache line: lanes further apart are rows of a matrix"
-)
+LINE = Threshold("lane stride of structures", 128, "B", reason="a cache line: lanes further apart are rows of a matrix")
 SHIFTED = percent(
-    "excess of shifted accesses",
+    "excess of misaligned accesses",
     20.0,
-    "a row of 4-byte words that starts inside a sector moves one sector in five more",
+    "a misaligned row of 4-byte words moves five sectors instead of four",
 )
-MOST = percent("excess of one shape", 50.0, "the repair of what causes less leaves most of the excess")
-_REQUEST = "sectors a request of the worst instruction, against those that it needs"
-_BESIDE = "words side by side that a thread touches one at a time"
+MOST = percent("excess of one pattern", 50.0, "fixing a pattern that causes less leaves most of the excess")
+_REQUEST = "sectors per request of the worst instruction, against those needed"
+_BESIDE = "adjacent words that a thread accesses one at a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +63,14 @@ class ExcessShape:
         """Return what tells the shape; the value held against the sectors of a request is what it needs."""
         lanes = self.lanes
         items = (
-            (lanes.width_bytes, "B", "what a thread moves at once"),
-            (lanes.apart, "B", "distance from one lane to the next"),
+            (lanes.width_bytes, "B", "bytes per thread in one access"),
+            (lanes.apart, "B", "stride from lane to lane"),
             (lanes.beside if lanes.beside > 1 else None, "word", _BESIDE),
-            (lanes.step, "B", "step of the address in a turn of the loop"),
+            (lanes.step, "B", "address step per loop iteration"),
         )
-        share = Evidence("", 100 * self.share, "%", threshold=MOST.value, meaning="share of the excess in this shape")
+        share = Evidence(
+            "", 100 * self.share, "%", threshold=MOST.value, meaning="share of the excess with this pattern"
+        )
         return (
             _sectors_of_request(self.sectors, self.needed),
             *(

@@ -19,25 +19,25 @@ from gpuprof.model.session import Evidence, KernelProfile
 from gpuprof.units import format_percent, format_si, significant, spaced
 
 FASTER = percent(
-    "time that the faster configuration saves",
+    "time saved by the faster configuration",
     10.0,
-    "launches of equal work in one configuration lay up to 9 % off their median in recorded reports",
+    "launches of equal work in one configuration varied by up to 9 % from their median in recorded reports",
 )
 SAME_WORK = percent(
-    "difference of what was counted",
+    "difference in counters",
     1.0,
-    "counts of equal work repeat exactly, but for what the partly empty blocks at an edge add",
+    "counts of equal work repeat exactly, except for what partly empty blocks at an edge add",
 )
 SAME_THREADS = percent(
-    "difference of the threads",
+    "difference in threads",
     10.0,
     "blocks at an edge are partly empty: 1000 × 1000 elements take 3 % more threads in blocks of 32 × 32 than of 16 × "
     "16",
 )
 OTHER_LOOPS = percent(
-    "difference of the thread instructions",
+    "difference in thread instructions",
     25.0,
-    "a tile as large as the block changes how often a loop and its barriers run; another amount of work changes more",
+    "a tile as large as the block changes how often a loop and its barriers run; different work changes more",
 )
 
 _LAUNCH_INSTRUCTIONS = ("smsp__thread_inst_executed.sum", "smsp__thread_inst_executed_pred_on.sum")
@@ -269,24 +269,22 @@ def _launch_configurations(case: Case) -> Iterator[RuleVerdict]:
     other = faster.case
     rebuilt = _rebuilt(case, other) and case.kernel.block == other.kernel.block
     gain = 1.0 - faster.duration_s / duration_s
-    here = f"{_took(case.kernel, faster)} {_shape(case, other)}"
-    work = (
-        "the same work" if faster.certainty == "measured" or any(_flop(case).values()) else "what seems the same work"
-    )
-    there = f"{_took(other.kernel, faster)} for {work} {_shape(other, case)} (#{other.kernel.id})"
+    here = f"{_took(case.kernel, faster)}{_shape(case, other)}"
+    there = f"{_took(other.kernel, faster)}{_shape(other, case)} (#{other.kernel.id})"
+    work = "same work" if faster.certainty == "measured" or any(_flop(case).values()) else "apparently the same work"
     yield RuleVerdict(
-        headline=f"{'Build' if rebuilt else 'Launch configuration'}: {here}, and {there}",
+        headline=f"{'Build' if rebuilt else 'Launch configuration'}: {here}, {there}; {work}",
         why=" ".join((_why(case, other), *_drift(case.kernel, faster))),
         action=(
-            "Build this kernel as its fastest launch was built"
+            "Build this kernel like its fastest launch"
             if rebuilt
-            else "Launch this kernel in the fastest configuration that was profiled"
+            else "Use the fastest launch configuration that was profiled"
         ),
         advice=(
-            "Take the compiler's options, launch bounds or source of the faster launch, and measure again."
+            "Use the compiler options, launch bounds or source of the faster launch, and measure again."
             if rebuilt
-            else "Take the grid, block and shared memory of the faster launch wherever the work is the same; try the "
-            "sizes between and beyond, too."
+            else "Use the grid, block and shared memory of the faster launch wherever the work is the same; try sizes "
+            "between and beyond, too."
         ),
         confidence=faster.certainty,
         saving=_saving(faster, duration_s, gain),
@@ -307,18 +305,19 @@ def _took(kernel: KernelProfile, faster: Faster) -> str:
 
 
 def _shape(case: Case, other: Case) -> str:
-    """Write what of a launch differs from another one: "in blocks of 16×16", "in 64 blocks of 256"."""
+    """Write what of a launch differs from another one: " with 16×16 blocks", " with 64 blocks of 256"."""
     kernel, its = case.kernel, other.kernel
     block = "×".join(map(str, _sides(kernel.block)))
-    registers = f" with {kernel.registers_per_thread} registers" if _rebuilt(case, other) else ""
+    registers = f" and {kernel.registers_per_thread} registers" if _rebuilt(case, other) else ""
     if (kernel.grid, kernel.block) == (its.grid, its.block):
         shared = kernel.shared_memory_per_block
-        memory = f" with {format_si(shared, 'B')} of shared memory" if shared is not None and not registers else ""
-        return f"{memory}{registers}".strip()
+        memory = f"{format_si(shared, 'B')} of shared memory" if shared is not None and not registers else ""
+        what = memory or registers.removeprefix(" and ")
+        return f" with {what}" if what else ""
     blocks = math.prod(kernel.grid or ())
     if _covers_the_same(kernel, its):
-        return f"in blocks of {block}{registers}"
-    return f"in {blocks} block{'s' if blocks != 1 else ''} of {block}{registers}"
+        return f" with {block} blocks{registers}"
+    return f" with {blocks} block{'s' if blocks != 1 else ''} of {block}{registers}"
 
 
 def _sides(size: Dim3 | None) -> Dim3 | tuple[int, ...]:
@@ -341,8 +340,8 @@ def _why(case: Case, other: Case) -> str:
         for item in _compared(case, other)[:_MOST_TOLD]
     ]
     if not told:
-        return "No counter that was collected in both says why."
-    return f"What differs here: {', '.join(told)}."
+        return "No counter that both launches have explains it."
+    return f"Counters that differ: {', '.join(told)}."
 
 
 def _value_text(item: Evidence) -> str:
@@ -365,9 +364,9 @@ def _counters(case: Case) -> dict[str, Evidence]:
     """Return what can tell why a configuration is slower, by name."""
     occupancy, waves = case.kernel.occupancy.achieved, case.kernel.waves
     items = [
-        *case.metric(_LOAD, "sectors of a global load", "sector/request"),
-        *case.metric(_STORE, "sectors of a global store", "sector/request"),
-        *case.metric(_CONFLICTS, "bank conflicts in shared memory", "conflict"),
+        *case.metric(_LOAD, "sectors per global load", "sector/request"),
+        *case.metric(_STORE, "sectors per global store", "sector/request"),
+        *case.metric(_CONFLICTS, "shared-memory bank conflicts", "conflict"),
         *case.metric(_EXECUTED, "warp instructions", "instruction"),
     ]
     if occupancy is not None:
@@ -380,7 +379,7 @@ def _counters(case: Case) -> dict[str, Evidence]:
 def _drift(kernel: KernelProfile, faster: Faster) -> Iterator[str]:
     if faster.clocks_differ:
         yield (
-            "The clocks differ, so the gain is the smaller of that in seconds and that in cycles "
+            "The clocks differ, so the gain is the smaller of the savings in seconds and in cycles "
             f"({_cycles_text(kernel)} here, {_cycles_text(faster.case.kernel)} there)."
         )
 
@@ -412,23 +411,23 @@ def _evidence(case: Case, faster: Faster, gain: float) -> Iterator[Evidence]:
 RULES = (
     Rule(
         "launch-configurations",
-        "Another launch configuration does the same work faster",
+        "Another launch configuration is faster for the same work",
         about="defect",
-        looks_at="Launches of one kernel (the same function and template arguments on one kind of GPU) that did the "
-        "same work in another grid or block, with other shared memory or other registers. The launch of median "
-        "duration stands for its configuration. The work is the same where about as many threads cover the same extent "
-        "and arithmetic (with thread instructions within a quarter) or thread instructions are equal (measured), or "
-        "either is not too different (inferred), or where a thread does more but arithmetic and what threads store are "
-        "equal, or without arithmetic what they load and store (inferred). With other registers the kernel was built "
-        "anew: inferred where arithmetic is equal, else a guess. Where a clock is not known or differs, or the "
-        "launches are in two reports, it is inferred.",
+        looks_at="Launches of one kernel (same function and template arguments, same kind of GPU) that did the same "
+        "work with another grid or block, with other shared memory or other registers. The launch of median duration "
+        "stands for its configuration. The work is the same where about as many threads cover the same extent and "
+        "arithmetic (with thread instructions within a quarter) or thread instructions are equal (measured), or "
+        "either is not too different (inferred), or where a thread does more but arithmetic and what threads store "
+        "are equal, or without arithmetic what they load and store (inferred). Other registers mean another build: "
+        "inferred where arithmetic is equal, else a guess. Where a clock is not known or differs, or the launches are "
+        "in two reports, it is inferred.",
         thresholds=(FASTER, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
         gain="1 − duration of the fastest configuration ÷ duration of this launch: a gain that was shown, and no "
-        "bound, for another configuration can be faster still. The duration of the faster one is multiplied by the "
-        "ratio of its clock to that of this launch, of the SMs or of DRAM, whichever is larger, if it is above 1. What "
-        "remains are the needs of the faster launch times the ratio of the durations.",
-        silent="Grid, block or duration is not known, or nothing tells that the work is the same. Arithmetic that was "
-        "counted differs, or as many threads cover another extent: a product of another shape.",
+        "bound, because another configuration can be faster still. The duration of the faster one is multiplied by "
+        "the ratio of its clock to that of this launch, of the SMs or of DRAM, whichever is larger, if it is above 1. "
+        "What remains are the needs of the faster launch times the ratio of the durations.",
+        silent="Grid, block or duration is not known, or nothing shows that the work is the same. The counted "
+        "arithmetic differs, or as many threads cover another extent: a matrix multiplication of another shape.",
         check=_launch_configurations,
         metrics=(_EXECUTED, _THREADS, _STORED[0], _LOAD, _STORE, _CONFLICTS),
         place=AT_KERNEL,

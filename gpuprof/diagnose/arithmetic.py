@@ -13,7 +13,7 @@ from gpuprof.model.session import Evidence
 INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
 SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
 """The pipes that neither move data nor multiply matrices."""
-OTHER_TIME = "the time of everything else"
+OTHER_TIME = "everything else unchanged"
 TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "FP16"}
 
 
@@ -67,7 +67,7 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
     metric = next((counter for counter in names if recorded.number(counter) is not None), "")
     if not metric and recorded.instances(THREAD_OPCODES):
         metric = THREAD_OPCODES
-    return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} of its peak")
+    return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} work, of its peak")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,25 +36,25 @@ from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS, format_percent
 
 EMPTY_LANES = percent(
-    "lanes that no thread fills",
+    "lanes without a thread",
     100 * LOW,
     "less is the last warp of a large block, such as 24 of 1024 lanes; repeated runs hardly tell it from noise",
 )
 OCCUPANCY_GAP = percent("achieved below theoretical", 10.0, "points of occupancy; NVIDIA's rule uses the same")
 IMBALANCE = percent("idle share of the SMs", 10.0, "less is the ramp at the start and the end of a kernel")
 RAMP = Threshold(
-    "idle time of an average SM", LAUNCH_S, "s", reason="to start the first and to end the last blocks takes so long"
+    "idle time of an average SM", LAUNCH_S, "s", reason="starting the first and ending the last blocks takes this long"
 )
 UNEVEN_BLOCKS = percent(
-    "idle share of the SMs that have one block",
+    "idle share of SMs with one block",
     50.0,
-    "launching takes microseconds of it, and the way to memory differs between SMs: most of the time is neither",
+    "launching takes microseconds of it, and the distance to memory differs between SMs: most of the time is neither",
 )
 SHORT_BLOCK = Threshold(
-    "life of a block",
+    "block lifetime",
     2000.0,
     "cycle",
-    reason="between two blocks a place stood empty for 347 to 364 cycles in recorded reports: a seventh of the time, "
+    reason="a slot stood empty for 347 to 364 cycles between two blocks in recorded reports: a seventh of the time, "
     "or more with shorter blocks, even if all do the same",
 )
 SLICES = percent("busiest L2 slice above average", 5.0, "the least that NVIDIA's rule reported")
@@ -64,9 +64,9 @@ LANES = ("smsp__thread_inst_executed_per_inst_executed.ratio", "derived__avg_thr
 """Active threads of an executed warp instruction."""
 _MOST_WARPS = 32
 """The warps of the largest block: 1024 threads."""
-MORE_WORK_A_BLOCK = "Give each block more work: several elements a thread, or a grid-stride loop"
+MORE_WORK_A_BLOCK = "Give each block more work: several elements per thread, or a grid-stride loop"
 _SAME_BYTES = "the same bytes through L2 and DRAM"
-_SAME_WARPS = "each warp as fast as now"
+_SAME_WARPS = "the same speed per warp"
 NOT_OF_LANES = ("dram", "l2", "tensor", LAUNCH)
 """What empty lanes do not cost: the bytes are the same, however few threads ask, and matrix instructions take all."""
 
@@ -125,16 +125,16 @@ def _block_size(case: Case) -> Iterator[RuleVerdict]:
         why=" ".join(_why_size(empties=empties, capped=capped)),
         action="Use blocks of several full warps" if small else "Choose a block size that is a multiple of 32",
         advice=(
-            "Give one block the work of several: 128 to 256 threads, a warp or a part of it for each piece. Where only "
-            "threads of one warp share data, __syncwarp takes the place of __syncthreads."
+            "Merge the work of several blocks into one: 128 to 256 threads, a warp or a part of one for each piece. "
+            "Where only threads of one warp share data, __syncwarp replaces __syncthreads."
             if small
-            else "Choose a block size that is a multiple of 32, and let the threads beyond the data do nothing, or let "
-            "each block loop over its data by its size."
+            else "Choose a block size that is a multiple of 32, and let threads beyond the data do nothing, or let "
+            "each block loop over its data in steps of the block size."
         ),
         confidence=_certainty(case, capped=capped),
         saving=saving.if_held(1.0 - filled * (1.0 - missing), _SAME_WARPS),
         evidence=(
-            Evidence("launch__block_size", float(threads), "thread", threshold=None, meaning="threads a block"),
+            Evidence("launch__block_size", float(threads), "thread", threshold=None, meaning="threads per block"),
             *_lanes_evidence(case, filled, empties=empties),
             *_places_evidence(case, capped=capped),
         ),
@@ -145,19 +145,19 @@ def _block_size(case: Case) -> Iterator[RuleVerdict]:
 def _sizes(case: Case, threads: int, *, empties: bool, capped: bool) -> Iterator[str]:
     of_block, theoretical = lanes_of_block(case), case.kernel.occupancy.theoretical
     if empties and of_block is not None:
-        yield f"blocks of {count_of(threads, 'thread')} fill {of_block:.3g} of the 32 lanes of a warp"
+        yield f"blocks of {count_of(threads, 'thread')} fill {of_block:.3g} of 32 lanes per warp"
     if capped and theoretical is not None:
         held = blocks_at_once(case.recorded.launch.metrics, case.kernel.block, case.recorded.hardware.arch)
-        blocks = "no more blocks" if held is None else f"at most {count_of(held, 'block')}"
-        each = f"with {count_of(case.warps_per_block or 1, 'warp')} each"
-        yield f"an SM takes {blocks}; {each} they fill {format_percent(theoretical)} of its places for warps"
+        blocks = "all blocks" if held is None else count_of(held, "block")
+        each = count_of(case.warps_per_block or 1, "warp")
+        yield f"the {blocks} of {each} that an SM takes fill {format_percent(theoretical)} of its warp slots"
 
 
 def _why_size(*, empties: bool, capped: bool) -> Iterator[str]:
     if empties:
         yield "A block takes whole warps, and an instruction takes as long for a few lanes as for 32."
     if capped:
-        yield "An SM holds no more blocks than that, however small they are, and nothing else limits its warps."
+        yield "An SM holds no more blocks than that, however small they are, and nothing else limits its occupancy."
 
 
 def _certainty(case: Case, *, capped: bool) -> Confidence:
@@ -172,8 +172,8 @@ def _lanes_evidence(case: Case, filled: float, *, empties: bool) -> Iterator[Evi
     if not empties:
         return
     if name is not None:
-        yield from case.metric(name, "active threads an instruction", "thread")
-    yield Evidence("", 100 * (1.0 - filled), "%", threshold=EMPTY_LANES.value, meaning="lanes that no thread fills")
+        yield from case.metric(name, "active threads per instruction", "thread")
+    yield Evidence("", 100 * (1.0 - filled), "%", threshold=EMPTY_LANES.value, meaning="lanes without a thread")
 
 
 def _places_evidence(case: Case, *, capped: bool) -> Iterator[Evidence]:
@@ -253,7 +253,7 @@ class _Gap:
     @property
     def text(self) -> str:
         """What a headline says of it."""
-        return f"{format_percent(self.achieved)} occupancy of the {format_percent(self.theoretical)} that fit"
+        return f"{format_percent(self.achieved)} achieved occupancy, {format_percent(self.theoretical)} theoretical"
 
 
 def _gap_of(case: Case) -> _Gap | None:
@@ -273,10 +273,10 @@ def _gap_of(case: Case) -> _Gap | None:
 
 def _gap_evidence(case: Case, gap: _Gap) -> tuple[Evidence, ...]:
     cycles = case.block_cycles
-    beyond = ", beyond the partial last round" if gap.expected != gap.theoretical else ""
+    beyond = ", beyond the partial last wave" if gap.expected != gap.theoretical else ""
     return (
         *(
-            (Evidence("", cycles, "cycle", threshold=SHORT_BLOCK.value, meaning="life of an average block"),)
+            (Evidence("", cycles, "cycle", threshold=SHORT_BLOCK.value, meaning="average block lifetime"),)
             if cycles is not None
             else ()
         ),
@@ -315,13 +315,13 @@ def _short_blocks(case: Case) -> Iterator[RuleVerdict]:
     active = case.active_share
     saving = case.saving_of_wait(gap.empty * (active if active is not None else 1.0))
     yield RuleVerdict(
-        headline=f"Short blocks: they live for {cycles:.0f} cycles each, so {gap.text}",
-        why="An SM takes some hundred cycles to replace a block that has ended, and its place stands empty meanwhile: "
-        "with short blocks that is much of the time."
-        + (" A unit is well used all the same: the empty places cost little." if _is_well_used(case) else ""),
+        headline=f"Short blocks: {cycles:.0f} cycles each; {gap.text}",
+        why="An SM takes a few hundred cycles to replace a block that has ended, and its warp slots stay empty "
+        "meanwhile: with short blocks that is much of the time."
+        + (" A unit is well used all the same, so the empty slots cost little." if _is_well_used(case) else ""),
         action=MORE_WORK_A_BLOCK,
-        advice="Start fewer blocks that do more: several elements a thread, or a loop over the grid in one wave of "
-        "blocks (as many as fit on the SMs at once). What a block sets up, it then sets up once.",
+        advice="Start fewer blocks that do more: several elements per thread, or a grid-stride loop in one wave of "
+        "blocks (as many as fit on the SMs at once). What a block sets up is then set up once.",
         confidence="inferred" if has_room(case) else "guess",
         saving=replace(saving, held=_SAME_WARPS),
         evidence=(*_gap_evidence(case, gap), *active_evidence(case)),
@@ -341,9 +341,9 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
     if idle is not None and not _is_by_launch(case, idle):
         longer = format_percent(1 / (1 - idle) - 1)
         yield _imbalance_verdict(
-            f"Load imbalance: the busiest SM works {longer} longer than the average SM",
+            f"Load imbalance: the busiest SM is active {longer} longer than the average SM",
             "measured" if _is_grid_known(case) else "guess",
-            case.saving({}).if_held(idle, "each block as fast as now").only_if("the same instructions"),
+            case.saving({}).if_held(idle, "the same time per block").only_if("the same instructions"),
             (
                 *case.metric(BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
                 *case.metric(AVERAGE_SM, "active cycles of an average SM", "cycle"),
@@ -371,12 +371,12 @@ def _uneven_few_blocks(case: Case) -> Iterator[RuleVerdict]:
     if 100 * idle < UNEVEN_BLOCKS.value or idle * duration < SHORT.value:
         return
     yield _imbalance_verdict(
-        f"Load imbalance: SMs that have a block work {format_percent(1 - idle)} of the time, then wait for the longest",
+        f"Load imbalance: SMs with a block work {format_percent(1 - idle)} of the time, then wait for the slowest",
         "inferred",
-        case.saving({}).if_held(idle, "each warp as fast as now").only_if("the same instructions"),
+        case.saving({}).if_held(idle, "the same speed per warp").only_if("the same instructions"),
         (
             *active_evidence(case),
-            Evidence("", 100 * with_work, "%", threshold=None, meaning="SMs that have a block"),
+            Evidence("", 100 * with_work, "%", threshold=None, meaning="SMs with a block"),
             Evidence("", 100 * idle, "%", threshold=UNEVEN_BLOCKS.value, meaning="idle share of an SM with a block"),
         ),
     )
@@ -425,10 +425,11 @@ def _uneven_slices(case: Case) -> Iterator[RuleVerdict]:
         return
     l2 = case.utilisation.get("l2")
     yield RuleVerdict(
-        headline=f"L2 slices: the busiest is active {format_percent(busiest / average - 1)} longer than the average",
-        why="Addresses fall on the slices of L2 by a fixed hash; an access pattern with a large stride prefers some.",
-        action="Change the stride between rows, so that blocks start on different slices",
-        advice="Change the stride between rows (pad the leading dimension), so that blocks start on different slices.",
+        headline=f"L2 slice imbalance: the busiest is active {format_percent(busiest / average - 1)} longer than the "
+        "average",
+        why="Addresses map to the slices of L2 by a fixed hash; an access pattern with a large stride favours some.",
+        action="Change the row stride so that blocks start on different slices",
+        advice="Change the row stride (pad the leading dimension) so that blocks start on different slices.",
         confidence="inferred",
         saving=case.saving({"l2": average / busiest})
         .if_held(min(l2 * busiest / average, 1.0 - average / busiest), "the same accesses")
@@ -449,10 +450,10 @@ def _imbalance_verdict(
 ) -> RuleVerdict:
     return RuleVerdict(
         headline=headline,
-        why="Some blocks or warps have more to do than others, and what has finished leaves its place empty.",
-        action="Give all blocks equal work: sort by length, split the longest, or take work from a shared counter",
+        why="Some blocks or warps have more to do than others, and those that finish leave their slots empty.",
+        action="Balance the blocks: sort work by length, split the longest or use a work queue",
         advice="Give blocks equal work: sort or bin rows by length, take work from a shared counter (persistent "
-        "blocks), or split the longest pieces. Smaller blocks free their place sooner.",
+        "blocks), or split the longest pieces. Smaller blocks free their slots sooner.",
         confidence=confidence,
         saving=saving,
         evidence=evidence,
@@ -463,21 +464,21 @@ def _imbalance_verdict(
 RULES = (
     Rule(
         "block-size",
-        "Blocks leave lanes or warps of an SM empty",
+        "Blocks leave lanes or warp slots empty",
         about="defect",
-        looks_at="Threads a block against whole warps, and active threads an instruction where collected: they are "
-        "more than a block fills on average where its last warp does less. Theoretical occupancy where nothing but the "
+        looks_at="Threads per block against whole warps, and active threads per instruction where collected: they are "
+        "more than a block fills on average where its last warp does less. Theoretical occupancy where only the "
         "number of blocks that an SM takes limits it, as with blocks of one warp; that counts where the grid fills a "
-        "wave, the existing places are taken, issue slots and units are idle, and most warps, where their states "
-        "are known, wait for a latency. It is a guess where no unit was collected, and a fact (`info`) where DRAM or "
-        "L2 is 80 % busy and a warp can be full: they move the same bytes for any such block.",
+        "wave, the existing slots are taken, issue slots and units are idle, and most warps, where their states are "
+        "known, stall on a latency. It is a guess where no unit was collected, and a fact (`info`) where DRAM or L2 "
+        "is 80 % busy and a warp can be full: they move the same bytes for any such block.",
         thresholds=(EMPTY_LANES, STARVED_ISSUE, TAKEN, COVERED),
         gain="min(1 − filled lanes × (1 − missing warps), 1 − largest need that remains). Filled are threads ÷ (32 × "
-        "warps of the block), or active threads ÷ 32 where those are more; issue slots, pipes and L1 then need so much "
-        "of what they do, DRAM, L2 and the tensor pipe what they did. Missing are 1 − theoretical occupancy ÷ that of "
-        "larger blocks with as many registers and as much shared memory a warp, no more than the share of warps that "
-        "wait for a latency. The first holds with each warp as fast as now, the second with the same bytes.",
-        silent="Under 3 % of the lanes are empty, and the limit of blocks costs nothing.",
+        "warps of the block), or active threads ÷ 32 where those are more; issue slots, pipes and L1 then need that "
+        "part of what they do, DRAM, L2 and the tensor pipe what they did. Missing are 1 − theoretical occupancy ÷ "
+        "that of larger blocks with as many registers and as much shared memory per warp, no more than the share of "
+        "warps stalled on a latency. The first holds with the same speed per warp, the second with the same bytes.",
+        silent="Under 3 % of the lanes are empty, and the limit on blocks per SM costs nothing.",
         check=_block_size,
         outlasts=leaves_lanes_empty,
         metrics=(LANES[0],),
@@ -485,37 +486,37 @@ RULES = (
     ),
     Rule(
         "short-blocks",
-        "Places stand empty between short blocks",
+        "Warp slots are empty between short blocks",
         about="defect",
-        looks_at="How long a block lives: active cycles of an SM × blocks that it holds (by achieved occupancy) ÷ "
-        "blocks that it runs; and achieved against theoretical occupancy. It is a guess unless issue slots and units "
-        "are under 60 % busy, and a fact (`info`) where one is 80 % busy.",
+        looks_at="Block lifetime: active cycles of an SM × blocks that it holds (by achieved occupancy) ÷ blocks that "
+        "it runs; and achieved against theoretical occupancy. It is a guess unless issue slots and units are under 60 "
+        "% busy, and a fact (`info`) where one is 80 % busy.",
         thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE),
         gain="min((1 − achieved ÷ theoretical occupancy) × share of the time in which SMs had work, 1 − issue slots "
-        "used, 1 − largest need of a unit), with each warp as fast as now: the share of the time that places stand "
-        "empty. A partial last round counts as occupancy that cannot be had. What each block sets up anew is not "
-        "counted: fewer blocks can save more.",
+        "used, 1 − largest need of a unit), with the same speed per warp: the share of the time that slots are empty. "
+        "A partial last wave counts as occupancy that cannot be had. What each block sets up anew is not counted: "
+        "fewer blocks can save more.",
         silent="Under one wave, blocks live for 2 000 cycles or more on average, some SM works for much longer than "
-        "the others (`load-imbalance`), or the gap is smaller or that of a partial last round.",
+        "the others (`load-imbalance`), or the gap is smaller or that of a partial last wave.",
         check=_short_blocks,
         metrics=(AVERAGE_SM,),
         place=TreePlace((), "warps"),
     ),
     Rule(
         "load-imbalance",
-        "Work is spread unevenly",
+        "Load imbalance",
         about="defect",
         looks_at="Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; "
-        "active cycles of L2 slices. Between blocks that live for under 2 000 cycles places stand empty without any "
+        "active cycles of the L2 slices. Between blocks that live for under 2 000 cycles slots are empty without any "
         "imbalance (`short-blocks`), and so may an SM be, for up to two such blocks. Where neither waves nor grid are "
         "known, idle SMs are a guess: the grid can be small.",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
-        gain="For SMs min(1 − average ÷ busiest SM, 1 − largest need of a unit), with each block as fast as now. For "
-        "occupancy min(1 − achieved ÷ theoretical, 1 − issue slots used, 1 − largest need), with each warp as fast as "
-        "now. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that "
+        gain="For SMs min(1 − average ÷ busiest SM, 1 − largest need of a unit), with the same time per block. For "
+        "occupancy min(1 − achieved ÷ theoretical, 1 − issue slots used, 1 − largest need), with the same speed per "
+        "warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that "
         "remains), with the same accesses.",
-        silent="Under one wave (`small-grid` speaks then) but for one block an SM, most of which end in half the time, "
-        "or the gaps are smaller, or a partial last round (`tail-effect`) or short blocks explain them.",
+        silent="Under one wave (`small-grid` speaks then) except with one block per SM, most of which end in half the "
+        "time; or the gaps are smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,
         metrics=(BUSIEST_SM, AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
         place=TreePlace((), "warps"),

@@ -24,14 +24,14 @@ from gpuprof.units import format_percent
 SELF_MOVES = percent(
     "moves of a register onto itself",
     5.0,
-    "unoptimised code of 21 kernels has 16 to 44 % on every architecture from 7.0 to 12.0, by compilers of CUDA 11.8 "
-    "to 13.5; optimised code has none",
+    "unoptimised code of 21 kernels has 16 to 44 % on every architecture from 7.0 to 12.0, with compilers of CUDA "
+    "11.8 to 13.5; optimised code has none",
 )
 MOVES = percent(
-    "moves of all instructions",
+    "share of moves",
     30.0,
-    "between both kinds of code: of the same kernels optimised ones have 16 % at most, those built with -G 39 % at "
-    "least; the opcodes do not tell which of them move a register onto itself",
+    "between the two: the same kernels have at most 16 % when optimised and at least 39 % with -G; opcodes alone do "
+    "not show which of them move a register onto itself",
 )
 
 _SELF_MOVE = re.compile(r"(?:@!?U?P\w+\s+)?MOV(?:\.64)?\s+(U?R\d+)(?:\.64)?\s*,\s*\1(?:\.64)?\s*;?\s*")
@@ -46,16 +46,16 @@ def _debug(case: Case) -> Iterator[RuleVerdict]:
     if sign is None:
         return
     yield RuleVerdict(
-        headline=f"Built without optimisation: {sign.text}",
+        headline=f"Unoptimised build: {sign.text}",
         why="The compiler writes such code with -G (nvcc and NVRTC: --device-debug; Numba: debug=True) or with ptxas "
-        "-O0, so that a debugger can follow each step of the source. What else is seen here is of that code and not of "
-        "the algorithm.",
-        advice="Leave out -G (in CMake: a build type with optimisation and no -G in CMAKE_CUDA_FLAGS_DEBUG), build "
-        "with -lineinfo where profilers need source lines, and profile again before anything else is changed.",
+        "-O0, so that a debugger can step through the source. All other findings are about that code, not about the "
+        "algorithm.",
+        advice="Remove -G (in CMake: an optimised build type, and no -G in CMAKE_CUDA_FLAGS_DEBUG), build with "
+        "-lineinfo where profilers need source lines, and profile again before changing anything else.",
         confidence=sign.confidence,
         saving=_optimised(case),
         evidence=sign.evidence,
-        action="Build with optimisation: -lineinfo in place of -G",
+        action="Build with optimisation: replace -G by -lineinfo",
     )
 
 
@@ -79,9 +79,9 @@ def _self_moves(case: Case) -> _Sign | None:
         share = in_code.onto_itself / in_code.instructions if in_code.instructions else 0.0
     if 100 * share < SELF_MOVES.value:
         return None
-    what = "instructions executed" if counted else "instructions of its code"
+    what = "executed instructions" if counted else "instructions in its code"
     return _Sign(
-        f"{format_percent(share)} of the {what} move a register onto itself",
+        f"{format_percent(share)} of {what} move a register onto itself",
         confidence="measured",
         evidence=(
             Evidence(
@@ -102,9 +102,9 @@ def _many_moves(case: Case) -> _Sign | None:
         return None
     generic, known = (sum(opcodes.get(name, 0.0) for name in names) for names in (_GENERIC, _OF_A_SPACE))
     is_generic = generic > known >= 0
-    beside = ", and most accesses name no memory space" if is_generic else ""
+    beside = "; most accesses are generic (LD, ST)" if is_generic else ""
     return _Sign(
-        f"{format_percent(share)} of the instructions executed are moves{beside}",
+        f"{format_percent(share)} of executed instructions are moves{beside}",
         confidence="inferred" if is_generic else "guess",
         evidence=(
             Evidence(WARP_OPCODES, 100 * share, "%", threshold=MOVES.value, meaning=MOVES.name),
@@ -115,7 +115,7 @@ def _many_moves(case: Case) -> _Sign | None:
                         100 * generic / (generic + known),
                         "%",
                         threshold=50.0,
-                        meaning="accesses that name no memory space",
+                        meaning="generic accesses (LD, ST)",
                     ),
                 )
                 if is_generic
@@ -141,14 +141,14 @@ _MMA_SYNC = 0.63
 2402.13499); the authors of FlashAttention-3 give two thirds, and a program that measured more found more than the peak.
 """
 OLD_BUSY = percent(
-    "of what the older instruction can do",
+    "mma.sync work, of its peak",
     60.0,
     "NVIDIA's rule calls a pipe well used from here on: the instruction is then what limits the kernel",
 )
 OLD_USED = percent(
-    "of what the older instruction can do, as a guess",
+    "mma.sync work, of its peak, for a guess",
     30.0,
-    "a kernel that does less has another problem first",
+    "a kernel with less has another problem first",
 )
 
 _OLD = "mma.sync"
@@ -199,18 +199,17 @@ def _old_verdict(case: Case, old: _Old) -> RuleVerdict:
         saving = saving.if_held(1.0 - old.work, _REST_AS_IS)
     return RuleVerdict(
         headline=(
-            f"Matrix instructions of an older architecture: mma.sync at {format_percent(old.work)} of the rate that "
-            f"{old.newer} has here"
+            f"Older matrix instructions: mma.sync at {format_percent(old.work)} of the rate of {old.newer}"
             if old.work is not None
-            else f"Matrix instructions of an older architecture: mma.sync keeps the tensor pipe "
-            f"{format_percent(old.used)} busy; this GPU has {old.newer}"
+            else f"Older matrix instructions: mma.sync keeps the tensor pipe {format_percent(old.used)} busy; this "
+            f"GPU has {old.newer}"
         ),
-        why=f"Here mma.sync reaches about {format_percent(old.rate)} of the rate of {old.newer}, which reads "
-        "operands from shared memory by itself, without loads into registers, and runs while its warps go on.",
-        advice="Take a library that was built for this architecture (cuBLAS, cuDNN, CUTLASS 3 or later, a recent "
-        "Triton; FlashAttention-3 on Hopper, 4 on Blackwell), and compile kernels of your own for the target with an a "
-        "(sm_90a, sm_100a) or, from CUDA 12.9 and Blackwell on, with an f (sm_100f): plain sm_90 and sm_100 lack these "
-        "instructions.",
+        why=f"On this GPU mma.sync reaches about {format_percent(old.rate)} of the rate of {old.newer}, which reads "
+        "operands directly from shared memory, without loads into registers, and runs while its warps continue.",
+        advice="Use a library built for this architecture (cuBLAS, cuDNN, CUTLASS 3 or later, a recent Triton; "
+        "FlashAttention-3 on Hopper, 4 on Blackwell), and compile your own kernels for the architecture-specific "
+        "target (sm_90a, sm_100a) or, from CUDA 12.9 and Blackwell on, the family-specific one (sm_100f): plain sm_90 "
+        "and sm_100 lack these instructions.",
         confidence="inferred" if 100 * old.used >= OLD_BUSY.value else "guess",
         saving=saving.only_if(_REST_AS_IS),
         evidence=(
@@ -223,14 +222,14 @@ def _old_verdict(case: Case, old: _Old) -> RuleVerdict:
 
 
 _FORWARD_VERDICT = RuleVerdict(
-    headline="Kernel for an older architecture: its library calls it forwardCompat",
-    why="A library takes such a kernel where it has none for the GPU that it finds.",
-    advice="Update the library (cuBLAS, cuDNN, CUTLASS, TensorRT) to a release that knows this GPU, or choose types "
-    "and sizes that it has a kernel for.",
+    headline="Older-architecture kernel: its library calls it forwardCompat",
+    why="A library falls back to such a kernel where it has none for the GPU.",
+    advice="Update the library (cuBLAS, cuDNN, CUTLASS, TensorRT) to a release that supports this GPU, or choose "
+    "types and sizes for which it has a kernel.",
     confidence="guess",
     saving=None,
     evidence=(),
-    action="Update the library to a release that knows this GPU",
+    action="Update the library to a release that supports this GPU",
 )
 
 
@@ -296,7 +295,7 @@ def _by_work(case: Case, used: Mapping[ComputeKey, float | None], newer: Mapping
     if not work:
         return None
     evidence = Evidence(
-        WARP_OPCODES, 100 * busy, "%", threshold=OLD_BUSY.value, meaning="matrix work of what mma.sync can do here"
+        WARP_OPCODES, 100 * busy, "%", threshold=OLD_BUSY.value, meaning="matrix work, of mma.sync's peak"
     )
     return _Old(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=evidence)
 
@@ -322,15 +321,15 @@ def _family(case: Case, kinds: Iterable[ComputeKey]) -> str:
 RULES = (
     Rule(
         "debug-build",
-        "Code that was built without optimisation",
+        "Code built without optimisation",
         about="defect",
-        looks_at="How many of the executed instructions move a register onto itself (MOV R1, R1); of the code, where "
-        "executions were not counted; without code, the share of moves in the opcode histogram and whether most "
-        "accesses name no memory space (LD, ST for LDG, STS).",
+        looks_at="The share of executed instructions that move a register onto itself (MOV R1, R1); of the code, "
+        "where executions were not counted; without code, the share of moves in the opcode histogram and whether most "
+        "accesses are generic (LD, ST in place of LDG, STS).",
         thresholds=(SELF_MOVES, MOVES),
         gain="1 − the largest need that remains of DRAM, the FP64, tensor and XU pipes and the floating-point work of "
-        "its peak, with the same floating-point work and bytes; none where no unit was collected. All else that the "
-        "kernel shows goes with it, but for what its launch alone tells and a roof that it is at.",
+        "its peak, with the same floating-point work and bytes; none where no unit was collected. All other findings "
+        "of the kernel go with it, except what its launch alone tells and a ceiling that it reaches.",
         silent="Fewer such moves, or the report has neither code nor opcodes.",
         check=_debug,
         metrics=(WARP_OPCODES,),
@@ -343,16 +342,15 @@ RULES = (
         about="defect",
         looks_at="Matrix opcodes, and which ones the architecture has beside mma.sync: wgmma (9.0), tcgen05 (10.x). "
         "Without opcodes the pipe of wgmma, else the name that a library gave its kernel (ampere_…16816gemm, "
-        "sm80_xmma_, cutlass_80_tensorop), with the tensor pipe. A kernel for FP32 without tensor cores loses nothing "
-        "by its age.",
+        "sm80_xmma_, cutlass_80_tensorop), with the tensor pipe. An older kernel for FP32 without tensor cores loses "
+        "nothing.",
         thresholds=(OLD_BUSY, OLD_USED),
         gain="1 − the largest need that remains of DRAM, L2, the other arithmetic and the matrix work at the newer "
         "instruction's rate, with the same bytes and other arithmetic. Where the work was not counted, the tensor "
-        "pipe's time shrinks to the part that mma.sync has of that rate: 63 % where the spec of the architecture does "
-        "not tell. A guess below 60 % of what mma.sync can do, and without a gain where only the name says "
-        "forwardCompat.",
+        "pipe's time shrinks by mma.sync's part of that rate: 63 % where the architecture's spec does not say. A "
+        "guess below 60 % of mma.sync's peak, and without a gain where only the name says forwardCompat.",
         silent="The architecture has no faster instruction for the type, the kernel uses it, or its matrix work is "
-        "under 30 % of what mma.sync can do.",
+        "under 30 % of mma.sync's peak.",
         check=_architecture,
         metrics=(WARP_OPCODES,),
         place=AT_MATH,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, saving
+from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
@@ -16,6 +16,7 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
+from gpuprof.model.stalls import stall_name
 from gpuprof.units import WARP_THREADS
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
@@ -275,7 +276,7 @@ class Case:
         """
         bound, idle = self.saving({}), 1.0 - self.issue_active if self.issue_active is not None else 1.0
         fraction = max(0.0, min(share, idle, bound.fraction))
-        return Saving(fraction, "fixed-work", bound.remains, held="the instructions and the other waits as they are")
+        return Saving(fraction, "fixed-work", bound.remains, held="the same instructions and other stalls")
 
     @cached_property
     def busiest_need(self) -> float | None:
@@ -317,7 +318,9 @@ class Case:
     def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
         """Return a pipe's busy fraction as evidence; the pipe must be there."""
         pipe = next(pipe for pipe in self.pipes if pipe.name == name)
-        return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, meaning=f"{name.upper()} pipe busy")
+        return Evidence(
+            pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, meaning=f"{pipe_name(name)} pipe busy"
+        )
 
     def work(self, path: str) -> float:
         """Return the FLOP or operations of a path, zero where it has none."""
@@ -344,16 +347,14 @@ class Case:
         stall = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
         if stall is None:
             told = self.stalls.get(reason)
-            meaning = f"warps in {reason.replace('_', ' ')}, as NVIDIA's rule tells"
+            meaning = f"Stall {stall_name(reason)}, from NVIDIA's rule"
             return (
                 (Evidence("rule CPIStall", 100 * told, "%", threshold=threshold, meaning=meaning),)
                 if told is not None
                 else ()
             )
         name = stall_metric(reason, stall.family)
-        return (
-            Evidence(name, 100 * stall.share, "%", threshold=threshold, meaning=f"warps in {reason.replace('_', ' ')}"),
-        )
+        return (Evidence(name, 100 * stall.share, "%", threshold=threshold, meaning=f"Stall {stall_name(reason)}"),)
 
     def issue_evidence(self, threshold: float | None = 80.0) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""

@@ -11,7 +11,7 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.units import format_si
 
 CLOCKS = percent(
-    "difference of the SM clocks",
+    "difference in SM clocks",
     2.0,
     "launches of more than a millisecond at a locked clock stay within 1 % in recorded reports: more is another clock",
 )
@@ -43,7 +43,7 @@ def clock_notes(session: Session) -> Iterator[str]:
         if pair is not None:
             yield _sm_note(session, *pair, dram)
         elif dram is not None:
-            yield f"DRAM ran at different clocks: {_dram_text(*dram)}. Compare their percentages, not their times."
+            yield f"DRAM ran at different clocks: {_dram_text(*dram)}. Compare percentages, not times."
 
 
 def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
@@ -96,22 +96,24 @@ def _sm_note(session: Session, slow: KernelProfile, fast: KernelProfile, dram: _
     where = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
     if _fell_alike(slow, fast):
         return (
-            f"Cycles over time give SM clocks of {where}. DRAM's would differ as much, so neither did: the time of "
-            f"#{slow.id} holds a part that no clock counted. Compare cycles, not times."
+            f"Cycles over time give SM clocks of {where}. DRAM clocks would differ as much, so neither changed: the "
+            f"time of #{slow.id} includes a part that no counter covers. Compare cycles, not times."
         )
     if dram is not None:
         return (
-            f"SM clocks differ, {where}, and so do DRAM's, {_dram_text(*dram)}. Compare percentages, not times, or "
-            "profile again after a warm-up."
+            f"SM clocks differ ({where}), and so do DRAM clocks ({_dram_text(*dram)}). Compare percentages, not "
+            "times, or profile again after a warm-up."
         )
     controls = {session.sources[kernel.source].clock_control for kernel in (slow, fast)}
     locked = controls.issubset(_LOCKED)
     remedy = ""
     if "none" in controls:
-        remedy = ", or profile again with ncu's --clock-control base"
+        remedy = ", or profile again with ncu --clock-control base"
     elif locked:
         remedy = ", or profile again after a warm-up"
-    return f"SM clocks differ{' although ncu held them' if locked else ''}: {where}. Compare cycles, not times{remedy}."
+    return (
+        f"SM clocks differ{' although ncu locked them' if locked else ''}: {where}. Compare cycles, not times{remedy}."
+    )
 
 
 def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:

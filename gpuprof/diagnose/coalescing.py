@@ -37,13 +37,14 @@ from gpuprof.diagnose.traffic import (
     l1_keeps,
     least_passes,
     memory_busy,
+    part_text,
     wavefronts_per_request,
 )  # fmt: skip
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence, Finding, Location
-from gpuprof.units import SECTOR_BYTES, format_percent, spaced
+from gpuprof.units import SECTOR_BYTES, format_percent
 
-EXCESS = percent("excess sectors", 1.0, "less than 1 % of the sectors is an edge of the data, not a pattern")
+EXCESS = percent("excess sectors", 1.0, "less is an edge of the data, not a pattern")
 
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
@@ -70,87 +71,88 @@ class _Advice(NamedTuple):
 
 
 _COALESCE = (
-    "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) touch consecutive addresses: "
-    "swap the index that the thread number goes into, transpose through shared memory, or store arrays of fields "
-    "rather than an array of structures."
+    "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) access consecutive addresses: "
+    "swap the index that threadIdx.x goes into, transpose through shared memory, or use a structure of arrays in place "
+    "of an array of structures."
 )
 _WIDEN = (
-    "Where a thread goes through neighbouring words one at a time, swapping the index is wrong: read 16 bytes at once, "
-    "or interleave the index over the threads."
+    "Where a thread walks through neighbouring words one at a time, swapping the index is wrong: read 16 bytes at "
+    "once, or interleave the index over the threads."
 )
 _SCATTERED = _Advice(
-    "The threads of a warp touch addresses that are not next to each other, so each request moves sectors of which "
-    "only a part is used. L1, L2 and DRAM carry the rest for nothing.",
-    "Let consecutive threads touch consecutive addresses",
+    "The threads of a warp access addresses that are not adjacent, so each request moves sectors of which only a part "
+    "is used. L1, L2 and DRAM carry the rest for nothing.",
+    "Let consecutive threads access consecutive addresses",
     f"{_COALESCE} {_WIDEN}",
 )
-_IN_L1 = "The excess stays in L1: L2 moves no more than these accesses need, so all that it costs is passes through L1."
+_IN_L1 = "The excess stays in L1: L2 moves no more than these accesses need, so it only costs L1 wavefronts."
 _CAUGHT = _Advice(
-    f"The threads of a warp touch addresses that are not next to each other. {_IN_L1}",
-    "Read neighbouring words of a thread in one wide access, or interleave its index",
+    f"The threads of a warp access addresses that are not adjacent. {_IN_L1}",
+    "Read a thread's neighbouring words in one wide access, or interleave its index",
     f"{_WIDEN} {_COALESCE}",
 )
 _CAUGHT_BY_RATE = _Advice(
-    "The threads of a warp touch addresses that are not next to each other. L1 has at least as many of the sectors as "
-    "are excess: it looks as if a thread came back for the words beside the first.",
+    "The threads of a warp access addresses that are not adjacent. At least as many sectors hit in L1 as are excess: "
+    "threads seem to come back for the words beside the first.",
     *_CAUGHT[1:],
 )
 _ALIGN = (
-    "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); shifted loads of a stencil "
-    "cannot avoid it, and L1 mostly has that sector already."
+    "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); the shifted loads of a "
+    "stencil cannot avoid it, and L1 mostly has that sector already."
 )
 _SHIFTED = _Advice(
-    "So small an excess comes from accesses that start inside a 32-byte sector, which move one sector more, or from "
-    "a few scattered accesses.",
+    "So small an excess comes from accesses that start inside a 32-byte sector and move one sector more, or from a "
+    "few scattered accesses.",
     "Start rows at a multiple of 32 bytes",
     f"{_ALIGN} For single lines that stand out: {_COALESCE}",
 )
 ADVICE: Mapping[ShapeName, _Advice] = MappingProxyType(
     {
         "neighbours": _Advice(
-            "A thread goes through neighbouring words one at a time, and the lanes of a warp lie apart: each request "
-            "moves a sector for every lane and uses one word of it. The other words are there when the next requests "
-            "come, as long as L1 keeps them.",
+            "A thread walks through neighbouring words one at a time, and the lanes of a warp are far apart: each "
+            "request moves a sector per lane and uses one word of it. The other words are there for the next "
+            "requests, as long as L1 keeps them.",
             _CAUGHT.action,
             "Swapping the index is wrong here. Read 16 bytes at once (float4, uint4, on 16-byte boundaries), or "
             "interleave the index over the threads: a warp takes a row together, lane i its words i, i + 32 and so "
-            "on, and adds up with shuffles. A block that needs many rows loads them along the rows into shared memory.",
+            "on, and adds them up with shuffles. A block that needs many rows loads them along the rows into shared "
+            "memory.",
         ),
         "structure": _Advice(
-            "The lanes of a warp lie as far apart as the structures are long: each request for a member moves a "
-            "sector for every lane and uses one word of it.",
-            "Store an array for each member (structure of arrays), or move whole structures in 16-byte accesses",
-            "Store an array for each member, so that neighbouring threads touch neighbouring words. Where the layout "
-            "is given, move whole structures in 16-byte accesses (float4 members, alignas(16)), or copy them through "
-            "shared memory, a warp along consecutive bytes. If a thread's words are elements of one array, interleave "
-            "them over the threads.",
+            "The lanes of a warp are one structure apart: each request for a member moves a sector per lane and uses "
+            "one word of it.",
+            "Store an array per member (SoA), or move whole structures in 16-byte accesses",
+            "Store an array per member (structure of arrays), so that neighbouring threads access neighbouring words. "
+            "Where the layout is given, move whole structures in 16-byte accesses (float4 members, alignas(16)), or "
+            "copy them through shared memory, a warp along consecutive bytes. If a thread's words are elements of one "
+            "array, interleave them over the threads.",
         ),
         "stride": _Advice(
-            "The lanes of a warp lie far apart, and a thread uses one word of each sector: each request moves a sector "
-            "for every lane, and L1, L2 and DRAM carry the rest for nothing.",
+            "The lanes of a warp are far apart, and a thread uses one word of each sector: each request moves a "
+            "sector per lane, and L1, L2 and DRAM carry the rest for nothing.",
             _SCATTERED.action,
-            f"{_COALESCE} Reading more bytes a thread does not help: the words beside belong to other threads.",
+            f"{_COALESCE} Reading more bytes per thread does not help: the adjacent words belong to other threads.",
         ),
         "scatter": _Advice(
-            "The addresses are looked up: each lane goes where a loaded index or pointer leads, and moves a sector for "
-            "the word that it uses.",
-            "Order indices or data so that the lanes of a warp look up places close to each other",
-            "Sort or bin the indices, or renumber the data in the order of its use. Keep what is looked up together in "
-            "16 or 32 aligned bytes, and read it at once; a narrower type puts more of it into a sector. A small table "
-            "belongs in shared memory. Swapping the index of the thread changes nothing.",
+            "The addresses are looked up: each lane follows a loaded index or pointer, and moves a sector for the "
+            "word that it uses.",
+            "Order indices or data so that the lanes of a warp look up nearby addresses",
+            "Sort or bin the indices, or renumber the data in the order of its use. Keep what is looked up together "
+            "in 16 or 32 aligned bytes and read it at once; a narrower type puts more of it into a sector. A small "
+            "table belongs in shared memory. Swapping the thread index changes nothing.",
         ),
         "misaligned": _Advice(
-            "Consecutive lanes touch consecutive addresses, but begin inside a 32-byte sector: each request moves one "
-            "sector more than it needs.",
+            "Consecutive lanes access consecutive addresses, but start inside a 32-byte sector: each request moves "
+            "one sector more than it needs.",
             _SHIFTED.action,
             _ALIGN,
         ),
         "partial": _Advice(
-            "A warp covers several short rows, of which each begins and ends inside a 32-byte sector or fills only a "
+            "A warp covers several short rows, each of which starts and ends inside a 32-byte sector or fills only a "
             "part of one.",
-            "Give a warp whole rows: blocks of at least 32 threads in x, rows padded to a multiple of 32 bytes",
+            "Give a warp whole rows: at least 32 threads in x, rows padded to 32 bytes",
             "Make the block at least 32 threads wide in x, or let one index run over the rows; pad the rows to a "
-            "multiple of 32 bytes, or keep the tile that a warp works on in one piece.",
+            "multiple of 32 bytes, or keep the tile of a warp contiguous.",
         ),
     }
 )
@@ -179,7 +181,7 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     if excess is None:
         return
     saving = _coalesced(case, max(excess.fraction, _passes_at_most(case))).if_held(
-        _coalesced(case, excess.fraction).fraction, "as many passes through L1 for each sector"
+        _coalesced(case, excess.fraction).fraction, "the same L1 wavefronts per sector"
     )
     shape = _shape(case) if saving.fraction >= LOW else None
     told = _advice(case, shape, excess.fraction)
@@ -286,7 +288,7 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
     if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
         return None
     fraction = min(1.0, counts.excess / counts.total)
-    text = f"{format_percent(fraction)} of {spaced(counts.total)} sectors are excess"
+    text = f"{format_percent(fraction)} of sectors are not needed ({part_text(counts.excess, counts.total)})"
     share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, meaning="excess share")
     return _Excess(fraction, text, "measured", evidence=(*counts.evidence, share))
 
@@ -311,7 +313,7 @@ def _unused_bytes(case: Case) -> _Excess | None:
         return None
     return _Excess(
         fraction,
-        f"of 32 bytes of a sector {mean:.3g} are used",
+        f"{mean:.3g} of 32 bytes per sector are used",
         "measured",
         evidence=tuple(item.evidence for item in known.values()),
     )
@@ -323,10 +325,10 @@ def _told_by_message(case: Case) -> _Excess | None:
     if used is None or used >= SECTOR_BYTES:
         return None
     busy = 100 * (case.memory_utilisation or 0.0) >= BUSY.value
-    meaning = "bytes used of a sector by loads, as NVIDIA's rule tells"
+    meaning = "bytes used per loaded sector, from NVIDIA's rule"
     return _Excess(
         1.0 - used / SECTOR_BYTES,
-        f"of 32 bytes of a sector that loads move {used:.3g} are used",
+        f"{used:.3g} of 32 bytes per loaded sector are used",
         "inferred" if busy else "guess",
         evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
     )
@@ -341,7 +343,7 @@ class _Used(NamedTuple):
 
 def _used_bytes(case: Case, what: str) -> _Used | None:
     """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
-    meaning = f"bytes used of a sector by {'loads' if what == 'ld' else 'stores'}"
+    meaning = f"bytes used per sector by {'loads' if what == 'ld' else 'stores'}"
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
     value, of_sector = case.number(name), case.number(percent_name)
     if value:
@@ -368,11 +370,11 @@ def _sectors_per_request(case: Case) -> _Excess | None:
                 ratio,
                 "sector/request",
                 threshold=_MANY_SECTORS,
-                meaning=f"sectors a {word} request",
+                meaning=f"sectors per {word} request",
             ),
         )
         return _Excess(
-            1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors a {word} request", "inferred", evidence=evidence
+            1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors per {word} request", "inferred", evidence=evidence
         )
     return None
 
@@ -397,16 +399,14 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     name, fraction = busiest[0], min(1.0, busiest[1])
     if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:
         return None
-    meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
+    meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of peak"}
     evidence = (
         Evidence(name, 100 * fraction, "%", threshold=BUSY.value, meaning=meanings.get(name, "L1 busy")),
         *(item for other in meanings if other != name for item in case.metric(other, meanings[other], "%")),
-        Evidence(
-            "", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="passes through L1 per request"
-        ),
+        Evidence("", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="L1 wavefronts per request"),
     )
     at_least = "" if counted is not None else "at least "
-    text = f"a request takes {at_least}{ratio:.2g} passes through L1"
+    text = f"{at_least}{ratio:.2g} L1 wavefronts per request"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
 
@@ -431,25 +431,25 @@ def _are_few_lanes_side_by_side(case: Case) -> bool:
 RULES = (
     Rule(
         "uncoalesced-global",
-        "Global accesses are not coalesced",
+        "Uncoalesced global accesses",
         about="defect",
         looks_at="Sectors that global accesses move beyond what the same bytes would need if contiguous; where the "
-        "report does not count them, used bytes per sector, sectors per request, or passes through L1 per request "
-        "(basic set). Where it has the code, what the addresses of the accesses with most excess are made of: that "
-        "decides the advice.",
+        "report does not count them, bytes used per sector, sectors per request, or L1 wavefronts per request (basic "
+        "set). Where it has the code, how the addresses of the accesses with most excess are made up: that decides "
+        "the advice.",
         thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
-        gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 down to its requests, "
-        "the registers that it writes and shared memory, L2 and DRAM without the excess share, or the excess bytes "
-        "where their own are known. No more than the excess share × 1.25 times the larger of the busiest memory level "
-        "and the waits for memory and barriers. Less is told with the same data through L2 and DRAM: they lose no more "
-        "than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain is no more than the "
-        "excess share × 1.25 times the larger of L1 and the waits for its queue. Where shared memory can hide the "
-        "passes that a request takes, it holds with as many passes for each sector. Time in which most SMs have ended "
-        "may be all of the waits of the others. Where wider accesses may be the repair, the bound leaves out L1, the "
-        "load/store unit, the pipes of address arithmetic and the issue slots, and the rest is told with the same "
-        "instructions.",
-        silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its conflicts "
-        "look the same.",
+        gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 reduced to its "
+        "requests, the registers that it writes and shared memory, L2 and DRAM without the excess share, or the "
+        "excess bytes where their own are known. No more than the excess share × 1.25 times the larger of the busiest "
+        "memory level and the stalls on memory and barriers. Less is told with the same data through L2 and DRAM: "
+        "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
+        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where shared "
+        "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "
+        "in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the fix, "
+        "the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and the "
+        "rest is told with the same instructions.",
+        silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its bank "
+        "conflicts look the same.",
         check=_uncoalesced,
         metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, _REQUESTS) for what in ("ld", "st")),
         causes=(Cause("block-size", _are_few_lanes_side_by_side),),

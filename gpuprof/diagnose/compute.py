@@ -20,7 +20,7 @@ from gpuprof.diagnose.arithmetic import (
 )
 from gpuprof.diagnose.blocks import leaves_lanes_empty
 from gpuprof.diagnose.case import SHARED_STALLS, Case
-from gpuprof.diagnose.needs import ISSUE, Saving
+from gpuprof.diagnose.needs import ISSUE, Saving, pipe_name
 from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.field_types import Confidence
@@ -31,24 +31,26 @@ from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
 PIPE_BUSY = percent("pipe busy", 60.0, "NVIDIA's rule calls a pipe well used from here on")
-PIPE_NEAR_ROOF = percent("near its roof", 80.0, "NVIDIA's rule calls a pipe over-utilised from here on")
+PIPE_NEAR_ROOF = percent("near its ceiling", 80.0, "NVIDIA's rule calls a pipe over-utilised from here on")
 THROTTLED = percent(
-    "math pipe throttle", 30.0, "the warps then wait for the busiest pipe although its average is lower"
+    "Stall Math Pipe Throttle", 30.0, "warps then wait for the busiest pipe although its average is lower"
 )
-SM_PIPE = percent("busiest pipe of a busy SM", 50.0, "tells what most of a busy SM's instructions are")
+SM_PIPE = percent("busiest pipe of a busy SM", 50.0, "shows what most of a busy SM's instructions are")
 ROOF_WORK = percent(
-    "FP32 work of a roof", 60.0, "a full pipe that does less of its peak is filled with something else than fused work"
+    "FP32 work at the ceiling",
+    60.0,
+    "a full pipe with less FP32 work is filled with something else than fused instructions",
 )
 SCALAR_CYCLES = Threshold(
-    "SM busy over issue slots",
+    "SM cycles per instruction",
     8.0,
     "cycle/inst",
-    reason="special functions have the fewest lanes, 4 a scheduler: a warp keeps their pipe for 8 cycles",
+    reason="special functions have the fewest lanes, 4 per scheduler: a warp keeps their pipe for 8 cycles",
 )
-FMA_WORK = percent("FP32 of its peak", 30.0, "a kernel that does less has another problem first")
+FMA_WORK = percent("FP32 work, of its peak", 30.0, "a kernel with less has another problem first")
 
 _SAME = "the same instructions"
-_SAME_OTHERS = "the other instructions"
+_SAME_OTHERS = "the other instructions unchanged"
 
 _OPCODES = {
     "fma": ("FFMA", "FMUL", "FADD"),
@@ -65,21 +67,21 @@ _INTEGER = (
 )  # fmt: skip
 """How the opcodes of integer, logic and move instructions begin."""
 _FMA_ADVICE = (
-    "Do less arithmetic: hoist what does not change out of the loop, use cheaper functions, or a type with a higher "
-    "rate (packed FP16 or BF16; tensor cores for matrix products)."
+    "Do less arithmetic: hoist loop invariants, use cheaper functions, or a type with a higher rate (packed FP16 or "
+    "BF16; tensor cores for matrix multiplication)."
 )
-_FMA_ACTION = "Do less FP32 arithmetic, or do it in a type with a higher rate"
+_FMA_ACTION = "Do less FP32 arithmetic, or use a type with a higher rate"
 _INTEGER_ADVICE = (
     "Shorten the address arithmetic: 32-bit indices, pointers advanced by a constant, no division or modulo by "
     "a variable (use powers of two or a precomputed reciprocal), wider loads so that one address serves more "
     "bytes."
 )
 _TENSOR_ADVICE = (
-    "Use a narrower type where the result allows (BF16 → FP8), the newest instruction of the architecture "
-    "(wgmma, tcgen05), or structured sparsity."
+    "Use a narrower type where the result allows (BF16 → FP8), the architecture's newest instruction (wgmma, "
+    "tcgen05), or structured sparsity."
 )
-_TENSOR_ACTION = "Use a narrower type on the tensor cores, or the architecture's newest matrix instruction"
-_INTEGER_ACTION = "Remove integer instructions: simpler indices, no division by variables, wider loads"
+_TENSOR_ACTION = "Use a narrower type, or the architecture's newest matrix instruction"
+_INTEGER_ACTION = "Cut integer instructions: simpler indices, no variable divisors, wider loads"
 
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
@@ -101,15 +103,15 @@ class _Full:
     roof: float = 1.0
     settled: bool = False
     confidence: Confidence = "measured"
-    why: str = "An instruction of this kind issues only when its pipe has room."
+    why: str = "Instructions of this kind issue only when their pipe has room."
 
 
 def _verdict(case: Case, full: _Full) -> RuleVerdict:
-    half = f" of the {format_percent(full.roof)} that FP32 sums leave of it" if full.roof < 1.0 else ""
-    at_roof = "; it is near its roof" if full.settled else ""
+    half = f" of the {format_percent(full.roof)} possible with FP32 sums" if full.roof < 1.0 else ""
+    at_roof = "; near its ceiling" if full.settled else ""
     busy = format_percent(min(1.0, case.pipe(full.pipe) or 0.0))
     return RuleVerdict(
-        headline=f"{full.title}: its pipe is {busy} busy{half}{rate_text(case, full.pipe)}{at_roof}",
+        headline=f"{full.title}: {pipe_name(full.pipe)} pipe {busy} busy{half}{rate_text(case, full.pipe)}{at_roof}",
         why=full.why,
         advice=full.advice,
         confidence=full.confidence,
@@ -159,11 +161,11 @@ def _issue_verdict(case: Case, pipe: str, action: str, advice: str, saving: Savi
     sm = case.utilisation["sm"]
     return RuleVerdict(
         headline=(
-            f"Instructions: the SM is {format_percent(sm)} busy issuing; {pipe.upper()} is the busiest arithmetic pipe "
-            f"with {format_percent(case.pipe(pipe) or 0.0)}"
+            f"Instruction throughput: SM {format_percent(sm)} busy; {pipe_name(pipe)} is the busiest arithmetic pipe "
+            f"at {format_percent(case.pipe(pipe) or 0.0)}"
         ),
         why="No pipe is full, but the schedulers are: every instruction takes an issue slot. More warps do not help.",
-        advice=f"Use fewer instructions of any kind. {advice}",
+        advice=f"Execute fewer instructions of any kind. {advice}",
         confidence="inferred",
         saving=saving,
         evidence=(
@@ -217,7 +219,7 @@ def _fp32(case: Case) -> Iterator[RuleVerdict]:
             advice=_FMA_ADVICE,
             saving=_with_full_pipe(case, use, "fma"),
             settled=settled,
-            why="An instruction of this kind issues only when its pipe has room."
+            why="Instructions of this kind issue only when their pipe has room."
             + (_filled_text(work) if filled and work is not None else ""),
         ),
     )
@@ -225,19 +227,19 @@ def _fp32(case: Case) -> Iterator[RuleVerdict]:
 
 def _filled_text(work: float) -> str:
     return (
-        f" It does {format_percent(work)} of the FP32 peak only: additions and multiplications that are not fused, and "
-        "other instructions of this pipe, take the rest."
+        f" The kernel reaches only {format_percent(work)} of the FP32 peak: unfused FADD and FMUL, and other "
+        "instructions of this pipe, take the rest."
     )
 
 
 def _integer(case: Case) -> Iterator[RuleVerdict]:
     if _is_integer_work(case):
         pipe = "fmaheavy" if case.pipe("fmaheavy") is not None else "fma"
-        yield from _integer_verdict(case, pipe, "Integer multiply-adds (IMAD) fill the FMA pipe", "inferred")
-    yield from _integer_verdict(case, "alu", "Integer and logic arithmetic", "measured")
+        yield from _integer_verdict(case, pipe, "Integer multiply-adds (IMAD)", "inferred")
+    yield from _integer_verdict(case, "alu", "Integer arithmetic", "measured")
     work = _most_work(case)
     if (100 * work < FMA_WORK.value) if work is not None else not _is_product_by_name(case):
-        what = "Instructions" if work is None else "Instructions other than floating point"
+        what = "Instruction throughput" if work is None else "Instructions other than floating point"
         yield from _busy_sm(case, what, _INTEGER_ACTION, _INTEGER_ADVICE)
 
 
@@ -258,8 +260,8 @@ def _integer_verdict(case: Case, pipe: str, title: str, confidence: Confidence) 
             advice=_INTEGER_ADVICE,
             saving=saving,
             confidence=confidence,
-            why="An instruction of this kind issues only when its pipe has room. Indices, conditions and moves are no "
-            "result: a full pipe of them is no roof.",
+            why="Instructions of this kind issue only when their pipe has room. Indices, conditions and moves are "
+            "overhead and not results: a pipe full of them is not a ceiling.",
         ),
     )
 
@@ -299,15 +301,15 @@ def _busy_sm(case: Case, what: str, action: str, advice: str) -> Iterator[RuleVe
         return
     work = _most_work(case)
     yield RuleVerdict(
-        headline=f"{what}: the SM is {format_percent(sm)} busy, and which pipe was not collected",
-        why="The SM's instructions are the limit. ncu --section ComputeWorkloadAnalysis tells which kind of them.",
+        headline=f"{what}: SM {format_percent(sm)} busy; the busiest pipe was not collected",
+        why="The SM's instructions are the limit. ncu --section ComputeWorkloadAnalysis shows which kind of them.",
         advice=advice,
         confidence="guess",
         saving=_with_full_sm(case, *SCALAR_PIPES),
         evidence=(
             Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=PIPE_BUSY.value, meaning="SM busy"),
             *(
-                (Evidence("", 100 * work, "%", threshold=FMA_WORK.value, meaning="floating-point work of its peak"),)
+                (Evidence("", 100 * work, "%", threshold=FMA_WORK.value, meaning="floating-point work, of its peak"),)
                 if work is not None
                 else ()
             ),
@@ -377,10 +379,10 @@ def _special(case: Case) -> Iterator[RuleVerdict]:
     if use is None or not is_limit(case, use):
         return
     advice = (
-        "Use fewer exp, log, sin, rsqrt and divisions, or their polynomial forms on the FMA pipe; keep one type "
-        "through the loop, because conversions between integer and floating point use the same pipe."
+        "Use fewer exp, log, sin, rsqrt and divisions, or polynomials on the FMA pipe; keep one type through the "
+        "loop, because conversions between integer and floating point use the same pipe."
     )
-    action = "Use fewer special functions, divisions and conversions of type"
+    action = "Use fewer special functions, divisions and type conversions"
     # The instructions around a function go with it.
     saving = case.saving({**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0})
     saving = saving.if_held(case.saving({"xu": 0.0}).fraction, _SAME_OTHERS)
@@ -411,7 +413,7 @@ def _tensor(case: Case) -> Iterator[RuleVerdict]:
     if 100 * use < PIPE_BUSY.value and _is_issue_bound(case, busy):
         yield _issue_verdict(case, "tensor", _TENSOR_ACTION, _TENSOR_ADVICE, _with_full_sm(case, "tensor"))
         return
-    slower = " This GPU adds up in FP32 at half of the tensor cores' rate; sums in FP16 have all of it."
+    slower = " The tensor cores of this GPU sum in FP32 at half their rate, and in FP16 at their full rate."
     yield _verdict(
         case,
         _Full(
@@ -423,7 +425,7 @@ def _tensor(case: Case) -> Iterator[RuleVerdict]:
             roof=roof,
             settled=100 * use >= PIPE_NEAR_ROOF.value,
             confidence="measured" if roof == 1.0 else "inferred",
-            why=f"An instruction of this kind issues only when its pipe has room.{slower if roof < 1.0 else ''}",
+            why=f"Instructions of this kind issue only when their pipe has room.{slower if roof < 1.0 else ''}",
         ),
     )
 
@@ -441,8 +443,8 @@ def _long_instructions(case: Case) -> Iterator[RuleVerdict]:
     ratio = fp64_over_fp32(case)
     near = 100 * sm >= PIPE_NEAR_ROOF.value
     yield RuleVerdict(
-        headline=f"Tensor cores: the SM is {format_percent(sm)} busy at one instruction in {cycles:.0f} cycles"
-        + ("; it is near its roof" if near else ""),
+        headline=f"Tensor cores: SM {format_percent(sm)} busy at one instruction per {cycles:.0f} cycles"
+        + ("; near its ceiling" if near else ""),
         why="Pipes were not collected, but no other kind of instruction keeps the SM busy for so long.",
         action=_TENSOR_ACTION,
         advice=_TENSOR_ADVICE,
@@ -507,10 +509,10 @@ def _pipe_rule(
         rule_id,
         title,
         about="limit",
-        looks_at=f"Busy fraction of the {pipe} pipe, and the stall reason math pipe throttle.{more}",
+        looks_at=f"Busy fraction of the {pipe}, and Stall Math Pipe Throttle.{more}",
         thresholds=(PIPE_BUSY, *thresholds, SM_PIPE, THROTTLED),
         gain=gain,
-        silent="The pipe is under 60 % busy and the warps are not throttled by it.",
+        silent="The pipe is under 60 % busy and does not throttle the warps.",
         check=check,
         causes=(*causes, *(_WASTED if of_lanes else ())),
         place=place,
@@ -521,10 +523,10 @@ RULES = (
     _pipe_rule(
         "fp32-compute-bound",
         "FP32 arithmetic is the limit",
-        "FMA",
+        "FMA pipe",
         _fp32,
         "1 − busy fraction of the pipe, for the same instructions (of a busy SM without a full pipe: 1 − its busy "
-        "fraction). From 80 % on, with 60 % of the FP32 peak, it is a roof and told as a fact (`info`).",
+        "fraction). From 80 % on, with 60 % of the FP32 peak, it is at its ceiling and told as a fact (`info`).",
         _WITHOUT_PIPES,
         (PIPE_NEAR_ROOF, ROOF_WORK),
         (Cause("tensor-cores-idle"), Cause("non-fused-fp")),
@@ -532,35 +534,35 @@ RULES = (
     _pipe_rule(
         "integer-bound",
         "Integer arithmetic is the limit",
-        "ALU (or the FMA pipe, by IMAD)",
+        "ALU pipe (or of the FMA pipe, by IMAD)",
         _integer,
         "At most 1 − the largest need that remains without integer instructions: of memory, of the FP64, XU, "
         "load/store and tensor pipes, of the FMA pipe for its floating-point part, and of the issue slots for the "
         "other opcodes (none where they are not known). It holds with the same loads, conversions and special "
         "functions, because a division by a variable runs on the XU, too, and wider accesses are fewer. Indices and "
-        "conditions are no result, so a full pipe of them is no roof. "
-        "Without any pipe 1 − the SM's busy fraction, for the same instructions.",
+        "conditions are overhead: a pipe full of them is not a ceiling. Without any pipe 1 − the SM's busy fraction, "
+        "for the same instructions.",
         _WITHOUT_PIPES,
     ),
     _pipe_rule(
         "special-function-bound",
         "Special functions or conversions are the limit",
-        "XU",
+        "XU pipe",
         _special,
-        "1 − the largest need of any other unit, for the other instructions as they are. A full XU is no roof: "
+        "1 − the largest need of any other unit, with the other instructions unchanged. A full XU is not a ceiling: "
         "functions can be cheaper.",
         place=TreePlace(("math_pipe_throttle", *SHARED_STALLS), "unit"),
     ),
     _pipe_rule(
         "tensor-compute-bound",
         "Tensor cores are the limit",
-        "tensor",
+        "tensor pipe",
         _tensor,
         "1 − busy fraction of what the instructions can fill of the pipe, for the same instructions: half of it where "
-        "the GPU sums in FP32 at half rate and the opcodes say that it does. From 80 % of that on it is a roof and "
-        "told as a fact (`info`). Without pipes: 1 − busy fraction of the SM.",
-        " Where no pipe was collected, an SM that is busy with so few instructions that only those of matrices take as "
-        "long; a guess where FP64 has less than a quarter of the rate of FP32.",
+        "the GPU sums in FP32 at half rate and the opcodes say that it does. From 80 % of that on it is at its "
+        "ceiling and told as a fact (`info`). Without pipes: 1 − busy fraction of the SM.",
+        " Where no pipe was collected, an SM that is busy with so few instructions that only matrix instructions take "
+        "as long; a guess where FP64 has less than a quarter of the rate of FP32.",
         thresholds=(PIPE_NEAR_ROOF, SCALAR_CYCLES),
         causes=(Cause("old-architecture"),),
         of_lanes=False,

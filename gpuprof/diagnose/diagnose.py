@@ -25,7 +25,7 @@ from gpuprof.model.session import Finding, KernelProfile, Session
 
 FALLBACK = "latency-bound"
 _NO_TEXT = Missing(
-    "source and SASS", "the report knows files and lines only", "profile again with ncu --import-source yes"
+    "source and SASS", "the report has file names and line numbers only", "profile again with ncu --import-source yes"
 )
 
 

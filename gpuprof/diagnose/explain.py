@@ -16,7 +16,7 @@ from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
 from gpuprof.model.headline import limited_by, nearest_limit, stalls_of
 from gpuprof.model.session import Finding, KernelProfile, Stall
-from gpuprof.model.stalls import NOT_STALLED
+from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.units import format_percent, format_waves, significant
 
 ISSUES_OFTEN = 0.8
@@ -32,23 +32,23 @@ _EXPLAINED_ALIKE = (AT_MEMORY.reasons, AT_SHARED.reasons)
 """Stall reasons with the same units behind them: those are told once."""
 
 STALL_MEANINGS = {
-    "long_scoreboard": "waits for global, local or texture memory",
-    "short_scoreboard": "waits for shared memory or special functions",
-    "lg_throttle": "the queue of global and local accesses is full",
-    "mio_throttle": "the queue of shared memory and special functions is full",
-    "tex_throttle": "the queue of texture accesses is full",
-    "math_pipe_throttle": "the arithmetic pipe is busy",
-    "wait": "waits a fixed latency for the instruction before",
-    "barrier": "waits for the other warps of the block",
-    "membar": "waits for a memory fence",
-    "branch_resolving": "waits for a branch target",
+    "long_scoreboard": "waiting for global, local or texture memory",
+    "short_scoreboard": "waiting for shared memory or special functions",
+    "lg_throttle": "load/store queue full",
+    "mio_throttle": "queue of shared memory and special functions full",
+    "tex_throttle": "texture queue full",
+    "math_pipe_throttle": "arithmetic pipe busy",
+    "wait": "fixed-latency dependency",
+    "barrier": "waiting for other warps of the block",
+    "membar": "waiting for a memory fence",
+    "branch_resolving": "waiting for a branch target",
     "dispatch_stall": "held back by the dispatcher",
-    "drain": "has ended and waits for its stores",
-    "imc_miss": "a constant was not in the cache",
-    "no_instruction": "the next instruction was not fetched yet",
-    "sleeping": "sleeps or has yielded",
-    "gmma": "waits for tensor instructions of the warp group",
-    "misc": "another reason",
+    "drain": "exited, waiting for its stores",
+    "imc_miss": "immediate constant cache miss",
+    "no_instruction": "next instruction not fetched yet",
+    "sleeping": "sleeping or yielded",
+    "gmma": "waiting for tensor instructions of the warp group",
+    "misc": "other reasons",
 }
 
 
@@ -84,7 +84,7 @@ def _of_export(node: ExplanationNode) -> ExplanationNode:
 def _weight_text(kernel: KernelProfile) -> str:
     if kernel.duration_s is None:
         return "duration not collected"
-    launches = f"the median of {kernel.launches} launches" if kernel.launches > 1 else ""
+    launches = f"median of {kernel.launches} launches" if kernel.launches > 1 else ""
     share = f"{format_percent(kernel.time_share)} of the run" if kernel.time_share is not None else ""
     return ", ".join(part for part in (launches, share) if part)
 
@@ -122,9 +122,9 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
             "missing", "speed of light", detail="collect with ncu --section SpeedOfLight", children=below
         )
     meaning = (
-        "well used, only less work for it makes the kernel faster"
+        "well used: only less work for it makes the kernel faster"
         if limit.fraction >= _WELL_USED
-        else "no unit is busy, the kernel waits"
+        else "no unit is busy: the kernel waits"
         if max(unit.fraction for unit in kernel.throughput) < _LITTLE_USED
         else "busy, not full"
     )
@@ -134,7 +134,7 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         if unit.unit not in (limit.unit, "memory")
     )
     detail = "; ".join(part for part in (meaning, units) if part)
-    name = "a part of memory without a figure of its own" if limit.unit == "memory" else limit.unit.upper()
+    name = "a part of memory that is not reported on its own" if limit.unit == "memory" else limit.unit.upper()
     return percent_node("unit", f"of peak in the busiest unit, {name}", limit.fraction, detail, below)
 
 
@@ -146,11 +146,11 @@ def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Explanat
         return _not_scheduled("issue slots", below)
     issue = kernel.scheduler.issue_active
     if issue >= ISSUES_OFTEN:
-        meaning = "the schedulers are busy, so that fewer or cheaper instructions help and stalls cost little"
+        meaning = "the schedulers are busy: fewer or cheaper instructions help, stalls cost little"
         below = (*pipe_nodes(kernel), *below)
     else:
-        meaning = f"below {format_percent(ISSUES_OFTEN)}, what the warps wait for costs time"
-    return percent_node("issue", "of the issue slots used, in active cycles", issue, meaning, below)
+        meaning = f"below {format_percent(ISSUES_OFTEN)}, stalls cost time"
+    return percent_node("issue", "of issue slots used, in active cycles", issue, meaning, below)
 
 
 def _not_scheduled(what: str, below: tuple[ExplanationNode, ...]) -> ExplanationNode:
@@ -168,21 +168,21 @@ def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNod
         f"of {scheduler.warp_slots:.0f} slots" if scheduler.warp_slots is not None else "",
     )
     of = ", ".join(part for part in parts if part)
-    ready = "often none is ready, and latency shows" if scheduler.eligible_warps < 1 else ""
+    ready = "often no warp is ready, and latency shows" if scheduler.eligible_warps < 1 else ""
     text = f"eligible per scheduler{f', {of}' if of else ''}"
     return ExplanationNode("warps", text, scheduler.eligible_warps, unit="warp", detail=ready, children=below)
 
 
 def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    possible = f"of {format_percent(theoretical)} that the launch allows" if theoretical is not None else ""
-    waves = f"{format_waves(kernel.waves)} of blocks" if kernel.waves is not None else ""
+    possible = f"of {format_percent(theoretical)} theoretical" if theoretical is not None else ""
+    waves = f"{format_waves(kernel.waves)}" if kernel.waves is not None else ""
     detail = "; ".join(part for part in (limited_by(kernel.occupancy), waves) if part)
     if achieved is not None:
-        text = f"of the SM's warps active{f', {possible}' if possible else ''}"
+        text = f"achieved occupancy{f', {possible}' if possible else ''}"
         yield percent_node("occupancy", text, achieved, detail)
     elif theoretical is not None:
-        text = "of the SM's warps is what the launch allows; achieved occupancy was not collected"
+        text = "theoretical occupancy; achieved occupancy was not collected"
         yield percent_node("occupancy", text, theoretical, detail)
     else:
         yield ExplanationNode("missing", "occupancy", detail="collect with ncu --section Occupancy")
@@ -205,12 +205,12 @@ def _warp_states(
     shown = {stall.reason for stall in stalls}
     rest = [stall for stall in states if stall.reason not in shown and stall.reason not in NOT_STALLED and stall.share]
     if rest:
-        names = ", ".join(_name(stall.reason) for stall in sorted(rest, key=lambda stall: -stall.share)[:3])
+        names = ", ".join(stall_name(stall.reason) for stall in sorted(rest, key=lambda stall: -stall.share)[:3])
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-        yield percent_node("stall", "other reasons", sum(stall.share for stall in rest), f"{names}{more}")
+        yield percent_node("stall", "other stall reasons", sum(stall.share for stall in rest), f"{names}{more}")
     ready = [stall for stall in states if stall.reason in NOT_STALLED and stall.share]
     if ready:
-        names = ", ".join(f"{_name(stall.reason)} {format_percent(stall.share)}" for stall in ready)
+        names = ", ".join(f"{stall_name(stall.reason)} {format_percent(stall.share)}" for stall in ready)
         yield percent_node("not-stalled", "not stalled", sum(stall.share for stall in ready), names)
 
 
@@ -224,11 +224,7 @@ def _stall(
     places = {place for finding in findings for place in places_of(finding.location)}
     hottest = tuple(node for place, node in hottest_line(kernel, stall.reason) if place not in places)
     below = (*causes, *told, *hottest)
-    return percent_node("stall", _name(stall.reason), stall.share, detail, below)
-
-
-def _name(reason: str) -> str:
-    return reason.replace("_", " ")
+    return percent_node("stall", stall_name(stall.reason), stall.share, detail, below)
 
 
 def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterator[ExplanationNode]:

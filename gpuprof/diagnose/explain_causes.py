@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator
 
 from gpuprof.diagnose.case import SHARED_STALLS
 from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
+from gpuprof.diagnose.needs import pipe_name
 from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile
 from gpuprof.units import WARP_THREADS, format_binary, format_si, significant
@@ -25,13 +26,13 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]
         yield from pipe_nodes(kernel, _MATH_PIPES)
     elif reason == "barrier" and kernel.block is not None:
         threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
-        text = f"in a block of {threads} threads wait for the slowest of them"
+        text = f"per block of {threads} threads wait for the slowest"
         yield ExplanationNode("cause", text, float(-(-threads // WARP_THREADS)), unit="warp")
     elif reason == "wait" and kernel.scheduler is not None and kernel.scheduler.active_warps is not None:
-        text = "active per scheduler, whose instructions could fill the latency"
+        text = "active per scheduler to hide the latency"
         yield ExplanationNode("cause", text, kernel.scheduler.active_warps, unit="warp")
     elif reason == "no_instruction" and kernel.waves is not None:
-        note = "each SM starts the code cold" if kernel.waves < 1 else ""
+        note = "each SM starts with cold instruction caches" if kernel.waves < 1 else ""
         yield ExplanationNode("cause", "of blocks", kernel.waves, unit="wave", detail=note)
 
 
@@ -44,13 +45,13 @@ def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
             how = "collect with ncu --section MemoryWorkloadAnalysis"
             yield ExplanationNode("missing", f"{level.upper()} hit rate", detail=how)
             continue
-        rate = f"{format_si(moved.bytes_per_s, 'B/s')} asked" if moved.bytes_per_s is not None else ""
-        yield percent_node("cause", f"of what is asked of {level.upper()} is found there", moved.hit_rate, rate)
+        rate = f"{format_si(moved.bytes_per_s, 'B/s')} requested" if moved.bytes_per_s is not None else ""
+        yield percent_node("cause", f"{level.upper()} hit rate", moved.hit_rate, rate)
     dram = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
     moved = traffic.get("dram")
     rate = format_si(moved.bytes_per_s, "B/s") if moved is not None and moved.bytes_per_s is not None else ""
     if dram is not None:
-        yield percent_node("cause", "of DRAM's peak bandwidth", dram, rate)
+        yield percent_node("cause", "of DRAM peak bandwidth", dram, rate)
     else:
         yield ExplanationNode("missing", "DRAM utilisation", detail="collect with ncu --section SpeedOfLight")
     amounts = [moved.bytes for level in ("l1", "l2", "dram") if (moved := traffic.get(level)) is not None]
@@ -63,8 +64,8 @@ def _path_text(l1: float, l2: float, dram: float) -> str:
     """Write how the bytes thin out on their way down; where they do not, such as with bulk copies, just how many."""
     if l1 > 0 and l2 <= _PASSES_BY * l1:
         to_l2, to_dram = significant(100 * l2 / l1), significant(100 * dram / l1)
-        return f"of 100 B asked of L1, {to_l2} B go on to L2 and {to_dram} B to DRAM"
-    return f"{format_si(l1, 'B')} asked of L1, {format_si(l2, 'B')} of L2, {format_si(dram, 'B')} of DRAM"
+        return f"of 100 B requested from L1, {to_l2} B go on to L2 and {to_dram} B to DRAM"
+    return f"{format_si(l1, 'B')} requested from L1, {format_si(l2, 'B')} from L2, {format_si(dram, 'B')} from DRAM"
 
 
 def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
@@ -76,14 +77,12 @@ def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     if not known:
         yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
     if kernel.shared_memory_per_block:
-        yield ExplanationNode(
-            "cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory in each block"
-        )
+        yield ExplanationNode("cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory per block")
 
 
 _QUEUE_PIPES = {
-    "lsu": "busy of active cycles: LSU, the pipe of loads and stores, shared memory included",
-    "xu": "busy of active cycles: XU, the pipe of special functions and conversions",
+    "lsu": "busy in active cycles: LSU pipe (loads and stores, shared memory included)",
+    "xu": "busy in active cycles: XU pipe (special functions and conversions)",
 }
 
 
@@ -96,11 +95,6 @@ def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Itera
     pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
     busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
-        yield percent_node("cause", f"busy of active cycles: the {pipe_name(pipe.name)} pipe", pipe.fraction)
+        yield percent_node("cause", f"busy in active cycles: {pipe_name(pipe.name)} pipe", pipe.fraction)
     if not busiest:
         yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
-
-
-def pipe_name(name: str) -> str:
-    """Write the name of an execution pipe: FMA, ALU, but tensor and uniform, which are words."""
-    return name if name in ("tensor", "uniform") else name.upper()

@@ -48,7 +48,7 @@ def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[SourceLin
     from_source = [entry for entry in weighed if entry[2][0] is not None] or weighed
     weight, part, place, line = max(from_source, key=lambda entry: entry[0], default=(0.0, 0.0, (None, 0), None))
     if line is not None and weight >= _LEAST_LINE:
-        detail = f"of all samples, {format_percent(part)} of these"
+        detail = f"of all samples, {format_percent(part)} of them for this reason"
         yield place, percent_node("line", _line_text(place, line.text), line.share, detail)
 
 
@@ -71,10 +71,10 @@ def _line_text(place: SourceLine, code: str) -> str:
 def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[ExplanationNode]:
     """Say what would show source lines where the profile has none."""
     if from_text:
-        yield ExplanationNode("missing", "source lines", detail="a CSV export has no code, the .ncu-rep may have it")
+        yield ExplanationNode("missing", "source lines", detail="a CSV export has no code; the .ncu-rep may have it")
     elif not kernel.excerpts:
         how = "compile with -lineinfo, collect with ncu --section SourceCounters --import-source yes"
         yield ExplanationNode("missing", "source lines", detail=how)
     elif all(excerpt.language != "source" for excerpt in kernel.excerpts):
-        how = "compile with -lineinfo, collect with ncu --import-source yes; the instructions are there"
+        how = "compile with -lineinfo, collect with ncu --import-source yes; the SASS is there"
         yield ExplanationNode("missing", "source lines", detail=how)

@@ -14,22 +14,22 @@ from gpuprof.diagnose.arithmetic import (
 )
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.compute import NARROWER, PIPE_BUSY, SM_PIPE, THROTTLED, is_limit, rate_text
-from gpuprof.diagnose.needs import ISSUE, Saving
+from gpuprof.diagnose.needs import ISSUE, Saving, pipe_name
 from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, RuleVerdict, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
-FP64 = percent("FP64 of its peak", 15.0, "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
+FP64 = percent("FP64 work, of its peak", 15.0, "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
 
 _FP64_PER_DIVISION = 7
 """FP64 instructions that go with one MUFU.RCP64H: 7.4 were saved per reciprocal when a real kernel's divisions became
 multiplications (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
 _NOTABLE_SHARE = 0.25
 _OF_DIVISIONS = f" Each division or square root becomes about {_FP64_PER_DIVISION} FP64 instructions and a branch."
-_NO_DIVISION = "Multiply by a reciprocal that is computed once outside the loop, instead of dividing. "
+_NO_DIVISION = "Multiply by a reciprocal that is computed once outside the loop instead of dividing. "
 _IN_FP32 = (
-    "Where FP32 is exact enough, use it: look for literals without f (1.0 → 1.0f), double constants and functions "
+    "Where FP32 is accurate enough, use it: look for literals without f (1.0 → 1.0f), double constants and functions "
     "(sqrt → sqrtf), and keep FP64 for the accumulation."
 )
 _SAME_BYTES = "the same bytes"
@@ -46,11 +46,11 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
     ratio = fp64_over_fp32(case)
     divisions = _division_share(case)
     divides = divisions >= _NOTABLE_SHARE
-    fp32_text = f" This GPU does FP32 {1 / ratio:.3g} times as fast." if ratio is not None and ratio < 1 else ""
-    what = "its pipe is {} busy" if busy is not None else "its work is {} of its peak"
+    fp32_text = f" FP32 is {1 / ratio:.3g} times as fast on this GPU." if ratio is not None and ratio < 1 else ""
+    what = "FP64 pipe {} busy" if busy is not None else "{} of the FP64 peak"
     headline = f"FP64 arithmetic: {what.format(format_percent(use))}{rate_text(case, 'fp64')}"
     if divides:
-        headline += f"; about {format_percent(divisions)} of it are divisions or square roots"
+        headline += f"; about {format_percent(divisions)} of FP64 instructions from divisions and square roots"
     yield RuleVerdict(
         headline=headline,
         why=f"FP64 has few units.{fp32_text}{_busier_pipe(case, busy)}{_OF_DIVISIONS if divides else ''}",
@@ -61,7 +61,7 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
         action=(
             "Replace FP64 divisions by multiplications with a reciprocal"
             if divides
-            else "Compute in FP32 where it is exact enough"
+            else "Compute in FP32 where it is accurate enough"
         ),
         location=case.place_of_opcode("DFMA", "DMUL", "DADD", "MUFU.RCP64H", "MUFU.RSQ64H", "F2F.F64")
         or case.place_of_stall("math_pipe_throttle"),
@@ -75,7 +75,7 @@ def _evidence(case: Case, busy: float | None, of_peak: float | None, divisions: 
     if of_peak is not None:
         yield peak_evidence(case, "FP64", "dfma", of_peak, FP64.value)
     if divisions:
-        meaning = "FP64 instructions of divisions, at about 7 each"
+        meaning = "FP64 instructions from divisions, at about 7 each"
         yield Evidence(WARP_OPCODES, 100 * divisions, "%", threshold=None, meaning=meaning)
 
 
@@ -86,8 +86,8 @@ def _busier_pipe(case: Case, busy: float | None) -> str:
         return ""
     stays = format_percent(max(0.0, 1.0 - rival.fraction))
     return (
-        f" The bound holds if the work on the {rival.name.upper()} pipe ({format_percent(rival.fraction)} busy) goes "
-        f"with it; else at most {stays}."
+        f" The bound assumes that the work on the {pipe_name(rival.name)} pipe ({format_percent(rival.fraction)} "
+        f"busy) goes with it; else at most {stays}."
     )
 
 
@@ -120,16 +120,16 @@ def _division_share(case: Case) -> float:
 RULES = (
     Rule(
         "fp64-bound",
-        "Double precision is the limit",
+        "FP64 arithmetic is the limit",
         about="defect",
         looks_at="Busy fraction of the FP64 pipe and FP64 work of its peak; the share of divisions from the opcode "
         "histogram.",
         thresholds=(PIPE_BUSY, SM_PIPE, FP64, THROTTLED),
-        gain="At most 1 − the largest need of DRAM, L2, L1, the load/store and the tensor pipe: the other instructions "
-        "belong to FP64 functions and can go with them. Less where FP32 takes longer for the same operations: 1 − FP64 "
-        "use · FP64 rate ÷ FP32 rate · (1 − share of divisions). Where the pipe is not full, no more than its use. It "
-        "holds where FP32 is exact enough or the arithmetic can go, and, unless divisions go, with the same bytes: "
-        "in FP32 they can be half as many.",
+        gain="At most 1 − the largest need of DRAM, L2, L1, the load/store and the tensor pipe: the other "
+        "instructions belong to FP64 functions and can go with them. Less where FP32 takes longer for the same "
+        "operations: 1 − FP64 use · FP64 rate ÷ FP32 rate · (1 − share of divisions). Where the pipe is not full, no "
+        "more than its use. It holds where FP32 is accurate enough or the arithmetic can go, and, unless divisions "
+        "go, with the same bytes: in FP32 they can be half as many.",
         silent="The FP64 pipe is under 60 % busy and FP64 under 15 % of its peak.",
         check=_fp64,
         metrics=(WARP_OPCODES,),

@@ -18,9 +18,9 @@ from gpuprof.diagnose.rule import Rule, RuleVerdict, TreePlace, percent
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
-NON_FUSED = percent("gain of fusing", 10.0, "half of the share of additions and multiplications that stand alone")
+NON_FUSED = percent("gain of fusing", 10.0, "half of the share of unfused additions and multiplications")
 NEVER_FUSED = percent(
-    "fused by the compiler", 10.0, "it fuses by default what it may: where it fused some, the rest mostly cannot be"
+    "fused by the compiler", 10.0, "it fuses what it may by default: where it fused some, the rest mostly cannot be"
 )
 
 _OPERATIONS = {
@@ -45,36 +45,39 @@ def _non_fused(case: Case) -> Iterator[RuleVerdict]:
         if 100 * share / 2 < NON_FUSED.value:
             continue
         fused = counted.fused / counted.all
-        why = "An addition or a multiplication takes the same slot as a fused multiply-add, which does both."
+        fma, add, mul = fused_op.upper(), add_op.upper(), mul_op.upper()
+        why = f"{add} and {mul} each take the same slot as {fma}, which does both."
         if 100 * fused >= NEVER_FUSED.value:
-            why += " The compiler has fused some: what is left may have no partner."
+            why += " The compiler has fused some: the rest may have no partner."
         yield RuleVerdict(
-            headline=(
-                f"Non-fused {name}: {format_percent(share)} of its arithmetic are additions and multiplications that "
-                "stand alone"
-            ),
+            headline=f"Unfused {add}/{mul}: {format_percent(share)} of {name} arithmetic instructions",
             why=why,
             advice=(
-                "Write a·b + c so that the compiler may fuse it (fmaf; -fmad=true is the default), and reassociate "
-                "sums of products. Additions and multiplications that do not belong together cannot be fused."
+                "Write a·b + c so that the compiler can fuse it (fma, fmaf; -fmad=true is the default), and "
+                "reassociate sums of products. Additions and multiplications that do not belong together cannot be "
+                "fused."
             ),
             confidence="inferred" if 100 * fused < NEVER_FUSED.value else "guess",
             saving=_fusing_saving(case, counted, pipe, _pipe_use(case, pipe, name.lower()), (fused_op, add_op, mul_op)),
             evidence=tuple(_evidence(case, name, counted, pipe)),
-            action="Let the compiler fuse multiplications with the additions of their products",
-            location=case.place_of_opcode(add_op.upper(), mul_op.upper()),
+            action="Let the compiler fuse multiplications and additions into multiply-adds",
+            location=case.place_of_opcode(add, mul),
         )
 
 
 def _evidence(case: Case, name: str, counted: FloatingPoint, pipe: str) -> Iterator[Evidence]:
-    yield Evidence(counted.fused_metric, counted.fused, counted.unit, threshold=None, meaning=f"fused {name}")
-    yield Evidence(counted.alone_metric, counted.alone, counted.unit, threshold=None, meaning=f"not fused {name}")
+    yield Evidence(
+        counted.fused_metric, counted.fused, counted.unit, threshold=None, meaning=f"fused {name} instructions"
+    )
+    yield Evidence(
+        counted.alone_metric, counted.alone, counted.unit, threshold=None, meaning=f"unfused {name} instructions"
+    )
     half, fused = 50 * (counted.alone / counted.all), 100 * (counted.fused / counted.all)
-    yield Evidence("", half, "%", threshold=NON_FUSED.value, meaning=f"fewer {name} instructions if all paired")
+    yield Evidence("", half, "%", threshold=NON_FUSED.value, meaning=f"{name} instructions saved if all paired")
     yield Evidence("", fused, "%", threshold=NEVER_FUSED.value, meaning="fused by the compiler")
     if counted.pairs is not None:
         scarcer = 100 * counted.pairs / counted.all
-        yield Evidence("", scarcer, "%", threshold=None, meaning="fewer by the scarcer of both")
+        yield Evidence("", scarcer, "%", threshold=None, meaning=f"{name} instructions saved by the scarcer of both")
     if case.pipe(pipe) is not None:
         yield case.pipe_evidence(pipe)
 
@@ -110,14 +113,14 @@ def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
 RULES = (
     Rule(
         "non-fused-fp",
-        "Additions and multiplications are not fused",
+        "Unfused additions and multiplications",
         about="defect",
-        looks_at="FP32 and FP64 additions and multiplications against fused multiply-adds.",
+        looks_at="FP32 and FP64 additions and multiplications (FADD, FMUL, DADD, DMUL) against fused multiply-adds.",
         thresholds=(NON_FUSED, NEVER_FUSED),
         gain="The instructions that have a partner (the scarcer of additions and multiplications), of all, times the "
-        "busy fraction of the pipe or the share of dependent waits (of these instructions, where the opcodes tell), "
-        "with everything else as it is; no more than 1 − the largest need that then remains. A guess where the "
-        "compiler has fused some.",
+        "busy fraction of the pipe or the share of Stall Wait (of these instructions, where the opcodes tell), with "
+        "everything else unchanged; no more than 1 − the largest need that then remains. A guess where the compiler "
+        "has fused some.",
         silent="Fusing all of them would save under 10 % of the instructions, or they were not counted.",
         check=_non_fused,
         place=TreePlace(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),

@@ -14,7 +14,7 @@ from gpuprof.units import format_percent, format_si
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
 MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
 UNSURE = percent(
-    "share of the idle time after activities without a time",
+    "share of the idle time after activities without a duration",
     20.0,
     "they count as instants and may have filled it: from here on the finding is a guess",
 )
@@ -29,34 +29,34 @@ class _Kind(NamedTuple):
 
 
 _SHORT = _Kind(
-    "Most of the idle time are pauses under 20 µs: the CPU launches kernels no faster than the GPU ends them.",
+    "Most of the idle time is pauses under 20 µs: the CPU launches kernels no faster than the GPU ends them.",
     "Launch less often: CUDA graphs, fused kernels or larger batches",
     'Launch less often: CUDA graphs (torch.compile with mode="reduce-overhead"), fused kernels, foreach or fused '
     "optimisers, larger batches.",
 )
 _LONG = _Kind(
-    "Most of the idle time are pauses of 1 ms and longer: the program waits for data, for a synchronisation or for "
-    "itself.",
-    "Find what the CPU does in the long pauses, and take it out of the loop",
+    "Most of the idle time is pauses of 1 ms or longer: the program waits for data, for a synchronisation or for its "
+    "own CPU work.",
+    "Find out what the CPU does in the long pauses and move it out of the loop",
     "Look at what the CPU does there: data loading (num_workers, pin_memory, prefetch), .item() and printing of "
     "tensors, copies without non_blocking, compilation or warm-up inside the measured time.",
 )
 _BETWEEN = _Kind(
-    "The CPU launches the next kernel late: between its launches it works or waits for the GPU.",
-    "Take synchronisations and CPU work out of the loop that launches",
-    "Take synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
+    "The CPU launches the next kernel late: between launches it works or waits for the GPU.",
+    "Move synchronisations and CPU work out of the loop that launches",
+    "Move synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
 )
 _TO_DEVICE, _TO_HOST = DIRECTIONS[:2]
 _AT_COPIES = {
     _TO_DEVICE: _Kind(
-        "Most of the idle time ends when data arrive from the host: the GPU waits until the CPU has prepared them.",
+        "Most of the idle time ends when data arrives from the host: the GPU waits until the CPU has prepared it.",
         "Prepare and copy the next batch while the GPU computes this one",
         "Prepare and copy the next batch while this one is computed: DataLoader with num_workers, pin_memory=True and "
-        "prefetch_factor, .to(device, non_blocking=True); copy once what is small and many, or make it on the GPU.",
+        "prefetch_factor, .to(device, non_blocking=True); copy many small tensors at once, or create them on the GPU.",
     ),
     _TO_HOST: _Kind(
-        "Most of the idle time ends when results are fetched to the host: the CPU comes late, and then waits for them.",
-        "Fetch results less often, and without waiting for them",
+        "Most of the idle time ends when results are fetched to the host: the CPU asks late, and then waits for them.",
+        "Fetch results less often and without waiting for them",
         "Fetch results less often (.item(), .cpu(), print), keep them on the GPU in between, and copy into pinned "
         "memory with non_blocking=True.",
     ),
@@ -123,7 +123,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
                 *_follows(wait),
                 *_of_all(case.pauses),
                 *_doubt(gaps),
-                "The profiler itself makes pauses longer.",
+                "Profiling itself makes pauses longer.",
             )
         ),
         action=kind.action,
@@ -136,7 +136,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
             Evidence("", float(gaps.count), "pause", threshold=None, meaning="pauses"),
             Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
             Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
-            Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses that end at {_end(wait)}"),
+            Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses before {_end(wait)}"),
             *([Evidence("", unsure, "%", threshold=UNSURE.value, meaning=UNSURE.name)] if gaps.unsure_s else ()),
         ),
     )
@@ -150,26 +150,25 @@ def _which(pauses: Pauses) -> str:
 
 
 def _where(wait: Wait, gaps: Gaps) -> str:
-    """Say how much of the idle time ends where: "286 ms of it (73 %) ends at copies host to device"."""
-    of = f"{format_si(wait.idle_s, 's')} of it ({format_percent(wait.idle_s / gaps.total_s)})"
-    return f"{of} ends at {_end(wait)}"
+    """Say how much of the idle time is where: "286 ms (73 %) of it before host-to-device copies"."""
+    return f"{format_si(wait.idle_s, 's')} ({format_percent(wait.idle_s / gaps.total_s)}) of it before {_end(wait)}"
 
 
 def _end(wait: Wait) -> str:
     if wait.before == KERNEL:
         return "launches of this kernel"
     if wait.before == MEMORY_SET:
-        return "settings of memory"
+        return "memory sets"
     if wait.before == TRY:
-        return "what an autotuner tried"
-    return "copies" if wait.before not in DIRECTIONS else f"copies {wait.before}"
+        return "tries of an autotuner"
+    return "copies" if wait.before not in DIRECTIONS else f"{wait.before.replace(' ', '-')} copies"
 
 
 def _follows(wait: Wait) -> tuple[str, ...]:
     """Say why copies are told of this kernel."""
     if wait.before == KERNEL or wait.kernel is None:
         return ()
-    return ("This kernel is the next one after more of that time than any other.",)
+    return ("More of that time comes before this kernel than before any other.",)
 
 
 def _of_all(pauses: Pauses) -> tuple[str, ...]:
@@ -183,8 +182,8 @@ def _doubt(gaps: Gaps) -> tuple[str, ...]:
     if 100 * gaps.unsure_s / gaps.total_s < UNSURE.value:
         return ()
     return (
-        f"{format_si(gaps.unsure_s, 's')} of the idle time come after activities that the trace has without a time, "
-        "which may have filled them.",
+        f"{format_si(gaps.unsure_s, 's')} of the idle time follow activities without a duration in the trace, which "
+        "may have filled them.",
     )
 
 
@@ -199,14 +198,14 @@ RULES = (
         "launch-gaps",
         "The GPU is idle between kernels",
         about="defect",
-        looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time ends "
-        "at: launches of a kernel, or copies of a direction.",
+        looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
+        "before: launches of a kernel, or copies of a direction.",
         thresholds=(IDLE_SHARE, MOSTLY, UNSURE),
         gain="The idle time of all GPUs of the run over their spans: at most all pauses go. It is a share of the run, "
         "not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
-        "pauses after activities without a time. It is told once a run: of the kernel that ends most idle time, or of "
-        "the one that comes next after most of the copies that do.",
+        "pauses after activities without a duration. It is told once a run: of the kernel with most idle time before "
+        "it, or of the one that comes next after most of the copies that have.",
         check=_launch_gaps,
         by_times=True,
         of_run=True,

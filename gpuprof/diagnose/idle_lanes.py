@@ -19,7 +19,7 @@ from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS
 
 THREADS = Threshold(
-    "active threads an instruction", 24.0, "thread", reason="three of four threads of a warp; NVIDIA's rule uses it"
+    "active threads per instruction", 24.0, "thread", reason="three of four threads of a warp; NVIDIA's rule uses it"
 )
 
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
@@ -64,18 +64,17 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
     active = threads / filled
     if WARP_THREADS * active >= THREADS.value:
         return
-    of = "32" if filled == WARP_THREADS else f"the {filled:.3g}"
     relieved = {unit: active for unit in case.needs if unit not in NOT_OF_LANES}
     yield RuleVerdict(
-        headline=f"Branch divergence: {threads:.3g} of {of} threads are active in an average instruction",
-        why="Threads of a warp take different branches, so the warp runs all of them one after the other.",
-        action="Let all threads of a warp take the same branch: sort or bin the data by it",
+        headline=f"Branch divergence: {threads:.3g} of {filled:.3g} threads active per instruction",
+        why="Threads of a warp take different branches, so the warp executes all of them one after the other.",
+        action="Make branches uniform per warp: sort or bin the data by the condition",
         advice="Let whole warps decide alike: sort or bin the data by branch, move the condition to the block, or "
         "replace a short branch by a select.",
         confidence="measured",
         # Threads that go together again can also share sectors.
         saving=case.saving(relieved)
-        .if_held(1.0 - active, "each instruction as fast as now")
+        .if_held(1.0 - active, "the same time per instruction")
         .only_if("the same bytes through L2 and DRAM"),
         evidence=(
             Evidence(
@@ -83,7 +82,7 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
                 threads,
                 "thread",
                 threshold=THREADS.value * filled / WARP_THREADS,
-                meaning="active threads an instruction",
+                meaning="active threads per instruction",
             ),
             *case.metric(_UNIFORM, "uniform branches", "%"),
         ),
@@ -100,18 +99,16 @@ def _predicated(case: Case) -> Iterator[RuleVerdict]:
     if not on or active / lanes * WARP_THREADS < THREADS.value or on / lanes * WARP_THREADS >= THREADS.value:
         return
     part = on / lanes
-    of = "32" if lanes == WARP_THREADS else f"the {lanes:.3g}"
     yield RuleVerdict(
-        headline=f"Predicated lanes: {on:.3g} of {of} threads are switched on in an average instruction",
-        why="The compiler runs short branches without a jump: the whole warp issues their instructions, and a "
-        "predicate switches the other threads off. Instructions that no thread of a warp needs count, too.",
-        action="Let whole warps take a condition, so that none of its instructions is issued for a few threads",
-        advice="Give the threads that have work to do consecutive numbers, so that whole warps skip the rest, move "
-        "bounds checks out of the loop, and combine values of a warp with shuffles instead of a step for ever fewer "
-        "threads.",
+        headline=f"Predication: {on:.3g} of {lanes:.3g} threads predicated on per instruction",
+        why="The compiler predicates short branches: the whole warp issues their instructions, and a predicate "
+        "switches some threads off. Instructions that no thread of a warp needs count, too.",
+        action="Make conditions uniform per warp, so that whole warps skip the instructions",
+        advice="Give work to consecutive threads, so that whole warps skip the rest, move bounds checks out of the "
+        "loop, and combine the values of a warp with shuffles instead of a step for ever fewer threads.",
         confidence="inferred",
         saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS})
-        .if_held(1.0 - part, "each instruction as fast as now")
+        .if_held(1.0 - part, "the same time per instruction")
         .only_if("the same accesses"),
         evidence=(
             Evidence(
@@ -119,9 +116,9 @@ def _predicated(case: Case) -> Iterator[RuleVerdict]:
                 on,
                 "thread",
                 threshold=THREADS.value * lanes / WARP_THREADS,
-                meaning="threads switched on an instruction",
+                meaning="predicated-on threads per instruction",
             ),
-            Evidence(alive.metric, active, "thread", threshold=None, meaning="active threads an instruction"),
+            Evidence(alive.metric, active, "thread", threshold=None, meaning="active threads per instruction"),
         ),
         settled=moves_bytes_well(case) or _multiplies_matrices(case),
     )
@@ -149,8 +146,8 @@ def _as_it_should_be(verdict: RuleVerdict) -> RuleVerdict:
     """Return what is told of few active threads as a fact: one thread issues for all."""
     return replace(
         verdict,
-        why="One thread of a warp issues the matrix instructions of this GPU, and often the copies that feed them. Few "
-        "active threads are how such a kernel works, as long as the tensor pipe is busy.",
+        why="On this GPU one thread of a warp issues the matrix instructions, and often the copies that feed them. "
+        "Few active threads are how such a kernel works, as long as the tensor pipe is busy.",
         settled=True,
     )
 
@@ -169,17 +166,18 @@ RULES = (
         "Threads of a warp take different branches",
         about="defect",
         looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
-        "block is whole warps; `block-size` tells of the others); where branches leave enough of them, those that "
-        "predicates leave switched on. It is told as a fact (`info`) beside matrix instructions that one thread issues "
-        "(tcgen05), and of predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor "
-        "pipe is the busiest unit.",
+        "block is whole warps; `block-size` tells of the others); where branches leave enough of them, predicated-on "
+        "threads. It is told as a fact (`info`) beside matrix instructions that one thread issues (tcgen05), and of "
+        "predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor pipe is the "
+        "busiest unit.",
         thresholds=(THREADS,),
-        gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with each instruction as "
-        "fast as now, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 then need that "
+        gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with the same time per "
+        "instruction, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 then need that "
         "part of what they do; DRAM and L2 need what they did, because the same bytes move, and the tensor pipe, as "
         "matrix instructions take whole warps. With predicates the same of the threads that they leave on, but "
         "accesses stay as they are: L1 needs what it did, too.",
-        silent="Three quarters of the threads or more are active and switched on on average, or it was not collected.",
+        silent="Three quarters of the threads or more are active and predicated on, on average, or it was not "
+        "collected.",
         check=_idle_lanes,
         metrics=(LANES[0], _SWITCHED_ON, _UNIFORM),
         causes=(Cause("reduction-tree"),),

@@ -33,33 +33,33 @@ class UsualRepair:
     text: str
 
 
-_FEWER_SPLITS = "Split into fewer parts: its time grows with them, and more than fill the GPU gain nothing."
+_FEWER_SPLITS = "Use fewer splits: its time grows with them, and more than fill the GPU gain nothing."
 _SKINNY = (
     UsualRepair(
         _BYTES,
-        "Where rows are few, each weight is read for few of them: more rows at once (a larger batch, several tokens "
-        "checked at a time by speculative decoding) cost hardly more time, and narrower weights (FP8, INT4) take fewer "
-        "bytes. Where they are not, larger tiles read less.",
+        "With few rows, each weight is read for few of them: more rows at once (a larger batch, several tokens "
+        "checked at a time by speculative decoding) cost hardly more time, and narrower weights (FP8, INT4) take "
+        "fewer bytes. With many rows, larger tiles read less.",
     ),
     UsualRepair(
         _FILL,
-        "Few rows make few tiles: split the sum over more blocks (split-K, stream-K), or take a GEMV kernel for one "
+        "Few rows make few tiles: split the sum over more blocks (split-K, stream-K), or use a GEMV kernel for one "
         "row to a few.",
     ),
     UsualRepair(
-        _SHORT, "Join the products that read the same rows (Q, K and V; gate and up), and launch by a CUDA graph."
+        _SHORT, "Merge the GEMMs that read the same rows (Q, K and V; gate and up), and launch with a CUDA graph."
     ),
 )
 _GEMM = (
     UsualRepair(
         _FILL,
-        "Let the library choose another tile: cublasLt's heuristics, torch.compile with max-autotune, split-K or "
-        "stream-K where tiles are few. Sides that are multiples of the tile leave no part of one idle.",
+        "Let the library choose another tile: cublasLt heuristics, torch.compile with max-autotune, split-K or "
+        "stream-K where tiles are few. Dimensions that are multiples of the tile leave no part of one idle.",
     ),
     UsualRepair(
         frozenset({"tensor-compute-bound"}),
-        "Narrower inputs where they are exact enough (FP8 from Ada and Hopper on, INT8 before), and no rows of "
-        "padding, which are multiplied for nothing.",
+        "Use narrower inputs where they are accurate enough (FP8 from Ada and Hopper on, INT8 before), and no padding "
+        "rows, which are multiplied for nothing.",
     ),
 )
 
@@ -67,22 +67,23 @@ _REMEDIES: Mapping[str, tuple[UsualRepair, ...]] = {
     "attention-decode": (
         UsualRepair(
             _BYTES,
-            "Its bytes are the keys and values. Fewer of them: heads of a group that share one read (GQA packed into a "
-            "tile), an FP8 cache, MQA or MLA, a window. A larger batch reads more, unless a shared prefix is read once "
-            "(cascade attention).",
+            "Its bytes are the keys and values. To read fewer: heads of a group that share one read (GQA packed into "
+            "a tile), an FP8 cache, MQA or MLA, a sliding window. A larger batch reads more, unless a shared prefix "
+            "is read once (cascade attention).",
         ),
         UsualRepair(
             _FILL,
-            "A query row makes few blocks: split the keys and values over more of them (FlashDecoding, num_splits, "
+            "One query row makes few blocks: split the keys and values over more of them (FlashDecoding, num_splits, "
             "split-KV), or decode more sequences at once.",
         ),
         UsualRepair(
             _WORK,
-            "One query row fills no tile: pack the query heads that share keys and values into the rows of one, and "
-            "use the tensor cores for it.",
+            "One query row does not fill a tile: pack the query heads that share keys and values into the rows of "
+            "one, and use the tensor cores for it.",
         ),
         UsualRepair(
-            _SHORT, "With a short cache it is as long as its launch: decode by a CUDA graph, more sequences at once."
+            _SHORT,
+            "With a short cache it is as short as its launch: decode with a CUDA graph, or more sequences at once.",
         ),
     ),
     "attention-prefill": (
@@ -93,8 +94,9 @@ _REMEDIES: Mapping[str, tuple[UsualRepair, ...]] = {
         ),
         UsualRepair(
             frozenset({"special-function-bound", "fp32-compute-bound"}),
-            "The softmax competes with the products: fold the scale into exp2, and overlap the exponentials of a tile "
-            "with the products of another (FlashAttention 3 on Hopper, 4 on Blackwell).",
+            "The softmax competes with the matrix multiplications: fold the scale into exp2, and overlap the "
+            "exponentials of one tile with the multiplications of another (FlashAttention 3 on Hopper, 4 on "
+            "Blackwell).",
         ),
         UsualRepair(
             _FILL, "Short prompts make few tiles: prefill several sequences in one launch (varlen), or in chunks."
@@ -103,94 +105,95 @@ _REMEDIES: Mapping[str, tuple[UsualRepair, ...]] = {
     "attention-backward": (
         UsualRepair(
             _FILL,
-            "Blocks go over keys, heads and sequences: more sequences in a launch (varlen) fill the GPU better.",
+            "Blocks cover keys, heads and sequences: more sequences per launch (varlen) fill the GPU better.",
         ),
     ),
     "attention-combine": (UsualRepair(_UNFUSED, _FEWER_SPLITS),),
     "gemm": _GEMM,
     "gemm-low-reuse": _SKINNY,
     "gemv": _SKINNY,
-    "gemm-reduce": (UsualRepair(_UNFUSED, f"{_FEWER_SPLITS} Stream-K sums inside the product's kernel."),),
+    "gemm-reduce": (UsualRepair(_UNFUSED, f"{_FEWER_SPLITS} Stream-K sums inside the GEMM kernel."),),
     "gemm-grouped": (
         UsualRepair(
             _BYTES,
-            "The weights of every expert that a token chose are read: more tokens for each (a larger batch, expert "
+            "The weights of every expert that a token chose are read: more tokens per expert (a larger batch, expert "
             "parallelism) cost hardly more time, and narrower weights take fewer bytes.",
         ),
         UsualRepair(
             _FILL,
-            "Experts with few tokens make tiles of padding: choose the tile's height by the tokens of an expert, order "
-            "tiles so that those of an expert follow each other, and even out the tokens.",
+            "Experts with few tokens make tiles of padding: choose the tile height by the tokens per expert, keep the "
+            "tiles of an expert together, and balance the tokens.",
         ),
     ),
     "gemm-quantised": (
         *(remedy for remedy in _SKINNY if remedy.rules != _BYTES),
         UsualRepair(
             _BYTES,
-            "The weights are narrow already: more rows at once cost hardly more time, until arithmetic binds.",
+            "The weights are narrow already: more rows at once cost hardly more time, until arithmetic is the limit.",
         ),
         UsualRepair(
             frozenset({"integer-bound", "fp32-compute-bound"}),
-            "Unpacking the weights fills the pipe: lay them out for the tensor cores beforehand (Marlin), convert "
-            "several at a time by logic instructions. With many rows multiply in FP8 or INT8, which needs none.",
+            "Unpacking the weights fills the pipe: lay them out for the tensor cores beforehand (Marlin), and convert "
+            "several at a time with logic instructions. With many rows, multiply in FP8 or INT8, which needs no "
+            "unpacking.",
         ),
     ),
     "norm": (
         UsualRepair(
             _UNFUSED,
-            "It can read its row once and write it once: add the residual before and quantise behind it in the same "
-            "kernel (fused_add_rms_norm, with FP8 output), and keep the row in registers between both passes.",
+            "It can read its row once and write it once: fuse the residual add before it and the quantisation after "
+            "it (fused_add_rms_norm, with FP8 output), and keep the row in registers between both passes.",
         ),
     ),
     "rotary": (
         UsualRepair(
             _UNFUSED,
-            "It reads and writes Q and K for a few operations: rotate where they are made, or together with the norm "
-            "of Q and K and the write to the cache. Read cosines and sines from a table.",
+            "It reads and writes Q and K for a few operations: rotate where they are produced, or together with the "
+            "norm of Q and K and the write to the cache. Read cosines and sines from a table.",
         ),
     ),
     "softmax": (
         UsualRepair(
             _UNFUSED,
-            "Where it belongs to attention, a fused kernel (FlashAttention, scaled_dot_product_attention) never writes "
-            "the scores. Else keep the row on the chip, so that it is read once.",
+            "In attention, use a fused kernel (FlashAttention, scaled_dot_product_attention), which never "
+            "writes the scores. Else keep the row on the chip, so that it is read once.",
         ),
     ),
     "kv-write": (
         UsualRepair(
             _UNFUSED,
-            "Write to the cache where K and V are made last, with the rotation and the quantisation; 16 bytes a thread "
-            "along the head.",
+            "Write to the cache where K and V are produced last, with rotation and quantisation; 16 bytes per thread "
+            "along the head dimension.",
         ),
     ),
     "activation": (
         UsualRepair(
             _UNFUSED,
-            "Apply it where its input is made, at the end of the GEMM; gate and up in one kernel (silu_and_mul), with "
-            "the quantisation of what comes next.",
+            "Apply it where its input is produced, at the end of the GEMM; gate and up in one kernel (silu_and_mul), "
+            "with the quantisation that follows.",
         ),
     ),
-    "embedding": (UsualRepair(_UNFUSED, "It only gathers rows: join it with the first norm."),),
+    "embedding": (UsualRepair(_UNFUSED, "It only gathers rows: fuse it with the first norm."),),
     "sampling": (
         UsualRepair(
             _UNFUSED,
             "A full sort passes over the vocabulary several times: take the largest by radix selection, sample by "
-            "rejection without sorting (FlashInfer), take argmax where sampling is greedy, and only of the last "
+            "rejection without sorting (FlashInfer), use argmax for greedy sampling, and sample only the last "
             "position.",
         ),
     ),
     "moe-routing": (
         UsualRepair(
             _UNFUSED,
-            "Its data are small, so fewer kernels count most: softmax and top-k in one, the sorting of tokens by "
-            "expert in another, the permutation inside the grouped GEMM; launch them by a CUDA graph.",
+            "It has little data, so fewer kernels count most: softmax and top-k in one, the sort of tokens by expert "
+            "in another, the permutation inside the grouped GEMM; launch them with a CUDA graph.",
         ),
     ),
     "quantise": (
         UsualRepair(
             _UNFUSED,
-            "Convert where the values are made (norm, activation, end of a GEMM) or used (inside the GEMM): as a "
-            "kernel of its own it reads and writes them once more.",
+            "Convert where the values are produced (norm, activation, end of a GEMM) or used (inside the GEMM): a "
+            "kernel of its own reads and writes them once more.",
         ),
     ),
 }

@@ -17,44 +17,46 @@ from gpuprof.diagnose.case import SHARED_STALLS, Case
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.stalls import stall_name
 from gpuprof.units import format_percent
 
 DOMINANT = percent("share of warp states", 30.0, "NVIDIA's stall rule names a reason from here on")
 NOTABLE = percent("share of warp states", 20.0, "a cause with a direct remedy is worth telling before it dominates")
-ALONE = percent("barrier with one block an SM", 5.0, "then nothing covers the wait: a smaller share is felt")
+ALONE = percent("Stall Barrier with one block per SM", 5.0, "nothing covers the wait then: a smaller share matters")
 ISSUE = percent("issue slots used", 80.0, "stalls cost nothing while a scheduler issues nearly every cycle")
 LATENCY_BOUND = percent("busiest unit", 60.0, "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
 START_UP = Threshold(
-    "wait of a warp of the first wave",
+    "stall time of a warp in the first wave",
     3e-6,
     "s",
-    reason="caches of code and constants are empty at each launch: their first misses took 0.8 to 2.4 µs in recorded "
+    reason="instruction and constant caches are empty at each launch: first misses took 0.8 to 2.4 µs in recorded "
     "reports of kernels of 3 to 14 µs",
 )
 
 _MEMORY_WORDS = {
-    "long_scoreboard": "wait for data from global or local memory",
-    "lg_throttle": "wait for room in the queue of global and local accesses",
-    "tex_throttle": "wait for room in the texture queue",
-    "drain": "have ended and wait for their stores",
+    "long_scoreboard": "global or local memory",
+    "lg_throttle": "load/store queue full",
+    "tex_throttle": "texture queue full",
+    "drain": "stores pending at exit",
 }
 _MEMORY_ACTION = {
-    "long_scoreboard": "Put more independent loads in flight before their first use",
+    "long_scoreboard": "Issue more independent loads before their first use",
     "lg_throttle": "Issue fewer and wider global accesses",
     "tex_throttle": "Issue fewer texture accesses",
-    "drain": "Spread the stores over the kernel, several elements a thread",
+    "drain": "Spread the stores over the kernel: several elements per thread",
 }
 _MEMORY_ADVICE = {
     "long_scoreboard": (
-        "Put more loads in flight before the first use: unroll, load 16 bytes a thread, prefetch the next tile "
-        "(cp.async, TMA; num_stages in Triton). Keep what is used again in shared memory or registers."
+        "Put more loads in flight before the first use: unroll, load 16 bytes per thread, prefetch the next tile "
+        "(cp.async, TMA; num_stages in Triton). Keep reused data in shared memory or registers."
     ),
     "lg_throttle": (
-        "Issue fewer and wider accesses (16 bytes a thread), keep values in registers, and mix arithmetic between them."
+        "Issue fewer and wider accesses (16 bytes per thread), keep values in registers, and mix arithmetic between "
+        "them."
     ),
-    "tex_throttle": "Issue fewer texture accesses, or read through plain global loads.",
+    "tex_throttle": "Issue fewer texture accesses, or use plain global loads.",
     "drain": (
-        "The kernel ends in a burst of stores. Store 16 bytes a thread, contiguous over the warp, and let a thread "
+        "The kernel ends in a burst of stores. Store 16 bytes per thread, contiguous over the warp, and let a thread "
         "handle several elements so that stores overlap with other work."
     ),
 }
@@ -68,7 +70,7 @@ def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
     busy = max((need for need in (case.memory_utilisation, case.l1_busy) if need is not None), default=None)
     full = busy is not None and 100 * busy >= LATENCY_BOUND.value
     yield RuleVerdict(
-        headline=f"Memory latency: in {format_percent(shares[reason])} of their time warps {_MEMORY_WORDS[reason]}",
+        headline=f"Memory latency: {_of_warp_time(shares[reason], reason)} ({_MEMORY_WORDS[reason]})",
         why=f"{_hits(case)}{_why_waiting(busy)}",
         action=_MEMORY_ACTION[reason],
         advice=_MEMORY_ADVICE[reason],
@@ -86,12 +88,18 @@ def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
+def _of_warp_time(share: float, *reasons: str) -> str:
+    """Write how much of the warps' time goes to stall reasons: "32 % of warp time in Long Scoreboard"."""
+    names = [name if " " in name else f"Stall {name}" for name in map(stall_name, reasons)]
+    return f"{format_percent(share)} of warp time in {' and '.join(names)}"
+
+
 def _why_waiting(busy: float | None) -> str:
     if busy is None:
-        return "Too few requests are in flight, or memory is full: how busy it is was not collected."
+        return "Too few requests are in flight, or memory is full; how busy it is was not collected."
     if 100 * busy >= LATENCY_BOUND.value:
-        return f"A memory unit is {format_percent(busy)} busy: bandwidth explains the wait."
-    return "Too few requests are in flight to cover the time that one takes."
+        return f"A memory unit is {format_percent(busy)} busy: bandwidth explains the stalls."
+    return "Too few requests are in flight to hide the latency of one."
 
 
 def _hits(case: Case) -> str:
@@ -100,7 +108,7 @@ def _hits(case: Case) -> str:
     if not {"l1", "l2"} <= rates.keys():
         return ""
     l1, l2 = rates["l1"] or 0.0, rates["l2"] or 0.0
-    return f"{format_percent(l1)} of the accesses hit L1, {format_percent(l2)} of the rest hit L2. "
+    return f"{format_percent(l1)} of accesses hit in L1, {format_percent(l2)} of the rest in L2. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +129,9 @@ def _wait_verdict(case: Case, wait: _Wait, *, settled: bool = False) -> Iterator
     share = case.stall(*wait.reasons)
     if not case.stalls or not case.issues_rarely or 100 * share < wait.threshold.value:
         return
-    shown = (reason for reason in wait.reasons if case.stall(reason) > 0)
+    shown = [reason for reason in wait.reasons if case.stall(reason) > 0]
     yield RuleVerdict(
-        headline=f"{wait.title}: {format_percent(share)} of warp time",
+        headline=f"{wait.title}: {_of_warp_time(share, *shown)}",
         why=wait.why,
         action=wait.action,
         advice=wait.advice,
@@ -141,12 +149,12 @@ def _wait_verdict(case: Case, wait: _Wait, *, settled: bool = False) -> Iterator
 def _dependency(case: Case) -> Iterator[RuleVerdict]:
     wait = _Wait(
         reasons=("wait",),
-        title="Fixed latency: warps wait for the distance to their next instruction",
-        why="After an instruction the compiler keeps a warp for a few cycles (its result is needed, or its pipe takes "
-        "several), and too few other warps fill them.",
+        title="Fixed-latency dependency",
+        why="An instruction waits a fixed number of cycles for the one before (for its result, or for its pipe), and "
+        "too few other warps fill them.",
         action="Give each thread independent work, such as several accumulators",
-        advice="Give a thread independent work: several accumulators, an unrolled loop, two rows at once. Or run more "
-        "warps.",
+        advice="Give each thread independent work: several accumulators, an unrolled loop, two rows at once. Or run "
+        "more warps.",
         threshold=DOMINANT,
         confidence="inferred",
     )
@@ -159,14 +167,14 @@ def _barrier(case: Case) -> Iterator[RuleVerdict]:
     size = f" A block has {math.prod(block)} threads, and all wait for the slowest." if block is not None else ""
     alone = _one_block_fits(case)
     if alone:
-        size += " Only one block fits an SM, so no other block runs meanwhile."
+        size += " Only one block fits on an SM, so no other block runs meanwhile."
     wait = _Wait(
         reasons=("barrier", "membar") if case.stall("membar") >= 0.05 else ("barrier",),
-        title="Barriers: warps wait for the others of their block",
+        title="Barriers",
         why=f"The warps of a block do not reach the barrier together.{size}",
-        action="Balance the work before each barrier, and use fewer barriers or smaller blocks",
+        action="Balance the work before barriers, and use fewer barriers or smaller blocks",
         advice="Use smaller blocks so that other blocks run meanwhile, balance the work before __syncthreads, put "
-        "loads before the barrier, double-buffer so that one barrier a step is enough, or synchronise only warps "
+        "loads before the barrier, double-buffer so that one barrier per step is enough, or synchronise only warps "
         "(__syncwarp).",
         threshold=ALONE if alone else NOTABLE,
         confidence="measured",
@@ -184,7 +192,7 @@ def _one_block_fits(case: Case) -> bool:
 
 
 _FIRST_MISSES = "Run fewer and longer kernels: fuse or batch launches"
-_LOADED_ANEW = " The kernel is so short that the misses of its first warps explain the wait: each launch starts so."
+_LOADED_ANEW = " The kernel is so short that the first misses of its warps explain the stalls, at each launch."
 
 
 def _instruction_fetch(case: Case) -> Iterator[RuleVerdict]:
@@ -192,11 +200,11 @@ def _instruction_fetch(case: Case) -> Iterator[RuleVerdict]:
     first = _is_start_up(case, case.stall("no_instruction")) and 100 * case.stall("branch_resolving") < NOTABLE.value
     wait = _Wait(
         reasons=reasons,
-        title="Instruction fetch: warps wait for their next instruction",
-        why="Long unrolled code or jumps miss the instruction cache, and a short kernel starts with it empty."
-        f"{_LOADED_ANEW if first else ''}",
+        title="Instruction fetch",
+        why="Long unrolled code or jumps miss the instruction cache, and a short kernel starts with it "
+        f"empty.{_LOADED_ANEW if first else ''}",
         action=_FIRST_MISSES if first else "Shrink the hot loop and branch less often",
-        advice="Fuse this kernel with its neighbours, or give one launch more to do."
+        advice="Fuse this kernel with its neighbours, or give each launch more to do."
         if first
         else "Shrink the hot loop (less unrolling, no inlined slow paths such as divisions), and branch less often.",
         threshold=NOTABLE,
@@ -209,14 +217,14 @@ def _constant(case: Case) -> Iterator[RuleVerdict]:
     first = _is_start_up(case, case.stall("imc_miss"))
     wait = _Wait(
         reasons=("imc_miss",),
-        title="Constants: warps wait for the immediate constant cache",
-        why="Kernel parameters and constants are read through a small cache that is empty at the start of each launch."
-        f"{_LOADED_ANEW if first else ''}",
-        action=_FIRST_MISSES if first else "Read fewer distinct constants, the same ones in all threads of a warp",
-        advice="Fuse this kernel with its neighbours, or give one launch more to do."
+        title="Constant cache misses",
+        why="Kernel parameters and constants are read through a small cache that is empty at the start of each "
+        f"launch.{_LOADED_ANEW if first else ''}",
+        action=_FIRST_MISSES if first else "Read fewer distinct constants, the same in all threads of a warp",
+        advice="Fuse this kernel with its neighbours, or give each launch more to do."
         if first
-        else "Read fewer distinct constants, and index constant memory by the same value in all threads of a warp; "
-        "values that differ belong into global or shared memory.",
+        else "Read fewer distinct constants, and index constant memory with the same value in all threads of a warp; "
+        "values that differ belong in global or shared memory.",
         threshold=NOTABLE,
         confidence="inferred",
     )
@@ -240,14 +248,14 @@ def _is_start_up(case: Case, share: float) -> bool:
 
 _FULL_OF_WARPS = 0.9
 _OTHER_REASONS = {
-    "short_scoreboard": "wait for shared memory or special functions",
-    "mio_throttle": "wait for room in the queue of shared memory and special functions",
-    "dispatch_stall": "wait for the dispatcher",
-    "sleeping": "sleep",
-    "membar": "wait for a memory fence",
-    "branch_resolving": "wait for a branch",
-    "gmma": "wait for warp-group matrix operations",
-    "misc": "wait for other reasons",
+    "short_scoreboard": "shared memory or special functions",
+    "mio_throttle": "queue of shared memory and special functions full",
+    "dispatch_stall": "held back by the dispatcher",
+    "sleeping": "sleeping or yielded",
+    "membar": "memory fence",
+    "branch_resolving": "branch target",
+    "gmma": "warp-group matrix instructions",
+    "misc": "other reasons",
 }
 
 
@@ -261,17 +269,17 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     reasons = {reason: case.stall(reason) for reason in _OTHER_REASONS}
     reason = max(reasons, key=lambda name: reasons[name])
     named = 100 * reasons[reason] >= DOMINANT.value and case.issues_rarely
-    told = f": in {format_percent(reasons[reason])} of their time warps {_OTHER_REASONS[reason]}" if named else ""
+    told = f"; {_of_warp_time(reasons[reason], reason)} ({_OTHER_REASONS[reason]})" if named else ""
     short = is_between_blocks(case)
     yield RuleVerdict(
         headline=f"Latency-bound: no unit is more than {format_percent(busiest)} busy{told}",
-        why=f"The warps wait more than they work{_how_many(case)}.{_what_is_unknown(case)}",
-        action=(MORE_WORK_A_BLOCK if short else "Put more independent work in flight in each thread"),
+        why=f"Warps wait more than they issue{_how_many(case)}.{_what_is_unknown(case)}",
+        action=(MORE_WORK_A_BLOCK if short else "Put more independent work in flight per thread"),
         advice=(
-            "Give each block more work, so that fewer are started: several elements a thread, or a loop over the grid."
+            "Give each block more work, so that fewer are started: several elements per thread, or a grid-stride loop."
             if short
-            else "Put more independent work in flight: more instructions a thread (unrolling, several accumulators), "
-            "loads well before their use, fewer dependent steps."
+            else "Put more independent work in flight: more instructions per thread (unrolling, several "
+            "accumulators), loads well before their use, fewer dependent steps."
         ),
         confidence="inferred" if case.stalls else "guess",
         saving=case.saving_of_wait(reasons[reason]) if named else _same_work(case),
@@ -289,21 +297,21 @@ def _how_many(case: Case) -> str:
     """Say whether warps are missing, as far as it is known."""
     cycles = case.block_cycles
     if cycles is not None and is_between_blocks(case):
-        return f": a block lives for {cycles:.0f} cycles, and its places stand empty until the next one is started"
+        return f": a block lives for {cycles:.0f} cycles, and its slots stay empty until the next one starts"
     achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
     if achieved is None:
         return ""
     if achieved >= _FULL_OF_WARPS:
-        return ", although all places for warps are taken"
+        return ", although all warp slots are taken"
     if theoretical is not None and achieved >= _FULL_OF_WARPS * theoretical:
-        return f", and no more warps fit than {format_percent(theoretical)} of the places"
-    return f", and only {format_percent(achieved)} of the places for warps are taken"
+        return f", and the launch allows no more than {format_percent(theoretical)} of the warp slots"
+    return f", and only {format_percent(achieved)} of the warp slots are taken"
 
 
 def _what_is_unknown(case: Case) -> str:
     if case.stalls:
         return ""
-    return " What they wait for was not collected: run ncu with --set full, or --section WarpStateStats."
+    return " Stall reasons were not collected: run ncu with --set full, or --section WarpStateStats."
 
 
 def _same_work(case: Case) -> Saving:
@@ -348,14 +356,14 @@ _NEW_BLOCKS = (Cause("short-blocks"),)
 """Each block starts and ends anew: it reads its parameters, fetches its code, and drains its stores."""
 
 _STALL_GAIN = (
-    "min(share, 1 − issue slots used, 1 − largest need of a unit), with the instructions and the other waits as they "
-    "are: the share of the warps' time that goes, no more than idle slots can take up and until a unit is full. Of "
-    "issue slots that were not collected nothing is known, and they bound nothing."
+    "min(share, 1 − issue slots used, 1 − largest need of a unit), with the same instructions and other stalls: the "
+    "share of the warps' time that goes, no more than idle issue slots can take up and until a unit is full. Issue "
+    "slots that were not collected bound nothing."
 )
 _STALL_SILENT = "80 % of the issue slots are used, or the share is smaller, or warp states were not collected."
 _START_UP_TEXT = (
-    " It is told as a fact (`info`) where the first misses of a launch can be all of it: share × duration × achieved ÷ "
-    "(theoretical occupancy × min(1, waves)), the wait of each warp of the first wave, is 3 µs or less."
+    " It is told as a fact (`info`) where the first misses of a launch can be all of it: share × duration × achieved "
+    "÷ (theoretical occupancy × min(1, waves)), the stall time of each warp in the first wave, is 3 µs or less."
 )
 
 RULES = (
@@ -363,10 +371,10 @@ RULES = (
         "memory-latency",
         "Warps wait for global memory",
         about="symptom",
-        looks_at="Stall reasons long scoreboard, LG throttle, texture throttle and drain; hit rates of L1 and L2 as "
-        "context. Texture throttle counts only where texture instructions can be its cause: FP64 instructions of chips "
-        "with few FP64 units wait there, too. Where a memory unit is 60 % busy or more it is told as a fact (`info`): "
-        "bandwidth explains the wait then.",
+        looks_at="Stalls Long Scoreboard, LG Throttle, Tex Throttle and Drain; hit rates of L1 and L2 as context. Tex "
+        "Throttle counts only where texture instructions can be its cause: FP64 instructions of chips with few FP64 "
+        "units wait there, too. Where a memory unit is 60 % busy or more it is told as a fact (`info`): bandwidth "
+        "then explains the stalls.",
         thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
@@ -376,10 +384,10 @@ RULES = (
     ),
     Rule(
         "dependency-latency",
-        "Warps wait for their own last result",
+        "Warps wait for fixed-latency dependencies",
         about="symptom",
-        looks_at="Stall reason wait: the fixed latency of arithmetic. Where a unit is 60 % busy or more it is told as "
-        "a fact (`info`).",
+        looks_at="Stall Wait: the fixed latency of arithmetic. Where a unit is 60 % busy or more it is told as a fact "
+        "(`info`).",
         thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
@@ -391,8 +399,7 @@ RULES = (
         "barrier-wait",
         "Warps wait at barriers",
         about="symptom",
-        looks_at="Stall reason barrier, and membar (fences) where it is 5 % or more; whether an SM can hold a second "
-        "block.",
+        looks_at="Stall Barrier, and Membar (fences) where it is 5 % or more; whether an SM can hold a second block.",
         thresholds=(NOTABLE, ALONE, ISSUE),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
@@ -411,7 +418,7 @@ RULES = (
         "instruction-fetch",
         "Warps wait for instructions",
         about="symptom",
-        looks_at=f"Stall reasons no instruction and branch resolving.{_START_UP_TEXT}",
+        looks_at=f"Stalls No Instruction and Branch Resolving.{_START_UP_TEXT}",
         thresholds=(NOTABLE, ISSUE, START_UP),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
@@ -423,7 +430,7 @@ RULES = (
         "constant-miss",
         "Warps wait for constants",
         about="symptom",
-        looks_at=f"Stall reason IMC miss (immediate constant cache; up to compute capability 9.0).{_START_UP_TEXT}",
+        looks_at=f"Stall IMC Miss (immediate constant cache; up to compute capability 9.0).{_START_UP_TEXT}",
         thresholds=(NOTABLE, ISSUE, START_UP),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,
@@ -433,15 +440,15 @@ RULES = (
     ),
     Rule(
         "latency-bound",
-        "Nothing is busy",
+        "No unit is busy",
         about="symptom",
-        looks_at="What all units need of the time; the main stall reason where it belongs to no other rule; how long a "
-        "block lives. Without warp states it is a guess: that nothing is busy is sure, but not why. Where places stand "
+        looks_at="What all units need of the time; the main stall reason where it belongs to no other rule; the block "
+        "lifetime. Without warp states it is a guess: that no unit is busy is sure, but not why. Where slots are "
         "empty between blocks that live for under 2 000 cycles it is a fact (`info`): what they cost is not counted.",
         thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP),
-        gain="1 − largest need of a unit, with the same instructions and bytes: a repair that takes work away can gain "
-        "more. Where a stall reason is named: min(share, 1 − issue slots used, 1 − largest need), with the "
-        "instructions and the other waits as they are.",
+        gain="1 − largest need of a unit, with the same instructions and bytes: a fix that takes work away can gain "
+        "more. Where a stall reason is named: min(share, 1 − issue slots used, 1 − largest need), with the same "
+        "instructions and other stalls.",
         silent="A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
         check=_latency_bound,
         causes=(

@@ -17,7 +17,7 @@ from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
 FULL_WAVE = Threshold(
-    "waves", 1.0, "wave", reason="under one wave some of the places for blocks stay empty from the start"
+    "waves", 1.0, "wave", reason="under one wave some of the slots for blocks stay empty from the start"
 )
 HALF_WAVE = Threshold(
     "waves",
@@ -31,18 +31,18 @@ STARVED_ISSUE = percent(
     "above it more warps find little room; below it the finding is more than a guess",
 )
 COVERED = percent(
-    "warps that wait for a latency",
+    "warps stalled on a latency",
     50.0,
-    "more warps cover latencies and no full queue or pipe: those have to be most of what warps wait for",
+    "more warps hide latencies, not full queues or pipes: latencies have to be most of what warps wait for",
 )
 TAKEN = percent(
-    "achieved of theoretical occupancy", 80.0, "where a fifth of the places stays empty more of them are of no use"
+    "achieved of theoretical occupancy", 80.0, "where a fifth of the slots stays empty more of them are of no use"
 )
 FEW_WARPS = percent(
     "theoretical occupancy", 25.0, "so few warps come from large tiles: smaller ones give more blocks and more warps"
 )
 FEWEST_SMS = Threshold("blocks", 4.0, "block", reason="no GPU since Volta has fewer SMs (Orin Nano 4GB has 4)")
-TAIL_SHARE = percent("share of the last wave", 20.0, "NVIDIA's rule speaks of a tail from one fifth of the time on")
+TAIL_SHARE = percent("share of the last wave", 20.0, "NVIDIA's rule reports a tail from one fifth of the time on")
 TAIL_SLACK = percent(
     "idle share against the tail's", 5.0, "points that ramps add; else work may be spread unevenly, too"
 )
@@ -63,11 +63,11 @@ _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
 
-_START_MORE = "Start more blocks: smaller tiles, a split reduction, or several problems in one launch"
+_START_MORE = "Start more blocks: smaller tiles, split reduction, several problems per launch"
 _MORE_BLOCKS = (
-    "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), several problems in one "
-    "launch (batch), or let other kernels run beside it (streams, CUDA graph). If the problem is this small, fuse "
-    "it with its neighbours."
+    "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), batch several problems in "
+    "one launch, or let other kernels run beside it (streams, CUDA graph). If the problem is this small, fuse it with "
+    "its neighbours."
 )
 
 
@@ -82,17 +82,14 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
     empty = 1.0 - filled if filled is not None else 0.0
     confidence: Confidence = "measured"
     if sms is not None and blocks < sms:
-        text = (
-            f"{count_of(blocks, 'block')} on {sms} SMs, so {count_of(sms - blocks, 'SM')} "
-            f"{'has' if sms - blocks == 1 else 'have'} no work{_filled_text(case)}"
-        )
+        text = f"{count_of(blocks, 'block')} for {sms} SMs{_filled_text(case)}"
         without_work = 1.0 - blocks / sms
     elif waves is not None and waves < FULL_WAVE.value:
         if waves >= HALF_WAVE.value:
             confidence = "inferred" if has_room(case) else "guess"
         on = f" on {count_of(sms, 'SM')}" if sms is not None else ""
-        places = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
-        text = f"{count_of(blocks, 'block')} {_fill(blocks)} {places} of the places for blocks{on}"
+        part = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
+        text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave{on}"
         without_work = 0.0
     else:
         return
@@ -109,7 +106,7 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     """Where neither waves nor SMs are known: what NVIDIA's rule tells of waves, or fewer blocks than a GPU has SMs."""
     told = nvidia_messages.full_waves(case.messages)
     if told is not None:
-        text = f"{count_of(blocks, 'block')} {_fill(blocks)} about {format_percent(told)} of the places"
+        text = f"{count_of(blocks, 'block')} {_fill(blocks)} about {format_percent(told)} of one wave"
         waves = Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves")
         empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
         yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))
@@ -120,7 +117,7 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
         return
     capability = case.recorded.hardware.arch.name.removeprefix("sm_")
     beside = (
-        f", and the smallest known GPU of compute capability {capability[:-1]}.{capability[-1]} has {fewest} SMs"
+        f"; the smallest known GPU of compute capability {capability[:-1]}.{capability[-1]} has {fewest} SMs"
         if known is not None
         else ", fewer than any GPU has SMs"
     )
@@ -136,11 +133,11 @@ class _Empty(NamedTuple):
 
 
 def _of_places(share: float) -> _Empty:
-    return _Empty(share, "each warp as fast as now")
+    return _Empty(share, "the same speed per warp")
 
 
 def _of_sms(share: float) -> _Empty:
-    return _Empty(share, "each SM as fast as now")
+    return _Empty(share, "the same speed per SM")
 
 
 def _grid_verdict(
@@ -148,7 +145,7 @@ def _grid_verdict(
 ) -> RuleVerdict:
     return RuleVerdict(
         headline=f"Small grid: {text}",
-        why="The GPU works only where blocks are. The rest of it waits for the kernel to end.",
+        why="Only a part of the GPU has blocks; the rest is idle until the kernel ends.",
         action=_START_MORE,
         advice=_MORE_BLOCKS,
         confidence=confidence,
@@ -181,7 +178,7 @@ def _filled_text(case: Case) -> str:
     waves, theoretical = case.kernel.waves, case.kernel.occupancy.theoretical
     if waves is None or theoretical is None or waves < _LEAST_WAVES:
         return ""
-    return f"; {format_percent(waves * theoretical)} of all warp places are filled"
+    return f"; {format_percent(waves * theoretical)} of warp slots filled"
 
 
 def count_of(number: int, noun: str) -> str:
@@ -198,18 +195,16 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
     filled, seen = _filled_share(case), idle_sms(case)
     empty = min(tail_share(waves), 1.0 - filled if filled is not None else 1.0)
     yield RuleVerdict(
-        headline=(
-            f"Tail effect: {waves:.3g} waves, so the last of {rounds} rounds fills {format_percent(partial)} of the GPU"
-        ),
-        why="Blocks run in rounds of as many as fit at once. The last, partial round can take as long as a full one.",
-        action="Make the grid a whole number of waves, or loop over the work in one wave of blocks",
+        headline=(f"Tail effect: {waves:.3g} waves; the last of {rounds} fills {format_percent(partial)} of the GPU"),
+        why="Blocks run in waves of as many as fit at once. The last, partial wave can take as long as a full one.",
+        action="Make the grid a whole number of waves, or loop over the work in a single wave",
         advice=(
-            "Choose the number of blocks as a multiple of what fits at once (blocks an SM × SMs), loop over the "
-            "rest in a persistent or grid-stride kernel, use smaller blocks, or lower registers and shared memory "
-            "so that all blocks fit in one round less."
+            "Choose the number of blocks as a multiple of what fits at once (blocks per SM × SMs), loop over the rest "
+            "in a persistent or grid-stride kernel, use smaller blocks, or use fewer registers and less shared memory "
+            "so that all blocks fit in one wave less."
         ),
         confidence="measured" if seen is None or is_tail(waves, seen) else "inferred",
-        saving=case.saving({}).if_held(empty, "each block as fast as now").only_if("the same instructions"),
+        saving=case.saving({}).if_held(empty, "the same time per block").only_if("the same instructions"),
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
             Evidence(
@@ -217,7 +212,7 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
                 100 / rounds,
                 "%",
                 threshold=TAIL_SHARE.value,
-                meaning="share of the time that the last round can take",
+                meaning="share of the time that the last wave can take",
             ),
             *active_evidence(case),
         ),
@@ -307,20 +302,20 @@ def is_held_by_blocks(case: Case) -> bool:
 
 
 LIMITER_ACTION = {
-    "registers": "use fewer registers a thread",
-    "shared memory": "use less shared memory a block",
-    "carve-out": "let the driver give more of L1 to shared memory",
-    "block size": "choose a block size that divides the warps of an SM",
+    "registers": "use fewer registers per thread",
+    "shared memory": "use less shared memory per block",
+    "carve-out": "give more of L1 to shared memory (carve-out)",
+    "block size": "choose a block size that divides the SM's warp slots",
     "blocks": "use larger blocks",
-    "warps": "choose a block size that divides the warps of an SM",
+    "warps": "choose a block size that divides the SM's warp slots",
 }
 LIMITER_ADVICE = {
-    "registers": "use fewer registers a thread (__launch_bounds__, -maxrregcount, a smaller tile or num_stages)",
-    "shared memory": "use less shared memory a block (a smaller tile, fewer pipeline stages, a narrower type)",
+    "registers": "use fewer registers per thread (__launch_bounds__, -maxrregcount, a smaller tile or num_stages)",
+    "shared memory": "use less shared memory per block (a smaller tile, fewer pipeline stages, a narrower type)",
     "carve-out": "ask for a larger carve-out (cudaFuncSetAttribute, cudaFuncAttributePreferredSharedMemoryCarveout)",
-    "block size": "choose a block size that divides the warps of an SM",
-    "blocks": "use larger blocks: the SM takes no more of these",
-    "warps": "choose a block size that divides the warps of an SM",
+    "block size": "choose a block size that divides the SM's warp slots",
+    "blocks": "use larger blocks: an SM takes no more of these",
+    "warps": "choose a block size that divides the SM's warp slots",
 }
 
 
@@ -333,15 +328,15 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
     missing = case.saving_of_wait(min(1.0 - theoretical, 0.0 if starved else case.stall_at_most(*LATENCIES)))
     registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
     yield RuleVerdict(
-        headline=f"Occupancy: {format_percent(theoretical)} at most, {limited_by(occupancy)}",
+        headline=f"Occupancy: {format_percent(theoretical)} theoretical, {limited_by(occupancy)}",
         why=(
-            "The grid does not even fill these places, so the limit costs nothing here."
+            "The grid does not even fill these slots, so the limit costs nothing here."
             if starved
-            else "A scheduler with fewer warps has less to switch to while others wait. The warps wait mostly for what "
-            "others could cover, the issue slots are idle and no unit is full."
+            else "A scheduler with fewer warps has less to switch to. Warps stall mostly on latencies that others "
+            "could hide, issue slots are idle and no unit is full."
             if helps
-            else "It costs time where warps wait for what others could cover while issue slots are idle and no unit is "
-            "full; the report does not show that."
+            else "Low occupancy costs time where warps stall on latencies that others could hide while issue slots are "
+            "idle and no unit is full; the report does not show that."
         ),
         action=f"Raise occupancy: {LIMITER_ACTION.get(limiters[0], limiters[0])}",
         advice=(
@@ -349,7 +344,7 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
             "per thread (unrolling, asynchronous copies) hides the same latency without more warps."
         ),
         confidence="inferred" if helps else "guess",
-        saving=replace(missing, held="each warp as fast as now"),
+        saving=replace(missing, held="the same speed per warp"),
         settled=not helps,
         evidence=(
             Evidence(
@@ -366,7 +361,7 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
                         float(registers),
                         "register",
                         threshold=None,
-                        meaning="registers a thread",
+                        meaning="registers per thread",
                     ),
                 )
                 if registers is not None
@@ -379,7 +374,7 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
                         float(shared),
                         "B",
                         threshold=None,
-                        meaning="shared memory a block",
+                        meaning="shared memory per block",
                     ),
                 )
                 if shared
@@ -444,7 +439,7 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
         return
     yield RuleVerdict(
         headline=f"Short kernel: {format_si(duration, 's')}, {beside_launch(duration)}",
-        why="Launching, filling the caches and draining take microseconds each, whatever the kernel computes.",
+        why="Launch, cold caches and drain take microseconds, whatever the kernel computes.",
         action="Fuse or batch it with its neighbours, or launch the sequence as a CUDA graph",
         advice=(
             "Fuse it with its neighbours (torch.compile, one Triton kernel), batch several calls into one, or "
@@ -462,12 +457,12 @@ RULES = (
         "The grid does not fill the GPU",
         about="defect",
         looks_at="Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since "
-        "Volta has fewer SMs. Launch data alone make it certain, but for half a wave and more on all SMs: there it is "
-        "inferred where issue slots and units are idle, else a guess.",
+        "Volta has fewer SMs. Launch data alone make it certain, except from half a wave on with a block for every "
+        "SM: there it is inferred where issue slots and units are idle, else a guess.",
         thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE),
-        gain="min(1 − largest need of a unit, empty), where empty is the larger of 1 − blocks ÷ SMs, with each SM as "
-        "fast as now, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller tiles repair "
-        "both), with each warp as fast as now. Needs are averages over all SMs: more blocks leave them as they are "
+        gain="min(1 − largest need of a unit, empty), where empty is the larger of 1 − blocks ÷ SMs, with the same "
+        "speed per SM, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller tiles fix "
+        "both), with the same speed per warp. Needs are averages over all SMs: more blocks leave them as they are "
         "with the same instructions and accesses.",
         silent="At least one full wave.",
         check=_small_grid,
@@ -477,16 +472,15 @@ RULES = (
     ),
     Rule(
         "tail-effect",
-        "The last round of blocks is partial",
+        "The last wave of blocks is partial",
         about="defect",
-        looks_at="Waves, and where collected the share of time in which SMs had work and their warps' places were "
-        "filled.",
+        looks_at="Waves, and where collected the share of time in which SMs had work and their warp slots were filled.",
         thresholds=(TAIL_SHARE, TAIL_SLACK),
-        gain="min(1 − waves ÷ rounds, empty, 1 − largest need of a unit), with each block as fast as now: the empty "
-        "part of the last round; rounds are the waves rounded up. Empty are the places for warps that were not filled: "
-        "1 − share of the time in which SMs had work × achieved ÷ theoretical occupancy (without occupancy, of the "
-        "SMs). Where a unit is busy for more than waves ÷ rounds of the time, the last round cannot take as long as a "
-        "full one: the limit that this unit is explains the tail.",
+        gain="min(1 − waves ÷ rounds, empty, 1 − largest need of a unit), with the same time per block: the empty "
+        "part of the last wave; rounds are the waves rounded up. Empty are the warp slots that were not filled: 1 − "
+        "share of the time in which SMs had work × achieved ÷ theoretical occupancy (without occupancy, of the SMs). "
+        "Where a unit is busy for more than waves ÷ rounds of the time, the last wave cannot take as long as a full "
+        "one: the limit that this unit is explains the tail.",
         silent="One wave or less, five waves or more, or a whole number of them.",
         check=_tail,
         metrics=(_WAVES,),
@@ -495,15 +489,15 @@ RULES = (
     ),
     Rule(
         "low-occupancy",
-        "Fewer warps fit than the SM has places",
+        "Theoretical occupancy is limited",
         about="defect",
         looks_at="Theoretical occupancy and what limits it: registers, shared memory, block size or the number of "
         "blocks.",
         thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN),
-        gain="min(1 − theoretical occupancy, share of warps that wait for a latency, 1 − issue slots used, 1 − largest "
-        "need of a unit), with each warp as fast as now; 0 where the grid is under one wave. It is a fact (`info`) "
-        "unless more warps help: issue slots and units are idle, the existing places are taken, and most warps "
-        "wait for a latency (long and short scoreboard, wait, barrier, branch resolving, membar, GMMA). Without warp "
+        gain="min(1 − theoretical occupancy, share of warps stalled on a latency, 1 − issue slots used, 1 − largest "
+        "need of a unit), with the same speed per warp; 0 where the grid is under one wave. It is a fact (`info`) "
+        "unless more warps help: issue slots and units are idle, the existing slots are taken, and most warps stall "
+        "on a latency (Long and Short Scoreboard, Wait, Barrier, Branch Resolving, Membar, GMMA). Without warp "
         "states, SM, memory and schedulers that are all idle tell so, because a full queue needs a busy unit.",
         silent="100 % theoretical occupancy: nothing limits it then.",
         check=_occupancy,

@@ -25,28 +25,28 @@ from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
 
 BUSY = percent(
-    "busy", 60.0, "below it neither side is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound"
+    "busy", 60.0, "below it nothing is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound"
 )
-NEAR_ROOF = percent("near its roof", 80.0, "NVIDIA's speed-of-light rule calls a unit well used from here on")
+NEAR_ROOF = percent("near its ceiling", 80.0, "NVIDIA's speed-of-light rule calls a unit well used from here on")
 MANY_WAVEFRONTS = Threshold(
-    "passes a request",
+    "wavefronts per request",
     4.5,
     "wavefront",
-    reason="a coalesced access takes one at 4 bytes a thread, two at 8 and four at 16",
+    reason="a coalesced access takes one at 4 bytes per thread, two at 8 and four at 16",
 )
 FROM_L2 = percent(
-    "L2 beside L1",
+    "L2 relative to L1",
     10.0,
-    "L2 can give an SM two sectors a cycle at most, and a pass of a scattered access that misses L1 needs one: below "
-    "it most passes fetch nothing",
+    "L2 can give an SM two sectors per cycle at most, and a wavefront of a scattered access that misses L1 needs one: "
+    "below it most wavefronts fetch nothing",
 )
 BALANCED = percent(
     "SM above memory",
     10.0,
     "NVIDIA's speed-of-light rule calls SM and memory balanced up to it: beyond, the SM is ahead",
 )
-AHEAD = percent("SM above L1", 100 * TWO_PASSES, "what one counter can differ by in two passes of ncu")
-HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth is felt")
+AHEAD = percent("SM above L1", 100 * TWO_PASSES, "what one counter can differ by between two passes of ncu")
+HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth matters")
 HOST_FILL = percent(
     "L2 filled by the host",
     0.1,
@@ -57,29 +57,29 @@ _NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _LEVELS = tuple(_NAMES)
 
 _FEWER_BYTES = (
-    "Fuse this kernel with the one that makes or uses its data, keep what is used twice in shared memory or registers, "
-    "use a narrower type (BF16, FP8, INT8), and do not write what can be computed again."
+    "Fuse this kernel with the one that makes or uses its data, keep reused data in shared memory or registers, use a "
+    "narrower type (BF16, FP8, INT8), and do not write what can be computed again."
 )
 _MORE_IN_FLIGHT = "Keep more bytes in flight: more and wider loads before the first use, cp.async."
 _ACTIONS = {
-    "dram": "Move fewer bytes: fuse kernels, keep what is reused on the chip, use a narrower type",
-    "l2": "Serve more from L1, shared memory and registers: larger tiles, neighbouring blocks that share inputs",
-    "l1": "Make fewer and wider accesses: 16 bytes a thread, and values kept in registers",
-    "passes": "Let the threads of a warp touch consecutive addresses and different banks",
-    "shared": "Compute a larger tile per thread, so that each value read serves more arithmetic",
+    "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
+    "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
+    "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
+    "passes": "Let a warp's threads touch consecutive addresses and different banks",
+    "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
 }
 _ADVICE = {
     "dram": f"Move fewer bytes. {_FEWER_BYTES}",
     "l2": (
-        "Serve more from L1 and shared memory: larger tiles per block, reuse in registers, and an order of blocks "
-        "(Triton: a grouped program order) in which neighbours share their inputs."
+        "Serve more from L1 and shared memory: larger tiles per block, reuse in registers, and a block order (Triton: "
+        "grouped program order) in which neighbours share their inputs."
     ),
     "l1": (
-        "Use fewer and wider accesses: 16 bytes a thread (float4; in Triton contiguous blocks), values kept in "
-        "registers across iterations (register tiling), and loop-invariant loads moved out of the loop."
+        "Use fewer and wider accesses: 16 bytes per thread (float4; in Triton contiguous blocks), values kept in "
+        "registers across iterations (register tiling), and loop-invariant loads hoisted out of the loop."
     ),
     "shared": (
-        "Read shared memory less often: compute a larger tile per thread so that each value read serves more "
+        "Read shared memory less often: compute a larger tile per thread so that each value read feeds more "
         "multiply-adds, use 16-byte loads (ld.shared.v4, ldmatrix), and keep operands in registers between steps."
     ),
 }
@@ -131,9 +131,9 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     kept = max((need for unit, need in case.needs.items() if unit not in gone), default=0.0)
     levels = " and ".join(_NAMES[level] for level in below)
     same = bound.if_held(
-        1.0 - max(kept, case.arithmetic_fraction), f"the same arithmetic and the same bytes of {levels}"
+        1.0 - max(kept, case.arithmetic_fraction), f"the same arithmetic and the same bytes through {levels}"
     )
-    return same.if_held(fraction / WELL_USED, "the rest of its time as it is")
+    return same.if_held(fraction / WELL_USED, "the rest of its time unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
@@ -147,8 +147,8 @@ def _rate(case: Case, level: str) -> float | None:
 def _headline(case: Case, level: str, fraction: float, *, near: bool) -> str:
     rate = _rate(case, level)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
-    near_text = "; it is near its roof" if near else ""
-    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of {_NAMES[level]}'s peak{near_text}"
+    near_text = "; near its ceiling" if near else ""
+    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{near_text}"
 
 
 def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
@@ -173,10 +173,10 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
     yield RuleVerdict(
         headline=_headline(case, "dram", fraction, near=near),
         why=(
-            "With the same bytes nothing makes this kernel much faster; with fewer bytes it is."
+            "With the same bytes this kernel cannot get much faster; with fewer bytes it can."
             if near
-            else "DRAM is the busiest memory level, but could carry more: its queue is not kept full. The gain is "
-            "for the same bytes; fewer bytes can gain more."
+            else "DRAM is the busiest memory level but could carry more: too few bytes are in flight. The gain is for "
+            "the same bytes; fewer bytes can gain more."
         ),
         action=_ACTIONS["dram"],
         advice=_ADVICE["dram"] if near else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
@@ -221,11 +221,11 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
     if at_least >= MANY_WAVEFRONTS.value and case.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` says the same and its cause.
         return
-    what = "loads and stores, global and shared together" if uses_shared else "loads and stores"
+    what = "global and shared accesses" if uses_shared else "loads and stores"
     headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}"
     kind = "shared" if uses_shared else "l1"
     if many:
-        headline += f", at {per_request:.2g} passes a request"
+        headline += f"; {per_request:.2g} wavefronts per request"
         why, advice = _many_passes(case, uses_shared=uses_shared), _FEWER_PASSES
         kind = "passes"
     else:
@@ -259,20 +259,24 @@ def _fewer_passes(case: Case) -> Saving:
     """Bound what fewer passes gain: scattered accesses fetch sectors for nothing, which L2 and DRAM carry too."""
     stays = {"l1": l1_keeps(case)}
     bound = case.saving({**stays, "l2": 0.0, "dram": 0.0})
-    return bound.if_held(case.saving(stays).fraction, "the same bytes of L2 and DRAM")
+    return bound.if_held(case.saving(stays).fraction, "the same bytes through L2 and DRAM")
 
 
-_L1_WORDS = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of their peak"}
+_L1_WORDS = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of peak"}
 
 
 def _passes_text(per_request: float) -> str:
-    return ", mostly one pass a request" if per_request < _ONE_PASS else f", at {per_request:.2g} passes a request"
+    return (
+        ("; mostly one wavefront per request")
+        if per_request < _ONE_PASS
+        else f"; {per_request:.2g} wavefronts per request"
+    )
 
 
 _ONE_PASS = 1.5
 _FEWER_PASSES = (
-    "Pad or swizzle arrays in shared memory so that the threads of a warp fall on different banks, and let consecutive "
-    "threads touch consecutive addresses in global memory. To tell which of them it is, profile again with ncu --set "
+    "Pad or swizzle arrays in shared memory so that the threads of a warp hit different banks, and let consecutive "
+    "threads access consecutive addresses in global memory. To see which of them it is, profile again with ncu --set "
     "full, or with the metrics l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum and "
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum."
 )
@@ -280,16 +284,15 @@ _FEWER_PASSES = (
 
 def _many_passes(case: Case, *, uses_shared: bool) -> str:
     """Say what takes so many passes: how idle L2 is tells scattered accesses that miss L1 from the rest."""
-    why = "A request of a warp takes one to four passes through L1 by its width; more come from "
+    why = "A request of a warp takes one to four L1 wavefronts by its width; more come from "
     l2, l1 = case.needs.get("l2"), case.needs["l1"]
     if not uses_shared:
-        return f"{why}uncoalesced access or bank conflicts."
+        return f"{why}uncoalesced accesses or bank conflicts."
     if l2 is None or 100 * l2 >= FROM_L2.value * l1:
-        return f"{why}uncoalesced access or bank conflicts; the metrics of this report do not tell which."
+        return f"{why}uncoalesced accesses or bank conflicts; the metrics of this report do not show which."
     return (
         f"{why}bank conflicts in shared memory or scattered global accesses. L2 is only {format_percent(l2)} busy, so "
-        "most passes fetch nothing from it: they are bank conflicts, or scattered accesses that find their data "
-        "in L1."
+        "most wavefronts fetch nothing from it: they are bank conflicts, or scattered accesses that hit in L1."
     )
 
 
@@ -303,8 +306,8 @@ def _shared(case: Case) -> Iterator[RuleVerdict]:
     if any(case.needs.get(level, 0.0) > fraction for level in ("dram", "l2")):
         return
     yield RuleVerdict(
-        headline=f"Shared-memory bandwidth: {format_percent(fraction)} of its peak",
-        why="Shared memory serves one wavefront of 128 bytes per SM and cycle; the warps wait for it.",
+        headline=f"Shared-memory bandwidth: {format_percent(fraction)} of peak",
+        why="Shared memory serves one wavefront of 128 bytes per SM and cycle, and warps wait for it.",
         action=_ACTIONS["shared"],
         advice=_ADVICE["shared"],
         confidence="inferred",
@@ -332,8 +335,9 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
     if ratio <= 1.0:
         return
     yield RuleVerdict(
-        headline=f"Shared-memory accesses are {format_percent(passes / instructions)} of the instructions",
-        why="Shared memory serves one of them per SM and cycle, while the schedulers can issue four instructions. How "
+        headline=f"Shared-memory bandwidth: {format_percent(passes / instructions)} of instructions access shared "
+        "memory",
+        why="Shared memory serves one access per SM and cycle, while the schedulers can issue four instructions. How "
         "busy any unit is was not collected.",
         action=_ACTIONS["shared"],
         advice=_ADVICE["shared"],
@@ -341,7 +345,7 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
         saving=None,
         evidence=(
             *case.metric(_INSTRUCTIONS, "instructions", "inst"),
-            Evidence("", passes, "inst", threshold=instructions / _SCHEDULERS, meaning="accesses of shared memory"),
+            Evidence("", passes, "inst", threshold=instructions / _SCHEDULERS, meaning="shared-memory accesses"),
         ),
     )
 
@@ -386,12 +390,12 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
     share = system / (system + device)
     if 100 * share < HOST_SHARE.value:
         return
-    what = "what L2 passes on goes to the host" if counted else "what L2 is filled with comes from the host"
+    where, verb = ("traffic below L2", "goes to") if counted else ("L2 fills", "come from")
     yield RuleVerdict(
-        headline=f"Host memory traffic: {format_percent(share)} of {what}",
-        why="The host link carries a small part of what DRAM does, and each trip takes a microsecond or more: the "
+        headline=f"Host memory traffic: {format_percent(share)} of {where} {verb} the host",
+        why="The host link has a small part of DRAM's bandwidth, and each round trip takes a microsecond or more: the "
         "kernel waits for it.",
-        action="Copy or prefetch the data to the GPU's memory before the kernel",
+        action="Copy or prefetch the data to the GPU before the kernel",
         advice=(
             "Copy the data to the GPU before the kernel (cudaMemcpyAsync, .to('cuda')), or prefetch managed memory "
             "with cudaMemPrefetchAsync; read pinned host memory from a kernel only once and in order."
@@ -402,21 +406,21 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
             *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
             *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
-            *case.metric(_DRAM_WRITES, "sectors that DRAM wrote", "sector"),
-            *case.metric(_HOST_FILLS, "sectors that L2 gets from the host, of their peak", "%", HOST_FILL.value),
-            *case.metric(_DEVICE_FILLS, "sectors that L2 gets from DRAM, of their peak", "%"),
-            Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning=f"share of {what}"),
+            *case.metric(_DRAM_WRITES, "sectors written to DRAM", "sector"),
+            *case.metric(_HOST_FILLS, "L2 fills from the host, of peak", "%", HOST_FILL.value),
+            *case.metric(_DEVICE_FILLS, "L2 fills from DRAM, of peak", "%"),
+            Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning=f"host share of {where}"),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
 
 
 _REUSE_GAIN = (
-    "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the arithmetic "
-    "pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. No more "
-    "than 1.25 times the level's busy fraction, with the rest of the time as it is. The "
-    "load/store unit, the issue slots, the integer pipe and the SM's own speed of light do not count: accesses and "
-    "their addresses keep them busy, and go."
+    "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the "
+    "arithmetic pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. "
+    "No more than 1.25 times the level's busy fraction, with the rest of the time unchanged. The load/store unit, the "
+    "issue slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep "
+    "them busy, and go."
 )
 
 
@@ -486,17 +490,17 @@ RULES = (
         _REUSE_GAIN.format(below="DRAM"),
         (_scattered("l2"), _spilled("l2"), _ATOMIC),
         thresholds=(BALANCED,),
-        silent="L2 is under 60 % busy, or L1 is busier, or DRAM is as busy to a twentieth, or the SM is busier by more "
-        "than 10 points, or it was not collected.",
+        silent="L2 is under 60 % busy, or L1 is busier, or DRAM is within a twentieth of it, or the SM is busier by "
+        "more than 10 points, or it was not collected.",
     ),
     _bandwidth_rule(
         "l1",
         "L1",
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
-        "passes (wavefronts) a request takes there. With DRAM's speed unknown it is a guess.",
-        f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 passes a request or more: 1 − the largest of the needs with "
-        "L1's down to that of its requests and of the registers that it writes, with the same bytes of L2 and DRAM.",
+        "wavefronts a request takes there. With DRAM's speed unknown it is a guess.",
+        f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 wavefronts per request or more: 1 − the largest of the needs "
+        "with L1 reduced to its requests and the registers that it writes, with the same bytes through L2 and DRAM.",
         (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
         metrics=(WAVEFRONTS, REQUESTS),
         thresholds=(MANY_WAVEFRONTS, FROM_L2),
@@ -506,7 +510,7 @@ RULES = (
         "Shared-memory",
         _shared,
         "Busy fraction of the data pipe by shared-memory wavefronts. Where no busy fraction and no warp state was "
-        "collected, accesses of shared memory against instructions: more than a quarter is a guess.",
+        "collected, shared-memory accesses against instructions: more than a quarter is a guess.",
         _REUSE_GAIN.format(below="L2, DRAM"),
         (_CONFLICT, Cause("atomic-contention", when=_shared_atomics), Cause("reduction-tree")),
         metrics=(SHARED_BUSY,),
@@ -516,13 +520,13 @@ RULES = (
         "host-memory-traffic",
         "The kernel reads or writes host memory",
         about="defect",
-        looks_at="Sectors that L2 passes on, by where they belong, the host or the GPU's own DRAM: misses, and writes "
-        "where both sides were counted. Else what L2 is filled with from either (basic set).",
+        looks_at="Sectors that L2 passes on to the host or to the GPU's own DRAM: misses, and writes where both sides "
+        "were counted. Else what fills L2, from either (basic set).",
         thresholds=(HOST_SHARE, HOST_FILL),
-        gain="1 − the busiest unit: all of them stay as they are. Where waits were collected, 1.25 times those for "
-        "memory, barriers and fences, with the other waits as they are.",
-        silent="Under 10 % of them go to the host, or neither misses nor fills were collected, or the host fills less "
-        "than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
+        gain="1 − the busiest unit: all of them stay as they are. Where stalls were collected, 1.25 times those on "
+        "memory, barriers and fences, with the other stalls unchanged.",
+        silent="Under 10 % of them go to the host, neither misses nor fills were collected, the host fills less than "
+        "0.1 % of what L2 can take in, or the GPU shares the host's memory.",
         check=_host,
         metrics=(_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
         outlasts=lambda _: True,

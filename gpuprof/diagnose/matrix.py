@@ -34,17 +34,19 @@ from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS, format_percent
 
-FUSED_SHARE = percent("fused share", 80.0, "matrix products are nearly all multiply-adds; few other kernels are")
+FUSED_SHARE = percent("fused share", 80.0, "matrix multiplications are nearly all multiply-adds; few other kernels are")
 OUTER_PRODUCTS = percent(
-    "outer products", 80.0, "the inner loop of a matrix product does nothing else; scaling and sums around it are rare"
+    "outer products",
+    80.0,
+    "the inner loop of a matrix multiplication does nothing else; scaling and sums around it are rare",
 )
 MULTIPLIES = percent(
     "multiply-adds among instructions",
     5.0,
-    "without tiles, two loads and a dozen instructions for addresses and the loop go with each; where there are fewer, "
-    "they scale results or move constants",
+    "without tiles, each comes with two loads and a dozen instructions for addresses and the loop; where there are "
+    "fewer, they scale results or move constants",
 )
-FASTER = percent("tensor rate over the plain rate", 150.0, "less is lost again to moving operands to where they belong")
+FASTER = percent("tensor rate over the plain rate", 150.0, "less is lost again to moving operands into place")
 
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
@@ -149,7 +151,7 @@ def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
             EXECUTED, 100 * product.outer, "%", threshold=threshold, meaning="outer products in the hot code"
         )
     times = 100 * max(product.times.values())
-    yield Evidence("", times, "%", threshold=FASTER.value, meaning=f"tensor rate over that of {product.type.name}")
+    yield Evidence("", times, "%", threshold=FASTER.value, meaning=f"tensor rate over the {product.type.name} rate")
 
 
 def _may_multiply(case: Case) -> bool:
@@ -181,21 +183,26 @@ def _product(case: Case) -> _Product | None:
     name = case.kernel.demangled
     library = plain_library_type(name)
     if library is not None:
-        return _of(case, library, "Its name is that of a library's matrix product without tensor cores.")
+        return _of(case, library, "By its name it is a library's matrix multiplication without tensor cores.")
     in_code = outer_products(case.code)
     if in_code is not None and 100 * in_code.share >= OUTER_PRODUCTS.value:
-        how = f"{format_percent(in_code.share)} of the arithmetic in its hot code are outer products: a matrix product."
+        how = (
+            f"{format_percent(in_code.share)} of the arithmetic in its hot code is outer products: a matrix "
+            "multiplication."
+        )
         product = _of(case, in_code.path, how)
         return replace(product, outer=in_code.share) if product is not None else None
     path = _busiest_type(case)
     if path is None or not _is_fused(case, path):
         return None
     if is_product_by_name(name) and is_only_a_convolution(name):
-        how = "By its name it is a convolution, which is a matrix product if it has many channels."
+        how = "By its name it is a convolution, which is a matrix multiplication if it has many channels."
         return _of(case, path, how, "guess")
     if is_product_by_name(name):
-        return _of(case, path, "By its name it is a matrix product, and its arithmetic is multiply-adds.")
-    product = _of(case, path, "It looks like a matrix product: nearly all of it is multiply-adds.", "guess")
+        return _of(case, path, "By its name it is a matrix multiplication, and its arithmetic is multiply-adds.")
+    product = _of(
+        case, path, "It looks like a matrix multiplication: nearly all of its arithmetic is multiply-adds.", "guess"
+    )
     is_large = product is not None and product.work is not None and 100 * product.work >= FMA_WORK.value
     return product if path == "fp32" and in_code is None and is_large else None
 
@@ -307,18 +314,18 @@ def _what_holds(case: Case, product: _Product) -> str:
     Memory that is as busy as the SM can be all that keeps the SM busy.
     """
     if product.use is None:
-        return " What the kernel runs into now was not collected."
-    after = " It comes after what holds the kernel now:"
+        return " What limits the kernel now was not collected."
+    after = " Arithmetic is not the limit now:"
     levels = {level: case.needs[level] for level in MEMORY if level in case.needs}
     busiest = max(levels, key=lambda level: levels[level], default=None)
     known = product.work is not None or bool(case.pipes)
     if busiest is not None and levels[busiest] > product.use + (TWO_PASSES if known else -TWO_PASSES):
         unit = _MEMORY_WORDS.get(busiest, UNIT_WORDS[busiest])
         busy, at_most = format_percent(levels[busiest]), format_percent(product.use)
-        return f"{after} {unit} is {busy} busy, its arithmetic at most {at_most}."
+        return f"{after} {unit} is {busy} busy, arithmetic at most {at_most}."
     # Of a busy SM, arithmetic is one part of several.
     if 100 * product.use < (FMA_WORK if known else PIPE_BUSY).value:
-        return f"{after} its arithmetic is at most {format_percent(product.use)} of the peak."
+        return f"{after} it is at most {format_percent(product.use)} of the peak."
     return ""
 
 
@@ -340,28 +347,27 @@ def _saving(case: Case, product: _Product) -> Saving | None:
     fraction = min(
         case.saving({**relieved, "l2": stays, "dram": stays}).fraction, 1.0 - (product.work or product.use) / told
     )
-    reuse = "the same reuse of operands"
+    reuse = "the same operand reuse"
     told_with = f"inputs in TF32 and {reuse}" if product.in_tf32 else reuse
-    return bound.if_held(fraction, told_with).only_if("the same multiplications, in these types")
+    return bound.if_held(fraction, told_with).only_if("the same multiplications in these types")
 
 
 def _headline(product: _Product) -> str:
     name = product.type.name
     of_peak = f"{format_percent(product.work)} of the {name} peak" if product.work is not None else ""
     if product.confidence == "guess":
-        return f"Tensor cores idle: {of_peak}, nearly all of it multiply-adds, without a tensor instruction"
-    does = f"reaches {of_peak} without a tensor instruction" if of_peak else "has no tensor instruction"
-    return f"Tensor cores idle: this {name} matrix product {does}"
+        return f"Tensor cores idle: {of_peak or f'{name} arithmetic'}, nearly all multiply-adds"
+    return f"Tensor cores idle: {name} matrix multiplication {f'at {of_peak}' if of_peak else 'without them'}"
 
 
 def _rates_text(case: Case, product: _Product) -> str:
-    """Write how much more each input type does: "8 times as much a cycle in TF32, 16 times in BF16 or FP16"."""
+    """Write how much more each input type does: "8 times as much per cycle in TF32, 16 times in BF16 or FP16"."""
     names, times, halved = product.type.tensor, product.times, _may_be_halved(case, product.path)
     types: dict[float, list[str]] = {}
     for path in sorted(times, key=lambda name: (times[name], list(names).index(name))):
         types.setdefault(times[path], []).append(names[path])
     parts = [f"{rate:.2g} times {{}}in {' or '.join(inputs)}" for rate, inputs in types.items()]
-    text = ", ".join(part.format("as much a cycle " if not place else "") for place, part in enumerate(parts))
+    text = ", ".join(part.format("as much per cycle " if not place else "") for place, part in enumerate(parts))
     return f"at least {text}, or twice that: the report does not say which product it is" if halved else text
 
 
@@ -370,27 +376,27 @@ def _work_evidence(case: Case, product: _Product) -> Evidence:
     if kind.counters is not None:
         return peak_evidence(case, kind.name, kind.counters[0], percent_of_peak / 100, FMA_WORK.value)
     metric = WARP_OPCODES if product.path == "int8" else ""
-    return Evidence(metric, percent_of_peak, "%", threshold=FMA_WORK.value, meaning=f"{kind.name} work of its peak")
+    return Evidence(metric, percent_of_peak, "%", threshold=FMA_WORK.value, meaning=f"{kind.name} work, of its peak")
 
 
 def _action(case: Case, product: _Product) -> str:
     if product.path != "fp32":
-        return f"Run the {product.type.name} matrix product on the tensor cores"
+        return f"Run the {product.type.name} matrix multiplication on the tensor cores"
     if has_inputs_of_16_bits(case.kernel.demangled):
-        return "Run the matrix product on the tensor cores, with its 16-bit inputs as they are"
+        return "Run the matrix multiplication on the tensor cores with its 16-bit inputs as is"
     if product.in_tf32:
-        return "Run the matrix product on the tensor cores, in TF32 or 16 bits"
-    return "Run the matrix product on the tensor cores, with 16-bit inputs"
+        return "Run the matrix multiplication on the tensor cores, in TF32 or 16 bits"
+    return "Run the matrix multiplication on the tensor cores, with 16-bit inputs"
 
 
 _ADVICE = {
     "fp64": (
-        "The tensor cores multiply FP64 as exactly as DFMA does: cuBLAS (cublasDgemm), CUTLASS with OpClassTensorOp, "
-        "or mma.sync.m8n8k4 with .f64 in CUDA."
+        "The tensor cores multiply FP64 as accurately as DFMA does: cuBLAS (cublasDgemm), CUTLASS with "
+        "OpClassTensorOp, or mma.sync.m8n8k4 with .f64 in CUDA."
     ),
     "fp16": (
-        "The inputs stay as they are, and sums in FP32 are more exact than now: torch.matmul and tl.dot on the same "
-        "tensors, cublasGemmEx with CUBLAS_COMPUTE_32F, CUTLASS with OpClassTensorOp, mma or wgmma in CUDA."
+        "The inputs stay as they are, and sums in FP32 are more accurate than now: torch.matmul and tl.dot on the "
+        "same tensors, cublasGemmEx with CUBLAS_COMPUTE_32F, CUTLASS with OpClassTensorOp, mma or wgmma in CUDA."
     ),
     "int8": (
         "The sums are the same, exact in 32 bits: torch._int_mm, cublasGemmEx with CUDA_R_8I and CUBLAS_COMPUTE_32I, "
@@ -417,8 +423,8 @@ def _advice(case: Case, product: _Product) -> str:
         has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.recorded.hardware.rates
         tf32 = f"; TF32 is not faster than FP32 {where}" if has_tf32 else ""
         return (
-            f"If {kept} is exact enough for the inputs instead of FP32's 23 bits: torch.autocast, or CUTLASS and mma "
-            f"in CUDA. Sums stay in FP32{tf32}."
+            f"If {kept} is accurate enough for the inputs instead of FP32's 23 bits: torch.autocast, or CUTLASS and "
+            f"mma in CUDA. Sums stay in FP32{tf32}."
         )
     emulated = (
         ", or on this GPU nine products in BF16 (CUBLAS_COMPUTE_32F_EMULATED_16BFX9, from CUDA 12.9 on)"
@@ -426,9 +432,9 @@ def _advice(case: Case, product: _Product) -> str:
         else ""
     )
     return (
-        "TF32 rounds the inputs to 10 bits of mantissa instead of 23, with FP32's range and sums. Where that is exact "
-        "enough: torch.set_float32_matmul_precision('high') or torch.backends.cuda.matmul.allow_tf32 = True (for "
-        "convolutions torch.backends.cudnn.allow_tf32), CUBLAS_COMPUTE_32F_FAST_TF32 in cuBLAS, tl.dot with "
+        "TF32 rounds the inputs to 10 bits of mantissa instead of 23, with FP32's range and sums. Where that is "
+        "accurate enough: torch.set_float32_matmul_precision('high') or torch.backends.cuda.matmul.allow_tf32 = True "
+        "(for convolutions torch.backends.cudnn.allow_tf32), CUBLAS_COMPUTE_32F_FAST_TF32 in cuBLAS, tl.dot with "
         "input_precision='tf32', CUTLASS, mma or wgmma in CUDA. torch.autocast to BF16 (7 bits) or FP16 is faster "
         f"still. Where FP32 has to stay: three products in TF32 (3xTF32 in CUTLASS, 'tf32x3' in Triton){emulated}."
     )
@@ -437,17 +443,18 @@ def _advice(case: Case, product: _Product) -> str:
 RULES = (
     Rule(
         "tensor-cores-idle",
-        "A matrix product runs without tensor cores",
+        "Matrix multiplication without tensor cores",
         about="defect",
         looks_at="The tensor pipe or the opcodes; the name, outer products in the hot code, or work of the FP32 peak "
         "and how much of it is fused multiply-adds; the GPU's rates for FP32, FP16, FP64 or INT8 inputs.",
         thresholds=(OUTER_PRODUCTS, MULTIPLIES, FUSED_SHARE, FMA_WORK, PIPE_BUSY, FASTER),
-        gain="1 − the largest of: arithmetic of the plain peak ÷ (tensor rate ÷ plain rate), with TF32's rate where it "
-        "is faster than FP32; and what DRAM and L2 need (half of it where inputs become 16 bits wide). It holds with "
-        "the same reuse of operands, because larger tiles need less of DRAM and L2. Where L1, L2 or DRAM are busier "
-        "than the arithmetic, or that is under 30 % of its peak (where no pipe is known: the SM under 60 %), it comes "
-        "after what holds the kernel and is told as a fact (`info`). A guess where neither the name nor the code says "
-        "a product, or the name says no more than a convolution: one channel makes no product.",
+        gain="1 − the largest of: arithmetic of the non-tensor peak ÷ (tensor rate ÷ non-tensor rate), with TF32's "
+        "rate where it is faster than FP32; and what DRAM and L2 need (half of it where inputs become 16 bits wide). "
+        "It holds with the same operand reuse, because larger tiles need less of DRAM and L2. Where L1, L2 or DRAM "
+        "are busier than the arithmetic, or that is under 30 % of its peak (where no pipe is known: the SM under 60 "
+        "%), arithmetic is not the limit yet and it is told as a fact (`info`). A guess where neither the name nor "
+        "the code says a matrix multiplication, or the name says no more than a convolution: with one channel it is "
+        "none.",
         silent="Tensor instructions ran, or nothing tells that none did; the tensor cores are not faster; DRAM is the "
         "busiest memory and busier than the arithmetic (a product with a vector or few rows); under 80 % of the "
         "arithmetic is fused, or under 5 % of the instructions are multiply-adds. Without a name or code that tells: "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.order import is_counted
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile, Session, Source
-from gpuprof.model.sources import kind_named
+from gpuprof.model.sources import STANDARD_INPUT, kind_named
 
 PROGRAM = "PROGRAM"
 """Stands for a command line that the report does not keep."""
@@ -85,22 +85,22 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     """Say what the metrics of a kernel do not tell; None where they tell what the rules need."""
     source = session.sources[kernel.source]
     if source.is_survey:
-        return "It was timed and not profiled."
+        return "It was timed, not profiled."
     if kind_named(source.kind).is_trace:
-        return "A trace has times and no counters."
+        return "A trace has times but no counters."
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
     if not measured and not any(map(is_counted, kernel.findings)):
         return "ncu recorded no numbers for this launch."
     lacking = []
     if not kernel.throughput and not kernel.roofline:
-        lacking.append("how busy any unit is")
+        lacking.append("how busy the units are")
     if not kernel.stalls:
-        lacking.append("what its warps wait for")
+        lacking.append("why warps stall")
     if not kernel.pipes:
         lacking.append("which pipe is busy")
     if not lacking:
         return None
-    return f"The report does not tell {_joined(lacking)}."
+    return f"The report does not show {_joined(lacking)}."
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -137,7 +137,7 @@ def needs_program(command: str) -> bool:
 def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source) -> str:
     """Return the command that profiles what a survey timed; a trace of its own plans it."""
     line = ["gpuprof", "run"]
-    if not source.is_survey and source.file.isprintable() and source.file and not source.file.startswith("-"):
+    if not source.is_survey and _can_be_named(source.file):
         line += ["--survey", source.file]
     name = parse_name(kernel.demangled).base if kernel is not None else ""
     if _IDENTIFIER.fullmatch(name):
@@ -145,6 +145,12 @@ def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source
     recorded = (_read(other.command) for other in session.sources if not other.is_survey)
     program = next((known.program for known in recorded if known.program), None)
     return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
+
+
+def _can_be_named(file: str) -> bool:
+    """Tell whether a command line can name a source: it is a file, and no pipe that has been read."""
+    is_pipe = file == STANDARD_INPUT or file.startswith("/dev/fd/")
+    return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
 
 
 def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[tuple[str, str | None]]:

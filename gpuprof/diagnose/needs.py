@@ -29,6 +29,11 @@ UNIT_WORDS = {
 }  # fmt: skip
 
 
+def pipe_name(name: str) -> str:
+    """Write the name of an execution pipe: FMA, ALU, but tensor and uniform, which are words."""
+    return name if name in ("tensor", "uniform") else name.upper()
+
+
 def beside_launch(duration_s: float) -> str:
     """Say how long a short kernel takes beside its launch."""
     return "less than its launch takes" if duration_s < LAUNCH_S else "about as long as its launch"

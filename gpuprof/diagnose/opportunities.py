@@ -93,7 +93,7 @@ def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportuni
         gain_total=min(1.0, sum(totals.values())) if totals else None,
         gain_after=None,
         gain_kind=first.gain_kind if len(kinds) == 1 else "fixed-work",
-        held=first.held if len(kinds) == 1 else "what each of them names",
+        held=first.held if len(kinds) == 1 else "the conditions of each finding",
         set_up=all(kernel.id in set_up for kernel, _ in members),
     )
 

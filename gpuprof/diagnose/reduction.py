@@ -24,17 +24,17 @@ from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
 
 ADDING = percent(
-    "threads that add, of those at the barrier",
+    "threads that add, of those at the barriers",
     33.0,
     "a tree of 3 steps has 29 %, one of 8 steps 12 %; where every second thread works it is half",
 )
 STEPS = Threshold(
-    "barriers a block", 3.0, "barrier", reason="a single pass and its end take two; a tree takes one a step"
+    "barriers per block", 3.0, "barrier", reason="a single pass and its end take two; a tree takes one per step"
 )
 BARRIERS = percent(
-    "barriers of all instructions",
+    "share of barriers",
     2.0,
-    "a step of a tree is some 10 to 30 instructions; a tile of a matrix product is some hundred, with two barriers",
+    "a tree step is about 10 to 30 instructions; a tile of a matrix multiplication is a few hundred, with two barriers",
 )
 
 _COMBINING = (
@@ -54,13 +54,14 @@ _LATER = 24
 
 _WHY = (
     "Each step stores its sums to shared memory, and all threads wait at a barrier before half as many go on. Threads "
-    "of a warp can pass values to each other in registers, without memory and without a barrier."
+    "of a warp can exchange values in registers, without memory and without a barrier."
 )
-_ACTION = "Reduce in registers and with warp shuffles: one barrier in place of one a step"
+_ACTION = "Reduce in registers and by warp shuffles: one barrier, not one per step"
 _ADVICE = (
-    "Let each thread add several elements in registers first. Then add up the warp with __shfl_down_sync (for integers "
-    "__reduce_add_sync, from compute capability 8.0 on), store one sum a warp, and let the first warp add those after "
-    "a single barrier. cub::BlockReduce does all of this, cooperative_groups::reduce the part within a warp."
+    "Let each thread add several elements in registers first. Then reduce the warp with __shfl_down_sync (for "
+    "integers __reduce_add_sync, from compute capability 8.0 on), store one sum per warp, and let the first warp add "
+    "those after a single barrier. cub::BlockReduce does all of this, cooperative_groups::reduce the part within a "
+    "warp."
 )
 _ACCESSES = (
     "smsp__sass_inst_executed_op_shared_{}.sum",
@@ -86,10 +87,7 @@ def _reduction(case: Case) -> Iterator[RuleVerdict]:
         return
     shown = [reason for reason in ("barrier", *SHARED_STALLS) if case.stall(reason) > 0]
     yield RuleVerdict(
-        headline=(
-            f"Reduction through shared memory: {format_percent(tree.adding)} of the threads that come to its barriers "
-            "have added something"
-        ),
+        headline=(f"Shared-memory reduction: {format_percent(tree.adding)} of threads at its barriers add a value"),
         why=_WHY,
         advice=_ADVICE,
         confidence=tree.confidence,
@@ -121,15 +119,15 @@ def _tree_without_waits(case: Case) -> Iterator[RuleVerdict]:
         if not _accesses_as_a_tree(loads / blocks, stores / blocks, warps):
             continue
         yield RuleVerdict(
-            headline=f"Reduction through shared memory: blocks of {warps} warps store {stores / blocks:.0f} times, "
-            f"as a tree of {steps} steps does",
-            why=f"{_WHY} What the barriers cost was not collected.",
+            headline=f"Shared-memory reduction: blocks of {warps} warps store {stores / blocks:.0f} times, like a "
+            f"tree of {steps} steps",
+            why=f"{_WHY} The cost of the barriers was not collected.",
             advice=_ADVICE,
             confidence="inferred",
             saving=None,
             evidence=(
-                Evidence("", stores / blocks, "inst", threshold=None, meaning="stores to shared memory a block"),
-                Evidence("", loads / blocks, "inst", threshold=None, meaning="loads from shared memory a block"),
+                Evidence("", stores / blocks, "inst", threshold=None, meaning="shared-memory stores per block"),
+                Evidence("", loads / blocks, "inst", threshold=None, meaning="shared-memory loads per block"),
             ),
             action=_ACTION,
         )
@@ -306,19 +304,18 @@ def _tree_in_opcodes(case: Case) -> _Tree | None:
 RULES = (
     Rule(
         "reduction-tree",
-        "A reduction goes through shared memory step by step",
+        "Step-by-step reduction through shared memory",
         about="defect",
-        looks_at="Code that stores to shared memory what it combined from values loaded there, with a barrier behind "
-        "it; how many threads do so of those that come to the barrier. Without code: stores to shared memory over "
-        "barriers in the opcode histograms, as a guess. Where nothing tells of time: as many stores to shared memory a "
-        "block of 8, 16 or 32 warps as a tree over all of its threads has, 2 × warps + 4 or 7 × warps − 1, and as many "
-        "loads.",
+        looks_at="Code that stores to shared memory what it combined from values loaded there, followed by a barrier; "
+        "how many threads do so of those at the barrier. Without code: shared-memory stores over barriers in the "
+        "opcode histograms, as a guess. Where the report has no times: as many shared-memory stores per block of 8, "
+        "16 or 32 warps as a tree over all of its threads has, 2 × warps + 4 or 7 × warps − 1, and as many loads.",
         thresholds=(ADDING, STEPS, BARRIERS, NOTABLE),
-        gain="min(share, 1 − issue slots used, 1 − largest need of a unit), with the instructions and the other waits "
-        "as they are; share is the wait at barriers, for the part of them that is of the reduction, and in the queue "
-        "of shared memory where all barriers are.",
+        gain="min(share, 1 − issue slots used, 1 − largest need of a unit), with the same instructions and other "
+        "stalls; share is the stall at barriers, for the part of them that is of the reduction, and in the queue of "
+        "shared memory where all barriers are.",
         silent="Shuffles, values that are stored as they were loaded (scans, sorts, transposes), more than a third of "
-        "the threads add, fewer than 3 barriers a block, these waits are under 20 %, or warp states were not "
+        "the threads add, fewer than 3 barriers per block, these stalls are under 20 %, or warp states were not "
         "collected and busy fractions were.",
         check=_reduction,
         metrics=(WARP_OPCODES, THREAD_OPCODES),

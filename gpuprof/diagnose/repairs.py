@@ -1,4 +1,4 @@
-"""What repairs gave, beside what the finding said before: for kernels of which each repairs the one before it."""
+"""What fixes gave, beside what the finding promised: for kernels of which each is the fix of the one before it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,60 @@ from itertools import pairwise
 
 from gpuprof.model.session import Finding, KernelProfile
 
+_ROUNDING = 1e-9
+"""What a quotient of two durations can be off by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A kernel and its repair. `saved` is the fraction of its time that went; negative where the repair is slower.
+    """A kernel and its fix. `saved` is the fraction of its time that went; negative where the fix is slower.
 
-    `finding` is the first one of the kernel before it that has a bound on the kernel's own time.
+    `finding` is what the fix is held against: None where nothing was found. `saved` is None without both durations.
     """
 
     before: KernelProfile
     after: KernelProfile
-    finding: Finding
-    saved: float
+    finding: Finding | None
+    saved: float | None
 
     @property
-    def within_bound(self) -> bool:
-        """Tell whether the repair saved no more than the finding said it could at most, if it said so."""
-        assert self.finding.gain_kernel is not None
-        return self.finding.gain_kind != "bound" or self.saved <= self.finding.gain_kernel
+    def promised(self) -> float | None:
+        """Return what the finding said could be saved of the kernel's time; None where it did not say."""
+        return (self.finding.gain_kernel or None) if self.finding is not None else None
+
+    @property
+    def breaks_promise(self) -> bool:
+        """Tell whether the fix saved more than the finding said it could at most."""
+        if self.finding is None or self.finding.gain_kind != "bound" or self.saved is None:
+            return False
+        return self.promised is not None and self.saved > self.promised + _ROUNDING
+
+    @property
+    def is_found_again(self) -> bool:
+        """Tell whether the fixed kernel has the same finding, with something left to fix."""
+        return self.finding is not None and self.finding.rule in {
+            finding.rule for finding in self.after.findings if finding.severity != "info"
+        }
+
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether the fixed kernel is without the finding, though no less was collected of it."""
+        lacks = _missing(self.after) <= _missing(self.before)
+        return self.finding is not None and not self.is_found_again and lacks
 
 
 def repairs(kernels: Sequence[KernelProfile]) -> Iterator[Repair]:
-    """Yield each kernel with its repair, where both have a duration and something was found in the first."""
+    """Yield each kernel with its fix."""
     for before, after in pairwise(kernels):
-        finding = next((finding for finding in before.findings if finding.gain_kernel), None)
-        if finding is not None and before.duration_s and after.duration_s:
-            yield Repair(before, after, finding, saved=1 - after.duration_s / before.duration_s)
+        saved = 1 - after.duration_s / before.duration_s if before.duration_s and after.duration_s else None
+        yield Repair(before, after, finding=what_to_fix(before), saved=saved)
+
+
+def what_to_fix(kernel: KernelProfile) -> Finding | None:
+    """Return the first finding with something to gain, else the first with something to fix; None without either."""
+    findings = [finding for finding in kernel.findings if finding.severity != "info"]
+    return next((finding for finding in findings if finding.gain_kernel), next(iter(findings), None))
+
+
+def _missing(kernel: KernelProfile) -> set[str]:
+    return {what for entry in kernel.missing for what in entry.what.split(", ")}

@@ -8,7 +8,7 @@ from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.needs import Saving
 from gpuprof.model.session import Evidence
-from gpuprof.units import SECTOR_BYTES, WARP_THREADS
+from gpuprof.units import SECTOR_BYTES, WARP_THREADS, format_si, spaced
 
 EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
 ALL_SECTORS = "memory_l2_theoretical_sectors_global"
@@ -16,7 +16,7 @@ GLOBAL_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
-OTHER_WAITS = "the other waits as they are"
+OTHER_WAITS = "the other stalls unchanged"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
@@ -30,6 +30,8 @@ _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
 _FELT = 0.1
 """What is less than a tenth of a level's bytes does not make it the limit."""
+_MANY = 1e6
+"""Counts from here on are written with a prefix."""
 _NOTICED = 1.01
 """So much more than the ideal bytes is more than rounding and the kernel's own parameters."""
 
@@ -50,7 +52,7 @@ def counted_sectors(case: Case) -> CountedSectors | None:
         evidence = (*case.metric(EXCESS_SECTORS, "excess sectors", "sector"), *all_of_them)
         return CountedSectors(excess, total, evidence)
     if total is not None and ideal is not None:
-        evidence = (*all_of_them, *case.metric(IDEAL_SECTORS, "of which are needed", "sector"))
+        evidence = (*all_of_them, *case.metric(IDEAL_SECTORS, "of which needed", "sector"))
         return CountedSectors(total - ideal, total, evidence)
     told = nvidia_messages.excess_sectors(case.messages)
     if told is None:
@@ -60,6 +62,11 @@ def counted_sectors(case: Case) -> CountedSectors | None:
         Evidence(_TOLD, told.total, "sector", threshold=None, meaning="sectors of global accesses"),
     )
     return CountedSectors(told.excess, told.total, evidence)
+
+
+def part_text(part: float, whole: float) -> str:
+    """Write a count of all: "120 of 2 000", "28.4 M of 31.9 M"."""
+    return " of ".join(spaced(count) if whole < _MANY else format_si(count, "") for count in (part, whole))
 
 
 def ideal_bytes(case: Case) -> float | None:

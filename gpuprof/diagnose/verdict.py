@@ -1,7 +1,7 @@
 """The state of what takes the time, in one sentence: how close the longest kernel is to which ceiling, and why.
 
 Only useful work makes a kernel done: bytes that have to move, or arithmetic of a type that the result needs. A busy
-integer pipe, full issue slots or wasted sectors are a limit, and never a roof. A guess is no state.
+integer pipe, full issue slots or wasted sectors are a limit, and never a ceiling. A guess is no state.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
+from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
-from gpuprof.diagnose.more import command_for_more, command_for_rest, needs_program, unknown_of
+from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
 from gpuprof.diagnose.needs import beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
-from gpuprof.model.headline import AS_BUSY, TWO_PASSES, main_point, nearest_limit
+from gpuprof.model.headline import line_text, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
+from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
@@ -35,7 +37,6 @@ _MOST = 0.5
 _MOST_SHOWN = 3
 _LEAST_KINDS, _KINDS_SHOWN = 3, 5
 _LEAST_SHARE = 0.005
-_MOST_OF_RUN = 0.5
 
 
 class _SetUp(NamedTuple):
@@ -89,7 +90,7 @@ def run_verdict(session: Session) -> RunVerdict:
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
     notes = tuple(_notes(session, set_up))
-    idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding)), "")
+    idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding, session)), "")
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
     state = _state(kernel) if not session.only_times else _timed_state(kernel)
@@ -101,8 +102,6 @@ def run_verdict(session: Session) -> RunVerdict:
         state = _set_up_state(state, roles_of([kernel]))
         nothing_but = _SET_UP[_only(roles_of(session.kernels))].nothing_but
         unknown, command = f"Nothing but {nothing_but} was profiled.", command_for_rest(session, kernel)
-    if command is not None and needs_program(command):
-        unknown = f"{unknown} The program's command line is not in the report: put it for PROGRAM."
     return RunVerdict(
         sentence=f"{idle} {_sentence(f'{_title(kernel)}{_share(kernel, session.kernels)} {state.text}')}".lstrip(),
         kernel=kernel.id,
@@ -195,7 +194,16 @@ def _state(kernel: KernelProfile) -> _State:
         # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
         shown = finding.evidence[0]
         return _State(name, f"is limited by {finding.headline}", busy._replace(fraction=shown.value / 100))
-    return _State(name, f"{_clause(name, finding, busy)}. {finding.headline}", busy)
+    return _State(name, _clause(name, busy, _cause(finding)), busy)
+
+
+def _cause(finding: Finding) -> str:
+    """Write what holds a kernel back, and where: "uncoalesced global access at gather.cu:41"."""
+    title = finding.headline.partition(": ")[0].rstrip(". ")
+    if title[1:2].islower():
+        title = title[:1].lower() + title[1:]
+    line = line_text(finding.location)
+    return f"{title} at {line}" if line else title
 
 
 def _timed_state(kernel: KernelProfile) -> _State:
@@ -205,8 +213,8 @@ def _timed_state(kernel: KernelProfile) -> _State:
         return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
     if finding is not None and finding.severity != "info":
         name = _state_name(finding)
-        return _State(name, f"{_clause(name, finding, None)}. {finding.headline}")
-    return _State("open", "was timed; why it takes its time needs counters")
+        return _State(name, _clause(name, None, _cause(finding)))
+    return _State("open", "needs counters: its time alone does not say why")
 
 
 def _first_proven(kernel: KernelProfile) -> Finding | None:
@@ -233,19 +241,19 @@ def _state_name(finding: Finding) -> RunState:
     return "waiting" if about(finding) == "symptom" else "limited"
 
 
-def _clause(name: RunState, finding: Finding, busy: _Reached | None) -> str:
-    """Write the state: what the kernel keeps busy, or that nothing is."""
+def _clause(name: RunState, busy: _Reached | None, cause: str) -> str:
+    """Write the state with its cause: what the kernel keeps busy, or that nothing is."""
+    state = {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(name)
     if busy is None:
-        return {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(name, "can be faster")
+        return f"{state or 'can be faster'}: {cause}"
     share = format_percent(busy.fraction or 0.0)
-    if name == "limited":
-        return f"keeps {busy.unit} {share} busy"
-    most = "" if "no unit is more than" in finding.headline else f": no unit is more than {share} busy"
-    return f"{'does not fill the GPU' if name == 'unfilled' else 'mostly waits'}{most}"
+    if state is None:
+        return f"keeps {busy.unit} {share} busy: {cause}"
+    return f"{state}: {cause}. No unit is more than {share} busy"
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
-    """Return the busiest unit; without speeds of light, what the traffic or the work is of its roof."""
+    """Return the busiest unit; without speeds of light, what the traffic or the work is of its ceiling."""
     nearest = nearest_limit(kernel)
     if nearest is None:
         point = main_point(kernel)
@@ -254,26 +262,16 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
         if point.bound == "memory":
             return _Reached(_UNITS["dram"], UNIT_CEILINGS["dram"], point.fraction_of_roof)
         return _Reached(f"{point.path.upper()} arithmetic", f"{point.path} throughput", point.fraction_of_roof)
-    known = {item.unit: item.fraction for item in kernel.throughput if item.definition is None}
-    unit, fraction = nearest.unit, nearest.fraction
-    memory = known.get("memory")
-    if unit == "sm" and memory is not None and memory >= fraction - TWO_PASSES:
-        # The load/store unit is part of the SM and of memory.
-        unit, fraction = "memory", memory
-    lower = {level: known[level] for level in ("dram", "l2") if level in known}
-    if unit == "memory" and len(lower) == 2:
-        busier = max(lower, key=lambda level: lower[level])
-        unit = "l1" if AS_BUSY * fraction > lower[busier] else busier
-    return _Reached(_UNITS[unit], UNIT_CEILINGS[unit], fraction)
+    return _Reached(_UNITS[nearest.unit], UNIT_CEILINGS[nearest.unit], nearest.fraction)
 
 
 def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
-    """Return the state of a kernel that its first finding takes for done: near the roof of useful work."""
+    """Return the state of a kernel that its first finding takes for done: near the ceiling of useful work."""
     if finding.severity != "info" or about(finding) != "limit":
         return None
     if finding.rule == "dram-bandwidth":
         fraction = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
-        text = f"is at {format_percent(fraction)} of" if fraction is not None else "is near the roof of"
+        text = f"is at {format_percent(fraction)} of" if fraction is not None else "is near the ceiling of"
         ceiling = UNIT_CEILINGS["dram"]
         reached = _Reached(_UNITS["dram"], ceiling, fraction)
         return _State("at-roof", f"{text} {ceiling}: only moving fewer bytes helps", reached)
@@ -297,7 +295,7 @@ def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None)
     if kernel.duration_s is None:
         has_counts = any(map(is_counted, kernel.findings))
         return _State("open", f"has {'no times' if has_counts else 'no numbers'} in the report")
-    return _State("open", "was timed; why it takes its time needs counters")
+    return _State("open", "needs counters: its time alone does not say why")
 
 
 def _is_one_of_many(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:
@@ -323,11 +321,11 @@ def _only(roles: frozenset[Role]) -> Role | None:
 
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
-    yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding))
+    yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding, session))
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
         yield _SET_UP[_only(roles_of(session.kernels))].note
-    elif sum(shares) > 0:
+    elif sum(shares) >= _LEAST_SHARE:
         roles = roles_of(kernel for kernel in session.kernels if kernel.id in set_up)
         what = "set up data" if roles == {"data"} else "set up data or warm up"
         yield f"Kernels that only {what} take {format_percent(min(1.0, sum(shares)))} of the time; they come last."
@@ -336,6 +334,8 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     yield from clock_notes(session)
     # Several GPUs of one kind differ from their spec alike.
     yield from dict.fromkeys(text for device in session.devices for text in told(device, session.denominators))
+    if session.excluded is not None:
+        yield exclusion_text(session.excluded)
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
@@ -361,9 +361,16 @@ def _of_run(session: Session) -> Iterator[tuple[Finding, KernelProfile]]:
                 yield finding, kernel
 
 
-def _is_most(finding: Finding) -> bool:
-    """Tell whether a finding on the run is of most of its time: no kernel takes as much, and it is said first."""
-    return (finding.gain_total or 0.0) > _MOST_OF_RUN
+def _is_most(finding: Finding, session: Session) -> bool:
+    """Tell whether a finding on the run is of more of its time than any kernel takes: then it is said first.
+
+    Shares are of the time of kernels, a gain of the run is of all of its time.
+    """
+    busy = busy_share(session)
+    shares: dict[str, float] = {}
+    for kernel in session.kernels:
+        shares[kernel.label] = shares.get(kernel.label, 0.0) + busy * (kernel.time_share or 0.0)
+    return (finding.gain_total or 0.0) > max(shares.values(), default=1.0)
 
 
 def _of_the_run(finding: Finding, kernel: KernelProfile) -> str:

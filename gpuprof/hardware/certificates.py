@@ -182,7 +182,7 @@ def _agreement(node: YamlNode) -> Agreement:
 def _ratio(entry: Fields, key: str) -> float:
     value = entry.number(key)
     if not 0 <= value <= LARGEST_RATIO:
-        raise BrokenSpec(entry.place(key), f"{key}: {value:g} is no ratio")
+        raise BrokenSpec(entry.place(key), f"{key}: {value:g} is not a ratio")
     return value
 
 

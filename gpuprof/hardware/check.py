@@ -142,10 +142,10 @@ def _certificate_findings(certificate: Certificate, tree: YamlNode, path: Path) 
         yield _error(tree.mapping("a spec file")["arch"].place, "file-name", complaint)
     for agreement in certificate.agreements:
         if agreement.quantity.removesuffix(" sparse") not in QUANTITIES:
-            yield _error(place, "certificate", f"{agreement.quantity} is no quantity that counters are for")
+            yield _error(place, "certificate", f"{agreement.quantity} is not a quantity that counters measure")
         elif agreement.deviation > tolerance(agreement.quantity, certificate.level):
             counters = f"{agreement.quantity} by {', '.join(sorted(agreement.counters))}"
-            message = f"{counters} is {agreement.deviation:.1%} off ({agreement.known}): it is not vouched for"
+            message = f"{counters} is {agreement.deviation:.1%} off ({agreement.known}): it is not certified"
             yield SpecIssue(place=place, severity="info", rule="certificate", message=message)
 
 
@@ -229,7 +229,7 @@ def _strange_counters(arch: ArchSpec) -> Iterator[SpecIssue]:
     for quantity, links in arch.counters.items():
         here = [link for link in links if link.place.file == arch.file]
         if quantity not in QUANTITIES and here:
-            yield _error(here[0].place, "quantity", f"{quantity!r} is no quantity that gpuprof computes")
+            yield _error(here[0].place, "quantity", f"{quantity!r} is not a quantity that gpuprof computes")
         yield from chain.from_iterable(_strange_terms(link) for link in here)
 
 
@@ -377,7 +377,7 @@ def _doubles(specs: Sequence[GpuSpec]) -> Iterator[SpecIssue]:
         shared = {*spec.match.names, *spec.match.pci_ids} & {*twin.match.names, *twin.match.pci_ids}
         if shared and not _kept_apart(spec.match, twin.match):
             first = min(shared)
-            message = f"{first!r} matches {spec.name} too ({spec.place}); tell them apart by sm_count or memory_size"
+            message = f"{first!r} also matches {spec.name} ({spec.place}); tell them apart by sm_count or memory_size"
             yield _error(_match_place(twin, first), "ambiguous", message)
 
 

@@ -9,12 +9,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
-from gpuprof.errors import InputError, SpecError
+from gpuprof.errors import InputError, SpecError, hinted
 from gpuprof.hardware.certificates import CERTIFICATES, Certificate, load_certificates
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.parse import ARCH_NAME, compile_target, parse_arch, parse_gpu
@@ -86,7 +86,7 @@ class SpecLibrary:
 
         near = difflib.get_close_matches(name.lower(), [path.stem for path in self.gpu_files()], n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise InputError(f"no GPU spec is called {name!r}", hint + "`gpuprof specs list` shows all")
+        raise InputError(f"no GPU spec named {name!r}", hint + "gpuprof specs list shows all")
 
     def products_of(self, arch: str) -> tuple[GpuSpec, ...]:
         """Return the products of an architecture. A broken file is passed over."""
@@ -166,7 +166,9 @@ def _match_among(paths: Iterable[Path], device: RecordedDevice) -> GpuSpec | Non
             return fitting[0]
         if fitting:
             names = ", ".join(spec.name for spec in fitting)
-            raise BrokenSpec(fitting[1].place, f"{device.name} matches several specs: {names}", "give one with --spec")
+            raise BrokenSpec(
+                fitting[1].place, f"{device.name} matches several specs: {names}", "choose one with --spec"
+            )
     return None
 
 
@@ -228,16 +230,9 @@ def _load_certificates(arch: str, folders: tuple[Path, ...]) -> tuple[Certificat
             raise
 
 
-@contextmanager
-def _hint(path: Path) -> Iterator[None]:
+def _hint(path: Path) -> AbstractContextManager[None]:
     """Tell whoever meets a broken spec while doing something else what to do about it."""
-    try:
-        yield
-    except SpecError as error:
-        error.hint = (
-            error.hint or f"repair it, or move it away; `gpuprof specs check {shlex.quote(str(path))}` checks it"
-        )
-        raise
+    return hinted(f"fix it or move it away; check it with gpuprof specs check {shlex.quote(str(path))}")
 
 
 def arch_tree(path: Path, folders: tuple[Path, ...], depth: int = 0) -> YamlNode:

@@ -126,10 +126,10 @@ def _checks(peaks: ImpliedPeaks, hardware: Hardware) -> Iterator[_Check]:
         yield from _of_fact("SMs", "sm_count", peaks.sm_count, gpu, "")
         yield from _of_fact("highest SM clock", "boost_clock", peaks.sm_clock_hz, gpu, "Hz")
         yield from _dram(peaks, gpu)
-        yield from _of_fact("L2, a cycle", "l2_bandwidth", peaks.l2_bytes_per_cycle, gpu, "B")
+        yield from _of_fact("L2 per cycle", "l2_bandwidth", peaks.l2_bytes_per_cycle, gpu, "B")
     port = hardware.arch.bandwidth.get("l2")
     if port is not None and peaks.l2_port_bytes_per_cycle is not None:
-        yield _check("L2 to one SM, a cycle", "bandwidth l2", peaks.l2_port_bytes_per_cycle, port, "B")
+        yield _check("L2 to one SM per cycle", "bandwidth l2", peaks.l2_port_bytes_per_cycle, port, "B")
     yield from _vector(peaks, hardware)
     yield from _matrix(peaks, hardware)
 
@@ -152,7 +152,7 @@ def _dram(peaks: ImpliedPeaks, gpu: GpuSpec) -> Iterator[_Check]:
     per_cycle, clock = peaks.dram_bytes_per_cycle, peaks.dram_clock_hz
     if bus is not None and per_cycle is not None:
         # Both edges of the clock carry data.
-        yield replace(_check("DRAM, a cycle", "memory_bus", per_cycle, bus, "B"), specified=2 * bus.value / 8)
+        yield replace(_check("DRAM per cycle", "memory_bus", per_cycle, bus, "B"), specified=2 * bus.value / 8)
     if rate is not None and clock is not None:
         # The data rate is that of both edges.
         check = _check("highest DRAM clock", "memory_rate", clock, rate, "Hz")
@@ -178,7 +178,7 @@ def _vector(peaks: ImpliedPeaks, hardware: Hardware) -> Iterator[_Check]:
         key = ComputeKey(path)
         rate = hardware.rates.get(key)
         if rate is not None and sms is not None:
-            yield replace(_check(f"{path}, a cycle", path, implied, rate, _measure(key)), specified=rate.value * sms)
+            yield replace(_check(f"{path} per cycle", path, implied, rate, _measure(key)), specified=rate.value * sms)
         yield from _rated(key, implied, hardware)
 
 
@@ -188,7 +188,7 @@ def _matrix(peaks: ImpliedPeaks, hardware: Hardware) -> Iterator[_Check]:
         pipe, own = hardware.arch.compute.get(key), hardware.rates.get(key)
         if pipe is None:
             continue
-        yield _check(f"{key.path}, a cycle of one SM", str(key), implied, pipe, _measure(key))
+        yield _check(f"{key.path} per cycle of one SM", str(key), implied, pipe, _measure(key))
         sms = hardware.sm_count()
         if own is not None and sms is not None:
             reached = replace(implied, value=implied.value * sms * own.value / pipe.value)
@@ -220,14 +220,14 @@ def _specified_sms(hardware: Hardware) -> float | None:
 def _reason(check: _Check, peaks: ImpliedPeaks, hardware: Hardware) -> tuple[Disagreement, str]:
     """Return the likely reason: the first of those that explain the ratio, else that the spec is wrong."""
     if check.fact.removeprefix("rated ").startswith("tensor.") and _alike(check.ratio, 1 / _SPARSITY, check.tolerance):
-        return "sparse", "twice what the pipe does: the spec's number is one with sparsity"
+        return "sparse", "twice the rate of the pipe: the spec's number is with sparsity"
     others = _products_that_fit(check, peaks, hardware)
     if others:
         return "product", f"the report fits {' or '.join(others)} better"
     return (
         _fewer_units(check, hardware)
         or _other_clock(check, peaks, hardware)
-        or ("spec", "no other product, clock, slice or sparsity explains it, so the spec is likely wrong")
+        or ("spec", "no other product, clock, slice or sparsity explains it, so the spec is probably wrong")
     )
 
 
@@ -283,7 +283,7 @@ def _other_clock(check: _Check, peaks: ImpliedPeaks, hardware: Hardware) -> tupl
     if gpu is None:
         return None
     if check.of_kernels and check.ratio < 1:
-        return "clock", "DRAM ran slower than the spec's clock: it was lowered or locked"
+        return "clock", "DRAM ran below the spec's clock: it was lowered or locked"
     if check.fact == "boost_clock":
         base = gpu.number("base_clock")
         is_base = base is not None and _alike(check.specified, base, TOLERANCE)

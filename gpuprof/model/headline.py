@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuprof.model.session import Finding, KernelProfile, Occupancy, RooflinePoint, Stall
+from gpuprof.model.session import Finding, KernelProfile, Location, Occupancy, RooflinePoint, Stall
 from gpuprof.model.stalls import NOT_STALLED
 
 TWO_PASSES = 0.02
@@ -47,15 +47,25 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded.
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
-    Then it can be that memory as a whole is busier than its parts that are left: it speaks for the part without.
+    Then memory as a whole can be busier than its parts that are left, and as busy as the SM, of which the load/store
+    unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known.
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
     units = [unit for unit in all_units if unit.definition is None] or all_units
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
-    memory = next((unit for unit in kernel.throughput if unit.unit == "memory" and unit.definition is None), None)
-    if memory is not None and busiest is not None and memory.fraction > busiest.fraction + TWO_PASSES:
-        busiest = memory
-    return NearestLimit(busiest.unit, busiest.fraction) if busiest is not None else None
+    if busiest is None:
+        return None
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    unit, fraction, memory = busiest.unit, busiest.fraction, known.get("memory")
+    if memory is None:
+        return NearestLimit(unit, fraction)
+    if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):
+        unit, fraction = "memory", memory
+    lower = {level: known[level] for level in ("dram", "l2") if level in known}
+    if unit == "memory" and len(lower) == 2:
+        busier = max(lower, key=lambda level: lower[level])
+        unit = "l1" if AS_BUSY * fraction > lower[busier] else busier
+    return NearestLimit(unit, fraction)
 
 
 def stalls_of(kernel: KernelProfile) -> tuple[Stall, ...]:
@@ -76,6 +86,13 @@ def main_stall(kernel: KernelProfile) -> Stall | None:
 def first_finding(kernel: KernelProfile) -> Finding | None:
     """Return the finding to look at first: they are kept most important first."""
     return next(iter(kernel.findings), None)
+
+
+def line_text(location: Location | None) -> str:
+    """Write the file and line of a place in the code: "gather.cu:41"; empty where they are not known."""
+    if location is None or location.file is None or location.line is None:
+        return ""
+    return f"{location.file.replace(chr(92), '/').rpartition('/')[2]}:{location.line}"
 
 
 def by_time(kernels: Iterable[KernelProfile]) -> list[KernelProfile]:

@@ -221,17 +221,27 @@ def _cut(label: str, width: int) -> str:
     if len(label) <= width:
         return label
     tail_width = width // 3
-    tail = _from_boundary(label[-tail_width:])
+    tail = _tail(label, len(label) - tail_width, len(label))
     tile = _TILE.search(label)
     if tile and tile.start() <= width - tail_width <= tile.end() + 1:
-        return _from_boundary(label[: width - 1][::-1])[::-1] + _ELLIPSIS
+        return _head(label, 0, width - 1) + _ELLIPSIS
     if tile and width - tail_width < tile.start() < len(label) - tail_width:
-        tail = _from_boundary(label[tile.start() : tile.start() + tail_width][::-1])[::-1]
-    head = _from_boundary(label[: width - len(tail) - 1][::-1])[::-1]
-    return head + _ELLIPSIS + tail
+        tail = _head(label, tile.start(), tile.start() + tail_width)
+    return _head(label, 0, width - len(tail) - 1) + _ELLIPSIS + tail
 
 
-def _from_boundary(text: str) -> str:
-    """Return the text without the cut word that it begins with, where one ends soon."""
-    boundary = re.match(r"[^_ ,]{0,8}[_ ,]+(?=[^_ ,])", text)
-    return text[boundary.end() :] if boundary and boundary.end() <= len(text) // 2 else text
+def _head(label: str, start: int, end: int) -> str:
+    """Return the label from `start` to `end`, or to the end of the last whole word before it, if one is near."""
+    ends = (index for index in range(end, (start + end) // 2, -1) if not _breaks_word(label, index))
+    return label[start : next(ends, end)].rstrip(" ,_")
+
+
+def _tail(label: str, start: int, end: int) -> str:
+    """Return the label from `start`, or from the first whole word behind it, if one is near."""
+    starts = (index for index in range(start, (start + end) // 2) if not _breaks_word(label, index))
+    return label[next(starts, start) : end].lstrip(" ,_")
+
+
+def _breaks_word(label: str, index: int) -> bool:
+    """Tell whether a cut before this character lies within a word."""
+    return label[index - 1 : index].isalnum() and label[index : index + 1].isalnum()

@@ -342,7 +342,7 @@ class _LaunchAnalysis:
                 known += 1
                 yield Pipe(name, max(0.0, busy.value), busy.metrics[0] if len(busy.metrics) == 1 else busy.definition)
         if not known:
-            why = "the report has no busy fraction of any pipe (sm__pipe_…, sm__inst_executed_pipe_…)"
+            why = "the report has no pipe utilisation (sm__pipe_…, sm__inst_executed_pipe_…)"
             self.missing.append(Missing("pipes", why, "collect with ncu --section ComputeWorkloadAnalysis"))
 
     def _scheduler(self) -> Scheduler | None:
@@ -368,7 +368,7 @@ class _LaunchAnalysis:
             why = "the report has no warp states (smsp__average_warps_issue_stalled_…)"
             self.missing.append(Missing("stalls", why, "collect with ncu --section WarpStateStats"))
         for family, samples in too_few_samples(self.launch.metrics, self.hardware.arch).items():
-            why = f"{samples} samples are too few: below {LEAST_SAMPLES}, a share can be off by 7 points and more"
+            why = f"{samples} samples are too few: below {LEAST_SAMPLES}, a share can be off by 7 points or more"
             self.missing.append(Missing(f"stalls.{family}", why, "sample more often: ncu --sampling-interval 0"))
         return stalls
 

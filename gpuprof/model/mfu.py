@@ -43,9 +43,9 @@ _MULTIPLIES = re.compile(
     re.IGNORECASE,
 )
 """Kernels that multiply matrices, by the words of cuBLAS, cuDNN, CUTLASS, Triton and libraries of attention."""
-_OUTSIDE = "PyTorch counts no FLOP of what launched the kernels"
+_OUTSIDE = "PyTorch counts no FLOP for what launched the kernels"
 _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
-_MARK_STEPS = "call step() of the profiler once in each pass of the loop"
+_MARK_STEPS = "call the profiler's step() once per iteration"
 
 CountedProducts = Sequence[ProductFlop | Missing]
 
@@ -70,7 +70,7 @@ def model_flop(
     step = _step_flop(steps, trace, ceilings) if gap is None else None
     if step is not None and share is not None and share >= MOST_UNCOUNTED:
         step = replace(step, utilisation=())
-        gap = Missing("MFU", "too much of the kernels' time is of what is not counted", _COUNT_ON_GPU)
+        gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
     elif step is not None and not step.utilisation:
         gap = Missing("MFU", "no spec rates the GPU for these data types", "give one with --spec FILE")
     return ModelFlop(

@@ -28,7 +28,7 @@ def run_of(session: Session) -> RunTotals:
     return RunTotals(
         kernels=len(ranked),
         launches=sum(kernel.launches for kernel in session.kernels),
-        timed_launches=sum(map(_timed_launches, timed)),
+        timed_launches=sum(map(timed_launches, timed)),
         timed_shapes=len(shapes),
         time_s=total_s,
         main_kernels=needed,
@@ -36,7 +36,7 @@ def run_of(session: Session) -> RunTotals:
     )
 
 
-def _timed_launches(kernel: KernelProfile) -> int:
+def timed_launches(kernel: KernelProfile) -> int:
     """Return how many launches of a timed kernel have a duration; a timeline lacks it of some."""
     spread = kernel.duration_percentiles_s
     return spread.count if spread is not None else kernel.launches

@@ -54,7 +54,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
     file: Annotated[str, about("path or name, as it was given")]
     sha256: Annotated[str, about("hash of its bytes")]
-    kind: Annotated[SourceKindName, about("kind of file; a survey only timed the kernels that another source counts")]
+    kind: Annotated[SourceKindName, about("kind of file; a survey only times the kernels that another source counts")]
     tool: Annotated[str, about("program that wrote it")]
     tool_version: Annotated[str | None, about("version of that program")]
     clock_control: Annotated[str | None, about("ncu's --clock-control: whether it locked the clocks")]
@@ -74,7 +74,7 @@ class Source(Struct, frozen=True, kw_only=True):
 class Device(Struct, frozen=True, kw_only=True):
     """A GPU of the session and the spec that describes it (None: only its architecture's facts are used)."""
 
-    id: Annotated[Whole, about("place among the devices, from 0")]
+    id: Annotated[Whole, about("index among the devices, from 0")]
     name: Annotated[str | None, about("product name, as the driver gives it")]
     compute_capability: Annotated[str | None, about("such as 9.0")]
     sm_count: Annotated[Whole | None, about("streaming multiprocessors")]
@@ -141,7 +141,7 @@ class Traffic(Struct, frozen=True):
     bytes_per_s: Annotated[BytesPerSecond | None, about("bytes over the duration")]
     definition: Annotated[str, about("the counters, and what they count")]
     basis: Annotated[Basis, about("how it was obtained")]
-    hit_rate: Annotated[Fraction | None, about("of the sectors looked up, those found there")] = None
+    hit_rate: Annotated[Fraction | None, about("of the sectors looked up, the share that hit")] = None
     certificate: Annotated[Trust | None, about("how far its counters are known to count this")] = None
 
 
@@ -152,10 +152,10 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
     level: Annotated[Level, about("memory level")]
     intensity: Annotated[Intensity, about("arithmetic intensity: FLOP of the path per byte at the level")]
     flop_per_s: Annotated[DrawnFlopPerSecond, about("what the kernel reached")]
-    roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("what the roof allows at this intensity")]
-    fraction_of_roof: Annotated[Fraction, about("reached over allowed")]
-    ceiling: Annotated[CeilingOrigin, about("origin of the ceilings that make the roof")]
-    bound: Annotated[RooflineBound, about("the side of the ridge that it is on")]
+    roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("what the roofline allows at this intensity")]
+    fraction_of_roof: Annotated[Fraction, about("reached over what the roofline allows")]
+    ceiling: Annotated[CeilingOrigin, about("origin of the ceilings that form the roofline")]
+    bound: Annotated[RooflineBound, about("the side of the ridge that it is on: memory-bound or compute-bound")]
 
 
 class Throughput(Struct, frozen=True):
@@ -195,7 +195,7 @@ class Scheduler(Struct, frozen=True, kw_only=True):
     tells no more."""
 
     issue_active: Annotated[Fraction | None, about("cycles with an issue")]
-    eligible_warps: Annotated[Number | None, about("warps that could issue")]
+    eligible_warps: Annotated[Number | None, about("eligible warps: ready to issue")]
     active_warps: Annotated[Number | None, about("resident warps")]
     warp_slots: Annotated[Number | None, about("warps that a scheduler can hold")]
 
@@ -257,7 +257,7 @@ class Evidence(Struct, frozen=True):
     metric: Annotated[str, about("metric that gives it; empty where it is computed from several")]
     value: Annotated[Number, about("the value, in its unit")]
     unit: Annotated[str, about("unit of value and threshold")]
-    threshold: Annotated[Number | None, about("what the value was held against; null for context")]
+    threshold: Annotated[Number | None, about("what the value is compared with; null for context")]
     meaning: Annotated[str, about("what the value is, in words")] = ""
 
 
@@ -268,7 +268,7 @@ class Location(Struct, frozen=True, kw_only=True):
     line: Annotated[Whole | None, about("line number in it")]
     pc: Annotated[Whole | None, about("address of the instruction")]
     sass: Annotated[str | None, about("the instruction")]
-    share: Annotated[Fraction | None, about("its part of the excess")] = None
+    share: Annotated[Fraction | None, about("its share of what the finding counts")] = None
 
 
 class Remaining(Struct, frozen=True):
@@ -287,7 +287,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     id: Annotated[Word, about("its id in the session: kernel, rule, and a number where a rule speaks again")] = ""
     rule: Annotated[Word, about("id of the rule")]
-    severity: Annotated[Severity, about("by what repairing it gains; info: nothing to repair")]
+    severity: Annotated[Severity, about("by what fixing it saves; info: nothing to fix")]
     confidence: Annotated[Confidence, about("how sure it is")]
     headline: Annotated[str, about("what was found")]
     why: Annotated[str, about("why it costs time")]
@@ -295,8 +295,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     action: Annotated[str, about("what to change, in one sentence")] = ""
     advice: Annotated[str, about("what to change, and how")]
     location: Annotated[Location | None, about("where")]
-    gain_kernel: Annotated[Gain | None, about("what repairing it saves of the kernel's time")]
-    gain_total: Annotated[Gain | None, about("what repairing it saves of the run's time")]
+    gain_kernel: Annotated[Gain | None, about("what fixing it saves of the kernel's time")]
+    gain_total: Annotated[Gain | None, about("what fixing it saves of the run's time")]
     gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
     held: Annotated[str | None, about("what is held fixed, where it is no upper bound")] = None
     remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first")] = ()
@@ -330,17 +330,17 @@ class RunVerdict(Struct, frozen=True, kw_only=True):
     state: Annotated[RunState, about("what its state is called")]
     ceiling: Annotated[str | None, about("the ceiling that the fraction is of")]
     fraction: Annotated[Fraction | None, about("how close it is to that ceiling")]
-    notes: Annotated[tuple[str, ...], about("what else a reader should know of the whole, in sentences")] = ()
+    notes: Annotated[tuple[str, ...], about("notes on the whole, in sentences")] = ()
     unknown: Annotated[str | None, about("what cannot be told of it, and why")] = None
-    command: Annotated[str | None, about("the command that would collect what is lacking")] = None
+    command: Annotated[str | None, about("the command that would collect what is missing")] = None
 
 
 class KernelProfile(Struct, frozen=True, kw_only=True):
     """One profiled launch, or a group of equal launches."""
 
     id: Annotated[Whole, about("its number in the session")]
-    source: Annotated[Whole, about("place of its file among the sources")]
-    device: Annotated[Whole, about("place of its GPU among the devices")]
+    source: Annotated[Whole, about("index of its file among the sources")]
+    device: Annotated[Whole, about("index of its GPU among the devices")]
     rank: Annotated[Whole | None, about("rank of a distributed run")]
     process: Annotated[Whole | None, about("process id")]
     stream: Annotated[Whole | None, about("id of the CUDA stream")]
@@ -349,8 +349,8 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     label: Annotated[str, about("short name, unique in the session")]
     ranges: Annotated[tuple[str, ...], about("NVTX ranges or modules around the launch, outermost first")]
     grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z")]
-    block: Annotated[Dim3 | None, about("threads of a block: x, y, z")]
-    registers_per_thread: Annotated[Whole | None, about("registers of a thread")]
+    block: Annotated[Dim3 | None, about("threads per block: x, y, z")]
+    registers_per_thread: Annotated[Whole | None, about("registers per thread")]
     shared_memory_per_block: Annotated[ByteCount | None, about("static and dynamic, without what the driver reserves")]
     launches: Annotated[Positive, about("launches that it stands for")]
     duration_s: Annotated[Seconds | None, about("of one launch; of a group, the median")]
@@ -362,7 +362,7 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     throttled: Annotated[bool | None, about("whether the driver lowered the clocks in more than a few samples")]
     work: Annotated[tuple[Work, ...], about("operations by compute path")]
     traffic: Annotated[tuple[Traffic, ...], about("bytes by memory level")]
-    roofline: Annotated[tuple[RooflinePoint, ...], about("its points, by path, level and origin of the roof")]
+    roofline: Annotated[tuple[RooflinePoint, ...], about("its points, by path, level and origin of the ceilings")]
     throughput: Annotated[tuple[Throughput, ...], about("speed of light by unit")]
     occupancy: Annotated[Occupancy, about("resident warps")]
     stalls: Annotated[tuple[Stall, ...], about("warp states, largest first within a family")]
@@ -390,6 +390,17 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     time_s: Annotated[Seconds, about("of all kernels")]
     main_kernels: Annotated[Whole, about("the longest labels, which take most of the time")]
     main_time_s: Annotated[Seconds, about("what they take")]
+
+
+class Exclusion(Struct, frozen=True, kw_only=True):
+    """Kernels that the user did not want to hear of: they are not among the kernels, and count in the run's time."""
+
+    patterns: Annotated[tuple[str, ...], about("expressions and numbers that name them, as --exclude had them")]
+    kernels: Annotated[Positive, about("how many: labels, or entries where a label stays in part")]
+    launches: Annotated[Positive, about("their launches")]
+    untimed: Annotated[Whole, about("those of the launches without a duration")]
+    time_s: Annotated[Seconds | None, about("of all of them; null where no duration is known")]
+    time_share: Annotated[Fraction | None, about("of the time of all kernels")]
 
 
 class Gaps(Struct, frozen=True, kw_only=True):
@@ -428,7 +439,7 @@ class Communication(Struct, frozen=True, kw_only=True):
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
     """What a GPU did of the time between its first and its last activity."""
 
-    source: Annotated[Whole, about("place of its file among the sources")]
+    source: Annotated[Whole, about("index of its file among the sources")]
     ordinal: Annotated[Whole, about("tells the GPUs of a source apart, equal ones too, from 0")]
     device: Annotated[Whole, about("kind of GPU, as of kernels")]
     span_s: Annotated[Seconds, about("from the first to the last activity")]
@@ -443,7 +454,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
 class StepTimes(Struct, frozen=True, kw_only=True):
     """A step of the program that comes again and again, and how long it takes."""
 
-    source: Annotated[Whole, about("place of its file among the sources")]
+    source: Annotated[Whole, about("index of its file among the sources")]
     name: Annotated[str, about("name of the step")]
     count: Annotated[Whole, about("how often it came")]
     threads: Annotated[Whole, about("threads that ran it")]
@@ -457,7 +468,7 @@ class StepTimes(Struct, frozen=True, kw_only=True):
 class Wait(Struct, frozen=True, kw_only=True):
     """For how long a GPU was idle, in all, just before one thing that it did."""
 
-    source: Annotated[Whole, about("place of its file among the sources")]
+    source: Annotated[Whole, about("index of its file among the sources")]
     ordinal: Annotated[Whole, about("the GPU within the source")]
     before: Annotated[str, about('"kernel", the direction of copies, or "memory set"')]
     kernel: Annotated[
@@ -515,7 +526,7 @@ class ModelFlop(Struct, frozen=True, kw_only=True):
     """What the operators of a source ask of its GPUs. Where operators are uncounted, all FLOP are at least what is
     said."""
 
-    source: Annotated[Whole, about("place of its file among the sources")]
+    source: Annotated[Whole, about("index of its file among the sources")]
     total: Annotated[tuple[PathFlop, ...] | None, about("of the whole trace")]
     step: Annotated[StepFlop | None, about("of a step")]
     uncounted: Annotated[tuple[Uncounted, ...], about("what is not counted")]
@@ -559,8 +570,9 @@ class Session(Struct, frozen=True, kw_only=True):
     opportunities: Annotated[tuple[Opportunity, ...], about("what to change, the most worthwhile first")] = ()
     run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
     denominators: Annotated[
-        tuple[Denominator, ...], about("facts of the specs that the reports could be held against")
+        tuple[Denominator, ...], about("facts of the specs that could be checked against the reports")
     ] = ()
+    excluded: Annotated[Exclusion | None, about("kernels that were left out on request; null: none")] = None
 
     @property
     def only_times(self) -> bool:

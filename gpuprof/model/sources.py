@@ -17,6 +17,8 @@ class SourceKind(NamedTuple):
 
 
 TORCH_TRACE = "torch-trace"
+STANDARD_INPUT = "standard input"
+"""What a source is called that had no file."""
 SURVEY_MARK = " survey"
 """What the kind of a source ends with that only timed the kernels which another one counts."""
 SOURCE_KINDS = {

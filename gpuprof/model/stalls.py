@@ -39,6 +39,13 @@ LEAST_SAMPLES = 52
 
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
+_CAPITALS = ("imc", "lg", "mio", "gmma")
+
+
+def stall_name(reason: str) -> str:
+    """Write a stall reason as Nsight Compute names it: "long_scoreboard" → "Long Scoreboard"."""
+    return " ".join(part.upper() if part in _CAPITALS else part.capitalize() for part in reason.split("_"))
+
 
 def stall_breakdown(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
     """Return the shares of every family that the report has, largest first within a family.

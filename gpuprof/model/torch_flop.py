@@ -17,7 +17,7 @@ from gpuprof.model.trace import MatrixProduct, TensorShape
 RECORD_SHAPES = "record it with torch.profiler.profile(record_shapes=True)"
 OTHER = "other"
 """The path of data types that no path of work is named for, such as complex ones."""
-_NEWER = "record it with PyTorch 2.1 or newer, which writes down an operator's settings too"
+_NEWER = "record it with PyTorch 2.1 or newer, which also records an operator's settings"
 _MOST_FLOP = 1e24
 """No call of an operator comes near it: it takes the fastest GPU years."""
 _FP4 = "c10::Float4_e2m1fn_x2"
@@ -180,7 +180,7 @@ def _truth(settings: OperatorSettings, place: int) -> bool | None:
 
 _SHAPES = "shapes that fit together"
 _STRIDES = "stride, padding and dilation"
-_OFFSETS = "the lengths of sequences"
+_OFFSETS = "the sequence lengths"
 _CONVOLUTION = _Formula(_convolution(_Settings(stride=3, padding=4, dilation=5, transposed=6)), 0, _STRIDES)
 _FORWARD = _Formula(_attention(0, backward=False), 0, _SHAPES)
 _BACKWARD = _Formula(_attention(1, backward=True), 1, _SHAPES)

@@ -32,6 +32,7 @@ _OPERATOR = re.compile(r"(?!(?:torch::)?autograd::)\w+::\w[\w:.]*(?: \[.*)?\Z", 
 _NODE = re.compile(r"(?:autograd::engine::evaluate_function: )?(\w+Backward\d*)(?: \[.*)?\Z", re.DOTALL)
 _INSIDES = re.compile(r"autograd::|torch::autograd::|## Call |Torch-Compiled Region|CompiledFunction|ProfilerStep#")
 """Ranges of torch's own machinery, which tell a reader nothing."""
+_MODULE = re.compile(r"\w+(?:\.\w+)*(?: \(backward\))?")
 
 
 def readable_range(name: str) -> str:
@@ -72,6 +73,23 @@ def innermost_operator(ranges: Sequence[str]) -> str:
     """Return the innermost operator among readable ranges, with its shapes; empty if none is there."""
     at = _place_of_operator(ranges)
     return ranges[at] if at is not None else ""
+
+
+def operator_name(ranges: Sequence[str]) -> str:
+    """Return the innermost operator without its shapes, or the autograd node where no operator is; empty if neither."""
+    operator = innermost_operator(ranges).partition(" [")[0]
+    nodes = (match[1] for text in reversed(ranges) if (match := _NODE.match(text)))
+    return operator or next(nodes, "")
+
+
+def own_ranges(ranges: Sequence[str]) -> tuple[str, ...]:
+    """Return the ranges around a launch that are neither operators nor anything else of torch's own."""
+    return tuple(text for text in ranges if not any(kind.match(text) for kind in (_OPERATOR, _NODE, _INSIDES)))
+
+
+def innermost_module(ranges: Sequence[str]) -> str:
+    """Return the innermost range that is named as modules are: `layers.3.mlp`, `GPT`, `layers.3.mlp (backward)`."""
+    return next((text for text in reversed(own_ranges(ranges)) if _MODULE.fullmatch(text)), "")
 
 
 def least_side(ranges: Sequence[str]) -> int | None:

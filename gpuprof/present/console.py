@@ -1,4 +1,4 @@
-"""The terminal view, in the page's order: verdict, what to fix first, kernels, one kernel in depth, provenance.
+"""The terminal view, in the page's order: verdict, what to fix first, kernels; with more asked for, kernels in depth.
 
 Colour only on a terminal; a pipe gets 80 columns and no space at the end of a line.
 """
@@ -6,15 +6,15 @@ Colour only on a terminal; a pipe gets 80 columns and no space at the end of a l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.console_findings import fix_first_lines, verdict_lines
+from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
-from gpuprof.present.console_parts import Sheet
-from gpuprof.present.console_table import table_parts
+from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
+from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.session_text import device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 
 _LEAST_WIDTH = 60
 _PIPED_WIDTH = 80
+_SCREEN, _TABLE, _LEAST_ROWS = 29, 3, 3
+"""Lines of a screen, but for the one that says what to type next; those of a table beside its rows; its least rows."""
+_TOP = 20
+_NOTES = 2
+_MOST_FACTS = 3
+_BREVITIES = (
+    Brevity(5), Brevity(5, cut_places=True), Brevity(5, cut_places=True, cut_actions=True),
+    Brevity(4, cut_places=True, cut_actions=True), Brevity(3, cut_places=True, cut_actions=True),
+)  # fmt: skip
+"""The first that leaves the table its least rows is taken."""
+
+Depth = Literal["none", "longest", "all"]
+"""Which kernels are shown with all their figures and findings."""
 
 
 def make_console() -> Console:
@@ -52,18 +65,24 @@ def make_talk_console() -> Console:
 def print_session(
     console: Console,
     session: Session,
-    kernels: list[KernelProfile],
-    top: int,
+    kernels: Sequence[KernelProfile],
     *,
-    depth: bool,
+    top: int | None = None,
+    depth: Depth = "none",
     rates: Rates = NO_RATES,
 ) -> None:
-    """Print the verdict, what to fix first, a table of the first `top` kernels (0: all), and the first one in depth.
+    """Print the verdict, what to fix first and a table of the first `top` kernels (0: all).
 
-    With `depth` every kernel of the table is shown in depth. The kernels come in the order in which they are shown.
-    `rates` are what the user knows of a step of a timeline.
+    Without `top` the table has as many rows as a screen of 30 lines leaves. `depth` says of which kernels all figures
+    and findings follow: of none, of the first one, or of each in the table; with any, what to fix first and the
+    timeline are told in full, too. The kernels come in the order in which they are shown. `rates` are what the user
+    knows of a step of a timeline.
     """
-    print_blocks(console, _blocks(console, session, kernels, top, rates, depth=depth))
+    sheet = Sheet.of(console)
+    if depth == "none":
+        print_blocks(console, _screen(session, kernels, sheet, top, rates))
+    else:
+        print_blocks(console, _whole(session, kernels, sheet, _TOP if top is None else top, rates, depth))
 
 
 def print_tree(console: Console, session: Session, tree: ExplanationNode) -> None:
@@ -87,29 +106,91 @@ def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
     console.file.flush()
 
 
-def _blocks(
-    console: Console, session: Session, kernels: list[KernelProfile], top: int, rates: Rates, *, depth: bool
+def _screen(
+    session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, top: int | None, rates: Rates
 ) -> Iterator[RenderableType]:
+    """What a screen has room for: verdict, what to fix first, the kernels that take most time."""
     from rich.text import Text
 
-    sheet = Sheet.of(console)
+    above: list[RenderableType] = [*verdict_lines(session, sheet, _NOTES), *_warnings(session, sheet)]
+    facts: list[RenderableType] = [
+        sheet.field(label, sheet.clipped(text, sheet.width - LABEL_WIDTH))
+        for label, text in _brief_facts(session, rates)
+    ]
+    unknown = list(unknown_lines(session, sheet))
+    room = _SCREEN - _height(above) - _height(facts) - _height(unknown)
+    fix_first: list[RenderableType] = []
+    for brief in _BREVITIES:
+        fix_first = list(fix_first_lines(session, sheet, brief))
+        if room - _height(fix_first) >= _TABLE + min(_LEAST_ROWS, len(kernels)):
+            break
+    for part in (above, fix_first, facts, unknown):
+        yield from part
+        if part:
+            yield Text("")
+    if top is None:
+        yield from _fitting_table(session, kernels, sheet, room - _height(fix_first))
+    else:
+        yield from _table(session, kernels, sheet, top or len(kernels))
+
+
+def _fitting_table(session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, height: int) -> list[Text]:
+    """Return the table with as many rows as fit, but at least a few."""
+    rows = min(max(height - _TABLE + 1, _LEAST_ROWS), len(kernels))
+    while rows > _LEAST_ROWS and len(_table(session, kernels, sheet, rows)) > height:
+        rows -= 1
+    return _table(session, kernels, sheet, rows)
+
+
+def _table(session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, rows: int) -> list[Text]:
+    return list(table_lines(session, kernels[:rows], kernels[rows:], sheet, "--top 0 shows all"))
+
+
+def _height(blocks: Sequence[RenderableType]) -> int:
+    """Return how many lines blocks take with an empty one behind them; 0 for none."""
+    texts = [text for block in blocks for text in getattr(block, "renderables", [block])]
+    return sum(str(text).count("\n") + 1 for text in texts) + 1 if texts else 0
+
+
+def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
+    """Yield what a timeline tells of the steps and, unless what is to be fixed tells it, of the GPU's time."""
+    idle = any(item.rule == "launch-gaps" for item in session.opportunities)
+    labels = ("steps", "MFU") if idle else ("GPU", "steps", "MFU")
+    facts = [(label, text) for label, text in timeline_facts(session, rates) if label.startswith(labels)]
+    yield from facts[:_MOST_FACTS]
+
+
+def _whole(
+    session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, top: int, rates: Rates, depth: Depth
+) -> Iterator[RenderableType]:
+    """Everything: what is known of the run, kernels in depth, and where the numbers come from."""
+    from rich.text import Text
+
     yield from verdict_lines(session, sheet)
-    for source in session.sources:
-        for warning in source.warnings:
-            yield sheet.paragraph(f"warning: {source.file}: {warning}", "yellow")
+    yield from _warnings(session, sheet)
     yield Text("")
-    yield from fix_first_lines(session, sheet)
+    shown = kernels[:top] if top else kernels
+    blocks = list(fix_first_lines(session, sheet)) if depth != "all" or len(shown) > 1 else []
+    for part in (blocks, list(unknown_lines(session, sheet))):
+        yield from part
+        if part:
+            yield Text("")
     if session.timeline is not None:
         for label, text in timeline_facts(session, rates):
             yield sheet.field(label, text)
         yield Text("")
-    shown = kernels[:top] if top else kernels
-    yield from table_parts(session, shown, kernels[len(shown) :], console)
-    for kernel in shown if depth else shown[:1]:
+    yield from _table(session, kernels, sheet, len(shown))
+    for kernel in shown if depth == "all" else shown[:1]:
         yield Text("")
-        yield from kernel_lines(kernel, sheet, whole=depth, source=in_source(session, kernel))
+        yield from kernel_lines(kernel, sheet, whole=depth == "all", source=in_source(session, kernel))
     yield Text("")
     yield from _provenance(session, sheet)
+
+
+def _warnings(session: Session, sheet: Sheet) -> Iterator[Text]:
+    for source in session.sources:
+        for warning in source.warnings:
+            yield sheet.paragraph(f"warning: {source.file}: {warning}", "yellow")
 
 
 def _provenance(session: Session, sheet: Sheet) -> Iterator[Text]:

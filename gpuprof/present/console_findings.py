@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprof.model.session import Finding, KernelProfile, Session
@@ -33,45 +34,63 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-_BAR_WIDTH = 10
-_GAIN_WIDTH = 9
+_BAR_WIDTH = 8
+_GAIN_WIDTH = 8
 _INDENT = 2
+_DOT = " · "
 _BRIEF = ("low", "info")
 _TEXT_COLUMN = _INDENT + _BAR_WIDTH + _GAIN_WIDTH + 2
 _WORD = re.compile(r"""(?:\\.|[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*")+""")
 """A word of a command line, with what is quoted in it."""
 
 
-def verdict_lines(session: Session, sheet: Sheet) -> Iterator[Text]:
-    """Yield the state of what takes the time, how the time is spread, and what else a reader should know of both."""
+def verdict_lines(session: Session, sheet: Sheet, notes: int | None = None) -> Iterator[Text]:
+    """Yield the state of what takes the time, how the time is spread, and what else a reader should know of both.
+
+    `notes` says how many of the notes are given, None for all.
+    """
     headline = headline_text(session)
     if headline:
         yield sheet.paragraph(headline, "bold")
     yield sheet.paragraph(verdict_text(session), "" if headline else "bold")
-    for note in session.verdict.notes if session.verdict is not None else ():
+    for note in session.verdict.notes[:notes] if session.verdict is not None else ():
         yield sheet.paragraph(note)
 
 
-def fix_first_lines(session: Session, sheet: Sheet) -> Iterator[RenderableType]:
-    """Yield the list of what to repair first, what is not known and how to collect it; nothing without kernels."""
+@dataclass(frozen=True, slots=True)
+class Brevity:
+    """How short the list of what to fix first is: how many there are, and whether actions and places are cut."""
+
+    most: int
+    cut_places: bool = False
+    cut_actions: bool = False
+
+
+def fix_first_lines(session: Session, sheet: Sheet, brief: Brevity | None = None) -> Iterator[RenderableType]:
+    """Yield what to fix first, in full unless `brief` says otherwise, or that there is nothing.
+
+    Nothing is said without kernels.
+    """
     from rich.text import Text
 
     first = fixes(session)
-    if first:
-        yield _heading(session, sheet)
-        for item in first:
-            yield _fix(item, sheet)
-        if more := more_text(session):
-            yield Text(f"{' ' * _TEXT_COLUMN}and {more}", style="dim")
-        yield Text("")
-    elif nothing := nothing_text(session):
-        yield sheet.paragraph(nothing)
-        yield Text("")
+    if not first:
+        if nothing := nothing_text(session):
+            yield sheet.paragraph(nothing)
+        return
+    yield _heading(session, sheet)
+    for item in first[: brief.most] if brief is not None else first:
+        yield _fix(item, sheet) if brief is None else _brief_fix(item, sheet, brief)
+    if brief is None and (more := more_text(session)):
+        yield Text(f"{' ' * _TEXT_COLUMN}and {more}", style="dim")
+
+
+def unknown_lines(session: Session, sheet: Sheet) -> Iterator[RenderableType]:
+    """Yield what is not known, and how to collect it; nothing where all is."""
     if unknown := unknown_text(session):
         yield sheet.paragraph(unknown)
         if command := command_text(session):
             yield _command(command, sheet)
-        yield Text("")
 
 
 def _heading(session: Session, sheet: Sheet) -> Text:
@@ -87,14 +106,20 @@ _FIX_FIRST = "Fix first  "
 _LEGEND_COLUMN = len(_FIX_FIRST)
 
 
-def _fix(item: Fix, sheet: Sheet) -> Text:
-    """The gain as a bar and a number, the headline, how far the gain holds, what to change, and where."""
+def _gain(item: Fix, sheet: Sheet) -> Text:
+    """The gain as a bar and a number."""
     from rich.text import Text
 
-    line = Text(" " * _INDENT, overflow="fold")
-    line.append(sheet.bar(item.fraction or 0.0, _BAR_WIDTH), "dim" if item.doubt else SEVERITY_STYLES[item.severity])
+    line = Text(" " * _INDENT, no_wrap=True, overflow="ignore")
+    bar = sheet.bar(item.bar or 0.0, _BAR_WIDTH)
+    line.append(bar, "dim" if item.doubt else SEVERITY_STYLES[item.severity])
     line.append(f"{sheet.legible(item.gain).rjust(_GAIN_WIDTH)}  ", "dim" if item.doubt else "bold")
-    margin = f"\n{' ' * _TEXT_COLUMN}"
+    return line
+
+
+def _fix(item: Fix, sheet: Sheet) -> Text:
+    """The gain, the headline, how far the gain holds, what to change, and where."""
+    line, margin = _gain(item, sheet), f"\n{' ' * _TEXT_COLUMN}"
     line.append(margin.join(sheet.wrapped(item.headline, _TEXT_COLUMN)))
     if item.limits:
         line.append(margin + margin.join(sheet.wrapped(item.limits, _TEXT_COLUMN)), "dim")
@@ -103,6 +128,31 @@ def _fix(item: Fix, sheet: Sheet) -> Text:
     about = ", ".join(part for part in (item.where, item.kernels, item.rule, item.confidence) if part)
     line.append(margin + margin.join(sheet.wrapped(about, _TEXT_COLUMN)), "dim")
     return line
+
+
+def _brief_fix(item: Fix, sheet: Sheet, brief: Brevity) -> Text:
+    """The gain and what it is of in one line, what to change, and where, how sure, and how far the gain holds."""
+    line, room, margin = _gain(item, sheet), sheet.width - _TEXT_COLUMN, f"\n{' ' * _TEXT_COLUMN}"
+    line.append(sheet.clipped(item.headline, room))
+    if item.action:
+        action = f"→ {item.action}"
+        lines = [sheet.clipped(action, room)] if brief.cut_actions else sheet.wrapped(action, _TEXT_COLUMN)
+        line.append(margin + margin.join(lines), "bold")
+    about = (item.where, item.doubt or item.confidence, item.after, item.held)
+    lines = _places(item.kernels, [part for part in about if part], sheet, cut=brief.cut_places)
+    line.append(margin + margin.join(lines), "dim")
+    return line
+
+
+def _places(kernels: str, about: Sequence[str], sheet: Sheet, *, cut: bool) -> list[str]:
+    """Join kernels and what is said of them; with `cut` in one line, which leaves out what is last."""
+    dot, room = sheet.legible(_DOT), sheet.width - _TEXT_COLUMN
+    parts = [sheet.legible(part) for part in about]
+    while cut and len(parts) > 1 and sum(len(dot) + len(part) for part in parts) > room // 2:
+        parts.pop()
+    left = room - sum(len(dot) + len(part) for part in parts)
+    text = dot.join((sheet.fitted(kernels, max(left, room // 3)), *parts))
+    return [sheet.clipped(text, room)] if cut else sheet.wrapped(text, _TEXT_COLUMN)
 
 
 def _command(command: str, sheet: Sheet) -> RenderableType:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.explain_causes import pipe_name
-from gpuprof.model.headline import first_finding, main_point, stalls_of
+from gpuprof.diagnose.needs import pipe_name
+from gpuprof.model.headline import main_point, stalls_of
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
+from gpuprof.model.stalls import stall_name
 from gpuprof.present.console_findings import finding_lines
-from gpuprof.present.console_parts import LABEL_WIDTH, SEVERITY_STYLES, Sheet
-from gpuprof.present.finding_text import gain_text, location_text
+from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.privacy import file_name
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
@@ -22,7 +22,6 @@ from gpuprof.present.session_text import (
     path_name,
     point_text,
     roof_value_text,
-    stall_name,
     throughput_text,
     work_text,
 )
@@ -39,7 +38,7 @@ _SHARE_WIDTH = 7
 
 
 def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool, source: str = "") -> Iterator[Text]:
-    """Yield every figure and finding of a kernel; `whole` adds its full name, hot code and all of each finding.
+    """Yield every finding and figure of a kernel; `whole` adds its full name, hot code and all of each finding.
 
     `source` stands behind the kernel's name where there are several files: " in NAME".
     """
@@ -50,37 +49,19 @@ def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool, source: st
         name = printable(kernel.demangled)
         kept = _WHOLE_NAME_SHOWN if whole else _NAME_SHOWN
         yield sheet.paragraph(f"{name[:kept]}…" if len(name) > kept else name, "dim", indent=3)
-    for label, text in _facts(kernel):
-        yield sheet.field(label, text)
-    yield from finding_lines(kernel, sheet, whole=whole)
+    findings = list(finding_lines(kernel, sheet, whole=whole))
+    yield from findings
     if whole and kernel.excerpts:
         yield Text("")
         yield _code(kernel.excerpts[0], sheet) if kernel.excerpts[0].has_text else _hot_lines(kernel, sheet)
+    if findings or (whole and kernel.excerpts):
+        yield Text("")
+    for label, text in _facts(kernel):
+        yield sheet.field(label, text)
     if kernel.missing:
         yield Text("")
     for how, items in _missing_by_remedy(kernel).items():
         yield sheet.field("missing", f"{', '.join(items)}: {how}", "dim")
-
-
-def brief_lines(kernel: KernelProfile, sheet: Sheet) -> Iterator[Text]:
-    """Yield what matters of a kernel in a few lines: its place under the roof, its warps, the first finding."""
-    yield sheet.paragraph(f"#{kernel.id} {kernel.label}", "bold")
-    point = main_point(kernel)
-    if point is not None:
-        yield sheet.field("roofline", f"{path_name(point.path)} {point_text(point)}")
-    if states := _states_text(kernel):
-        yield sheet.field("warp states", states)
-    finding = first_finding(kernel)
-    if finding is not None:
-        where = location_text(finding.location)
-        text = f"{finding.headline}{f'; {where}' if where else ''}. {_sentence_case(gain_text(finding))}."
-        yield sheet.field(finding.severity, text, label_style=SEVERITY_STYLES[finding.severity])
-        if finding.action and finding.severity != "info":
-            yield sheet.field("do", finding.action)
-
-
-def _sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
@@ -150,7 +131,7 @@ def _launch_text(kernel: KernelProfile) -> str:
     if kernel.grid is None and kernel.block is None:
         parts = [f"grid and block {dims_text(None)}"]
     if kernel.registers_per_thread is not None:
-        parts.append(f"{kernel.registers_per_thread} registers")
+        parts.append(f"{kernel.registers_per_thread} registers per thread")
     if kernel.shared_memory_per_block is not None:
         parts.append(f"{format_binary(kernel.shared_memory_per_block)} shared memory")
     if kernel.waves is not None:
@@ -173,18 +154,18 @@ def _launches_text(kernel: KernelProfile) -> str:
 
 
 def _issue_text(kernel: KernelProfile) -> str:
-    """Write what the schedulers did: "an issue in 62 % of cycles, 1.51 eligible of 7.67 active of 16 warps"."""
+    """Write what the schedulers did: "62 % of issue slots used; warps per scheduler: 7.67 active, 1.51 eligible"."""
     scheduler = kernel.scheduler
     if scheduler is None:
         return ""
     parts = []
     if scheduler.issue_active is not None:
-        parts.append(f"an issue in {format_percent(scheduler.issue_active)} of cycles")
+        parts.append(f"{format_percent(scheduler.issue_active)} of issue slots used")
     if scheduler.eligible_warps is not None and scheduler.active_warps is not None:
         slots = f" of {scheduler.warp_slots:.0f}" if scheduler.warp_slots is not None else ""
         eligible, active = significant(scheduler.eligible_warps), significant(scheduler.active_warps)
-        parts.append(f"{eligible} eligible of {active} active{slots} warps each")
-    return ", ".join(parts)
+        parts.append(f"warps per scheduler: {active} active{slots}, {eligible} eligible")
+    return "; ".join(parts)
 
 
 def _code(excerpt: Excerpt, sheet: Sheet) -> Text:

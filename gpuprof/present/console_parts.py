@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprof.present.text import printable
+from gpuprof.present.text import cut_end, cut_middle, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 LABEL_WIDTH = 15
+TEXT_WIDTH, TABLE_WIDTH = 120, 140
 SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 
 _GLUE = "\u00a0"
@@ -34,15 +35,25 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), gap: str
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What is written on: so many columns, and an encoding that has more or fewer characters."""
+    """What is written on: `columns` of characters, texts no wider than `width`, and the characters of an encoding."""
 
-    width: int
+    columns: int
     encoding: str = "utf-8"
 
     @classmethod
     def of(cls, console: Console) -> Sheet:
         """Return the sheet of a console."""
         return cls(console.width, console.encoding or "ascii")
+
+    @property
+    def width(self) -> int:
+        """Return how wide a text may be: lines that are too long are hard to read."""
+        return min(self.columns, TEXT_WIDTH)
+
+    @property
+    def table_width(self) -> int:
+        """Return how wide a table may be: wider, the eye loses the line."""
+        return min(self.columns, TABLE_WIDTH)
 
     @property
     def blocks(self) -> bool:
@@ -88,6 +99,34 @@ class Sheet:
     def hanging(self, label: str, text: str) -> Text:
         """Return a dim text that wraps beside its label."""
         return _text(label + f"\n{' ' * len(label)}".join(self.wrapped(text, len(label))), "dim")
+
+    def cells(self, text: str) -> int:
+        """Return how many columns a text takes: characters of some scripts take two."""
+        if text.isascii():
+            return len(text)
+        from rich.cells import cell_len
+
+        return cell_len(text)
+
+    def fitted(self, text: str, width: int) -> str:
+        """Fit a name from anywhere into so many columns: its middle goes."""
+        return self._cut(cut_middle, text, width)
+
+    def clipped(self, text: str, width: int) -> str:
+        """Fit a sentence from anywhere into so many columns: its last clauses or words go."""
+        return self._cut(cut_end, text, width)
+
+    def _cut(self, cut: Callable[[str, int], str], text: str, width: int) -> str:
+        shown, length = self.legible(text), width
+        if self.cells(shown) <= width:
+            return shown
+        while self.cells(fitted := self.legible(cut(shown, length))) > width and length > 1:
+            length -= 1
+        return fitted
+
+    def filled(self, text: str, width: int) -> str:
+        """Return a text with spaces behind it, so many columns wide."""
+        return text + " " * (width - self.cells(text))
 
     def bar(self, fraction: float, width: int) -> str:
         """Draw a fraction of 1 as a bar of `width` characters, in eighths of a block or in `#`; above 0 it shows."""

@@ -1,108 +1,110 @@
-"""A recording in the terminal: what it is, its verdict and table, each kernel in a few lines, and what repairs gave."""
+"""A recording in the terminal: as a story of slow kernels and their fixes, or in two lines; and what to type next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.repairs import Repair
-from gpuprof.model.session import KernelProfile, Session
+from gpuprof.diagnose.repairs import repairs, what_to_fix
+from gpuprof.model.session import Session
 from gpuprof.present.console import print_blocks
-from gpuprof.present.console_findings import fix_first_lines, verdict_lines
-from gpuprof.present.console_kernel import brief_lines
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.console_table import table_parts
-from gpuprof.present.finding_text import short_gain
-from gpuprof.present.session_text import duration_text
+from gpuprof.present.fix_text import fixes, headline_text
+from gpuprof.present.repair_text import action_text, outcome_text, saved_text, slow_text, why_texts
 from gpuprof.recordings import Recording
-from gpuprof.units import format_percent
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
-_MOST_KERNELS = 5
+_INDENT = 3
+_CHAPTER_WIDTH = 6
+_NEXT_WIDTH = 20
 
 
-def print_recording(
-    console: Console, place: str, recording: Recording, session: Session, kernels: list[KernelProfile],
-    repairs: Iterable[Repair], *, fix_first: bool,
-) -> None:  # fmt: skip
-    """Print one of several recordings; `place` says which: "Recording 1 of 3".
+def print_story(console: Console, recording: Recording, session: Session) -> None:
+    """Print each kernel with its fix, and what all of them gave; the kernels come in the order of the fixes."""
+    print_blocks(console, _story(recording, session, Sheet.of(console)))
 
-    The kernels come in the order of the table. `fix_first` adds the list over all of them.
-    """
-    blocks = (
-        *_head(place, recording, session, sheet := Sheet.of(console)),
-        *(fix_first_lines(session, sheet) if fix_first else ()),
-        *table_parts(session, kernels, [], console),
-        *_kernels(kernels, sheet),
-        *_repairs(repairs, sheet),
-        *_lacking(kernels, sheet),
-        sheet.paragraph(""),
+
+def _story(recording: Recording, session: Session, sheet: Sheet) -> Iterator[Text]:
+    yield sheet.paragraph(f"{recording.title} ({origin_text(recording, session)})", "bold")
+    for repair in repairs(session.kernels):
+        yield sheet.paragraph("")
+        yield _chapter("slow", [slow_text(repair.before, session)], sheet, "bold red")
+        yield _chapter("why", why_texts(repair.finding), sheet, "bold yellow")
+        yield _chapter("fix", [action_text(repair.finding)], sheet, "bold cyan")
+        yield _chapter("gain", [saved_text(repair)], sheet, "bold green")
+    yield sheet.paragraph("")
+    yield sheet.paragraph(outcome_text(session.kernels), "bold")
+    rest = what_to_fix(session.kernels[-1])
+    if rest is not None:
+        yield sheet.paragraph(f"→ {action_text(rest)}", indent=_INDENT)
+
+
+def _chapter(label: str, texts: Iterable[str], sheet: Sheet, style: str) -> Text:
+    """A label and, beside it, texts that begin a line each."""
+    from rich.text import Text
+
+    lines = [line for text in texts for line in sheet.wrapped(text, _CHAPTER_WIDTH)]
+    chapter = Text(label.ljust(_CHAPTER_WIDTH), style, overflow="fold")
+    return chapter.append(f"\n{' ' * _CHAPTER_WIDTH}".join(lines), "not bold default")
+
+
+def print_others(console: Console, others: Iterable[tuple[Recording, Session, PurePath]]) -> None:
+    """Print each other recording in two lines: its page, and what to fix first."""
+    print_blocks(console, _others(others, Sheet.of(console)))
+
+
+def _others(others: Iterable[tuple[Recording, Session, PurePath]], sheet: Sheet) -> Iterator[Text]:
+    told = list(others)
+    if not told:
+        return
+    drawn = all(any(kernel.roofline for kernel in session.kernels) for _, session, _ in told)
+    yield sheet.paragraph("")
+    heading = f"More recordings{', with rooflines' if drawn else ''}: open their pages in a browser"
+    yield sheet.paragraph(heading, "bold")
+    for recording, session, page in told:
+        yield sheet.paragraph(f"{page}: {recording.title}", indent=_INDENT)
+        yield sheet.paragraph(_first_fix(session), "dim", indent=2 * _INDENT)
+
+
+def _first_fix(session: Session) -> str:
+    first = next(iter(fixes(session)), None)
+    return f"{first.gain}  {first.headline}" if first is not None else headline_text(session)
+
+
+def print_next(console: Console, show: str) -> None:
+    """Print what to type with a program or a report of one's own; `show` is the command for the recording."""
+    print_blocks(console, _next(show, Sheet.of(console)))
+
+
+def _next(show: str, sheet: Sheet) -> Iterator[RenderableType]:
+    yield sheet.paragraph("")
+    yield sheet.paragraph("Next", "bold")
+    commands = (
+        ("with a GPU and ncu", "gpuprof run -- ./app"),
+        ("", "gpuprof run -- python train.py"),
+        ("with a report", "gpuprof show YOUR.ncu-rep"),
+        ("the kernels above", show),
     )
-    print_blocks(console, blocks)
+    for label, command in commands:
+        yield _command(label, command, sheet)
 
 
-def _head(place: str, recording: Recording, session: Session, sheet: Sheet) -> Iterator[Text]:
-    yield sheet.paragraph(f"{place}: {recording.title}", "bold underline")
-    yield sheet.paragraph(f"{recording.about} {origin_text(recording, session)}", "dim")
-    yield sheet.paragraph("")
-    yield from verdict_lines(session, sheet)
-    yield sheet.paragraph("")
+def _command(label: str, command: str, sheet: Sheet) -> RenderableType:
+    """A command to be copied, which is never broken."""
+    from rich.console import Group
+    from rich.text import Text
 
-
-def _kernels(kernels: Sequence[KernelProfile], sheet: Sheet) -> Iterator[Text]:
-    for kernel in kernels[:_MOST_KERNELS]:
-        yield sheet.paragraph("")
-        yield from brief_lines(kernel, sheet)
-
-
-def _repairs(repairs: Iterable[Repair], sheet: Sheet) -> Iterator[Text]:
-    steps = [repair_text(repair) for repair in repairs]
-    if steps:
-        yield sheet.paragraph("")
-        yield sheet.paragraph("What the repairs gave", "bold")
-    for text in steps:
-        yield sheet.paragraph(text, indent=3)
-
-
-def _lacking(kernels: Sequence[KernelProfile], sheet: Sheet) -> Iterator[Text]:
-    if lacks := lacking(kernels):
-        yield sheet.paragraph("")
-        yield sheet.paragraph(lacks, "dim")
+    line = Text(" " * _INDENT + label.ljust(_NEXT_WIDTH), no_wrap=True, overflow="ignore")
+    # A text that is printed by itself loses how it is to be laid out.
+    return Group(line.append(sheet.legible(command), "cyan"))
 
 
 def origin_text(recording: Recording, session: Session) -> str:
-    """Say on which GPU and by whom it was recorded."""
+    """Say on which GPU it was recorded, and by whom with which licence."""
     where = " and ".join(device.name or "a GPU of unknown name" for device in session.devices)
-    if recording.origin is None:
-        return f"Recorded on {where} by this project: {recording.command}"
-    return f"Recorded on {where} by others: {recording.origin.repository} ({recording.origin.licence})."
-
-
-def repair_text(repair: Repair) -> str:
-    """Say what a finding promised, and what the repair gave."""
-    before, after = repair.before, repair.after
-    bound = short_gain(repair.finding.gain_kernel, repair.finding.gain_kind)
-    held = "" if repair.within_bound else ", more than the bound"
-    saved = f"saved {format_percent(repair.saved)}" if repair.saved >= 0 else f"cost {format_percent(-repair.saved)}"
-    return (
-        f"{before.label} → {after.label}: {repair.finding.rule} said {bound}, the repair {saved}{held}: "
-        f"{duration_text(before.duration_s)} → {duration_text(after.duration_s)}"
-    )
-
-
-def lacking(shown: Sequence[KernelProfile]) -> str:
-    """Say which of rooflines, stalls and lines of code the recording has for no kernel; empty where it has all."""
-    parts = {
-        "rooflines": any(kernel.roofline for kernel in shown),
-        "warp states": any(kernel.stalls for kernel in shown),
-        "lines of code": any(kernel.excerpts for kernel in shown),
-    }
-    without = [name for name, there in parts.items() if not there]
-    if not without:
-        return ""
-    *others, last = without
-    names = f"{', '.join(others)} or {last}" if others else last
-    return f"This recording has no {names}: it lacks what they are made from."
+    origin = recording.origin
+    return f"{where}, {origin.repository}, {origin.licence}" if origin is not None else f"{where}, by this project"

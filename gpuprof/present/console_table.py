@@ -1,145 +1,200 @@
-"""The table of kernels in the terminal, as many columns as its width has room for."""
+"""The table of kernels in the terminal: a line each, with as many columns as have something to tell and fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
 from gpuprof.present.session_text import (
-    NO_ROOF,
+    NO_CEILING,
     NOT_COLLECTED,
     count_text,
     duration_spread,
     duration_text,
+    launch_text,
     limit_text,
+    name_repeats,
     percent_text,
     roof_text,
     row_noun,
     stall_text,
 )
-from gpuprof.present.source_names import source_name
-from gpuprof.present.text import printable
+from gpuprof.present.source_names import in_source
 from gpuprof.units import format_percent
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
     from rich.text import Text
 
-_WIDE = 100
-_WIDER = 120
-_NARROW_HEADS = {"nearest limit": "limit", "occupancy": "occ."}
-_OF_COUNTERS = ("nearest limit", "of roof", "occupancy")
-_OF_TIMES = ("median", "p95", "p99")
-_SHORT = {NOT_COLLECTED: "n/c", NO_ROOF: "no roof"}
+_WIDE, _WIDER = 100, 120
+_WANTED_NAME, _MOST_NAME = 36, 72
+_LONGEST_LAUNCH = 24
+_GAP = "  "
+_NO_FINDING = "–"
+_SHORT = {NOT_COLLECTED: "n/c", NO_CEILING: "no ceiling"}
+_MARKS = {
+    " n/c": "n/c: not collected; the report lacks the counters",
+    " no ceiling": "no ceiling: work and traffic are known, the GPU's peak rates are not; see --spec",
+    "≥ ": "≥: tensor work was not collected, so the kernel may be closer to its ceiling",
+}
+"""What is said below a table in which a mark stands."""
+_HEAD_LINES = 2
+_EMPTY = ("n/c", _NO_FINDING, "")
 
 
-def table_parts(
-    session: Session, kernels: list[KernelProfile], hidden: list[KernelProfile], console: Console
-) -> Iterator[RenderableType]:
-    """Yield the table of kernels and, below it, what its marks mean and how many it leaves out."""
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column: its head, its cells, and what it takes to be shown.
+
+    `rank` orders what is left out first where the names get too little room, the highest first; 0 always stays.
+    """
+
+    head: str
+    cell: Callable[[KernelProfile], str]
+    least_width: int = 0
+    left: bool = False
+    rank: int = 0
+
+
+def table_lines(
+    session: Session, kernels: Sequence[KernelProfile], hidden: Sequence[KernelProfile], sheet: Sheet, show_all: str
+) -> Iterator[Text]:
+    """Yield the table of kernels and, below it, what its marks mean and how many it leaves out.
+
+    `show_all` is the option that shows those, too.
+    """
     from rich.text import Text
 
     if not kernels:
         return
-    yield _kernel_table(session, kernels, console)
-    if not session.only_times and any(map(_lacks_counters, kernels)):
-        yield Text("n/c: not collected; the report lacks the counters", style="dim")
-    if any(roof_text(kernel) == NO_ROOF for kernel in kernels):
-        yield Text("no roof: work and traffic are known, the GPU's peak rates are not; see --spec", style="dim")
-    if any(roof_text(kernel).startswith("≥") for kernel in kernels):
-        yield Text("≥: tensor work was not collected, so the kernel may be closer to its roof", style="dim")
+    lines = list(_kernel_lines(session, kernels, sheet))
+    yield from lines
+    shown = "\n".join(line.plain for line in lines[_HEAD_LINES:])
+    for mark, note in _MARKS.items():
+        if sheet.legible(mark) in shown:
+            yield sheet.paragraph(note, "dim")
     if hidden:
         rest = sum(kernel.time_share or 0.0 for kernel in hidden)
         share = f", {format_percent(rest)} of the time" if rest else ""
         noun, plural = row_noun(session.kernels)
         more = count_text(len(hidden), f"more {noun}", plural)
-        yield Text(f"… and {more}{share}; --top 0 shows all", style="dim")
+        yield Text(sheet.legible(f"… and {more}{share}: {show_all}"), style="dim")
 
 
-def _lacks_counters(kernel: KernelProfile) -> bool:
-    texts = (duration_text(kernel.time_total_s), limit_text(kernel), roof_text(kernel))
-    occupancy = kernel.occupancy
-    return NOT_COLLECTED in texts or (occupancy.achieved is None and occupancy.theoretical is None)
-
-
-def _kernel_table(session: Session, kernels: list[KernelProfile], console: Console) -> Table:
-    """One line or two per kernel; the label takes what width is left."""
-    from rich import box
-    from rich.table import Table
-
-    wide = console.width >= _WIDE
-    lines = box.SIMPLE_HEAD if Sheet.of(console).blocks else box.ASCII_DOUBLE_HEAD
-    table = Table(box=lines, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, expand=True)
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("kernel", ratio=1, overflow="fold", min_width=14)
-    many = any(kernel.launches > 1 for kernel in kernels)
-    if many:
-        table.add_column("launches" if wide else "n", justify="right", no_wrap=True)
-    timed = session.only_times
-    for name in ("time", "share", *(_OF_TIMES if timed else _OF_COUNTERS)):
-        table.add_column(name if wide else _NARROW_HEADS.get(name, name), justify="right", no_wrap=True)
-    if wide and not timed:
-        table.add_column("main stall", no_wrap=True)
-    findings = console.width >= _WIDER and any(kernel.findings for kernel in kernels)
-    if findings:
-        table.add_column("first finding", no_wrap=True)
-    for kernel in kernels:
-        cells = [*_plain_cells(session, kernel, many=many)]
-        if timed:
-            cells += _spread_cells(kernel)
-        else:
-            cells += [*_counter_cells(kernel), *([_stall_cell(kernel)] if wide else [])]
-        table.add_row(*cells, *([_finding_cell(kernel)] if findings else []))
-    return table
-
-
-def _plain_cells(session: Session, kernel: KernelProfile, *, many: bool) -> Iterator[RenderableType]:
+def _kernel_lines(session: Session, kernels: Sequence[KernelProfile], sheet: Sheet) -> Iterator[Text]:
+    """The head, a rule and a line for each kernel; the names take what room the other columns leave."""
     from rich.text import Text
 
-    yield str(kernel.id)
-    file = source_name(session, kernel)
-    yield Text(printable(kernel.label)).append(f"\nin {file}" if file else "", "dim")
-    if many:
-        yield count_text(kernel.launches, "", "").strip()
-    yield _short(duration_text(kernel.time_total_s))
-    yield _short(percent_text(kernel.time_share))
+    limit = sheet.table_width
+    numbers = [str(kernel.id) for kernel in kernels]
+    first = max(len(text) for text in ("#", *numbers))
+    names = [sheet.legible(f"{kernel.label}{in_source(session, kernel)}") for kernel in kernels]
+    longest = max(map(sheet.cells, ("kernel", *names)))
+    columns = _columns(session, kernels, sheet, limit - first - len(_GAP) - _least_name(longest, limit))
+    room = limit - first - len(_GAP) - sum(column.width + len(_GAP) for column in columns)
+    width = min(longest, max(room, _least_name(longest, limit)), _MOST_NAME)
+    head = [f"{'#'.rjust(first)}", "kernel".ljust(width), *(column.head for column in columns)]
+    yield Text(_GAP.join(head).rstrip(), style="bold", no_wrap=True, overflow="ignore")
+    rule = "─" if sheet.blocks else "-"
+    yield Text(rule * min(limit, len(_GAP.join(head))), style="dim", no_wrap=True, overflow="ignore")
+    for index in range(len(kernels)):
+        line = Text(no_wrap=True, overflow="ignore")
+        line.append(_GAP.join((numbers[index].rjust(first), sheet.filled(sheet.fitted(names[index], width), width))))
+        for column in columns:
+            line.append(_GAP)
+            line.append(column.cells[index], column.styles[index])
+        line.rstrip()
+        yield line
 
 
-def _spread_cells(kernel: KernelProfile) -> Iterator[str]:
-    """What a timeline tells of the launches of a kernel: median, 95th and 99th percentile."""
-    yield from (_short(duration_text(time)) for time in duration_spread(kernel))
+def _least_name(longest: int, limit: int) -> int:
+    """Return how much room names get before any column that can be left out."""
+    return min(longest, _WANTED_NAME, limit // 3)
 
 
-def _counter_cells(kernel: KernelProfile) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A column as it will stand: head and cells padded to its width."""
+
+    head: str
+    cells: list[str]
+    styles: list[str]
+    width: int
+    rank: int
+
+
+def _columns(session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, limit: int) -> list[_Filled]:
+    """Return the columns that have something to tell, fewer where the names would have too little room."""
+    filled = [
+        column
+        for wanted in _wanted(session, kernels)
+        if sheet.columns >= wanted.least_width and (column := _filled(wanted, kernels, sheet)) is not None
+    ]
+    while sum(column.width + len(_GAP) for column in filled) > limit:
+        last = max(filled, key=lambda column: column.rank)
+        if last.rank == 0:
+            break
+        filled.remove(last)
+    return filled
+
+
+def _filled(column: _Column, kernels: Sequence[KernelProfile], sheet: Sheet) -> _Filled | None:
+    """Return a column with its cells; None where all of them are empty."""
+    cells = [sheet.legible(_SHORT.get(text, text)) for text in map(column.cell, kernels)]
+    if all(cell in _EMPTY for cell in cells):
+        return None
+    texts = (column.head, *cells)
+    width = max(map(len, texts))
+    padded = [text.ljust(width) if column.left else text.rjust(width) for text in texts]
+    styles = [_finding_style(kernel) if column.cell is _finding_text else "" for kernel in kernels]
+    return _Filled(head=padded[0], cells=padded[1:], styles=styles, width=width, rank=column.rank)
+
+
+def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Column]:
+    if name_repeats(session.kernels):
+        yield _Column("grid×block", _configuration, left=True, rank=1)
+    if any(kernel.launches > 1 for kernel in kernels):
+        yield _Column("launches", lambda kernel: count_text(kernel.launches, "", "").strip())
+    yield _Column("time", lambda kernel: duration_text(kernel.time_total_s))
+    yield _Column("share", lambda kernel: percent_text(kernel.time_share))
+    if session.only_times:
+        for index, name in enumerate(("median", "p95", "p99")):
+            yield _Column(name, _spread(index), rank=index)
+        return
+    yield _Column("busiest", limit_text)
+    yield _Column("roofline", roof_text, rank=2)
+    yield _Column("occ.", _occupancy)
+    yield _Column("main stall", stall_text, _WIDE, left=True, rank=3)
+    yield _Column("first finding", _finding_text, _WIDER, left=True, rank=4)
+
+
+def _spread(index: int) -> Callable[[KernelProfile], str]:
+    """Return what writes the median, the 95th or the 99th percentile of the launches of a kernel."""
+    return lambda kernel: duration_text(duration_spread(kernel)[index])
+
+
+def _configuration(kernel: KernelProfile) -> str:
+    text = launch_text(kernel)
+    return text if len(text) <= _LONGEST_LAUNCH else ""
+
+
+def _occupancy(kernel: KernelProfile) -> str:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    yield _short(limit_text(kernel))
-    yield _short(roof_text(kernel))
     if achieved is None and theoretical is not None:
-        yield f"≤{percent_text(theoretical)}"
-    else:
-        yield _short(percent_text(achieved))
+        return f"≤ {percent_text(theoretical)}"
+    return percent_text(achieved)
 
 
-def _stall_cell(kernel: KernelProfile) -> Text:
-    from rich.text import Text
-
-    return Text(printable(_short(stall_text(kernel))))
-
-
-def _finding_cell(kernel: KernelProfile) -> Text:
-    """The rule of the finding to look at first; dim where it has nothing to gain."""
-    from rich.text import Text
-
+def _finding_text(kernel: KernelProfile) -> str:
+    """The rule of the finding to look at first."""
     finding = first_finding(kernel)
-    if finding is None:
-        return Text("–", style="dim")
-    return Text(printable(finding.rule), style=SEVERITY_STYLES[finding.severity].removeprefix("bold "))
+    return finding.rule if finding is not None else _NO_FINDING
 
 
-def _short(text: str) -> str:
-    """A table cell has no room for "not collected"; the kernel's own block says why."""
-    return _SHORT.get(text, text)
+def _finding_style(kernel: KernelProfile) -> str:
+    """Dim where there is nothing to gain."""
+    finding = first_finding(kernel)
+    return SEVERITY_STYLES[finding.severity].removeprefix("bold ") if finding is not None else "dim"

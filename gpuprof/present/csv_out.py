@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.model.session import Session
-from gpuprof.present.table import rows
+from gpuprof.present.table import Cell, rows
 from gpuprof.present.text import printable
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
@@ -16,7 +16,11 @@ _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
 
 def csv_lines(session: Session) -> Iterator[str]:
     """Yield the header and a line per kernel, without line ends."""
-    table = rows(session)
+    yield from table_lines(rows(session))
+
+
+def table_lines(table: Sequence[Mapping[str, Cell]]) -> Iterator[str]:
+    """Yield the header and a line for each row of a table, without line ends; all rows have the same columns."""
     if not table:
         return
     yield _line(list(table[0]))
@@ -24,7 +28,7 @@ def csv_lines(session: Session) -> Iterator[str]:
         yield _line([_cell(value) for value in row.values()])
 
 
-def _cell(value: str | int | float | None) -> str:
+def _cell(value: Cell) -> str:
     """Write a cell; a name that a spreadsheet would take for a formula gets a quote before it."""
     if value is None:
         return ""

@@ -1,4 +1,4 @@
-"""The roofs of a figure: which ceilings are drawn, at which clock, where they meet, and as lines within its ranges."""
+"""The ceilings of a figure: which are drawn, at which clock, where they meet, and as lines within its ranges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
 
 @dataclass(frozen=True, slots=True)
 class DrawnRoofs:
-    """Roofs as lines, their ridges, and the ranges of intensity and FLOP/s that hold them and the points."""
+    """Ceilings as lines, their ridges, and the ranges of intensity and FLOP/s that hold them and the points."""
 
     lines: tuple[RoofLine, ...]
     ridges: tuple[Ridge, ...]
@@ -68,7 +68,7 @@ def _seen_value(ceiling: Ceiling, kernel: KernelProfile) -> float | None:
 
 
 def shown_ceilings(ceilings: Sequence[Ceiling], paths: set[str], levels: Sequence[str]) -> list[Ceiling]:
-    """Keep the roofs of paths that occur (if none does, one of each height) and of the levels shown, in fixed order."""
+    """Keep the ceilings of paths that occur (if none does, one of each height) and of the levels shown, in order."""
     wanted = paths or _one_of_each_height(ceilings)
     shown = [
         ceiling
@@ -82,7 +82,7 @@ def shown_ceilings(ceilings: Sequence[Ceiling], paths: set[str], levels: Sequenc
 
 
 def _one_of_each_height(ceilings: Sequence[Ceiling]) -> set[str]:
-    """Return the floating-point paths whose roofs differ: the first of those that are equally high."""
+    """Return the floating-point paths whose ceilings differ: the first of those that are equally high."""
     heights: dict[float, str] = {}
     for ceiling in ceilings:
         if ceiling.path is not None and "int" not in ceiling.path:
@@ -91,7 +91,7 @@ def _one_of_each_height(ceilings: Sequence[Ceiling]) -> set[str]:
 
 
 def _ridges(ceilings: Sequence[Ceiling]) -> Iterator[Ridge]:
-    """Yield the ridge of every flat roof with every slope of the same origin."""
+    """Yield the ridge of every flat ceiling with every slope of the same origin."""
     for flat in ceilings:
         for slope in ceilings:
             if flat.path is not None and slope.level is not None and flat.origin == slope.origin:
@@ -111,7 +111,7 @@ def _ranges(
         return _NO_RANGE
     low, high = min(intensities, default=1.0) / 6, max(intensities, default=1.0) * 8
     if ridges:
-        # Two fifths of the width for the flat roofs, whose labels need it.
+        # Two fifths of the width for the flat ceilings, whose labels need it.
         last = max(ridge.intensity for ridge in ridges)
         high = max(high, last * (last / low) ** 0.65)
     low, high = _widened(low, high)
@@ -132,7 +132,7 @@ def _widened(low: float, high: float, *, upwards: bool = True) -> Extent:
 
 
 def _lines(ceilings: Sequence[Ceiling], intensities: Extent, rates: Extent) -> Iterator[RoofLine]:
-    """Yield the lines: slopes up to the highest flat roof of their origin, flat roofs from the leftmost slope on."""
+    """Yield the lines: slopes up to the highest flat ceiling of their origin, flat ones from the leftmost slope on."""
     for ceiling in ceilings:
         line = _slope(ceiling, ceilings, intensities, rates) if ceiling.level else _flat(ceiling, ceilings, intensities)
         if line is None:

@@ -1,4 +1,4 @@
-"""Rooflines as pure data: the roofs, points, ranges and notes of a figure, in FLOP/byte and FLOP/s. Draws nothing."""
+"""Rooflines as pure data: ceilings, points, ranges and notes of a figure, in FLOP/byte and FLOP/s. Draws nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEANINGFUL = 0.1
 """A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path."""
 
 _CLOCK_TOLERANCE = 0.05
-"""Kernels whose clock differs more than this from the drawn roof's clock are mentioned."""
+"""Kernels whose clock differs more than this from that of the drawn ceilings are mentioned."""
 
 _NAME_LENGTH = 80
 """Of a kernel's name in a note."""
@@ -45,7 +45,7 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
     roofs = drawn_roofs(shown, points)
     return RooflineFigure(
         id=f"overview-{device}-{level}",
-        title=f"{_device_name(session, device)}: roofline at {LEVEL_NAMES[level]}",
+        title=f"{_device_name(session, device)}: {LEVEL_NAMES[level]} roofline",
         subtitle=_overview_subtitle(kernels, ceiling, points),
         device=device,
         ceiling=ceiling,
@@ -67,7 +67,7 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
 
 
 def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") -> RooflineFigure:
-    """Place the main path of one kernel at L1, L2 and DRAM, under the roofs of the clock that it ran at."""
+    """Place the main path of one kernel at L1, L2 and DRAM, under the ceilings at the clock that it ran at."""
     kernel = next(kernel for kernel in session.kernels if kernel.id == kernel_id)
     main = _main_of_any_level(kernel, ceiling)
     points = tuple(
@@ -121,7 +121,7 @@ def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at
     elif ceiling == "rated" and level != "dram":
         why, how = f"datasheets rate no {name} bandwidth", "choose --ceiling at-clock"
     else:
-        why, how = f"no {ceiling.replace('-', ' ')} roof known for its work", "give a GPU spec with --spec NAME|FILE"
+        why, how = f"no {ceiling} ceiling known for its work", "give a GPU spec with --spec NAME|FILE"
     return Missing("roofline point", why, how)
 
 
@@ -235,7 +235,7 @@ def _device_name(session: Session, device: int) -> str:
 
 def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[FigurePoint]) -> str:
     if not kernels:
-        return "no kernel was profiled"
+        return "no kernel profiled"
     times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
     drawn = len({point.kernel for point in points})
     of_all = f"{drawn} of " if drawn < len(kernels) else ""
@@ -243,7 +243,7 @@ def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: S
     if times:
         parts.append(f"{format_si(sum(times), 's')} GPU time")
     if points:
-        which = "the roof at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roof"
+        which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
         parts.append(f"percentages of {which}")
     return ", ".join(parts)
 
@@ -256,7 +256,7 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
         rate = format_si(main.flop_per_s, work_unit(main.path))
         parts.append(f"{path_name(main.path)} {rate}")
         parts.append(
-            f"{format_percent(main.fraction_of_roof)} of its {LEVEL_NAMES[main.level]} roof "
+            f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline "
             f"{main.ceiling.replace('-', ' ')}"
         )
     return ", ".join(parts)
@@ -265,7 +265,7 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
 def _clock_notes(
     kernels: Sequence[KernelProfile], points: Sequence[FigurePoint], ceilings: Sequence[Ceiling]
 ) -> Iterator[str]:
-    """Say so where the drawn at-clock roofs are not those of every kernel that is drawn."""
+    """Say so where the drawn at-clock ceilings are not those of every kernel that is drawn."""
     shown = {point.kernel for point in points}
     clocks = [kernel.sm_clock_hz for kernel in kernels if kernel.id in shown and kernel.sm_clock_hz is not None]
     roof = next(
@@ -275,8 +275,8 @@ def _clock_notes(
         return
     spread = f"{format_si(min(clocks), 'Hz')} to {format_si(max(clocks), 'Hz')}"
     yield (
-        f"Kernels ran at {spread}; the at-clock roofs are drawn for {format_si(roof, 'Hz')}, the clock of the "
-        "longest. Each kernel's percentage is of the roof at its own clock."
+        f"Kernels ran at {spread}; the at-clock ceilings are drawn for {format_si(roof, 'Hz')}, the clock of the "
+        "longest. Each kernel's percentage is taken at its own clock."
     )
 
 
@@ -285,7 +285,7 @@ def _certificate_notes(points: Sequence[FigurePoint]) -> Iterator[str]:
     paths = sorted({point.path for point in points if point.uncertified}, key=PATHS.index)
     if paths:
         names = " and ".join(filter(None, [", ".join(map(path_name, paths[:-1])), path_name(paths[-1])]))
-        yield f"Hollow: the counters of {names} are not certified on this architecture, nor checked."
+        yield f"Hollow: the counters of {names} are neither certified nor checked on this architecture."
 
 
 def _left_out(kernels: Sequence[KernelProfile], shown: set[int], level: str, ceiling: str) -> tuple[LeftOut, ...]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.explain_causes import pipe_name
-from gpuprof.diagnose.needs import UNIT_WORDS
+from gpuprof.diagnose.needs import UNIT_WORDS, pipe_name
 from gpuprof.model.field_types import GainKind
+from gpuprof.model.headline import line_text
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Location
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 CONFIDENCE_WORDS = {
-    "measured": "measured: a counter counts it",
+    "measured": "measured by a counter",
     "inferred": "inferred from several counters",
-    "guess": "a guess: the report does not prove it",
+    "guess": "a guess, not proven by the report",
 }
 _PREFIXED = ("B/s", "FLOP", "FLOP/s", "Hz", "s")
 _PLURAL_UNITS = ("issue",)
@@ -79,11 +79,11 @@ def cause_of(finding: Finding, kernel: KernelProfile) -> Finding | None:
 
 
 def cause_text(finding: Finding, kernel: KernelProfile) -> str:
-    """Write what explains a finding: "explained by #3 uncoalesced-global: repair that first"; empty if nothing does."""
+    """Write what explains a finding: "explained by #3 uncoalesced-global: fix that first"; empty if nothing does."""
     cause = cause_of(finding, kernel)
     if cause is None:
         return ""
-    first = ": repair that first" if cause.severity != "info" else ""
+    first = ": fix that first" if cause.severity != "info" else ""
     return f"explained by #{kernel.id} {cause.rule}{first}"
 
 
@@ -98,9 +98,7 @@ def place_text(location: Location | None) -> str:
     """Write the file and line of a location, else its instruction: "gather.cu:41"; empty where there is none."""
     if location is None:
         return ""
-    if location.file is not None and location.line is not None:
-        return f"{location.file.replace(chr(92), '/').rpartition('/')[2]}:{location.line}"
-    return location.sass or ""
+    return line_text(location) or location.sass or ""
 
 
 def location_text(location: Location | None) -> str:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpuprof.diagnose.more import needs_program
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.session import KernelProfile, Opportunity, Session
 from gpuprof.present.finding_text import held_text, place_text, short_gain
 from gpuprof.present.session_text import count_text, row_noun
 from gpuprof.present.source_names import in_source, source_name
-from gpuprof.present.text import shortened_middle
+from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent
 
 _SHOWN = 5
 _POINT = 0.01
 """Gains that differ by less than a point are told as one."""
-_LABEL_LENGTH, _LABEL_TAIL = 120, 29
+_LABEL_LENGTH = 72
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A repair as every view shows it. `fraction` is the length of its bar, None where no gain is known.
+    """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
 
-    `kernel` and `finding` are the ids of the first of each; `where` is a file with a line, or an instruction. `doubt`
-    says why it stands behind the others: that it is a guess, or that its kernels only set up data.
+    Bars are in falling order: what is in doubt stands behind the others and has none, unless all are. `kernel` and
+    `finding` are the ids of the first of each; `where` is a file with a line, or an instruction. `doubt` says why it
+    stands behind the others: that it is a guess, or that its kernels only set up data.
     """
 
     gain: str
-    fraction: float | None
+    bar: float | None
     of: str
     held: str
     after: str
@@ -52,7 +54,10 @@ class Fix:
 def fixes(session: Session) -> tuple[Fix, ...]:
     """Return the first repairs of a session, in the order of the session."""
     kernels = {kernel.id: kernel for kernel in session.kernels}
-    return tuple(_fix(item, kernels, session, first=index == 0) for index, item in enumerate(_shown(session)))
+    first = [_fix(item, kernels, session, first=index == 0) for index, item in enumerate(_shown(session))]
+    if len({item.doubt for item in first}) < 2:
+        return tuple(first)
+    return tuple(replace(item, bar=None) if item.doubt else item for item in first)
 
 
 def _shown(session: Session) -> Sequence[Opportunity]:
@@ -60,9 +65,18 @@ def _shown(session: Session) -> Sequence[Opportunity]:
 
 
 def _present(session: Session) -> Sequence[Opportunity]:
-    """Return the repairs whose kernels are there: who replaces the kernels of a session may leave its repairs."""
+    """Return the fixes that are worth a reader's time, of kernels that are there.
+
+    Who replaces the kernels of a session may leave its opportunities.
+    """
     numbers = {kernel.id for kernel in session.kernels}
-    return [item for item in session.opportunities if numbers.issuperset(item.kernels)]
+    there = [item for item in session.opportunities if numbers.issuperset(item.kernels)]
+    return [item for index, item in enumerate(there) if index == 0 or not _is_settled_guess(item)]
+
+
+def _is_settled_guess(item: Opportunity) -> bool:
+    """Tell whether a fix is a guess of which the ones before it leave nothing."""
+    return item.confidence == "guess" and item.gain_after is not None and item.gain_after <= 0
 
 
 def more_text(session: Session) -> str:
@@ -70,7 +84,7 @@ def more_text(session: Session) -> str:
     rest = len(_present(session)) - len(_shown(session))
     if rest <= 0:
         return ""
-    return f"{count_text(rest, 'more repair')}, told at {'its' if rest == 1 else 'their'} kernels"
+    return f"{count_text(rest, 'more fix', 'es')}, listed with {'its' if rest == 1 else 'their'} kernels"
 
 
 def fixes_note(session: Session) -> str:
@@ -80,10 +94,10 @@ def fixes_note(session: Session) -> str:
         "≤": any(item.gain_kind == "bound" for item in items),
         "~": any(item.gain_kind != "bound" for item in items),
     }
-    meanings = {"≤": "at most", "~": "if what is named stays as it is"}
+    meanings = {"≤": "at most", "~": "if what is named stays the same"}
     told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
     whole_run = all(item.gain_total is not None for item in items)
-    return f"what each saves of {'the run' if whole_run else 'its kernel'}: {told}"
+    return f"share of {'the run' if whole_run else 'the kernel'} saved: {told}"
 
 
 def headline_text(session: Session) -> str:
@@ -95,7 +109,7 @@ def headline_text(session: Session) -> str:
     if kernel is None or not verdict.sentence.startswith(kernel.label):
         return verdict.sentence
     source = source_name(session, kernel)
-    name = shortened_middle(kernel.label, _LABEL_LENGTH, _LABEL_TAIL) + (f" ({source})" if source else "")
+    name = cut_middle(kernel.label, _LABEL_LENGTH) + (f" ({source})" if source else "")
     return name + verdict.sentence[len(kernel.label) :]
 
 
@@ -104,7 +118,7 @@ def nothing_text(session: Session) -> str:
     if session.opportunities or not session.kernels or session.only_times:
         return ""
     verdict = session.verdict
-    return "" if verdict is None or verdict.unknown else "No rule found a repair that is worth its while."
+    return "" if verdict is None or verdict.unknown else "No rule found anything worth fixing."
 
 
 def unknown_text(session: Session) -> str:
@@ -112,7 +126,9 @@ def unknown_text(session: Session) -> str:
     verdict = session.verdict
     if verdict is None or not verdict.unknown:
         return ""
-    return f"{verdict.unknown} Collect it with:" if verdict.command else verdict.unknown
+    if not verdict.command:
+        return verdict.unknown
+    return f"{verdict.unknown} To collect it{', with your command line for PROGRAM' * needs_program(verdict.command)}:"
 
 
 def command_text(session: Session) -> str:
@@ -130,7 +146,7 @@ def _fix(item: Opportunity, kernels: dict[int, KernelProfile], session: Session,
     of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
     return Fix(
         gain=short_gain(gain, item.gain_kind),
-        fraction=gain,
+        bar=gain,
         of=of,
         held=_held_text(item, kernels),
         after="" if first else _after_text(item),

@@ -25,7 +25,7 @@ def model_facts(model_flop: ModelFlop, loop: StepTimes | None) -> Iterator[tuple
     if model_flop.step is not None:
         yield "model FLOP", f"{_step_text(model_flop.step, loop, least)}; {total}"
     else:
-        yield "model FLOP", f"{total} by the shapes of its operators ({_types(model_flop.total)})"
+        yield "model FLOP", f"{total} from operator shapes ({_types(model_flop.total)})"
     if gap is not None:
         yield "no MFU", f"{gap.why}; {gap.how}"
     if model_flop.uncounted:
@@ -50,7 +50,7 @@ def _step_text(step: StepFlop, loop: StepTimes | None, least: str) -> str:
     flop = sum(work.flop for work in step.flop)
     text = (
         f"{name} of {format_si(step.time_s, 's')}{' on the GPU' if behind else ''} (median of {step.count}): "
-        f"{least}{format_si(flop, 'FLOP')} by the shapes of its operators ({_types(step.flop)}), "
+        f"{least}{format_si(flop, 'FLOP')} from operator shapes ({_types(step.flop)}), "
         f"{format_si(step.flop_per_s, 'FLOP/s')}"
     )
     if step.max_flop > step.min_flop * _VARIES:
@@ -80,7 +80,7 @@ def _uncounted_text(uncounted: Sequence[Uncounted], share: float | None) -> str:
     for operator in uncounted:
         reasons.setdefault(operator.why, []).append(operator)
     parts = [f"{_names(operators)}: {why}" for why, operators in reasons.items()]
-    of_time = f"; {format_percent(share)} of the kernels' time" if share is not None else ""
+    of_time = f"; {format_percent(share)} of kernel time" if share is not None else ""
     return "; ".join(parts) + of_time
 
 

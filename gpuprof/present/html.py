@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SCRIPT, _STYLE = "report.js", "report.css"
+_PART_ENDS = re.compile(r"(?<=[_:<,])(?=\w)|(?<=\w\()(?=\w)")
+_LONG_NAME = 24
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])))|(?<=[≤≥~]) (?=\d)")
 
 
@@ -61,7 +63,7 @@ def page_environment(*packages: str) -> Environment:
     """Return the templates of pages, those of `packages` too: every value is escaped, and none may be missing."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in ("gpuprof.present", *packages)]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -70,14 +72,27 @@ def page_environment(*packages: str) -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
+    environment.filters["breakable"] = _breakable
+    return environment
 
 
 def _shown(value: object) -> object:
-    """Make what could hide visible in every text of the page, and keep a figure and its unit on one line."""
-    if type(value) is not str:
-        return value
+    """Make every text of the page safe; what is markup already stays."""
+    return _safe(value) if type(value) is str else value
+
+
+def _safe(value: str) -> str:
+    """Make what could hide visible, and keep a figure and its unit on one line."""
     text = printable(value)
     return _UNIT.sub("\u00a0", text) if " " in text else text
+
+
+def _breakable(name: str) -> object:
+    """Let a line of a long name end between its parts, not within a word."""
+    from markupsafe import Markup, escape
+
+    text = _safe(name)
+    return Markup("<wbr>").join(map(escape, _PART_ENDS.split(text))) if len(text) >= _LONG_NAME else text
 
 
 def page_source(environment: Environment, name: str) -> str:

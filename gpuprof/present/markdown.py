@@ -38,7 +38,7 @@ from gpuprof.present.timeline_text import timeline_facts
 _TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
-_COUNTERS, _TIMES = "nearest limit | of DRAM roof | occupancy | main stall", "median | p95 | p99"
+_COUNTERS, _TIMES = "busiest | DRAM roofline | occupancy | main stall", "median | p95 | p99"
 
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _verdict(session: Session) -> Iterator[str]:
 
 
 def _fix_first(session: Session) -> Iterator[str]:
-    """The repairs in their order, and what is not known."""
+    """The fixes in their order, and what is not known."""
     first, nothing, unknown = fixes(session), nothing_text(session), unknown_text(session)
     if first:
         yield f"**Fix first**, {escape(fixes_note(session))}"
@@ -103,7 +103,7 @@ def _code(text: str) -> str:
 
 
 def _fix(index: int, item: Fix) -> str:
-    """One repair a line. Numbers have no `#`, which review tools would take for an issue."""
+    """One fix a line. Numbers have no `#`, which review tools would take for an issue."""
     gain = f"{item.gain} ({item.limits})" if item.limits else item.gain
     kernels = item.kernels.removeprefix("#")
     about = ", ".join(part for part in (item.where, item.rule, item.confidence) if part)
@@ -138,9 +138,7 @@ def _provenance(session: Session) -> Iterator[str]:
         yield f"Report: {file}, {escape(source_text(source))}  "
     if len(session.sources) > _SOURCES_SHOWN:
         yield f"and {count_text(len(session.sources) - _SOURCES_SHOWN, 'more report')}  "
-    yield (
-        f"gpuprof {escape(session.gpuprof_version)}; percent of roof are of the DRAM roofline at the kernel's clock."
-    )
+    yield (f"gpuprof {escape(session.gpuprof_version)}; DRAM roofline: at the kernel's own clock.")
 
 
 def escape(text: str) -> str:

@@ -46,8 +46,8 @@ _HEADS = (
     "launches",
     "time",
     "share",
-    "nearest limit",
-    "of DRAM roof",
+    "busiest",
+    "DRAM roofline",
     "occupancy",
     "main stall",
     "first finding",
@@ -89,7 +89,7 @@ def _verdict(session: Session) -> Iterator[str]:
 
 
 def _fix_first(session: Session) -> Iterator[str]:
-    """The repairs in their order, and what is not known."""
+    """The fixes in their order, and what is not known."""
     first = fixes(session)
     if first:
         yield f"<p><strong>Fix first</strong> {_muted(fixes_note(session))}</p>"
@@ -107,9 +107,10 @@ def _fix_first(session: Session) -> Iterator[str]:
 
 
 def _fix(item: Fix) -> str:
-    width = 6 * min(1.0, max(0.0, item.fraction or 0.0))
-    faint = ";opacity:.5" if item.doubt else ""
-    bar = f'<div style="background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em{faint}"></div>'
+    """Return one fix as a row, with a bar where it has one."""
+    width = 6 * min(1.0, max(0.0, item.bar or 0.0))
+    style = f"background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em"
+    bar = f'<div style="{style}{";opacity:.5" if item.doubt else ""}"></div>' if item.bar is not None else ""
     about = " · ".join(part for part in (item.limits, item.kernels, item.where, item.rule, item.confidence) if part)
     action = f"<br>→ <strong>{_escaped(item.action)}</strong>" if item.action else ""
     text = f"{_escaped(item.headline)}{action}<br>{_muted(about)}"

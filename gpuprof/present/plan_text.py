@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprof.collect.metrics import forecast_passes
 from gpuprof.present.session_text import count_text, dims_text
-from gpuprof.present.text import printable
+from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 
 if TYPE_CHECKING:
@@ -26,28 +26,32 @@ def plan_lines(plan: ProfilePlan) -> Iterator[str]:
     yield f"survey: {count_text(plan.seen, 'launch', 'es')}{times}"
     launches = sum(len(kernel.invocations) for kernel in plan.kernels)
     extra = plan.profiled - launches
-    surplus = (
-        f"; {count_text(extra, 'other launch', 'es')} of these names {'comes' if extra == 1 else 'come'} along"
-        if extra
-        else ""
-    )
+    surplus = f"; ncu also profiles {count_text(extra, 'other launch', 'es')} of the same names" if extra else ""
     yield f"plan: profile {count_text(launches, 'launch', 'es')} of {kernels}{share}{surplus}"
     for kernel in plan.kernels[:_KERNELS_SHOWN]:
         yield f"  {_kernel_line(kernel, plan)}"
     if len(plan.kernels) > _KERNELS_SHOWN:
         yield f"  … and {len(plan.kernels) - _KERNELS_SHOWN} more"
-    if plan.peers:
-        names = ", ".join(_name(kernel) for kernel in plan.peers[:3])
-        more = f" and {len(plan.peers) - 3} more" if len(plan.peers) > 3 else ""
-        yield f"left out, because they wait for another rank (--peers takes them): {names}{more}"
+    if peers := plan.left_out:
+        names = ", ".join(_name(kernel) for kernel in peers[:3])
+        more = f" and {len(peers) - 3} more" if len(peers) > 3 else ""
+        yield f"left out, as they wait for another rank (--peers includes them): {names}{more}"
+    if plan.excluded:
+        yield _excluded_line(plan)
+
+
+def _excluded_line(plan: ProfilePlan) -> str:
+    kernels = count_text(len({kernel.demangled for kernel in plan.excluded}), "kernel")
+    share = f", {format_percent(sum(kernel.time_s for kernel in plan.excluded) / plan.time_s)}" if plan.time_s else ""
+    return f"excluded: {kernels}{share}{' of the time' if share else ''}"
 
 
 def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
     """Write what profiling will cost: passes a launch, and at least how long; `survey_s` is the first run's time."""
     low, high = forecast_passes(arch, counters)
-    replays = f"{low} to {high} passes a launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
-    source = "by what the passes of other reports held; ncu says how many it takes from the first launch on"
-    longer = f"; the program runs again, which took {format_si(survey_s, 's')}" if survey_s is not None else ""
+    replays = f"{low} to {high} passes per launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
+    source = "estimated from other reports; ncu prints the exact number with the first launch"
+    longer = f"; the program runs again ({format_si(survey_s, 's')} in the survey)" if survey_s is not None else ""
     return f"forecast: {replays}, {source}{longer}"
 
 
@@ -60,4 +64,4 @@ def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan) -> str:
 
 def _name(kernel: PlannedKernel) -> str:
     name = printable(kernel.demangled)
-    return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…"
+    return cut_middle(name, _NAME_SHOWN)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["ThemeName", "contrast_ratio", "draw", "page_colours", "render_png", "render_svg"]
+__all__ = ["ThemeName", "contrast_ratio", "draw", "page_colours", "render_pdf", "render_png", "render_svg"]
 
 _WIDTH, _HEIGHT = 620.0, 430.0
 _LEFT, _RIGHT, _BOTTOM, _TOP = 62.0, 16.0, 36.0, 14.0
@@ -60,6 +60,16 @@ def render_png(figure: RooflineFigure, theme: ThemeName = "light") -> bytes:
     return out.getvalue()
 
 
+def render_pdf(figure: RooflineFigure, theme: ThemeName = "light") -> bytes:
+    """Return the figure as a PDF with its fonts as TrueType, and no date, so that equal figures are equal bytes."""
+    out = io.BytesIO()
+    nothing = {"CreationDate": None, "Creator": None, "Producer": None}
+    with _own_style(figure):
+        sheet = _sheet(figure, "light" if theme == "page" else theme, heading=True)
+        sheet.savefig(out, format="pdf", facecolor=sheet.get_facecolor(), metadata=nothing)
+    return out.getvalue()
+
+
 def draw(figure: RooflineFigure, ax: Axes | None = None) -> Axes:
     """Draw into `ax`, or into a new figure of its own, and return the axes, so that notebooks can add to them."""
     if ax is None:
@@ -76,7 +86,9 @@ def _own_style(figure: RooflineFigure) -> Iterator[None]:
     salt = f"gpuprof {figure.id}"
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"svg.hashsalt": salt, "svg.fonttype": "none", "text.usetex": False})
+        matplotlib.rcParams.update(
+            {"svg.hashsalt": salt, "svg.fonttype": "none", "pdf.fonttype": 42, "text.usetex": False}
+        )
         ignore_missing_glyphs()
         yield
 
@@ -125,7 +137,7 @@ def _write_key(sheet: Figure, figure: RooflineFigure, y: float, colours: dict[st
             columnspacing=1.4, borderpad=0, borderaxespad=0,
         )  # fmt: skip
     has_shares = any(point.share is not None for point in figure.points)
-    meanings = ["area of a point: share of the time"] if figure.sized and has_shares else []
+    meanings = ["point area: share of the time"] if figure.sized and has_shares else []
     meanings += [f"hollow: {_why_hollow(figure)}"] if any(point.hollow for point in figure.points) else []
     place = (1 - _RIGHT / _WIDTH, y + 1.5 / _HEIGHT)
     sheet.text(*place, ", ".join(meanings), size=SMALL, color=colours["muted"], ha="right", parse_math=False)
@@ -153,6 +165,6 @@ def _roof_handles(figure: RooflineFigure, colours: dict[str, str]) -> Iterator[L
     from matplotlib.lines import Line2D
 
     for style, origin in dict.fromkeys((roof.style, roof.origin) for roof in figure.roofs):
-        label = "roof at clock" if origin == "at-clock" else f"{origin} roof"
+        label = "ceiling at clock" if origin == "at-clock" else f"{origin} ceiling"
         width, dashes = STROKES[style]
         yield Line2D([], [], color=colours["muted"], linestyle=dashes, linewidth=width, label=label)

@@ -1,4 +1,4 @@
-"""Draws the inside of a RooflineFigure on matplotlib axes, from the back to the front: grid, roofs, points, labels."""
+"""Draws the inside of a RooflineFigure on matplotlib axes, from back to front: grid, ceilings, points, labels."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _CROWDED = 20.0
-"""A roof's label that costs more than this along its line may stand beside it."""
+"""A ceiling's label that costs more than this along its line may stand beside it."""
 _RIDGE_COST = 8.0
 """A ridge's label that costs more than this is left out."""
 _SHORT_LEADER = 5.0
 
 
 def draw_axes(figure: RooflineFigure, ax: Axes, colours: dict[str, str]) -> None:
-    """Draw everything that lies on the axes, then find room for the texts: roofs first, points last."""
+    """Draw everything that lies on the axes, then find room for the texts: ceilings first, points last."""
     canvas = _Canvas(figure, ax, colours)
     _draw_frame(canvas)
     for roof in figure.roofs:
@@ -78,7 +78,7 @@ class _Canvas:
         )
 
     def roof_at(self, roof: RoofLine) -> Segment:
-        """Return the ends of a roof in points."""
+        """Return the ends of a ceiling in points."""
         return self.at(*roof.line[0]), self.at(*roof.line[1])
 
     def line(self, values: Sequence[Extent], **style: object) -> None:
@@ -129,9 +129,9 @@ def _draw_frame(canvas: _Canvas) -> None:
     ax.set_ylim(*figure.flop_per_s_range)
     ax.set_facecolor(colours["background"])
     one_level = len(figure.levels) == 1
-    traffic = f"of {LEVEL_NAMES[figure.levels[0]]} traffic" if one_level else "of traffic at each level"
-    ax.set_xlabel(f"{figure.unit} per byte {traffic}", size=TEXT, color=colours["muted"])
-    ax.set_ylabel(f"{figure.unit}/s", size=TEXT, color=colours["muted"])
+    traffic = f"of {LEVEL_NAMES[figure.levels[0]]} traffic" if one_level else "at each level"
+    ax.set_xlabel(f"arithmetic intensity, {figure.unit} per byte {traffic}", size=TEXT, color=colours["muted"])
+    ax.set_ylabel(f"performance, {figure.unit}/s", size=TEXT, color=colours["muted"])
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(10, numticks=20))
         axis.set_minor_locator(NullLocator())
@@ -185,13 +185,13 @@ def _draw_point(canvas: _Canvas, point: FigurePoint) -> None:
 
 
 def _label_roof(canvas: _Canvas, roof: RoofLine, text: str) -> None:
-    """Write a roof's name and value: along it where there is room, else beside it with a leader."""
+    """Write a ceiling's name and value: along it where there is room, else beside it with a leader."""
     colour, gid = canvas.colours[f"text-{roof_colour(roof)}"], f"label-{roof.id}"
     line, width = canvas.roof_at(roof), text_width(text, SMALL)
     near_start, above = roof.kind == "bandwidth", roof.origin != "at-clock"
     along = place_along(canvas.occupied, line, width, SMALL, near_start=near_start, above=above)
     cost = along.cost if along is not None else math.inf
-    # Beside its line a roof's text is given the height of a point's.
+    # Beside its line a ceiling's text is given the height of a point's.
     beside = place_beside(canvas.occupied, line, width, TEXT) if cost > _CROWDED else None
     if beside is not None and beside.cost < cost:
         canvas.text_in(beside.box, text, SMALL, colour, gid)
@@ -202,7 +202,7 @@ def _label_roof(canvas: _Canvas, roof: RoofLine, text: str) -> None:
 
 
 def _draw_ridges(canvas: _Canvas, ridges: Sequence[Ridge]) -> None:
-    """Mark the ridges of the roof that percentages refer to, and write the intensity of the few that fit."""
+    """Mark the ridges of the ceilings that percentages refer to, and write the intensity of the few that fit."""
     for ridge in ridges:
         canvas.line(
             [(ridge.intensity, ridge.flop_per_s)],

@@ -1,4 +1,4 @@
-"""Which points and roofs of a plot get a label, and what it says."""
+"""Which points and ceilings of a plot get a label, and what it says."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SAME_PLACE = 30.0
 
 
 def roof_labels(figure: RooflineFigure) -> Iterator[tuple[RoofLine, str]]:
-    """Yield a roof and a text for all that lie on it, first those that percentages refer to."""
+    """Yield a ceiling and a text for all that lie on it, first those that percentages refer to."""
     for roofs in sorted(_coincident(figure.roofs), key=lambda roofs: roofs[0].origin != figure.ceiling):
         yield roofs[0], f"{', '.join(roof.name for roof in roofs)} {roofs[0].value_text}"
 
 
 def _coincident(roofs: Iterable[RoofLine]) -> list[list[RoofLine]]:
-    """Join roofs of one origin, kind and value, which lie on each other, so that they share a label."""
+    """Join ceilings of one origin, kind and value, which lie on each other, so that they share a label."""
     groups: list[list[RoofLine]] = []
     for roof in roofs:
         for group in groups:

@@ -1,4 +1,4 @@
-"""What roofs and points look like in a plot: stroke, marker, area, role of colour, and id in the SVG."""
+"""What ceilings and points look like in a plot: stroke, marker, area, role of colour, and id in the SVG."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MARKERS = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
 STROKES: dict[str, tuple[float, tuple[float, tuple[float, ...]] | Literal["solid"]]] = {
     "dashed": (1.5, (0.0, (4.0, 2.5))), "solid": (1.5, "solid"), "bold": (2.8, "solid"),
 }  # fmt: skip
-"""Width and dashes of each style of roof."""
+"""Width and dashes of each style of ceiling."""
 
 _AREA_OF_UNIT = {"s": 1.0, "o": math.pi / 4, "^": 0.5, "v": 0.5, "D": 1.0}
 _REACH_OF_UNIT = {"s": 0.5, "o": 0.5, "^": 0.5, "v": 0.5, "D": 0.71}
@@ -24,12 +24,12 @@ def family(path: str) -> str:
 
 
 def roof_colour(roof: RoofLine) -> str:
-    """Return the name of a roof's colour: its level's, or its path's."""
+    """Return the name of a ceiling's colour: its level's, or its path's."""
     return roof.level or family(roof.path or "")
 
 
 def roof_id(roof: RoofLine) -> str:
-    """Return the id of a roof within its figure."""
+    """Return the id of a ceiling within its figure."""
     return f"roof-{roof.id}"
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from functools import lru_cache
 
-from gpuprof.present.text import printable
+from gpuprof.present.text import cut_middle, printable
 
 TEXT, SMALL, TITLE = 9.0, 8.0, 12.0
 
@@ -44,11 +44,10 @@ def fitted(text: str, width: float, size: float) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return so many characters of a text, an ellipsis for the rest, after two thirds of them."""
+    """Return at most so many characters of a text, and an ellipsis between words for the rest, after two thirds."""
     if length >= len(text):
         return text
-    head = (2 * length + 2) // 3
-    return f"{text[:head]}…{text[len(text) - (length - head) :]}"
+    return cut_middle(text, length + 1)
 
 
 def wrapped(notes: Iterable[str], width: float) -> list[str]:

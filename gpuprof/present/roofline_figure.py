@@ -1,4 +1,4 @@
-"""A roofline as pure data: its roofs, points, ranges and notes, in FLOP/byte and FLOP/s."""
+"""A roofline as pure data: its ceilings, points, ranges and notes, in FLOP/byte and FLOP/s."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Extent = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class RoofLine:
-    """One ceiling as a line inside the figure's ranges: a compute path's flat roof, or a level's bandwidth slope."""
+    """One ceiling as a line inside the figure's ranges: a compute path's flat ceiling, or a level's bandwidth slope."""
 
     id: str
     kind: str
@@ -26,7 +26,7 @@ class RoofLine:
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
-    """Where a bandwidth slope and a flat roof of one origin meet."""
+    """Where a bandwidth slope and a flat ceiling of one origin meet."""
 
     origin: str
     path: str

@@ -9,10 +9,11 @@ from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
 from gpuprof.model.sources import kind_named
+from gpuprof.model.stalls import stall_name
 from gpuprof.units import format_percent, format_si
 
 NOT_COLLECTED = "not collected"
-NO_ROOF = "no roof known"
+NO_CEILING = "no ceiling known"
 _NEARLY_ALL = 0.995
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
@@ -22,11 +23,6 @@ def path_name(path: str) -> str:
     """Write a compute path as engineers do: "tensor.bf16" → "tensor BF16"."""
     head, _, kind = path.rpartition(".")
     return f"{head} {kind.upper()}".strip()
-
-
-def stall_name(reason: str) -> str:
-    """Write a stall reason without underscores."""
-    return reason.replace("_", " ")
 
 
 def work_unit(path: str, per_second: bool = True) -> str:
@@ -67,8 +63,8 @@ def roof_text(kernel: KernelProfile) -> str:
     """Write the fraction of the at-clock DRAM roofline.
 
     "int 25 %" for a kernel without floating-point work, "≥ 3.0 %" where tensor work was not collected, so that the
-    kernel may be closer to its roof, "no FLOP" or "no traffic" where it was counted and there was none, and "no roof
-    known" where work and traffic were collected and the GPU's rates are not known.
+    kernel may be closer to its ceiling, "no FLOP" or "no traffic" where it was counted and there was none, and "no
+    ceiling known" where work and traffic were collected and the GPU's rates are not known.
     """
     point, unknown = main_point(kernel), [path for path in missing_work(kernel) if path != "int32"]
     if point is not None:
@@ -82,7 +78,7 @@ def roof_text(kernel: KernelProfile) -> str:
     ]
     if not rates or not any(work.flop_per_s for work in counted):
         return NOT_COLLECTED
-    return NO_ROOF if any(rates) else "no traffic"
+    return NO_CEILING if any(rates) else "no traffic"
 
 
 def missing_work(kernel: KernelProfile) -> tuple[str, ...]:
@@ -123,22 +119,38 @@ def work_text(work: Work) -> str:
 
 
 def roof_value_text(point: RooflinePoint) -> str:
-    """Write what the roof allows at a point's intensity."""
+    """Write what the ceilings allow at a point's intensity."""
     return format_si(point.roof_flop_per_s, work_unit(point.path))
 
 
 def point_text(point: RooflinePoint) -> str:
-    """Write a roofline point as a sentence part: achieved, intensity, percent of which roof, and which side binds."""
+    """Write a roofline point as a sentence part: achieved, intensity, percent of which ceiling, and what binds."""
     unit = work_unit(point.path)
     return (
         f"{format_si(point.flop_per_s, unit)} at {_intensity(point)} of {LEVEL_NAMES[point.level]}: "
         f"{format_percent(point.fraction_of_roof)} of {format_si(point.roof_flop_per_s, unit)} "
-        f"{point.ceiling.replace('-', ' ')}, on the {point.bound} side"
+        f"{point.ceiling.replace('-', ' ')}, {point.bound}-bound"
     )
 
 
 def _intensity(point: RooflinePoint) -> str:
     return f"{format_si(point.intensity, work_unit(point.path, per_second=False))}/B"
+
+
+def launch_text(kernel: KernelProfile) -> str:
+    """Write grid and block in a few characters: "65535×128", "(32,24)×(16,16)"; empty where neither is known."""
+    if kernel.grid is None or kernel.block is None:
+        return ""
+    return "×".join(
+        f"({','.join(dimensions)})" if len(dimensions) > 1 else dimensions[0]
+        for dimensions in (dims_text(size).split("×") for size in (kernel.grid, kernel.block))
+    )
+
+
+def name_repeats(kernels: Iterable[KernelProfile]) -> bool:
+    """Tell whether two of these entries have one name, so that their launch configuration tells them apart."""
+    labels = [kernel.label for kernel in kernels]
+    return len(set(labels)) < len(labels)
 
 
 def dims_text(size: tuple[int, int, int] | None) -> str:
@@ -207,32 +219,32 @@ def verdict_text(session: Session) -> str:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
     if run.time_s <= 0:
         return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
-    whole = run.main_kernels == run.kernels
-    share = _share_text(run.main_time_s / run.time_s, whole=whole)
-    subject = count_text(run.kernels, "kernel") if whole else f"{run.main_kernels} of {run.kernels} kernels"
-    verb = "takes" if run.main_kernels == 1 else "take"
-    timed = run.timed_launches
-    shapes = f" ({count_text(run.timed_shapes, 'launch shape')})" if run.kernels < run.timed_shapes < timed else ""
-    in_launches = f" profiled in {count_text(timed, 'launch', 'es')}{shapes}" if timed != run.kernels else ""
-    without = run.launches - timed
+    timed, without = run.timed_launches, run.launches - run.timed_launches
+    counts = []
+    if timed != run.kernels:
+        counts.append(count_text(timed, "launch", "es"))
+    if run.kernels < run.timed_shapes < timed:
+        counts.append(count_text(run.timed_shapes, "launch configuration"))
     untimed = f" {count_text(without, 'more launch', 'es')} without a duration." if without else ""
-    time = f"{format_si(run.time_s, 's')} of {'GPU time' if in_launches else 'profiled GPU time'}{in_launches}"
-    return f"{subject} {verb} {share} of {time} on {where}.{untimed}"
+    time = f"{format_si(run.time_s, 's')} of GPU time"
+    if run.main_kernels == run.kernels:
+        listed = ", ".join((count_text(run.kernels, "kernel"), *counts))
+        return f"{listed}: {time} on {where}.{untimed}"
+    share = run.main_time_s / run.time_s
+    part = "nearly all" if share >= _NEARLY_ALL else format_percent(share)
+    verb = "takes" if run.main_kernels == 1 else "take"
+    listed = f" ({', '.join(counts)})" if counts else ""
+    return f"{run.main_kernels} of {run.kernels} kernels {verb} {part} of {time}{listed} on {where}.{untimed}"
 
 
 def row_noun(kernels: Sequence[KernelProfile]) -> tuple[str, str]:
     """Return what one of these entries is called, with the ending of its plural: a kernel only where no name repeats.
 
-    Where names repeat, an entry is a launch, or all launches of a kernel in one shape.
+    Where names repeat, an entry is a launch, or all launches of a kernel in one configuration.
     """
-    if len({kernel.label for kernel in kernels}) == len(kernels):
+    if not name_repeats(kernels):
         return "kernel", "s"
-    return ("launch", "es") if all(kernel.launches == 1 for kernel in kernels) else ("launch shape", "s")
-
-
-def _share_text(share: float, *, whole: bool) -> str:
-    text = format_percent(share)
-    return "all" if whole else "nearly all" if share >= _NEARLY_ALL else text
+    return ("launch", "es") if all(kernel.launches == 1 for kernel in kernels) else ("launch configuration", "s")
 
 
 def count_text(number: int, noun: str, plural: str = "s") -> str:

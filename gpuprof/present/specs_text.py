@@ -122,7 +122,7 @@ def arch_lines(arch: ArchSpec) -> Iterator[str]:
     """Yield all that is known of an architecture."""
     yield f"{arch.name}: {arch.family}, compute capability {arch.compute_capability}, {', '.join(arch.chips)}"
     yield f"  {arch.file}"
-    yield f"  counter names of {arch.ncu_chip}" if arch.ncu_chip else "  no list of counter names was at hand"
+    yield f"  counter names of {arch.ncu_chip}" if arch.ncu_chip else "  no list of counter names available"
     yield from _section("limits", arch.limits)
     yield from _section("rates per SM and clock (dense)", {str(key): fact for key, fact in arch.compute.items()})
     yield from _section("operations", arch.operations)

@@ -88,7 +88,7 @@ def _identifier(text: str) -> str:
 
 
 def _titles(figure: RooflineFigure) -> dict[str, str]:
-    """Return what a reader sees when the pointer rests on a point or roof, by its id within the figure."""
+    """Return what a reader sees when the pointer rests on a point or ceiling, by its id within the figure."""
     points = {point_id(point): _point_title(point) for point in figure.points}
     return points | {roof_id(roof): f"{roof.name} {roof.value_text}" for roof in figure.roofs}
 
@@ -100,8 +100,8 @@ def _point_title(point: FigurePoint) -> str:
     return (
         f"{shortened(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {path_name(point.path)} "
         f"{format_si(point.flop_per_s, work_unit(point.path))} at {intensity} of "
-        f"{LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of its roof "
-        f"{point.ceiling.replace('-', ' ')} ({point.bound} side){share}"
+        f"{LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of the roofline "
+        f"{point.ceiling.replace('-', ' ')}, {point.bound}-bound{share}"
     )
 
 

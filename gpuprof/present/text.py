@@ -22,9 +22,42 @@ def _escape(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def shortened_middle(text: str, length: int, tail: int) -> str:
-    """Cut the middle out of a text that is longer than `length`, and keep `tail` characters of its end."""
-    return text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
+_CLOSING = " _>)],;:"
+"""What no end of a name begins with."""
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Fit a name into `width` characters: its middle goes, between words; about a third of what stays is its end.
+
+    Letters and digits that belong together are broken only where a word fills most of its side. What the head leaves
+    free, the tail may take.
+    """
+    if len(text) <= width:
+        return text
+    room = max(width - 1, 0)
+    tail = room // 3
+    most = room - tail
+    end = next((index for index in range(most, most // 3, -1) if not _within_word(text, index)), most)
+    least = len(text) - tail - (most - end)
+    start = next((index for index in range(least, len(text) - 1) if not _within_word(text, index)), len(text) - tail)
+    return f"{text[:end].rstrip(' _')}…{text[start:].lstrip(_CLOSING)}"
+
+
+def _within_word(text: str, index: int) -> bool:
+    """Tell whether a cut before this character would break a word."""
+    return 0 < index < len(text) and text[index - 1].isalnum() and text[index].isalnum()
+
+
+def cut_end(text: str, width: int) -> str:
+    """Fit a sentence into `width` characters: its last clauses go, else its last words."""
+    if len(text) <= width:
+        return text
+    clause = text[: width + 1].rfind("; ")
+    if clause > width // 2:
+        return text[:clause]
+    words_end = text[:width].rfind(" ")
+    kept = text[: words_end if words_end > width // 2 else max(width - 1, 0)]
+    return f"{kept.rstrip(' ,;:')}…"
 
 
 _ASCII = {

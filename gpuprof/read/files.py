@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import pkgutil
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from gpuprof.errors import InputError
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
+from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.model.trace import Trace
 from gpuprof.read.file_bytes import digest_of
-from gpuprof.read.identify import Look, look_at, look_at_stream
+from gpuprof.read.identify import Look, look_at
 from gpuprof.read.readers import Readable, kind_of
+from gpuprof.read.spool import ByteStream, spooled
 
 STDIN = "-"
 
@@ -23,34 +27,44 @@ def read_file(name: str, *, salvage: bool = False) -> Report | Session | Trace:
 
     Raises InputError (DamagedInput for a broken file) that says what the file is and what to do.
     """
-    look, kind = _recognised(name)
-    if kind.check_size is not None and look.path is not None:
-        pkgutil.resolve_name(kind.check_size)(look.path.stat().st_size, name)
-    options = {"salvage": salvage} if kind.salvage else {}
-    read = pkgutil.resolve_name(kind.reader)
-    content: Report | Session | Trace = read(*_arguments(look, kind), **options)
-    return content
-
-
-def _recognised(name: str) -> tuple[Look, Readable]:
-    """Return what a file looks like, and its kind."""
     if name == STDIN:
-        look = look_at_stream(sys.stdin.buffer.read(), "standard input")
-        return look, kind_of(look)
+        with spooled(cast("ByteStream", sys.stdin.buffer), STANDARD_INPUT) as place:
+            return _read_as(STANDARD_INPUT, place, salvage=salvage)
     if not name:
-        raise InputError("a file name is empty", "look at how the command line was put together")
+        raise InputError("empty file name", "check how the command line was built")
     path = Path(name)
     try:
-        look = look_at_stream(path.read_bytes(), name) if path.is_fifo() else look_at(path, name)
-        return look, kind_of(look)
+        if path.is_fifo():
+            with path.open("rb") as pipe, spooled(pipe, name) as place:
+                return _read_as(name, place, salvage=salvage)
+        return _read(path, name, salvage=salvage)
     except OSError as error:
         raise InputError(f"{name:.100} cannot be read: {error.strerror or error}") from error
+
+
+def _read_as(name: str, place: Path, *, salvage: bool) -> Report | Session | Trace:
+    """Read what a temporary file holds, under the name of what it stands for."""
+    try:
+        content = _read(place, name, salvage=salvage)
+    except InputError as error:
+        said, hint = error.message.replace(str(place), name), error.hint
+        raise type(error)(said, hint.replace(str(place), name) if hint is not None else None) from error
+    return content if isinstance(content, Session) else replace(content, file=name)
+
+
+def _read(path: Path, name: str, *, salvage: bool) -> Report | Session | Trace:
+    look = look_at(path, name)
+    kind = kind_of(look)
+    if kind.check_size is not None:
+        pkgutil.resolve_name(kind.check_size)(path.stat().st_size, name)
+    options = {"salvage": salvage} if kind.salvage else {}
+    content: Report | Session | Trace = pkgutil.resolve_name(kind.reader)(*_arguments(look, kind), **options)
+    return content
 
 
 def _arguments(look: Look, kind: Readable) -> list[Path | bytes | str]:
     """Return what the reader of that kind takes."""
     if kind.takes == "path":
-        assert look.path is not None
         return [look.path, _digest(look.path)] if kind.digest else [look.path]
     digest = [hashlib.sha256(look.data).hexdigest()] if kind.digest else []
     return [look.data if kind.takes == "bytes" else look.text, look.name, *digest]

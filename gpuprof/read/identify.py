@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -33,12 +32,11 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 @dataclass(frozen=True)
 class Look:
-    """A file or a stream as the kinds of files see it. `name` is what the user called it; a stream has no `path`."""
+    """A file as the kinds of files see it. `name` is what the user called it, or what its bytes came from."""
 
     name: str
-    path: Path | None
+    path: Path
     head: bytes
-    read: Callable[[], bytes]
 
     @cached_property
     def start(self) -> bytes:
@@ -50,7 +48,7 @@ class Look:
     @cached_property
     def data(self) -> bytes:
         """Read the whole of it."""
-        return self.read()
+        return self.path.read_bytes()
 
     @cached_property
     def text(self) -> str:
@@ -61,24 +59,17 @@ class Look:
 def look_at(path: Path, name: str) -> Look:
     """Look at a file. Raises InputError where there is none, or nothing in it."""
     if path.is_dir():
-        raise InputError(f"{path} is a directory", f"name the report files in it: gpuprof show {path}/*.ncu-rep*")
+        raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {path}/*.ncu-rep*")
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist", _near(path)) from error
+        raise InputError(f"{path}: no such file", _near(path)) from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     if not head:
-        raise InputError(f"{path} is empty", "the profiler wrote nothing; look at its messages")
-    return Look(name, path, head, read=path.read_bytes)
-
-
-def look_at_stream(data: bytes, name: str) -> Look:
-    """Look at what can be read only once. Raises InputError for nothing."""
-    if not data:
-        raise InputError(f"{name} is empty")
-    return Look(name, None, data[:_HEAD_BYTES], read=lambda: data)
+        raise InputError(f"{path} is empty", "the profiler wrote nothing; check its messages")
+    return Look(name, path, head)
 
 
 def starts(*beginnings: bytes) -> Callable[[Look], bool]:
@@ -88,7 +79,7 @@ def starts(*beginnings: bytes) -> Callable[[Look], bool]:
 
 def named(*suffixes: str) -> Callable[[Look], bool]:
     """Return what tells files by the end of their name."""
-    return lambda look: look.path is not None and look.path.name.lower().endswith(suffixes)
+    return lambda look: look.name.lower().endswith(suffixes)
 
 
 def is_report(look: Look) -> bool:
@@ -138,7 +129,7 @@ def _unpacked_start(look: Look) -> bytes:
     """Return how what a zstd file holds starts, if it can be unpacked."""
     start = b""
     try:
-        with look.path.open("rb") if look.path is not None else io.BytesIO(look.data) as file:
+        with look.path.open("rb") as file:
             for piece in zstd_frames.unpacked(file, look.name, sys.maxsize):
                 start += piece
                 if len(start) >= len(MAGIC):
@@ -160,7 +151,7 @@ def _near(path: Path) -> str | None:
     """Name reports that lie where the missing one was looked for."""
     folder = path.parent
     if not folder.is_dir():
-        return f"the folder {folder} does not exist either"
+        return f"the folder {folder} does not exist"
     reports = sorted(entry.name for entry in folder.glob("*.n*-rep*") if entry.name.endswith(REPORTS))[:3]
     where = "the current folder" if folder == Path() else str(folder)
     return f"{where} has {', '.join(reports)}" if reports else None

@@ -52,6 +52,11 @@ _OPENING = {")": "(", "]": "[", "}": "{"}
 _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
 
 
+def has_header(text: str) -> bool:
+    """Tell whether a line is the header of one of ncu's tables."""
+    return _HEADER_START.search(text) is not None
+
+
 def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     """Read the launches of every table in the text. Raises InputError where there is no launch."""
     said = _ncu_messages(text, "ERROR")
@@ -62,7 +67,7 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     launches, devices = _with_devices([launch for part in parts for launch in part.launches])
     problems = [problem for table, part in zip(tables, parts, strict=True) for problem in table.problems(part.dropped)]
     if not launches:
-        raise InputError("; ".join((f"{file} has a header but no kernel", *problems)), hint=_HINT)
+        raise InputError("; ".join((f"{file} has a header but no kernels", *problems)), hint=_HINT)
     details = [table.is_details for table in tables]
     if len(set(details)) > 1:
         problems.append("raw and details pages are mixed in this file; their launches are listed one after the other")
@@ -110,12 +115,12 @@ def _ncu_messages(text: str, level: str) -> list[str]:
 
 def _what_it_is(text: str, errors: Sequence[str]) -> str:
     if errors:
-        return f"has no kernel, only ncu's error {errors[0]!r}"
+        return f"has no kernels, only ncu's error {errors[0]!r}"
     if "No kernels were profiled" in text:
-        return "has no kernel: ncu says 'No kernels were profiled'"
+        return "has no kernels: ncu says 'No kernels were profiled'"
     if not text.strip():
         return "is empty"
-    return 'is not a CSV of ncu: no line starts with "ID","Process ID"'
+    return 'is not a CSV export of ncu: no line starts with "ID","Process ID"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +261,7 @@ def _raw_launches(table: _Table) -> _TableLaunches:
     if rows and rows[0].cells[0] == "":
         units, rows = rows[0].cells, rows[1:]
     elif rows:
-        content.dropped.sentences.append("the raw page has no row of units: values are taken as they are printed")
+        content.dropped.sentences.append("the raw page has no row of units: values are taken as printed")
     units += ("",) * (len(table.columns) - len(units))
     for row in rows:
         cells = dict(zip(table.columns, row.cells, strict=False))

@@ -41,6 +41,7 @@ _WORKLOADS = {0: "kernel", 1: "range", 2: "command list", 3: "graph", 4: "subgri
 _TOOL = "Nsight Compute Target"
 _NANOSECONDS = "gpu__time_"
 _TRIED_LAUNCHES = 500
+_AGAIN = "copy the report again from where it was recorded, or profile again"
 _NATIVE_ERRORS = (AttributeError, IndexError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
 """What the native reader's bindings raise on values that do not make sense."""
 
@@ -76,7 +77,7 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     try:
         return _report(file, actions, context, sha256, tuple(warnings))
     except _NATIVE_ERRORS as error:
-        raise DamagedInput(f"{path} is damaged: NVIDIA's report reader fails on it: {error}") from error
+        raise DamagedInput(f"{path} is damaged: NVIDIA's report reader fails on it: {error}", _AGAIN) from error
 
 
 def _load(ncu_report: Any, file: _File, fate: str | None) -> Any:
@@ -84,7 +85,7 @@ def _load(ncu_report: Any, file: _File, fate: str | None) -> Any:
     if fate is not None:
         raise DamagedInput(
             f"{file.path} is damaged: NVIDIA's report reader {fate} on it",
-            "copy the report again from where it was recorded, or profile again",
+            _AGAIN,
         )
     return ncu_report.load_report(file.opened.path)
 
@@ -141,12 +142,12 @@ def _damage_sentence(container: Container, packing: Packing | None, loaded: int)
 
 
 def _damage_place(container: Container, packing: Packing | None) -> str | None:
-    """Say where a report is damaged, and how; that of a compressed file comes before that of what it holds."""
+    """Say where a report is damaged, and how; that of a compressed file comes before that of the unpacked data."""
     if packing is not None and packing.damage is not None:
         return f"at byte {packing.damage.offset}, {packing.damage.why}"
     if container.damage is None:
         return None
-    unpacked = " of what it holds" if packing is not None else ""
+    unpacked = " of the unpacked data" if packing is not None else ""
     return f"at byte {container.damage.offset}{unpacked}, {container.damage.why}"
 
 
@@ -415,7 +416,7 @@ class _NcuMetrics:
                 return value
             return _finite(float(value) * (1e-9 if name.startswith(_NANOSECONDS) else 1.0))
         except _NATIVE_ERRORS as error:
-            raise DamagedInput(f"a report is damaged: the value of {name} cannot be read: {error}") from error
+            raise DamagedInput(f"a report is damaged: the value of {name} cannot be read: {error}", _AGAIN) from error
 
     def whole_action(self) -> Any:
         """Return this launch as the whole report has it, rules included."""
@@ -435,7 +436,9 @@ class _NcuMetrics:
             try:
                 self._instances[name] = self._read_instances(name)
             except _NATIVE_ERRORS as error:
-                raise DamagedInput(f"a report is damaged: the values of {name} cannot be read: {error}") from error
+                raise DamagedInput(
+                    f"a report is damaged: the values of {name} cannot be read: {error}", _AGAIN
+                ) from error
         return self._instances[name]
 
     def _read_instances(self, name: str) -> Mapping[str | int, float] | None:

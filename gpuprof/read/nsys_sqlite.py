@@ -55,6 +55,7 @@ _LARGEST = 2**63
 _LATEST_NS = 10**18
 """No time of a timeline comes near it: it is 30 years."""
 _HEADER_BYTES = 100
+_GRAPH_KERNELS = "nsys profile --cuda-graph-trace=node"
 _EXPORT = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
 
 _Row = dict[str, Any]
@@ -89,7 +90,9 @@ def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
         # sqlite3 raises UnicodeError where a message of SQLite quotes damaged bytes.
         raise DamagedInput(f"{path} is damaged: SQLite says {str(error)!r:.200}", _EXPORT) from error
     except MemoryError as error:
-        raise InputError(f"{path} is a timeline too large for the memory of this machine", "record less") from error
+        raise InputError(
+            f"{path} is a timeline too large for the memory of this machine", "record a shorter part of the program"
+        ) from error
 
 
 def _check_whole(path: Path) -> None:
@@ -109,7 +112,7 @@ def _check_whole(path: Path) -> None:
         raise DamagedInput(f"{path} is damaged: it has {size} of {max(expected, _HEADER_BYTES)} bytes", _EXPORT)
     if writing:
         raise InputError(
-            f"{path} is still being written: {path.name}{writing[0]} lies beside it",
+            f"{path} is still being written: {path.name}{writing[0]} is beside it",
             "wait until nsys export has ended, or export again",
         )
 
@@ -158,7 +161,7 @@ class _Export:
 
 def _read(export: _Export, path: Path, sha256: str) -> Trace:
     if not export.has("StringIds") or not export.has(_KERNELS, _COPIES, *_CALLS, _GRAPHS, "TARGET_INFO_SYSTEM_ENV"):
-        raise InputError(f"{path} is an SQLite database, but no export of Nsight Systems", _EXPORT)
+        raise InputError(f"{path} is an SQLite database, but not an export of Nsight Systems", _EXPORT)
     recorded = list(_launched(export))
     launched = [launch for launch in recorded if launch is not None]
     graphs = sum(1 for _ in export.rows(_GRAPHS, ("start",)))
@@ -201,16 +204,18 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
 
 def _no_kernel(path: Path, graphs: int) -> InputError:
     if graphs:
-        return InputError(f"{path} has whole CUDA graphs and no kernels", "nsys profile --cuda-graph-trace=node …")
-    return InputError(f"{path} has no CUDA kernel", "nsys profile --trace=cuda,nvtx …, on a program that uses the GPU")
+        return InputError(f"{path} has whole CUDA graphs and no kernels", f"record them: {_GRAPH_KERNELS} …")
+    return InputError(
+        f"{path} has no CUDA kernels", "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …"
+    )
 
 
 def _graph_warning(graphs: int) -> tuple[str, ...]:
     if not graphs:
         return ()
     return (
-        f"{graphs} launches of whole CUDA graphs are left out, because their kernels were not recorded: "
-        "nsys profile --cuda-graph-trace=node",
+        f"{graphs} launches of whole CUDA graphs are left out: their kernels were not recorded; {_GRAPH_KERNELS} "
+        "records them",
     )
 
 

@@ -22,11 +22,8 @@ from gpuprof.read.identify import (
     starts,
 )
 from gpuprof.read.zstd_frames import STARTS as ZSTD
-from gpuprof.store.page import looks_like_page
 
 Fits = Callable[[Look], bool]
-Medium = Literal["file", "pipe", "both"]
-"""Where a kind is looked for."""
 
 
 class Told(NamedTuple):
@@ -56,7 +53,6 @@ class Readable:
     digest: bool = False
     salvage: bool = False
     check_size: str | None = None
-    place: Medium = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +63,17 @@ class Refused:
     fits: Fits
     message: str
     hint: str
-    place: Medium = "file"
+
+
+def _is_page(look: Look) -> bool:
+    from gpuprof.store.page import looks_like_page
+
+    return looks_like_page(look.start)
 
 
 _TRACE = Readable(
     "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", takes="bytes",
-    told=Told(3, "traces of PyTorch (.json, .json.gz)"), suffixes=(".json", ".json.gz"),
+    told=Told(3, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"),
     gives=("torch-trace",), digest=True, check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
@@ -80,11 +81,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     Readable(
         "ncu-rep", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", takes="path",
         told=Told(1, ", ".join(REPORTS)), suffixes=REPORTS, gives=("ncu-rep", "cuprof-report"),
-        salvage=True, place="file",
-    ),
-    Refused(
-        "ncu-rep in a pipe", is_report, "a .ncu-rep cannot be read from {name}",
-        hint="give its path; only text and traces can be piped", place="pipe",
+        salvage=True,
     ),
     Refused(
         "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
@@ -97,32 +94,40 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Refused(
         "measured", named(".measured.yaml", ".samples.jsonl"),
-        "{path} is of gpuprof characterize: what a GPU reaches, and no profile",
-        hint="gpuprof compare BASE NEW reads two files NAME.measured.yaml; "
-        "profiles of that GPU take their ceilings from it",
+        "{path} was written by gpuprof characterize: it describes a GPU, not a program",
+        hint="gpuprof compare BASE NEW compares two NAME.measured.yaml; "
+        "reports of that GPU take their measured ceilings from it",
     ),
     Readable(
         "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
         told=Told(4, "nsys exports (.sqlite)"), suffixes=(".sqlite",), gives=("nsys-sqlite",),
-        digest=True, place="file",
+        digest=True,
     ),
     replace(_TRACE, fits=is_packed_trace, told=None),
     Refused(
         "archive", starts(GZIP, b"PK\x03\x04", *ZSTD, b"BZh", b"\xfd7zXZ"),
-        "{path} is a compressed archive", hint="unpack it first, then name the report inside",
+        "{path} is a compressed archive", hint="unpack it and name the report inside",
     ),
     Refused(
-        "no ncu-rep", named(*REPORTS), "{path} is not a report: it does not start with NVR, nor as zstd does",
+        "no ncu-rep", named(*REPORTS), "{path} is not a report: it does not start with NVR, or as zstd data does",
         hint="copy it again, in binary mode",
     ),
     Readable(
-        "page", lambda look: looks_like_page(look.start), "gpuprof.store.page:read_session_html", takes="bytes",
+        "page", _is_page, "gpuprof.store.page:read_session_html", takes="bytes",
         told=Told(6, "its own pages"), suffixes=(".html",),
     ),
     _TRACE,
     Refused(
-        "binary", is_binary, "{path} is binary data that gpuprof does not know",
-        hint="gpuprof reads {known}", place="both",
+        "program", starts(b"\x7fELF"), "{path} is a program, not a report",
+        hint="profile it: gpuprof run -- {path}",
+    ),
+    Refused(
+        "script", named(".py"), "{path} is a Python script, not a report",
+        hint="profile it: gpuprof run -- {path}",
+    ),
+    Refused(
+        "binary", is_binary, "{path} is binary data of an unknown kind",
+        hint="gpuprof reads {known}",
     ),
     Readable(
         "session", is_object, "gpuprof.store.read:read_session", takes="text",
@@ -130,7 +135,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Refused(
         "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list",
-        hint="gpuprof reads {known}", place="both",
+        hint="gpuprof reads {known}",
     ),
     Readable(
         "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
@@ -146,13 +151,11 @@ def has_name_of_a_file(word: str) -> bool:
 
 
 def kind_of(look: Look) -> Readable:
-    """Return the kind of a file or a stream. Raises InputError for one that cannot be read."""
-    here = "file" if look.path is not None else "pipe"
-    kind = next(kind for kind in KINDS if kind.place in (here, "both") and kind.fits(look))
+    """Return the kind of a file. Raises InputError for one that cannot be read."""
+    kind = next(kind for kind in KINDS if kind.fits(look))
     if isinstance(kind, Readable):
         return kind
-    path = look.path or Path(look.name)
-    fields = {"path": look.path or look.name, "name": look.name, "file": path.name, "known": _known()}
+    fields = {"path": look.name, "name": look.name, "file": Path(look.name).name, "known": _known()}
     raise InputError(kind.message.format(**fields), kind.hint.format(**fields))
 
 

@@ -65,7 +65,7 @@ def _unpacked(path: Path, file: BinaryIO) -> Content:
     except OSError as error:
         raise InputError(
             f"{path} cannot be unpacked into a temporary file: {error.strerror or error}",
-            "make room in the temporary folder, or name another one in TMPDIR",
+            "free some space there, or set TMPDIR to another folder",
         ) from error
 
 
@@ -82,8 +82,8 @@ def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
     except Broken as broken:
         damage = Damage(broken.at, broken.why)
     if start != MAGIC and (damage is None or not MAGIC.startswith(start)):
-        what = "what it holds does not start with NVR" if start else "it holds nothing"
-        raise DamagedInput(f"{path} is no compressed report: {what}", "copy it again, or profile again")
+        what = "its content does not start with NVR" if start else "it has no content"
+        raise DamagedInput(f"{path} is not a compressed report: {what}", "copy it again, or profile again")
     return damage
 
 

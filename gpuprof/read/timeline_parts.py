@@ -106,10 +106,9 @@ def left_out(number: int) -> tuple[str, ...]:
     """Say how many activities have no start, if any."""
     if not number:
         return ()
-    activities = (
-        "1 GPU activity has no start time and is" if number == 1 else f"{number} GPU activities have no start and are"
-    )
-    return (f"{activities} left out",)
+    if number == 1:
+        return ("1 GPU activity has no start time and is left out",)
+    return (f"{number} GPU activities have no start time and are left out",)
 
 
 def since_epoch(clock_ns: int) -> float | None:

@@ -22,7 +22,7 @@ _LARGEST_DIM = 2**31
 _MOST_DIMS = 64
 """PyTorch's own limit to the dimensions of a tensor."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
-_AGAIN = "copy it again; a trace is whole only when the profiler has ended and export_chrome_trace has returned"
+_AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
 
 
 def trace_json(data: bytes, name: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def trace_json(data: bytes, name: str) -> dict[str, Any]:
     if isinstance(trace, list):
         trace = {"traceEvents": trace}
     if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
-        raise DamagedInput(f"{name} is damaged: it is a trace without a list of traceEvents", _AGAIN)
+        raise DamagedInput(f"{name} is damaged: it has no list of traceEvents", _AGAIN)
     return trace
 
 
@@ -65,7 +65,7 @@ def _text(data: bytes, name: str) -> str:
 def check_size(size: int, name: str) -> None:
     """Raise InputError if a trace of that many bytes is too large to be read."""
     if size > LARGEST:
-        raise InputError(f"{name} is a trace of more than {LARGEST} bytes when it is unpacked", _FEWER)
+        raise InputError(f"{name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
 
 
 def nanoseconds(value: object) -> int | None:

@@ -199,11 +199,13 @@ def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str
         called = text_of(amd.get("name")) if amd is not None else None
         device = f" ({called:.100})" if called is not None else ""
         raise InputError(
-            f"{name} is a trace of an AMD GPU{device}; gpuprof knows NVIDIA GPUs only",
+            f"{name} is a trace of an AMD GPU{device}; gpuprof supports NVIDIA GPUs only",
             "use AMD's rocprof-compute, or trace on an NVIDIA GPU",
         )
     if not events.gpu:
-        what = "only the CPU was traced" if events.operators or events.annotations else "it has no kernel and no copy"
+        what = (
+            "only the CPU was traced" if events.operators or events.annotations else "it has no kernels and no copies"
+        )
         raise InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_GPU)
 
 

@@ -21,7 +21,7 @@ STARTS = (MAGIC, *_SKIPPABLE)
 _WINDOW_LOG = 27
 """The largest window is 128 MiB, as for `zstd -d` without --long: it is memory that unpacking takes."""
 _RLE, _RESERVED = 1, 3
-_BY_HAND = "if it is a report that you trust: zstd -d --long=31 {name} -o unpacked.ncu-rep"
+_BY_HAND = "if you trust the file, unpack it: zstd -d --long=31 {name} -o unpacked.ncu-rep"
 
 
 class Broken(Exception):
@@ -46,7 +46,7 @@ def unpacked(file: BinaryIO, name: str, most: int) -> Iterator[bytes]:
             _skip(file, at)
             continue
         if magic != MAGIC:
-            raise Broken(at, "what follows the zstd frames is none")
+            raise Broken(at, "the data after the zstd frames is not a zstd frame")
         header = _header(file, at)
         _check(header, name, total, most)
         try:
@@ -125,14 +125,15 @@ def _check(header: _Header, name: str, total: int, most: int) -> None:
         raise _too_large(name, most)
     if header.window > 1 << _WINDOW_LOG:
         raise InputError(
-            f"{name} takes a window of {header.window / 2**20:,.0f} MiB to unpack; {2 ** (_WINDOW_LOG - 20)} are taken",
+            f"{name} needs a window of {header.window / 2**20:,.0f} MiB to unpack; "
+            f"the limit is {2 ** (_WINDOW_LOG - 20)} MiB",
             _BY_HAND.format(name=name),
         )
 
 
 def _too_large(name: str, most: int) -> InputError:
     return InputError(
-        f"{name} would unpack to more than {most / 2**20:,.0f} MiB, which is taken for no report or has no room",
+        f"{name} unpacks to more than {most / 2**20:,.0f} MiB: too much for a report, or for the space that is free",
         _BY_HAND.format(name=name),
     )
 
@@ -147,7 +148,7 @@ def _contents(file: BinaryIO, header: _Header, decoder: _Decoder) -> Iterator[by
         number = int.from_bytes(head, "little")
         last, kind, size = bool(number & 1), number >> 1 & 3, number >> 3
         if kind == _RESERVED:
-            raise Broken(at, "a zstd block is of no known kind")
+            raise Broken(at, "a zstd block is of an unknown type")
         content = decoder.decompress(head + _exactly(file, 1 if kind == _RLE else size, at, "block"))
         held += len(content)
         yield content

@@ -107,16 +107,16 @@ def read_session_html(data: bytes, file: str) -> Session:
 def _block(data: bytes, file: str) -> bytes:
     """Return the base64 text of the page's only data block."""
     if len(data) > _LARGEST_PAGE:
-        raise InputError(f"{file} is an HTML page of {len(data)} bytes, too large to be read", _AGAIN)
+        raise InputError(f"{file} is an HTML page of {len(data) / 2**20:.0f} MiB, too large to be read", _AGAIN)
     blocks = list(_BLOCK.finditer(data))
     if not blocks and _OURS.search(data, 0, _HEAD_BYTES) and not _END.search(data, max(0, len(data) - _HEAD_BYTES)):
         raise DamagedInput(f"{file} is damaged: the page is cut off before its session", _AGAIN)
     if not blocks:
-        raise InputError(f"{file} is an HTML page that carries no gpuprof session", _AGAIN)
+        raise InputError(f"{file} is an HTML page without a gpuprof session", _AGAIN)
     if len(blocks) > 1:
-        raise DamagedInput(f"{file} is damaged: it carries {len(blocks)} sessions", _AGAIN)
+        raise DamagedInput(f"{file} is damaged: it has {len(blocks)} sessions", _AGAIN)
     if blocks[0][2] is None:
-        raise DamagedInput(f"{file} is damaged: its session ends early or has foreign characters", _AGAIN)
+        raise DamagedInput(f"{file} is damaged: its session is cut off or has invalid characters", _AGAIN)
     return b"".join(blocks[0][1].split())
 
 
@@ -150,5 +150,5 @@ def _from_xz(packed: bytes) -> bytes:
 
 def _whole(data: bytes, *, ended: bool, rest: bytes) -> bytes:
     if not ended or rest:
-        raise _Broken("it goes on behind its end" if rest else "it ends early")
+        raise _Broken("data follows its end" if rest else "it ends early")
     return data

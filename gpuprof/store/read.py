@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from gpuprof.errors import DamagedInput, InputError
+from gpuprof.errors import DamagedInput, InputError, hinted
 from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, RunTotals, RunVerdict, SchemaVersion, Session, Timeline
 
 _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
@@ -19,19 +19,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
 _PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
+_AGAIN = "copy it again, or write it again from its reports: gpuprof show REPORT --format json"
 _MAKES_DECODER = threading.Lock()
 
 
 def read_session(text: str, file: str) -> Session:
     """Read the JSON contract. Raises InputError for another version, DamagedInput for anything that breaks it."""
-    try:
-        session = _decoder().decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        session = _read_slowly(text, file)
-    _check_references(session, file)
-    _check_judged(session, file)
-    if session.run is not None:
-        _check_run(session.run, session.kernels, file)
+    with hinted(_AGAIN):
+        try:
+            session = _decoder().decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            session = _read_slowly(text, file)
+        _check_references(session, file)
+        _check_judged(session, file)
+        if session.run is not None:
+            _check_run(session.run, session.kernels, file)
     return session
 
 
@@ -56,11 +58,14 @@ def _read_slowly(text: str, file: str) -> Session:
     except (ValueError, RecursionError) as error:
         raise DamagedInput(f"{file} is not valid JSON: {error}") from error
     if not isinstance(data, dict) or "schema_version" not in data:
-        raise InputError(f"{file} is JSON, but not a gpuprof session: it has no schema_version")
+        raise InputError(
+            f"{file} is JSON, but not a gpuprof session: it has no schema_version",
+            "gpuprof reads its own session.json, and JSON traces of PyTorch",
+        )
     version = data["schema_version"]
     if version not in get_args(SchemaVersion):
         known = isinstance(version, (int, float))
-        relation = "newer than" if known and version > SCHEMA_VERSION else "older than" if known else "and not"
+        relation = "newer than" if known and version > SCHEMA_VERSION else "older than" if known else "not"
         raise InputError(
             f"{file} has session schema {version!r:.60}, {relation} the {SCHEMA_VERSION} that this gpuprof reads",
             "read it with the gpuprof that wrote it, or profile again",
@@ -111,9 +116,9 @@ def _fault(message: str, data: Any) -> str:
     if what.startswith("Object missing required field"):
         return f"{where} has no {what.split('`')[1]}"
     if what.startswith("Invalid enum value"):
-        return f"{where} is {value!r:.60}, which is none of its words"
+        return f"{where} is {value!r:.60}, which is not one of its values"
     if "matching regex" in what:
-        return f"{where} is {value!r:.60}, which is no word"
+        return f"{where} is {value!r:.60}, which is not a valid name"
     return f"{where} is {value!r:.60}: {what[:1].lower()}{what[1:_LONGEST]}"
 
 
@@ -123,7 +128,7 @@ def _check_references(session: Session, file: str) -> None:
     numbers: set[int] = set()
     for kernel in session.kernels:
         if not 0 <= kernel.device < len(session.devices) or not 0 <= kernel.source < len(session.sources):
-            raise DamagedInput(f"{file} is damaged: kernel {kernel.id} names a device or source that is not there")
+            raise DamagedInput(f"{file} is damaged: kernel {kernel.id} names a device or source that does not exist")
         if kernel.id in numbers:
             raise DamagedInput(f"{file} is damaged: two kernels have the number {kernel.id}")
         numbers.add(kernel.id)
@@ -135,7 +140,7 @@ def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
     named |= {flop.source for flop in timeline.model_flop}
     for source in named | {wait.source for wait in timeline.waits}:
         if not 0 <= source < sources:
-            raise DamagedInput(f"{file} is damaged: its timeline names source {source}, which is not there")
+            raise DamagedInput(f"{file} is damaged: its timeline names source {source}, which does not exist")
 
 
 def _check_judged(session: Session, file: str) -> None:
@@ -148,9 +153,10 @@ def _check_judged(session: Session, file: str) -> None:
     for item in session.opportunities:
         lost = next((name for name in item.findings if name not in kernels), None)
         if lost is not None or not item.findings:
-            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names no finding that it has: {lost}")
+            what = "no finding" if lost is None else f"finding {lost}, which does not exist"
+            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names {what}")
         if set(item.kernels) != {kernels[name] for name in item.findings}:
-            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names other kernels than its findings")
+            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} and its findings name different kernels")
         if item.id in names:
             raise DamagedInput(f"{file} is damaged: two opportunities have the id {item.id}")
         names.add(item.id)
@@ -159,9 +165,9 @@ def _check_judged(session: Session, file: str) -> None:
 def _check_verdict(verdict: RunVerdict, kernels: set[int], file: str) -> None:
     """Refuse a verdict on a kernel that is not there, or with a command to be copied that is none of gpuprof's."""
     if verdict.kernel not in {None, *kernels}:
-        raise DamagedInput(f"{file} is damaged: its verdict names kernel {verdict.kernel}, which is not there")
+        raise DamagedInput(f"{file} is damaged: its verdict names kernel {verdict.kernel}, which does not exist")
     if verdict.command is not None and not _runs_a_profiler(verdict.command):
-        raise DamagedInput(f"{file} is damaged: the command of its verdict runs something else than a profiler")
+        raise DamagedInput(f"{file} is damaged: the command in its verdict does not run a profiler")
 
 
 def _runs_a_profiler(command: str) -> bool:
@@ -185,7 +191,7 @@ def _kernels_of_findings(session: Session, file: str) -> dict[str, int]:
             kernels[finding.id] = kernel.id
         for finding in kernel.findings:
             if finding.cause is not None and (kernels.get(finding.cause) != kernel.id or finding.cause == finding.id):
-                raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has no finding {finding.cause}, a cause")
+                raise DamagedInput(f"{file} is damaged: kernel {kernel.id} lacks the finding {finding.cause}, a cause")
     return kernels
 
 

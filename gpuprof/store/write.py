@@ -60,7 +60,7 @@ def encoded(value: object, where: str = "$", **layout: Any) -> str:
 
 def _not_finite(value: object, where: str) -> Iterator[str]:
     if isinstance(value, float) and not math.isfinite(value):
-        yield f"{where} is {value}, which JSON has no number for"
+        yield f"{where} is {value}, which JSON cannot represent"
     elif isinstance(value, dict):
         for name, item in value.items():
             yield from _not_finite(item, f"{where}.{name}")

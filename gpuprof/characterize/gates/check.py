@@ -116,11 +116,11 @@ def _judge_code(codes: Mapping[int, tuple[Variant, bytes]]) -> dict[int, Judgeme
     target = next(iter(codes.values()))[0].target
     tool = disassembler_for(target)
     if tool is None:
-        return dict.fromkeys(codes, Judgement(None, f"compiled, but not looked at: {_no_tool(target)}", {}))
+        return dict.fromkeys(codes, Judgement(None, f"compiled but not checked: {_no_tool(target)}", {}))
     try:
         kernels = disassemble(tool, target, [code for _, code in codes.values()])
     except EnvironmentProblem as problem:
-        return dict.fromkeys(codes, Judgement(None, f"compiled, but not looked at: {problem.message}", {}))
+        return dict.fromkeys(codes, Judgement(None, f"compiled but not checked: {problem.message}", {}))
     return {
         index: judge(variant.kernel.gate.rules(target, variant.assignment), variant.assignment, code,
                      clocked=variant.kernel.clocked)
@@ -130,5 +130,5 @@ def _judge_code(codes: Mapping[int, tuple[Variant, bytes]]) -> dict[int, Judgeme
 
 def _no_tool(target: str) -> str:
     tools = ", ".join(map(str, find_disassemblers()))
-    hint = "that of CUDA 12 does, such as the one in the package triton 3.4"
-    return f"{tools} does not read {target}, {hint}" if tools else "there is no nvdisasm"
+    hint = "the one of CUDA 12 does, such as in the package triton 3.4"
+    return f"{tools} does not read {target}, {hint}" if tools else "nvdisasm was not found"

@@ -32,7 +32,7 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
     """Apply the rules to a kernel's code. `clocked`: the loop must lie between two reads of the clock."""
     place = _place(rules, code)
     if place is None:
-        return Judgement("fail", "there is no loop: the work was folded away or unrolled whole", _counts(code))
+        return Judgement("fail", "no loop: the work was folded away or unrolled completely", _counts(code))
     loop = place.instructions
     emulated = bool(rules.emulated_by) and not _matching(_names(rules.required), loop)
     meant = (rules.emulated_by if emulated else rules.required) or ()
@@ -46,7 +46,7 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
         *(_misplaced(rules, assignment, place, _around(code, place)) if rules.around else ()),
         *(() if emulated else _overhead(rules, assignment, loop)),
         *(_unclocked(code, place) if clocked and rules.within == "loop" else ()),
-        *(["native, but emulation is expected"] if rules.emulated_by and not emulated else ()),
+        *(["native, but emulation was expected"] if rules.emulated_by and not emulated else ()),
     ]
     opcodes = _counts(loop)
     if problems:
@@ -171,14 +171,14 @@ def _early_waits(rules: GateRules, code: Sequence[Instruction]) -> Iterator[str]
     opcodes = rules.together or ()
     early = early_waits(opcodes, code)
     if early:
-        yield f"{early} of {_matching(opcodes, code)} {_words(opcodes)} are waited for before the last is issued"
+        yield f"{early} of {_matching(opcodes, code)} {_words(opcodes)} are waited for before the last one is issued"
 
 
 def _other_chains(rules: GateRules, assignment: Assignment, code: Sequence[Instruction]) -> Iterator[str]:
     for opcode, count in rules.chains or ():
         chains, wanted = carried(opcode, code), count.value(assignment)
         if chains != wanted:
-            yield f"{chains} {opcode.rstrip('$')} go on from the turn before, not {wanted}: the number of chains"
+            yield f"{chains} {opcode.rstrip('$')} continue across iterations, not {wanted}: the number of chains"
 
 
 def _overhead(rules: GateRules, assignment: Assignment, code: Sequence[Instruction]) -> Iterator[str]:

@@ -31,7 +31,7 @@ def gate_table(
     Raises EnvironmentProblem where there is no NVRTC or no nvdisasm at all.
     """
     if not find_disassemblers():
-        raise EnvironmentProblem("nvdisasm was not found, so no code can be checked", INSTALL_HINT)
+        raise EnvironmentProblem("nvdisasm was not found: the code cannot be checked", INSTALL_HINT)
     cells = [(probe, target) for probe in probes if probe.kernel is not None for target in targets]
     chosen = [variant for probe, target in cells for variant in variants(probe, target)]
     answers: dict[tuple[str, str], list[Checked]] = {}

@@ -95,7 +95,7 @@ def physical_limit(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink
         return _per_sm(name, hardware.arch.bandwidth.get(name), "bandwidth", hardware, clocks)
     if name in OPERATIONS:
         return _per_sm(name, hardware.arch.operations.get(name), "operation", hardware, clocks)
-    return NoBound(name, f"no limit is called {name!r}")
+    return NoBound(name, f"no limit named {name!r}")
 
 
 def probe_limit(limit: PhysicalLimit, hardware: Hardware, clocks: Clocks, unit: str) -> Bound | NoBound:
@@ -153,7 +153,7 @@ def _rated_dram(hardware: Hardware, bus: Fact | None) -> Bound | None:
         return None
     source = f"rated: {rated.source}"
     bound = Bound(name="dram", value=rated.value, unit="B/s", source=source, confirmed=rated.confirmed)
-    beyond = replace(bound, value=rated.value * _RATING_ROUNDED, source=f"5 % above what is {source}")
+    beyond = replace(bound, value=rated.value * _RATING_ROUNDED, source=f"5 % above {source}")
     doubted = not rated.confirmed or (bus is not None and not bus.confirmed)
     return replace(bound, confirmed=not doubted, behind=beyond if rated.confirmed else None)
 
@@ -172,7 +172,7 @@ def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str | Non
     if slices is None or clock is None:
         return ports
     which = (
-        "L2 clock" if clocks.own_l2_hz else "highest SM clock, which L2's, not known here, is assumed not to exceed:"
+        "L2 clock" if clocks.own_l2_hz else "highest SM clock (the L2 clock is unknown and assumed not to exceed it):"
     )
     value, certain = slices.value * clock, slices.confirmed and clocks.own_l2_hz is not None
     source = f"{slices.value:g} B/clk ({slices.source}) × {which} {clock / 1e6:.0f} MHz"
@@ -215,7 +215,7 @@ def _highest_sm_clock(hardware: Hardware, clocks: Clocks) -> float | None:
 def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     limits = hardware.arch.limits
     if not {"sub_partitions", "threads_per_warp"} <= limits.keys():
-        return NoBound("issue", f"{hardware.arch.name} gives no schedulers per SM")
+        return NoBound("issue", f"the spec of {hardware.arch.name} gives no schedulers per SM")
     schedulers, lanes = limits["sub_partitions"], limits["threads_per_warp"]
     fact = replace(
         schedulers,
@@ -264,7 +264,7 @@ def _fastest(facts: Iterable[Fact]) -> Fact | None:
 
 def _per_sm(name: str, fact: Fact | None, what: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     if fact is None:
-        return NoBound(name, f"{hardware.arch.name} gives no {what} of {name}")
+        return NoBound(name, f"the spec of {hardware.arch.name} gives no {what} of {name}")
     sms = hardware.sm_count()
     if sms is None:
         return NoBound(name, "the number of SMs is not known")

@@ -97,7 +97,7 @@ def settled(samples: Sequence[tuple[float, float]], last_s: float = 2.0, toleran
     Raises ValueError without samples.
     """
     if not samples:
-        raise ValueError("no samples of the clock")
+        raise ValueError("no clock samples")
     end = max(time for time, _ in samples)
     recent = [(time, hz) for time, hz in samples if time >= end - last_s]
     hz = median(value for _, value in recent)

@@ -55,7 +55,7 @@ def judge(checks: Sequence[VerdictCheck]) -> Verdict:
     missing = [check.why or f"{check.name} is not known" for check in checks if check.state == "missing"]
     missing += [f"{name} was not checked" for name in _NEEDED if all(check.name != name for check in checks)]
     if not missing and all(check.state != "passed" for check in checks):
-        missing.append("nothing about it could be checked")
+        missing.append("nothing could be checked")
     return Verdict("plausible", tuple(missing)) if missing else Verdict("verified")
 
 
@@ -72,16 +72,16 @@ def not_applicable(name: str, why: str) -> VerdictCheck:
 def gate_check(judgement: Judgement | None) -> VerdictCheck:
     """Check that the SASS is what the probe means, or the emulation that it expects. None: no disassembler."""
     if judgement is None or judgement.gate is None:
-        return VerdictCheck("gate", "missing", "no disassembler: the code that ran was not looked at")
+        return VerdictCheck("gate", "missing", "no disassembler: the code that ran was not checked")
     if judgement.gate in {"pass", "emulated"}:
         return VerdictCheck("gate", "passed", judgement.why)
-    return VerdictCheck("gate", "failed", f"the code is not what the probe means: {judgement.why}")
+    return VerdictCheck("gate", "failed", f"the code is not what the probe intends: {judgement.why}")
 
 
 def scaling_check(scaling: Scaling | None) -> VerdictCheck:
     """Check that time grows in proportion to the iterations."""
     if scaling is None:
-        return VerdictCheck("scaling", "missing", "it was not timed at N, 2N and 4N iterations")
+        return VerdictCheck("scaling", "missing", "not timed at N, 2N and 4N iterations")
     return VerdictCheck("scaling", "failed" if scaling.misfit else "passed", scaling.misfit, number=scaling.residual)
 
 
@@ -130,7 +130,7 @@ def limit_check(value: float, unit: str, bound: Bound | NoBound, floor: float = 
     ratio = value / limit
     against = f"{format_si(value, unit, 4)} is {ratio:.3g} × the limit {format_si(limit, unit, 4)}: {bound.source}"
     if ratio > LIMIT_MARGIN:
-        doubt = "above a limit that is not confirmed, so that the spec may be wrong: "
+        doubt = "above a limit that is not confirmed, so the spec may be wrong: "
     elif ratio < floor and bound.exact:
         doubt, against = "not confirmed, the spec may be wrong: ", f"too little for a ceiling: {against}"
     else:
@@ -161,7 +161,7 @@ def counter_check(claimed: Mapping[str, float], counted: Mapping[str, float] | N
         return VerdictCheck("counters", "not_applicable", "not asked for")
     lacking = [name for name in claimed if name not in counted]
     if lacking:
-        return VerdictCheck("counters", "missing", f"ncu gave no {', '.join(lacking)}")
+        return VerdictCheck("counters", "missing", f"ncu reported no {', '.join(lacking)}")
     ratios = {name: counted[name] / value for name, value in claimed.items() if value}
     worst = max(ratios, key=lambda name: abs(ratios[name] - 1), default=None)
     if worst is None or abs(ratios[worst] - 1) <= COUNTER_TOLERANCE:

@@ -106,11 +106,11 @@ def _scaling_misfit(points: Points, fitted: LineFit, change: float, tolerance: f
     if last_time < _GROWTH * first_time:
         return f"{last_n / first_n:g} times the iterations take {last_time / first_time:.3g} times as long"
     if fitted.residual > tolerance:
-        return f"the times are off one line by {fitted.residual:.1%}, more than {tolerance:.0%}"
+        return f"the times deviate from a line by {fitted.residual:.1%}, more than {tolerance:.0%}"
     if change > tolerance:
         return f"the time per iteration changes with their number by {change:.1%}, more than {tolerance:.0%}"
     if fitted.intercept < -_NEGATIVE_OVERHEAD * first_time:
-        return f"no iterations would take {fitted.intercept / first_time:.0%} of the time of {first_n:g}"
+        return f"zero iterations would take {fitted.intercept / first_time:.0%} of the time of {first_n:g}"
     return None
 
 
@@ -167,7 +167,7 @@ def conflict_line(points: Points) -> LineFit:
     fitted = line(_distinct(points, 3))
     if fitted.r_squared > CONFLICT_R_SQUARED:
         return fitted
-    return replace(fitted, misfit=f"cycles against degree are no line: R² is {fitted.r_squared:.4f}")
+    return replace(fitted, misfit=f"cycles over degree do not form a line: R² is {fitted.r_squared:.4f}")
 
 
 def copy_time(points: Points) -> CopyTime:
@@ -178,9 +178,9 @@ def copy_time(points: Points) -> CopyTime:
     if fitted.slope <= 0:
         misfit = "the time does not grow with the size"
     elif fitted.residual > COPY_TOLERANCE:
-        misfit = f"a size is off the line by {fitted.residual:.1%}, more than {COPY_TOLERANCE:.0%}"
+        misfit = f"a size deviates from the line by {fitted.residual:.1%}, more than {COPY_TOLERANCE:.0%}"
     elif fitted.intercept < 0:
-        misfit = "nothing would be copied in less than no time"
+        misfit = "copying nothing would take negative time"
     return CopyTime(
         latency_s=fitted.intercept, bandwidth=bandwidth, half_size=fitted.intercept * bandwidth,
         residual=fitted.residual, misfit=misfit,

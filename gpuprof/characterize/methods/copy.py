@@ -44,7 +44,7 @@ def measure(context: MeasurementContext, step: Step) -> Iterator[StepFailure]:
     if transfer is None:
         return
     if "peer" in {transfer.source, transfer.destination} and not context.gpu.properties.peers:
-        yield failure(step, None, "no other GPU can be reached from this one")
+        yield failure(step, None, "no other GPU is reachable from this one")
         return
     try:
         yield from unless_unmeasured(step, None, partial(_all_sizes, context, step, transfer))

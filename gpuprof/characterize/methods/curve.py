@@ -175,7 +175,7 @@ def _line(probe: Probe, points: Sequence[CurvePoint], judging: Judging) -> Itera
     name = series_name(probe, first.series[0])
     fitted = conflict_line([(point.x, point.y) for point in good]) if len(good) >= 3 else None
     if fitted is None or fitted.slope <= 0:
-        why = f"it does not grow along {probe.along}" if fitted is not None else f"{len(good)} points are no line"
+        why = f"it does not grow with {probe.along}" if fitted is not None else f"{len(good)} points do not make a line"
         yield Result(name, no_value(probe.unit, why), curve=curve)
     else:
         state: CheckState = "failed" if fitted.misfit else "passed"

@@ -74,7 +74,7 @@ def _power(context: MeasurementContext, step: Step) -> None:
     samples, readings = _run(context, ready, min(step.seconds, context.effort.power_s))
     watts = [reading.telemetry.power_w for reading in _last(readings) if reading.telemetry.power_w is not None]
     if not watts:
-        raise PointUnmeasured("the driver does not tell the power")
+        raise PointUnmeasured("the driver does not report the power")
     seen = _seen(ready.seen if ready is not None else Observed(), readings, median(watts))
     context.telemetry += [reading.telemetry for reading in readings]
     series = Series(probe=probe.id, config=config, seen=seen, round=FINAL, samples=tuple(samples))
@@ -187,7 +187,7 @@ def reduce(probe: Probe, series: Sequence[Series], judging: Judging) -> Iterator
 def _power_limit(judging: Judging, watts: float) -> VerdictCheck:
     limit = judging.power_limit_w
     if limit is None:
-        return VerdictCheck("limit", "missing", "the driver does not tell the power limit")
+        return VerdictCheck("limit", "missing", "the driver does not report the power limit")
     if watts <= limit * _OVER_LIMIT:
         return VerdictCheck("limit", "passed", number=watts / limit)
     why = f"{watts:.0f} W is more than the power limit of {limit:.0f} W"
@@ -198,7 +198,7 @@ def _reading(
     probe: Probe, series: Series, value: float, *, unit: str, limit: VerdictCheck | None = None
 ) -> MeasuredValue:
     """Return what the driver said: power against its limit, the rest at its word. A moving clock is a doubt."""
-    limit = limit or VerdictCheck("limit", "missing", "it is the driver's word")
+    limit = limit or VerdictCheck("limit", "missing", "reported by the driver")
     checks = [NO_CODE, not_applicable("scaling", "nothing is timed"), NO_CLOCK, limit]
     if series.seen.settled is False:
         checks.append(VerdictCheck("settled", "missing", "the clock had not settled"))

@@ -45,7 +45,7 @@ class Pool:
         """
         sizes = buffer_bytes(kernel, configuration, self._gpu.properties)
         if sizes is None:
-            raise OutOfMemory("the card's memory is too small for buffers that L2 does not hold")
+            raise OutOfMemory("the GPU's memory is too small for buffers larger than L2")
         return {name: self._buffer(name, sizes[name], buffer, configuration) for name, buffer in kernel.buffers.items()}
 
     def plain(self, name: str, size: int) -> Memory:

@@ -38,7 +38,7 @@ def nvrtc_for(cuda: str | None, target: str, load: Load) -> Nvrtc:
     fitting = [nvrtc for nvrtc in nvrtcs if _runs(cuda, nvrtc)]
     if not fitting:
         raise EnvironmentProblem(
-            f"the driver is of CUDA {cuda} and loads no code of a newer major version; here is {_names(nvrtcs)}",
+            f"the driver supports CUDA {cuda} and no code of a newer major version; installed: {_names(nvrtcs)}",
             _install(cuda),
         )
     knowing = [nvrtc for nvrtc in fitting if nvrtc.knows(target)]
@@ -103,4 +103,4 @@ def _install(cuda: str | None, *, not_newer: bool = False) -> str:
     minor = (cuda or "").partition(".")[2]
     if not_newer and minor.isdecimal():
         package = f"'{package}<{major}.{int(minor) + 1}'"
-    return f"type: python -m pip install --upgrade {package} nvidia-cuda-nvdisasm"
+    return f"install it: python -m pip install --upgrade {package} nvidia-cuda-nvdisasm"

@@ -65,7 +65,7 @@ def open_gpu(index: int = 0) -> CudaGpu:
     try:
         count = runtime.getDeviceCount()
     except Exception as error:
-        raise EnvironmentProblem(f"there is no NVIDIA GPU to measure: {error}", "gpuprof doctor says more") from error
+        raise EnvironmentProblem(f"no NVIDIA GPU to measure: {error}", "gpuprof doctor shows details") from error
     if not 0 <= index < count:
         raise EnvironmentProblem(f"there is no GPU {index}; this process sees {count}", "choose one with --device")
     return CudaGpu(runtime, driver, index)
@@ -78,7 +78,7 @@ def _cupy() -> tuple[Any, Any]:
     except ImportError as error:
         raise EnvironmentProblem(
             f"CuPy, which runs the micro-kernels, cannot be imported: {error}",
-            f"type: python -m pip install {_package()}",
+            f"install it: python -m pip install {_package()}",
         ) from error
     return runtime, driver
 
@@ -132,7 +132,7 @@ class CudaGpu:
 
     def release(self, memory: Memory) -> None:
         """Give memory back."""
-        with self._calling("memory cannot be given back"):
+        with self._calling("memory cannot be freed"):
             self._runtime.free(memory.address)
 
     def zero(self, memory: Memory) -> None:
@@ -173,7 +173,7 @@ class CudaGpu:
     def load(self, cubin: bytes, sha256: str, entry: str) -> Function:
         """Load a kernel of a cubin that must have this SHA-256."""
         if hashlib.sha256(cubin).hexdigest() != sha256:
-            raise DeviceError(f"the cubin of {entry} is not the one that the gate has seen")
+            raise DeviceError(f"the cubin of {entry} is not the one that was checked")
         with self._calling(f"the driver does not load {entry}; it may be older than the compiler"):
             module = self._driver.moduleLoadData(cubin)
             return _Loaded(entry, int(self._driver.moduleGetFunction(module, entry)))
@@ -241,7 +241,7 @@ class CudaGpu:
         Raises DeviceError for more launches than fit into the driver's queue.
         """
         if way == "queued" and count > QUEUE:
-            raise DeviceError(f"{count} launches do not fit into the queue; {QUEUE} do")
+            raise DeviceError(f"{count} launches do not fit into the queue of {QUEUE}")
         call = _call(shape, self._stream, arguments)
         with self._calling(f"{function.entry} failed"):
             self._prepare(function, shape)
@@ -254,7 +254,7 @@ class CudaGpu:
 
     def end_copies(self) -> None:
         """Give back the memory of the copies."""
-        with self._calling("memory cannot be given back"):
+        with self._calling("memory cannot be freed"):
             self._copies.release()
 
     def restart(self) -> None:

@@ -90,7 +90,7 @@ class DeviceCopies:
     def _on_peer(self, size: int) -> int:
         runtime = self._runtime
         if not self._peers:
-            raise DeviceError("no other GPU can be reached from this one")
+            raise DeviceError("no other GPU is reachable from this one")
         _connect(runtime, self._peers[0])
         runtime.setDevice(self._peers[0])
         try:
@@ -123,7 +123,7 @@ class DeviceCopies:
             else:
                 copy_on(self._runtime, self._stream, ctypes.addressof(buffer), address + offset, length)
             if buffer.raw != _pattern(offset, length):
-                raise DeviceError(f"what was copied to {place} memory is not what was sent")
+                raise DeviceError(f"the data copied to {place} memory differs from what was sent")
 
 
 def copy_on(runtime: Any, stream: int, target: int, source: int, size: int) -> None:

@@ -90,7 +90,7 @@ def wait_for(runtime: Any, event: Any, patience_s: float) -> None:
             # Asked once more: this process may have been stopped meanwhile.
             if _reached(runtime, event):
                 return
-            raise Hung(f"it had not ended after {passed:.0f} s")
+            raise Hung(f"it did not end within {passed:.0f} s")
         if passed > _SPIN_S:
             time.sleep(_NAP_S)
 

@@ -42,8 +42,8 @@ def place_of(properties: Properties, library: SpecLibrary) -> GpuUnderTest:
     target = target_of(properties.compute_capability)
     if target is None:
         raise EnvironmentProblem(
-            f"no probe is made for {properties.name}, compute capability {properties.compute_capability}",
-            f"probes are made for {', '.join(all_targets())}",
+            f"no probes for {properties.name}, compute capability {properties.compute_capability}",
+            f"there are probes for {', '.join(all_targets())}",
         )
     device = recorded(properties)
     gpu = library.match(device)
@@ -80,10 +80,10 @@ def refuse_busy(neighbours: Others) -> None:
     """Raise EnvironmentProblem where other processes keep the GPU busy."""
     if neighbours.busy is None or neighbours.busy <= BUSY:
         return
-    who = f"{neighbours.processes} other processes" if neighbours.processes else "others"
+    who = f"{neighbours.processes} other processes" if neighbours.processes else "other processes"
     raise EnvironmentProblem(
-        f"{who} keep the GPU {format_percent(neighbours.busy)} busy, so that it cannot be measured",
-        "end them (nvidia-smi lists them), choose another GPU with --device, or pass --force",
+        f"{who} keep the GPU {format_percent(neighbours.busy)} busy, so it cannot be measured",
+        "end them (nvidia-smi lists them), choose another GPU with --device, or add --force",
     )
 
 
@@ -97,7 +97,7 @@ def notes(properties: Properties, neighbours: Others) -> list[str]:
     if neighbours.processes:
         said.append(f"{neighbours.processes} other processes are on the GPU")
     if neighbours.busy is None:
-        said.append("the driver does not tell whether others keep the GPU busy")
+        said.append("the driver does not report whether other processes keep the GPU busy")
     if properties.cpus and not allowed(properties.cpus):
         said.append(f"this process may not use the processors next to the GPU ({properties.cpus}): copies are slower")
     low, usual = properties.power_limit_w, properties.default_power_limit_w

@@ -153,7 +153,7 @@ class Ready:
         self._launcher.launched += 1
         self._last = max(1, iterations), timed.seconds
         if timed.records is not None and (lost := missing(timed.records)):
-            raise BrokenRun(f"{lost} of {self.shape.grid} blocks have left no record: the launch failed silently")
+            raise BrokenRun(f"{lost} of {self.shape.grid} blocks left no record: the launch failed silently")
         return timed
 
     def _patience_s(self, iterations: int) -> float:
@@ -205,7 +205,7 @@ class Ready:
                 return count
             wanted = math.ceil(count * seconds / time_s) if time_s > seconds / 50 else 20 * count
             count = min(max(wanted, count + 1), MOST_ITERATIONS)
-        raise BrokenRun(f"{count} iterations take {time_s:.3g} s: the time hardly grows with them")
+        raise BrokenRun(f"{count} iterations take {time_s:.3g} s: the time hardly grows with their number")
 
     def _argument(self, argument: Argument, iterations: int) -> np.generic:
         import numpy as np

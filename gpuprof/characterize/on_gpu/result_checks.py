@@ -44,7 +44,7 @@ def _chain(ready: Ready) -> str | None:
     first, last = _words(ready, walk, 2)
     end = chases[0].after(first, steps * _ITERATIONS)
     if end is None:
-        return f"the walk began at {first:#x}, which is no node of the chase"
+        return f"the walk began at {first:#x}, which is not a node of the chase"
     return CORRECT if end == last else f"{steps * _ITERATIONS} steps led to {last:#x}, not to {end:#x}"
 
 
@@ -79,7 +79,7 @@ def _pattern(ready: Ready) -> str | None:
     ready.launch(_ITERATIONS)
     counts = np.frombuffer(ready.gpu.read(ready.sink, 4 * ready.shape.grid * ready.shape.block), dtype=np.uint32)
     bad = counts[(counts != 0) & (counts != _UNUSED)]
-    return CORRECT if not len(bad) else f"{len(bad)} threads found words that were not copied right"
+    return CORRECT if not len(bad) else f"{len(bad)} threads read values that were copied wrongly"
 
 
 def _tile(ready: Ready, tile: Tile) -> str | None:

@@ -187,8 +187,8 @@ class ServedGpu:
                 )
             except OSError as error:
                 raise EnvironmentProblem(
-                    f"no process can be started for the GPU: {error.strerror or error}",
-                    "make room, and go on with --resume",
+                    f"cannot start a process for the GPU: {error.strerror or error}",
+                    "free some memory, then continue with --resume",
                 ) from error
             unless_started.pop_all()
         replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -199,7 +199,7 @@ class ServedGpu:
         except DeviceError as error:
             self._end()
             raise EnvironmentProblem(
-                f"the GPU cannot be opened: {error.message}", "gpuprof doctor says more"
+                f"the GPU cannot be opened: {error.message}", "gpuprof doctor shows details"
             ) from error
         except (GpuprofError, KeyboardInterrupt):
             self._end()
@@ -265,7 +265,7 @@ class ServedGpu:
                     raise Stopped from None
                 if waited_s > patience_s:
                     self._end()
-                    raise Hung(f"{name} had not ended after {waited_s:.0f} s") from None
+                    raise Hung(f"{name} did not end within {waited_s:.0f} s") from None
         if reply is None:
             raise self._death()
         what, content = reply
@@ -341,9 +341,9 @@ def _close(pipe: IO[bytes]) -> None:
 
 def _ended(code: int | None) -> str:
     if code is None:
-        return "says nothing any more"
+        return "does not answer"
     if code >= 0:
-        return f"ended with {code}"
+        return f"exited with code {code}"
     try:
         name = signal.Signals(-code).name
     except ValueError:

@@ -94,7 +94,7 @@ def _outliers(outliers: Sequence[AssessedValue], sheet: Sheet) -> Iterator[Rende
     """Each value outside of its range: where it lies, and the likely cause."""
     from rich.text import Text
 
-    yield Text("Outside of the published range", style="bold")
+    yield Text("Outside the published range", style="bold")
     for entry in outliers[:_OUTLIERS_SHOWN]:
         worse = is_worse(entry.assessment)
         head = f"{entry.name}: {value_text(entry.value)}, {outside_text(entry.assessment)}"
@@ -172,8 +172,8 @@ def _legend(view: View, shared: Sequence[Doubt], sheet: Sheet) -> Iterator[Text]
     for doubt in shared:
         yield sheet.paragraph(f"not checked of {count_text(doubt.number, 'value')}: {doubt.why}", "dim", indent=2)
     yield sheet.paragraph(
-        f"{plus_minus(sheet)}: larger half of the 95 % interval; limit: share of what the clocks that it ran at allow; "
-        "rated: share of the datasheet; normal?: by the published range with a little slack, empty where there is none",
+        f"{plus_minus(sheet)}: larger half of the 95 % interval; limit: share of the limit at the measured clocks; "
+        "rated: share of the datasheet's value; normal?: within the published range or close to it, empty without one",
         "dim",
     )
     absent = absent_families(view)

@@ -92,7 +92,7 @@ def advice(entry: AssessedValue) -> Iterator[str]:
     The best way of one probe need not be the ceiling: another probe may have come closer to the same limit.
     """
     if entry.name.endswith(f" {NEAR_PEAK}") and entry.value.usable:
-        yield "what an SM should have in flight: curves are round, and still below their peak at the knee"
+        yield "what an SM should have in flight: at the knee itself the curve is still below its peak"
     assessment = entry.assessment
     if assessment.chosen_over:
         yield f"the best of {len(assessment.chosen_over) + 1} ways"
@@ -103,9 +103,9 @@ def advice(entry: AssessedValue) -> Iterator[str]:
 def _beside_best(best: str, change: float) -> str:
     """Say how a way to measure compares with the best. A higher one lies above a limit that is not confirmed."""
     if change > 0:
-        return f"{format_percent(change)} above {best}, but above its limit, too"
+        return f"{format_percent(change)} above {best}, but also above its limit"
     if change > -ALIKE:
-        return f"no different from {best}: less than {100 * ALIKE:g} % below"
+        return f"the same as {best}: less than {100 * ALIKE:g} % below"
     return f"{format_percent(-change)} below {best}"
 
 
@@ -147,9 +147,9 @@ def normal_sentence(view: View) -> str:
     judged = [entry.assessment for entry in view.entries if entry.assessment.word in {"normal", "low", "high"}]
     usable = sum(entry.value.usable for entry in view.entries)
     if not usable:
-        return f"Nothing of this {name} could be measured."
+        return f"No value of this {name} could be measured."
     if not judged:
-        return f"Whether this {name} is normal cannot be said: nothing is published to hold {_them(usable)} against."
+        return f"Whether this {name} is normal is not known: there is no published range for {_them(usable)}."
     worse = sum(map(is_worse, judged))
     better = sum(map(is_outlier, judged)) - worse
     return f"This {name} is {'not ' if worse else ''}normal: {_told(len(judged), worse, better)}."
@@ -158,14 +158,14 @@ def normal_sentence(view: View) -> str:
 def _told(judged: int, worse: int, better: int) -> str:
     """Say how many of the values that can be judged lie in their range."""
     if judged == 1:
-        verb = "falls short of" if worse else "exceeds" if better else "lies in"
+        verb = "falls short of" if worse else "exceeds" if better else "lies within"
         return f"the one value with a published range {verb} it"
     ranged = f"{count_text(judged, 'value')} with a published range"
     if worse:
         return f"{worse} of {ranged} {'falls' if worse == 1 else 'fall'} short of it"
     if better:
         return f"of {ranged}, {better} {'exceeds' if better == 1 else 'exceed'} it and none falls short"
-    return f"all {ranged} lie in it"
+    return f"all {ranged} lie within it"
 
 
 def _them(number: int) -> str:

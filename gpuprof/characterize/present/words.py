@@ -12,10 +12,10 @@ from gpuprof.units import format_binary, format_percent, format_si, significant
 NOT_KNOWN = "not known"
 VERDICTS = {
     "verified": "its code, its scaling, its clock and its limit were checked",
-    "plausible": "nothing speaks against it, but not everything could be checked",
-    "rejected": "a check failed, so that it is no result; it is shown with the reason and used nowhere",
+    "plausible": "no check failed, but not everything could be checked",
+    "rejected": "a check failed; the value is shown with the reason and used nowhere",
     "unsupported": "this GPU, driver or compiler cannot run it",
-    "not_permitted": "it needs a right that the user lacks",
+    "not_permitted": "it needs a permission that the user lacks",
 }
 SI_UNITS = ("FLOP/s", "OP/s", "op/s", "result/s", "lane/s", "B/s", "bit/s", "Hz", "W", "s")
 _COUNTED = ("way", "ways", "warp", "thread", "block", "SM", "line")

@@ -68,7 +68,10 @@ def _left_out(node: YamlNode, targets: tuple[str, ...], parameters: Parameters) 
     entry = Fields(node, "left_out", {"architectures", "when", "why"})
     condition = parse_condition(entry, targets, parameters)
     if not condition.values:
-        raise BrokenSpec(node.place, "left_out must say when; a target without this probe is no target of it")
+        raise BrokenSpec(
+            node.place,
+            "left_out must say for which values of the parameters; leave a whole target out of architectures",
+        )
     return condition, entry.text("why")
 
 

@@ -43,6 +43,7 @@ def select(probes: Iterable[Probe], names: Iterable[str]) -> tuple[Probe, ...]:
         if not any(name in {probe.id, probe.family} for probe in probes):
             families = ", ".join(sorted({probe.family for probe in probes}))
             raise UsageError(
-                f"--only {name} is no probe and no family; families: {families}", "--list lists the probes"
+                f"unknown probe or family: --only {name}",
+                f"families: {families}; gpuprof characterize --list lists the probes",
             )
     return tuple(probe for probe in probes if not names or {probe.id, probe.family} & set(names))

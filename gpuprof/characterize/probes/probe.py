@@ -42,7 +42,7 @@ class IntegerProduct(NamedTuple):
         """Return the number for one assignment of the parameters. Raises ValueError where one has no value."""
         missing = [factor for factor in self.factors if isinstance(factor, str) and factor not in assignment]
         if missing:
-            raise ValueError(f"they do not say their {missing[0]}")
+            raise ValueError(f"they lack {missing[0]}")
         return prod(int(assignment[factor]) if isinstance(factor, str) else factor for factor in self.factors)
 
 

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gpuprof.characterize.record.series import OBSERVED, Observed, RunNote, Sample, Series, SeriesConfig
-from gpuprof.errors import DamagedInput, InputError
+from gpuprof.errors import DamagedInput, InputError, hinted
 
 KIND = "gpuprof-samples"
 SCHEMA = 1
 _MAX_BYTES = 512 * 2**20
+_ANEW = "start over without --resume"
 _MAX_LINE = 16 * 2**20
 _LARGEST = 1e30
 _NEVER_ZERO = frozenset({"block", "grid", "sms", "ran"})
@@ -89,13 +90,14 @@ class SampleFile:
             self.stored = Stored(header, series=(), notes=(), whole_bytes=0)
             self._begin()
             return
-        self.stored = read_samples(_bytes(path), str(path))
+        with hinted(_ANEW):
+            self.stored = read_samples(_bytes(path), str(path))
         if not self.stored.header.same_gpu(header):
             there = self.stored.header
             raise InputError(
                 f"{path} holds samples of {there.device} with driver {there.driver}, not of {header.device} with "
                 f"{header.driver}",
-                "start anew without --resume",
+                _ANEW,
             )
         with path.open("r+b") as file:
             file.truncate(self.stored.whole_bytes)
@@ -112,7 +114,7 @@ class SampleFile:
             with self.path.open("xb") as file:
                 file.write(header_line(self.stored.header))
         except FileExistsError as error:
-            raise InputError(f"{self.path} is there already", "go on with --resume, or remove it") from error
+            raise InputError(f"{self.path} already exists", "continue with --resume, or remove it") from error
         except OSError:
             # Without its first line it could not be gone on with.
             with contextlib.suppress(OSError):
@@ -158,13 +160,13 @@ def _line(content: Mapping[str, object]) -> bytes:
 def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise InputError(f"{path} is not there or no file", "start anew without --resume")
+            raise InputError(f"{path} does not exist or is not a file", _ANEW)
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if len(data) > _MAX_BYTES:
-        raise InputError(f"{path} is larger than {_MAX_BYTES} bytes; samples take a few megabytes")
+        raise InputError(f"{path} is larger than {_MAX_BYTES / 2**20:g} MiB; samples take a few megabytes")
     return data
 
 
@@ -177,7 +179,7 @@ def _object(line: bytes, file: str, number: int) -> dict[str, Any]:
         problem = InputError if number == 1 else DamagedInput
         raise problem(f"{file}: line {number} is not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise DamagedInput(f"{file} is damaged: line {number} is no JSON object")
+        raise DamagedInput(f"{file} is damaged: line {number} is not a JSON object")
     return content
 
 
@@ -259,7 +261,7 @@ def _fields(record: type, settings: Mapping[str, Any], place: str) -> dict[str, 
                 raise DamagedInput(f"{place} has {name} {settings[name]!r:.40}")
             named[name] = settings[name]
         elif needed:
-            raise DamagedInput(f"{place} does not say its {name}")
+            raise DamagedInput(f"{place} lacks {name}")
     return named
 
 
@@ -276,7 +278,7 @@ def _kinds(record: type) -> dict[str, tuple[Callable[[Any], bool], bool]]:
 
 def _sample(content: Any, place: str) -> Sample:
     if not isinstance(content, list) or len(content) != len(Sample._fields):
-        raise DamagedInput(f"{place} has a sample that is no list of {len(Sample._fields)}")
+        raise DamagedInput(f"{place} has a sample that is not a list of {len(Sample._fields)}")
     iterations, time_s, cycles, clock, reasons = content
     good = (
         _is_whole(iterations),

@@ -58,7 +58,7 @@ class SeriesConfig:
         settings = self.settings()
         missing = [axis for axis in axes if axis not in settings]
         if missing:
-            raise ValueError(f"they do not say their {missing[0]}")
+            raise ValueError(f"they lack {missing[0]}")
         return tuple((axis, settings[axis]) for axis in axes)
 
     def names(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class Series:
 
 def _launched(number: int | None) -> int:
     if number is None:
-        raise ValueError("they do not say what was launched")
+        raise ValueError("they lack what was launched")
     return number
 
 

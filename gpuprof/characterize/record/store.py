@@ -62,7 +62,7 @@ class Store:
         except OSError as error:
             raise GpuprofError(
                 f"cannot write {self._file.path}: {error.strerror or error}",
-                "what was measured before is in it; make room and go on with --resume",
+                "what was measured is in it; free some space and continue with --resume",
             ) from error
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _RARE = 10
 NO_CODE = not_applicable("gate", "no kernel is timed")
-NO_CLOCK = not_applicable("clock", "it does not hang on the SM clock")
+NO_CLOCK = not_applicable("clock", "it does not depend on the SM clock")
 NO_LIMIT = not_applicable("limit", "a time has no limit of its own")
 
 
@@ -205,7 +205,7 @@ def _repeat(probe: Probe, series: Sequence[Series], sweep: Sequence[Series]) -> 
     change = median(again) / median(before) - 1
     if abs(change) <= REPEAT_TOLERANCE:
         return [VerdictCheck("repeat", "passed", number=change)]
-    why = f"measured again it differed from the sweep by {format_percent(abs(change))}"
+    why = f"measured again, it differed from the sweep by {format_percent(abs(change))}"
     return [VerdictCheck("repeat", "missing", why, number=change)]
 
 

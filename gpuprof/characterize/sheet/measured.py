@@ -112,7 +112,8 @@ class MeasuredEvidence:
     limit_name: str | None = optional(TEXT, "what limits")
     limit_source: str | None = optional(TEXT, "how the limit was computed")
     limit_confirmed: bool = field(
-        default=True, metadata=key(FLAG, "false: the limit rests on a doubted fact, and a value above it is no error")
+        default=True,
+        metadata=key(FLAG, "false: the limit rests on a doubted fact, and a value above it is not an error"),
     )
     counters: Mapping[str, float] = field(
         default_factory=dict, metadata=key(NUMBER_BY_NAME, "what hardware counters counted ÷ what the probe claims")

@@ -18,7 +18,7 @@ _SLACK = 0.03
 _CLOCK_SLACK = 0.02
 _HBM_BITS = 2048
 """HBM has buses of thousands of bits, GDDR of at most 512. ECC costs bandwidth on GDDR only: HBM has bits for it."""
-UNEXPLAINED = "nothing in the recorded conditions explains it"
+UNEXPLAINED = "no recorded condition explains it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _fewer_sms(case: _Case) -> Iterator[str]:
     full = case.gpu.number("sm_count") if case.gpu is not None else None
     here = case.measured.device.sm_count
     if full is not None and here < full and _resource(case) == "sm":
-        yield f"{here} of the product's {full:.0f} SMs are there"
+        yield f"{here} of the product's {full:.0f} SMs are present"
 
 
 def _narrow_link(case: _Case) -> Iterator[str]:
@@ -232,13 +232,13 @@ def _high_clock(case: _Case) -> Iterator[str]:
     clock, full = case.value.evidence.clock_hz, _full_clock(case)
     if _resource(case) == "sm" and clock is not None and full is not None and clock > full * (1 + _CLOCK_SLACK):
         at, of = format_si(clock, "Hz", 4), format_si(full, "Hz", 4)
-        yield f"the SMs ran at {at}, above the {of} of the rating"
+        yield f"the SMs ran at {at}, above the rated {of}"
 
 
 def _more_than_product(case: _Case) -> Iterator[str]:
     full = case.gpu.number("sm_count") if case.gpu is not None else None
     if case.gpu is not None and full is not None and case.measured.device.sm_count > full:
-        yield f"it has {case.measured.device.sm_count} SMs: more than a {case.gpu.title}, so it is another product"
+        yield f"it has {case.measured.device.sm_count} SMs, more than a {case.gpu.title}, so it is another product"
 
 
 def _near_limit(case: _Case) -> Iterator[str]:

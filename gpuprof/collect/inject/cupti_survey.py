@@ -114,7 +114,9 @@ class _Recording:
         os.replace(f"{place}.part", f"{place}.pt.trace.json.gz")  # noqa: PTH105
         if self.dropped:
             with open(f"{place}.note", "w") as note:  # noqa: PTH123
-                note.write(f"the survey holds the first {_MOST_RECORDS} launches; {self.dropped} came later\n")
+                note.write(
+                    f"the survey holds the first {_MOST_RECORDS} launches; {self.dropped} later ones are left out\n"
+                )
 
 
 def install(folder: str) -> None:
@@ -132,4 +134,4 @@ def install(folder: str) -> None:
 
 def _tell(error: Exception) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(f"gpuprof: the survey by cupti-python fails: {type(error).__name__}: {error}\n")
+        sys.stderr.write(f"gpuprof: the survey with cupti-python failed: {type(error).__name__}: {error}\n")

@@ -66,7 +66,7 @@ def _call_after_load(loader: "Any", name: str) -> None:
             try:
                 call(module)
             except Exception as error:
-                _give_up(error, "what autotuners try is not marked")
+                _give_up(error, "launches of autotuners are not marked")
 
     try:
         loader.exec_module = exec_module
@@ -97,7 +97,7 @@ def _annotate(_: "ModuleType") -> None:
     try:
         _load("torch_autotuning").install(ranges, _wait_for)
     except Exception as error:
-        _give_up(error, "what autotuners try is not marked")
+        _give_up(error, "launches of autotuners are not marked")
 
 
 def _load(name: str) -> "Any":
@@ -123,7 +123,7 @@ def _record_by_cupti() -> None:
 
 def _give_up(error: Exception, what: str = "") -> None:
     if sys.stderr is not None:
-        what = what or ("nothing is surveyed" if _SURVEYED else "kernels get no module names")
+        what = what or ("the survey does not start" if _SURVEYED else "kernels get no module names")
         sys.stderr.write(f"gpuprof: {what}: {type(error).__name__}: {error}\n")
 
 

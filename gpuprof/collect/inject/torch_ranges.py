@@ -320,7 +320,7 @@ def _give_way_to_profilers() -> None:
     def give_way_and_enable(*args: Any, **kwargs: Any) -> Any:
         if _state.observe:
             _state.observe = False
-            _tell("kernels get no more operator names, because the program uses torch's profiler itself")
+            _tell("kernels get no operator names from here on: the program uses torch's profiler itself")
         _end_observing()
         return enable(*args, **kwargs)
 
@@ -380,7 +380,7 @@ def _stop(error: Exception) -> None:
     except Exception:  # noqa: S110
         pass  # what went wrong first is told below
     _thread.calls.clear()
-    _tell(f"kernels get no more module names: {type(error).__name__}: {error}")
+    _tell(f"kernels get no module names from here on: {type(error).__name__}: {error}")
 
 
 def _tell(text: str) -> None:

@@ -90,7 +90,7 @@ def start(*, cpu_alone: bool) -> None:
     if cpu_alone:
         activities = {profiler.ProfilerActivity.CPU}
     elif len(activities) < 2:
-        raise RuntimeError("this build of torch cannot record what a GPU does")
+        raise RuntimeError("this build of torch cannot record GPU activity")
     _quietly(_prepare, configuration()[0], activities)
     _quietly(_enable, configuration()[0], activities)
     getattr(profiler, "_run_on_profiler_start", bool)()  # has the compiler name its kernels

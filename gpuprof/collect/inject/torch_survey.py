@@ -54,7 +54,7 @@ _CPU = "GPUPROF_SURVEY_CPU"
 _LOOK_EVERY_S, _LOOK_IS_OVER_S, _PATIENCE_S = 0.25, 0.01, 10.0
 _STARTS = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
 _BUSY = ("torch.autograd", "torch.autograd.graph", "torch.autograd.function", "torch.cuda.graphs")
-_THEIRS = "the survey by PyTorch's profiler ended where the program started that profiler itself"
+_THEIRS = "the survey with PyTorch's profiler ended when the program started that profiler itself"
 
 
 class _State:
@@ -181,7 +181,7 @@ def _why_end() -> str | None:
         limit = f"{operators:.0f} operators"
     elif _state.asked:
         return _THEIRS
-    return limit and f"the survey of PyTorch's work ended at its limit of {limit}; the program ran on"
+    return limit and f"the survey with PyTorch's profiler ended at its limit of {limit}; the program went on"
 
 
 @functools.lru_cache
@@ -280,7 +280,7 @@ def _have_main_thread_end() -> None:
     until = time.monotonic() + _PATIENCE_S
     while _state.recording:
         if time.monotonic() > until:
-            raise RuntimeError("gpuprof records the main thread, and two profilers of torch cannot run at a time")
+            raise RuntimeError("gpuprof records the main thread, and two torch profilers cannot run at the same time")
         time.sleep(_LOOK_EVERY_S)
     with _state.lock:  # until it is written
         pass
@@ -310,7 +310,7 @@ def _note(text: str) -> None:
 
 def _fail(error: Exception) -> None:
     _state.over = True
-    text = f"the survey by PyTorch's profiler failed: {type(error).__name__}: {error}"
+    text = f"the survey with PyTorch's profiler failed: {type(error).__name__}: {error}"
     with contextlib.suppress(OSError):
         _note(text)
     _tell(text)

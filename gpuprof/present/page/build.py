@@ -20,12 +20,11 @@ from gpuprof.present.fix_text import (
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import FixLine, fix_lines
 from gpuprof.present.page.glossary import Term, glossary
-from gpuprof.present.page.kernels import KernelRow, kernel_row
+from gpuprof.present.page.kernels import KernelRow, columns_of, kernel_rows
 from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
-from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
@@ -35,7 +34,7 @@ _TABLE_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the reader asked for: the title, how many sections (0: all), which kernels, and which roofs."""
+    """What the reader asked for: the title, how many sections (0: all), which kernels, and which ceilings."""
 
     title: str | None = None
     top: int = 12
@@ -54,6 +53,7 @@ class SessionPage:
     header: tuple[LabelledText, ...]
     fixes: tuple[FixLine, ...]
     fixes_note: str
+    fixes_doubted: bool
     fixes_left_out: str
     nothing: str
     unknown: str
@@ -61,6 +61,7 @@ class SessionPage:
     charts: tuple[Chart, ...]
     diagnosed: bool
     rows: tuple[KernelRow, ...]
+    columns: frozenset[str]
     rows_left_out: str | None
     sections: tuple[Section, ...]
     sections_left_out: str | None
@@ -88,13 +89,15 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     plural = "".join(row_noun(kernels))
     headline, spread = headline_text(session), verdict_text(whole)
     notes = session.verdict.notes if session.verdict is not None else ()
+    rows, lines = tuple(kernel_rows(session, shown, with_section)), fix_lines(session)
     page = SessionPage(
         title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
         verdict=printable(headline or spread),
         context=tuple(map(printable, (*((spread,) if headline else ()), *notes))),
         header=tuple(header_facts(session)),
-        fixes=fix_lines(session),
+        fixes=lines,
         fixes_note=_capitalised(fixes_note(session)),
+        fixes_doubted=len({bool(item.doubt) for item in lines}) > 1,
         fixes_left_out=more_text(session),
         nothing=nothing_text(session),
         unknown=printable(unknown_text(session)),
@@ -102,10 +105,11 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         # A timeline has no counters to place a kernel by.
         charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
-        rows=tuple(kernel_row(kernel, with_section, source_name(session, kernel)) for kernel in shown),
+        rows=rows,
+        columns=columns_of(rows, only_times=session.only_times),
         rows_left_out=_left_out(kernels, in_table, "The table stops here"),
         sections=tuple(kernel_section(session, kernel, choice.ceiling) for kernel in detailed),
-        sections_left_out=_left_out(kernels, with_section, f"Sections are given for the {plural} with most time"),
+        sections_left_out=_left_out(kernels, with_section, f"Details are given for the {plural} with most time"),
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
         timeline=tuple(LabelledText(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
@@ -132,11 +136,11 @@ def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: st
     rest = [kernel for kernel in kernels if kernel.id not in shown]
     if not rest:
         return None
-    noun, launches = row_noun(kernels), sum(kernel.launches for kernel in rest)
+    (noun, plural), launches = row_noun(kernels), sum(kernel.launches for kernel in rest)
     in_launches = f" in {count_text(launches, 'launch', 'es')}" if launches != len(rest) else ""
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
-    return f"{what}; {count_text(len(rest), *noun)} more{in_launches}{of_time}."
+    return f"{what}; {count_text(len(rest), f'more {noun}', plural)}{in_launches}{of_time}."
 
 
 def _capitalised(text: str) -> str:

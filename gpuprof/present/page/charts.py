@@ -33,7 +33,7 @@ def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[i
         chart = _chart(overview(drawn, device.id, level, ceiling), label, links, kernels=bool(mine))
         if len(mine) > _MOST_POINTS:
             plural = "".join(row_noun(mine))
-            note = f"Drawn are the {_MOST_POINTS} {plural} with most time of {len(mine)}."
+            note = f"Drawn: the {_MOST_POINTS} of {len(mine)} {plural} with most time."
             chart = replace(chart, notes=(*chart.notes, note))
         yield chart
 
@@ -46,7 +46,7 @@ def kernel_chart(session: Session, kernel: KernelProfile, ceiling: str) -> Chart
 def _chart(figure: RooflineFigure, label: str, links: Mapping[int, str], *, kernels: bool = True) -> Chart:
     from gpuprof.present.plot import render_svg
 
-    # Roofs alone are what a spec gives; where kernels ran, the notes say why none is drawn.
+    # Ceilings alone are what a spec gives; where kernels ran, the notes say why none is drawn.
     drawn = bool(figure.points) or (figure.sized and bool(figure.roofs) and not kernels)
     notes = (figure.subtitle, *figure.notes) if figure.sized else figure.notes
     svg = render_svg(figure, "page", heading=False, links=links) if drawn else None

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile
+from gpuprof.model.stalls import stall_name
 from gpuprof.present.page.parts import identifier
 from gpuprof.present.page.stalls import stall_colour
 from gpuprof.present.privacy import file_name
-from gpuprof.present.session_text import stall_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
 _TAB = 4
-_ALONE = "Hot lines; the report does not have their text"
+_ALONE = "Hot lines; the report has no source text"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,10 @@ from gpuprof.present.text import printable
 
 @dataclass(frozen=True, slots=True)
 class FixLine:
-    """One line of "Fix first". The bar's full length is the whole run, or the kernel where no time is known."""
+    """One line of "Fix first". The bar's full length is the whole run, or the kernel where no time is known.
+
+    What is doubted stands behind the others and has no bar, unless all is doubted.
+    """
 
     href: str
     headline: str
@@ -74,7 +77,7 @@ class Card:
 
 
 def fix_lines(session: Session) -> tuple[FixLine, ...]:
-    """Return the repairs to look at first, over all kernels of a session."""
+    """Return the fixes to look at first, over all kernels of a session."""
     return tuple(map(_fix_line, fixes(session)))
 
 
@@ -122,7 +125,7 @@ def _fix_line(item: Fix) -> FixLine:
         kernels=label(item.kernels),
         kernel_id=item.kernel.id,
         where=printable(item.where),
-        gain=Bar(item.gain, percent_number(item.fraction) if item.fraction is not None else None),
+        gain=Bar(item.gain, percent_number(item.bar) if item.bar is not None else None),
         of=item.of,
         limits=printable(item.limits),
         confidence=item.confidence,

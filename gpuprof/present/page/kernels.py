@@ -1,18 +1,32 @@
-"""The table of kernels: one row each, with what its columns are sorted by."""
+"""The table of kernels: one row each, with what its columns are sorted by, and which columns have something."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gpuprof.model.headline import main_point, main_stall, nearest_limit
-from gpuprof.model.session import Finding, KernelProfile
+from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.finding_text import run_gain_text
 from gpuprof.present.page.findings import card_id, rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
-from gpuprof.present.session_text import count_text, duration_text, limit_text, percent_text, roof_text, stall_text
+from gpuprof.present.session_text import (
+    NOT_COLLECTED,
+    count_text,
+    duration_text,
+    launch_text,
+    limit_text,
+    percent_text,
+    roof_text,
+    stall_text,
+)
+from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
+
+_NAME_LENGTH = 80
+"""What four lines of the column hold beside those of counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +50,12 @@ class FirstFinding:
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """One line of the kernel table."""
+    """One line of the kernel table; `configuration` is given where the name stands in several lines."""
 
     id: int
     label: KernelLabel
     file: str
+    configuration: str
     has_section: bool
     launches: Amount
     time: Amount
@@ -54,17 +69,37 @@ class KernelRow:
     finding: FirstFinding | None
 
 
-def kernel_row(kernel: KernelProfile, with_section: Collection[int], file: str) -> KernelRow:
-    """Return the row of a kernel; `with_section` are the numbers of those that have a section of their own.
+def kernel_rows(
+    session: Session, kernels: Sequence[KernelProfile], with_section: Collection[int]
+) -> Iterator[KernelRow]:
+    """Yield the rows of kernels of a session; `with_section` are the numbers of those that have a section."""
+    times = Counter((kernel.label, source_name(session, kernel)) for kernel in kernels)
+    for kernel in kernels:
+        file = source_name(session, kernel)
+        configuration = launch_text(kernel) if times[kernel.label, file] > 1 else ""
+        name = label(kernel.label) if session.only_times else label(kernel.label, _NAME_LENGTH)
+        row = _row(kernel, name, has_section=kernel.id in with_section)
+        yield replace(row, file=file, configuration=configuration)
 
-    `file` is the short name of its file, empty where all kernels are of one.
-    """
+
+def columns_of(rows: Sequence[KernelRow], *, only_times: bool) -> frozenset[str]:
+    """Return the columns in which any row has something; a timeline has none of counters."""
+    filled = {
+        name: any(getattr(row, name).text != NOT_COLLECTED for row in rows)
+        for name in ("time", "share", *(() if only_times else ("limit", "roof", "occupancy", "stall")))
+    }
+    filled["launches"] = any(row.launches.order != "1" for row in rows)
+    filled["finding"] = any(row.finding is not None for row in rows)
+    return frozenset(name for name, has_any in filled.items() if has_any)
+
+
+def _row(kernel: KernelProfile, name: KernelLabel, *, has_section: bool) -> KernelRow:
     point, limit, stall = main_point(kernel), nearest_limit(kernel), main_stall(kernel)
-    has_section = kernel.id in with_section
     return KernelRow(
         id=kernel.id,
-        label=label(kernel.label),
-        file=file,
+        label=name,
+        file="",
+        configuration="",
         has_section=has_section,
         launches=Amount(count_text(kernel.launches, "", "").strip(), str(kernel.launches)),
         time=Amount(duration_text(kernel.time_total_s), _order(kernel.time_total_s)),

@@ -1,4 +1,4 @@
-"""The way of the data as a drawing: SM, L1, L2 and DRAM, with arrows as wide as the bytes that moved between them."""
+"""The memory path as a drawing: SM, L1, L2 and DRAM, with arrows as wide as the bytes that moved between them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def memory_path(kernel: KernelProfile) -> MemoryPath | None:
     else:
         largest = max(known.values(), default=0.0)
         fractions = {level: amount / largest if largest else 0.0 for level, amount in known.items()}
-        widths = f"Width of an arrow: {'bytes per second' if by_rate else 'bytes moved'}, both ways together."
+        widths = f"Arrow width: {'bytes per second' if by_rate else 'bytes moved'}, both directions together."
     streams = tuple(
         _stream(index, level, traffic.get(level), fractions.get(level)) for index, level in enumerate(LEVELS)
     )
@@ -87,8 +87,8 @@ def _fraction_of_peak(kernel: KernelProfile, level: str) -> tuple[dict[str, floa
     """Return the width of the only arrow that there is: nothing but the peak can be held against it."""
     busy = _busy(kernel, level)
     if busy is None:
-        return {level: 0.0}, "Width of the arrow: not to scale; no other level was collected to compare it with."
-    return {level: min(1.0, busy)}, f"Width of the arrow: how busy {UNIT_NAMES[level]} is."
+        return {level: 0.0}, "Arrow width: not to scale; no other level was collected."
+    return {level: min(1.0, busy)}, f"Arrow width: {UNIT_NAMES[level]} throughput, as a share of its peak."
 
 
 def _busy(kernel: KernelProfile, level: str) -> float | None:

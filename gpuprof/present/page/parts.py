@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass
 
 from gpuprof.present.session_text import NOT_COLLECTED
-from gpuprof.present.text import printable, shortened_middle
+from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent
 
-_LABEL_LENGTH, _LABEL_TAIL = 120, 29
-_WHOLE_LENGTH, _WHOLE_TAIL = 300, 100
+_LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
 _NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -68,13 +67,12 @@ def percent_number(fraction: float) -> str:
     return f"{100 * min(1.0, max(0.0, fraction)):.4g}"
 
 
-def label(name: str) -> KernelLabel:
+def label(name: str, length: int = _LABEL_LENGTH) -> KernelLabel:
     """Cut the middle out of a name that is too long for a heading or a table."""
     text = printable(name)
-    if len(text) <= _LABEL_LENGTH:
+    if len(text) <= length:
         return KernelLabel(text, None)
-    whole = shortened_middle(text, _WHOLE_LENGTH, _WHOLE_TAIL)
-    return KernelLabel(shortened_middle(text, _LABEL_LENGTH, _LABEL_TAIL), whole)
+    return KernelLabel(cut_middle(text, length), cut_middle(text, _WHOLE_LENGTH))
 
 
 def identifier(*parts: object) -> str:

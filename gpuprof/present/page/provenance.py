@@ -58,7 +58,7 @@ def source_facts(source: Source) -> Iterator[LabelledText]:
         yield LabelledText("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
     yield LabelledText("Command", printable(source.command) if source.command else "not recorded")
     for sampled in source.samples:
-        yield LabelledText(f"GPU {sampled.gpu} meanwhile", printable(samples_text(sampled)))
+        yield LabelledText(f"GPU {sampled.gpu} during the run", printable(samples_text(sampled)))
     for warning in source.warnings:
         yield LabelledText("Warning", printable(warning))
 

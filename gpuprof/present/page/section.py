@@ -30,10 +30,10 @@ from gpuprof.units import format_binary, format_percent, format_si, format_waves
 
 _LEAST_PIPE = 0.001
 _PIPES = {
-    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "fma": "FMA", "fmaheavy": "FMA, its heavy half",
-    "fmalite": "FMA, its light half", "tensor": "tensor", "alu": "ALU, integers and logic",
-    "xu": "XU, special functions", "lsu": "LSU, loads and stores", "tex": "TEX, texture", "cbu": "CBU, branches",
-    "adu": "ADU, addresses", "uniform": "uniform, one per warp",
+    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "fma": "FMA", "fmaheavy": "FMA heavy", "fmalite": "FMA light",
+    "tensor": "Tensor", "alu": "ALU (integer and logic)", "xu": "XU (special functions)",
+    "lsu": "LSU (loads and stores)", "tex": "TEX (texture)", "cbu": "CBU (branches)", "adu": "ADU (addresses)",
+    "uniform": "Uniform (once per warp)",
 }  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
         yield LabelledText("Duration", duration_text(kernel.duration_s) + share)
     else:
         yield LabelledText("Launches", count_text(kernel.launches, "launch", "es"))
-        yield LabelledText("Time in all", duration_text(kernel.time_total_s) + share)
+        yield LabelledText("Total time", duration_text(kernel.time_total_s) + share)
         yield LabelledText("Duration", _typical_duration(kernel))
     if kernel.ranges:
         yield LabelledText("Ranges", printable(" / ".join(kernel.ranges)))
@@ -139,16 +139,18 @@ def _typical_duration(kernel: KernelProfile) -> str:
 
 
 def _issue_text(scheduler: Scheduler) -> str:
-    """Write what the schedulers did in a sentence; empty where nothing of it was collected."""
-    parts = []
-    if scheduler.issue_active is not None:
-        parts.append(f"Each scheduler issued in {format_percent(scheduler.issue_active)} of its cycles")
+    """Write warps per scheduler and how often it issued; empty where nothing of it was collected."""
+    warps = []
     if scheduler.active_warps is not None:
-        slots = f" of {significant(scheduler.warp_slots, strip=True)}" if scheduler.warp_slots is not None else ""
-        parts.append(f"it held {significant(scheduler.active_warps)}{slots} warps")
+        slots = scheduler.warp_slots
+        of_slots = f" of {significant(slots, strip=True)} slots" if slots is not None else ""
+        warps.append(f"{significant(scheduler.active_warps)} active{of_slots}")
     if scheduler.eligible_warps is not None:
-        parts.append(f"{significant(scheduler.eligible_warps)} of them could issue")
-    return f"{'; '.join(parts)}." if parts else ""
+        warps.append(f"{significant(scheduler.eligible_warps)} eligible")
+    parts = [f"Warps per scheduler: {', '.join(warps)}."] if warps else []
+    if scheduler.issue_active is not None:
+        parts.append(f"Issue slots busy: {format_percent(scheduler.issue_active)}.")
+    return " ".join(parts)
 
 
 def _unit_name(unit: Throughput) -> str:
@@ -158,7 +160,7 @@ def _unit_name(unit: Throughput) -> str:
 def _pipes_of(kernel: KernelProfile) -> str:
     """Say what the pipes' fractions are of, as the names of their metrics tell."""
     elapsed = {pipe.metric.endswith("_elapsed") for pipe in kernel.pipes}
-    return "busy" if len(elapsed) > 1 else "busy of all cycles" if True in elapsed else "busy of active cycles"
+    return "" if len(elapsed) > 1 else ", % of elapsed cycles" if True in elapsed else ", % of active cycles"
 
 
 def _pipe_meters(kernel: KernelProfile) -> Iterator[Meter]:
@@ -174,7 +176,7 @@ def _pipe_name(pipe: Pipe) -> str:
 
 
 def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]]:
-    """Path, level, intensity, achieved, roof, fraction, bound: of the kernel's points under one kind of roof."""
+    """Path, level, intensity, achieved, roofline, fraction, bound: of the kernel's points under one kind of ceiling."""
     for point in kernel.roofline:
         if point.ceiling != ceiling:
             continue
@@ -186,7 +188,7 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]
             format_si(point.flop_per_s, unit),
             format_si(point.roof_flop_per_s, unit),
             format_percent(point.fraction_of_roof),
-            point.bound,
+            f"{point.bound}-bound",
         )
 
 

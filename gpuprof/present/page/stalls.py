@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
-from gpuprof.model.stalls import NOT_STALLED
+from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.plot import contrast_ratio
-from gpuprof.present.session_text import stall_name
 from gpuprof.units import format_percent
 
 _LEAST_STALL = 0.02
@@ -29,8 +28,8 @@ STALL_COLOURS = {
 
 _FAMILIES = {
     "counter": "from hardware counters",
-    "sampled": "from samples of the program counter",
-    "sampled-not-issued": "from samples of the program counter in cycles without an issue",
+    "sampled": "from PC samples",
+    "sampled-not-issued": "from PC samples of cycles without an issue",
 }
 
 
@@ -57,7 +56,7 @@ def stall_parts(kernel: KernelProfile) -> Iterator[StallPart]:
         is_stall = stall.reason not in NOT_STALLED
         yield _part(stall_name(stall.reason), stall.share, stall_colour(stall.reason), is_stall=is_stall)
     if rest > 0:
-        yield _part("all others", rest, STALL_COLOURS["misc"], is_stall=True)
+        yield _part("All others", rest, STALL_COLOURS["misc"], is_stall=True)
 
 
 def family_text(kernel: KernelProfile) -> str:

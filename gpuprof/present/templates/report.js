@@ -1,7 +1,6 @@
 // What the page can do beyond its text: sort and filter the table, join points with rows, copy links, open for print.
 (() => {
   "use strict";
-  const TIME = 3; // The column that the table comes sorted by.
   const table = document.getElementById("kernel-table");
   const rows = table ? [...table.tBodies[0].rows] : [];
   const pointsOf = (id) => document.querySelectorAll(`a[data-kernel="${id}"]`);
@@ -38,7 +37,7 @@
       button.append(...heading.childNodes);
       button.addEventListener("click", () => sortBy(column, heading));
       heading.append(button);
-      if (column === TIME) heading.setAttribute("aria-sort", "descending");
+      if (heading.classList.contains("time")) heading.setAttribute("aria-sort", "descending");
     });
   };
 
@@ -72,7 +71,9 @@
   const describe = (row) => {
     const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
     const name = document.createElement("strong");
-    name.textContent = row.cells[1].textContent;
+    // With the places where its lines may end, without its link.
+    const parts = [...row.cells[1].cloneNode(true).childNodes];
+    name.append(...parts.flatMap((part) => part.nodeName === "A" ? [...part.childNodes] : [part]));
     const list = document.createElement("dl");
     [...row.cells].slice(2).forEach((cell, index) => {
       const part = document.createElement("div");
@@ -132,7 +133,7 @@
     button.setAttribute("aria-label", label);
     button.addEventListener("click", async () => {
       const done = await copied(text());
-      button.textContent = done ? "Copied" : "No access to the clipboard";
+      button.textContent = done ? "Copied" : "Clipboard not available";
       setTimeout(() => { button.textContent = words; }, 2000);
     });
     item.after(button);

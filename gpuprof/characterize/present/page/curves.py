@@ -141,7 +141,7 @@ def _values(group: _Group, measured: Measured, axis: int) -> Iterator[tuple[str,
 def _near_notes(near: Sequence[ReferenceLine]) -> Iterator[str]:
     for line in near:
         share, _, where = line.text.partition(": ")
-        yield f"{share} of the peak takes {where}: the number to plan with, as the curve is round at the knee."
+        yield f"{share} of the peak needs {where}: plan with this number, as the curve is round at the knee."
 
 
 def _fitted(curve: Curve) -> LineFit | None:

@@ -44,7 +44,7 @@ def _taken(value: MeasuredValue) -> Iterator[str]:
 
 
 def _code(evidence: MeasuredEvidence) -> Iterator[str]:
-    yield evidence.gate or "not looked at"
+    yield evidence.gate or "not checked"
     if evidence.opcodes:
         yield ", ".join(f"{number} {opcode}" for opcode, number in evidence.opcodes.items())
     if evidence.cubin_sha256:
@@ -53,7 +53,7 @@ def _code(evidence: MeasuredEvidence) -> Iterator[str]:
 
 def _timing(evidence: MeasuredEvidence) -> Iterator[str]:
     if evidence.scaling_residual is not None:
-        yield f"off a line by {format_percent(evidence.scaling_residual)}"
+        yield f"{format_percent(evidence.scaling_residual)} off a straight line"
     if evidence.clock_hz is not None:
         nvml = f", by NVML {amount(evidence.nvml_clock_hz, 'Hz', 4)}" if evidence.nvml_clock_hz is not None else ""
         yield f"SM clock {amount(evidence.clock_hz, 'Hz', 4)}{nvml}"
@@ -64,14 +64,14 @@ def _timing(evidence: MeasuredEvidence) -> Iterator[str]:
 def _limit(value: MeasuredValue) -> Iterator[str]:
     evidence = value.evidence
     if evidence.limit is None:
-        yield "no limit is known" if evidence.limit_name else "none"
+        yield "no limit known" if evidence.limit_name else "none"
         return
     of_limit = f", the value is {format_percent(value.of_limit)} of it" if value.of_limit is not None else ""
     yield f"{evidence.limit_name or 'limit'}: {amount(evidence.limit, value.unit, 4)}{of_limit}"
     if evidence.limit_source:
         yield evidence.limit_source
     if not evidence.limit_confirmed:
-        yield "not confirmed: a value above it is a doubt and no error"
+        yield "not confirmed: a value above it is doubtful, not wrong"
 
 
 def _verdict(value: MeasuredValue) -> Iterator[str]:

@@ -1,0 +1,174 @@
+"""`gpuprof.toml`, or `[tool.gpuprof]` of a `pyproject.toml`: where it is looked for, and what may be in it.
+
+Nothing in it names a program to run or a place to write to: it may come with a folder that someone else has filled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuprof.cli import patience
+from gpuprof.collect.counter_sets import SETS
+from gpuprof.errors import InputError, UsageError
+
+OWN, SHARED = "gpuprof.toml", "pyproject.toml"
+VARIABLE = "GPUPROF_CONFIG"
+_MOST_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A file, the name by which it is told, and the values by key."""
+
+    file: Path
+    name: str
+    values: Mapping[str, Any]
+
+
+class Key(NamedTuple):
+    """A key: the parameter of the commands that it sets, what it takes, and whether a value is that."""
+
+    parameter: str
+    takes: str
+    fits: Callable[[Any], bool]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_percent(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 100
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+KEYS: Mapping[str, Key] = {
+    "exclude": Key("exclude", 'a list of texts, such as ["fill", "memset"]',
+                   lambda value: isinstance(value, list) and all(map(_is_text, value))),
+    "top": Key("top", "a whole number from 0 on", lambda value: _is_whole(value) and 0 <= value < 2**31),
+    "spec": Key("spec", "a text: a spec's name or file", _is_text),
+    "set": Key("counters", f"one of {', '.join(SETS)}", lambda value: isinstance(value, str) and value in SETS),
+    "coverage": Key("coverage", "a number above 0 and up to 100", _is_percent),
+}  # fmt: skip
+"""By name; each is the option of that name."""
+
+
+def find_config(environ: Mapping[str, str]) -> Config | None:
+    """Return what GPUPROF_CONFIG names, else the nearest configuration. Raises InputError for one that is wrong.
+
+    It is looked for in the working folder and above it, up to the root of a repository or the home folder; where
+    neither is above it, in the working folder alone.
+    """
+    named = environ.get(VARIABLE)
+    if named is not None:
+        return _named(named) if named else None
+    try:
+        here = Path.cwd()
+    except OSError:  # the working folder is gone
+        return None
+    for folder in _folders(here, environ):
+        for file in (folder / OWN, folder / SHARED):
+            config = _read(file, os.path.relpath(file, here)) if os.path.isfile(file) else None  # noqa: PTH113
+            if config is not None:
+                return config
+    return None
+
+
+def _named(name: str) -> Config:
+    is_file = os.path.isfile(name)  # noqa: PTH113
+    config = _read(Path(name), name) if is_file else None
+    if config is None:
+        what = "has no [tool.gpuprof]" if is_file else "does not exist"
+        raise InputError(f"{VARIABLE}: {name} {what}", f"name a {OWN}, or set it to nothing to do without")
+    return config
+
+
+def _folders(here: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    every = [here, *here.parents]
+    home = os.path.realpath(environ["HOME"]) if environ.get("HOME") else None
+    ends = (number for number, folder in enumerate(every) if str(folder) == home or os.path.lexists(folder / ".git"))
+    yield from every[: next(ends, 0) + 1]
+
+
+def _read(file: Path, name: str) -> Config | None:
+    """Read a file; None for a pyproject.toml that says nothing of gpuprof."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}", _WITHOUT) from error
+    is_shared = file.name == SHARED
+    if is_shared and b"gpuprof" not in data:
+        return None
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"{name} has more than {_MOST_BYTES // 2**20} MiB", _WITHOUT)
+    table = _parsed(data, name)
+    if is_shared:
+        tool = table.get("tool")
+        table = tool.get("gpuprof") if isinstance(tool, dict) else None
+        if table is None:
+            return None
+    if not isinstance(table, dict):
+        raise InputError(f"{name}: tool.gpuprof is not a table", f"write [tool.gpuprof], or use {OWN}")
+    return Config(file, name, {key: _checked(key, value, file, name) for key, value in table.items()})
+
+
+_WITHOUT = "fix it, or add --no-config"
+
+
+def _parsed(data: bytes, name: str) -> Any:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    slow = InputError(f"{name} takes longer than {patience.LIMIT_S:g} s to read", _WITHOUT)
+    try:
+        with patience.within(patience.LIMIT_S, slow):
+            return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{name}:{line}: not UTF-8", _WITHOUT) from error
+    except RecursionError as error:
+        raise InputError(f"{name}: nested too deeply", _WITHOUT) from error
+    except ValueError as error:
+        what = str(error)[:200]
+        raise InputError(f"{name}: {what[:1].lower()}{what[1:]}", _WITHOUT) from error
+
+
+def _checked(key: str, value: Any, file: Path, name: str) -> Any:
+    """Return a value as its option takes it. Raises InputError for an unknown key, and a value that it cannot have."""
+    known = KEYS.get(key)
+    if known is None:
+        raise InputError(f"{name}: unknown key {key!r:.80}", f"there are {', '.join(KEYS)}")
+    if not known.fits(value):
+        raise InputError(f"{name}: {key} cannot be {value!r:.80}", f"{key} takes {known.takes}")
+    if key == "exclude":
+        _check_patterns(value, name)
+    return _beside(file, value, name) if key == "spec" else value
+
+
+def _check_patterns(texts: list[str], name: str) -> None:
+    from gpuprof.model.kernel_match import name_patterns
+
+    try:
+        name_patterns(texts, "exclude")
+    except UsageError as error:
+        raise InputError(f"{name}: {error.message}", error.hint) from error
+
+
+def _beside(file: Path, spec: str, name: str) -> str:
+    """Return a spec's name, or the path of a file that is named from the configuration's folder."""
+    if not spec.endswith((".yaml", ".yml")) and os.sep not in spec:
+        return spec
+    place = file.parent / spec
+    if not os.path.isfile(place):  # noqa: PTH113
+        raise InputError(f"{name}: spec {spec!r:.80} does not exist", "name it from the folder that this file is in")
+    return os.path.relpath(place) if not Path(spec).is_absolute() else spec

@@ -1,0 +1,129 @@
+"""`gpuprof demo` without a file: a story of slow kernels and their fixes from recordings that ship, and their pages."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprof.cli.interrupt import cleaned_up_by
+from gpuprof.cli.output import to_type, write_files
+from gpuprof.collect.choices import SESSION_FILE
+from gpuprof.collect.overwrite import refuse_overwrite
+from gpuprof.errors import DamagedInput, GpuprofError
+
+if TYPE_CHECKING:
+    from gpuprof.model.session import Session
+    from gpuprof.recordings import Recording
+
+PAGE_FILE = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class _Demo:
+    """A recording that was read, its report's bytes, and the folder for what it leaves."""
+
+    recording: Recording
+    report: bytes
+    session: Session
+    place: Path
+
+
+def show_recordings(folder: Path, *, force: bool) -> Path:
+    """Tell the recordings that ship, leave the files of all of them or none, and return a page with a roofline.
+
+    Files of an earlier demo are replaced: those that hold one of these recordings.
+    """
+    from gpuprof.present.console import make_console
+    from gpuprof.present.console_recording import print_next, print_others, print_story
+    from gpuprof.recordings import recordings
+
+    shipped = sorted(recordings(), key=lambda recording: not recording.steps)
+    _refuse_foreign(shipped, folder, force=force)
+    console = make_console()
+    with scratch_folder() as scratch:
+        first = _read(shipped[0], scratch, folder)
+        print_story(console, first.recording, first.session)
+        others = [_read(recording, scratch, folder) for recording in shipped[1:]]
+    write_files({path: content for demo in (first, *others) for path, content in _files(demo).items()})
+    print_others(console, [(demo.recording, demo.session, demo.place / PAGE_FILE) for demo in others])
+    print_next(console, f"gpuprof show {to_type([first.place / first.recording.file_name])}")
+    return others[0].place / PAGE_FILE
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder that is gone afterwards, also where Ctrl-C ends the program."""
+    folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+    with cleaned_up_by(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_foreign(shipped: Sequence[Recording], folder: Path, *, force: bool) -> None:
+    """Raise UsageError where a file would be replaced that no demo has written."""
+    for recording in shipped:
+        place = folder / recording.name
+        targets = [place / name for name in (recording.file_name, PAGE_FILE, SESSION_FILE)]
+        refuse_overwrite([path for path in targets if force or not _is_of(recording, path)], force=force)
+
+
+def _is_of(recording: Recording, path: Path) -> bool:
+    """Tell whether a file is the recording itself, or a session or a page of it and of nothing else."""
+    import hashlib
+
+    from gpuprof.store.page import read_session_html
+    from gpuprof.store.read import read_session
+
+    if path.is_symlink() or not path.is_file():
+        return False
+    try:
+        content, report = path.read_bytes(), recording.report()
+        if path.name == recording.file_name:
+            return content == report
+        if path.name == PAGE_FILE:
+            sources = read_session_html(content, str(path)).sources
+        else:
+            sources = read_session(content.decode(), str(path)).sources
+    except (OSError, UnicodeDecodeError, GpuprofError):
+        return False
+    return [source.sha256 for source in sources] == [hashlib.sha256(report).hexdigest()]
+
+
+def _read(recording: Recording, scratch: Path, folder: Path) -> _Demo:
+    """Read a recording as any report, equal launches as one kernel; its file is named where it will lie."""
+    from msgspec.structs import replace
+
+    from gpuprof.api import load
+    from gpuprof.recordings import REINSTALL
+
+    place = folder / recording.name
+    unpacked, data = scratch / recording.file_name, recording.report()
+    unpacked.write_bytes(data)
+    try:
+        session = load(unpacked, groups=True)
+    except DamagedInput as error:
+        raise DamagedInput(f"{recording.place}: {error.message}", REINSTALL) from error
+    sources = tuple(replace(source, file=str(place / recording.file_name)) for source in session.sources)
+    return _Demo(recording, data, session=replace(session, sources=sources), place=place)
+
+
+def _files(demo: _Demo) -> Mapping[Path, bytes]:
+    """Return the report, the page and the session."""
+    from gpuprof.present.html import render_html
+    from gpuprof.store.write import session_bytes
+
+    origin = demo.recording.origin
+    title = demo.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
+    page = render_html(demo.session, title=title).encode("utf-8", "backslashreplace")
+    return {
+        demo.place / demo.recording.file_name: demo.report,
+        demo.place / PAGE_FILE: page,
+        demo.place / SESSION_FILE: session_bytes(demo.session),
+    }

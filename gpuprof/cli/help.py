@@ -1,0 +1,47 @@
+"""What help and hints say beside options: what to type first, examples of each command, what was typed."""
+
+from __future__ import annotations
+
+import click
+
+START = (
+    ("gpuprof demo", "Try it on recorded kernels. Needs no GPU."),
+    ("gpuprof show report.ncu-rep", "Read a report of Nsight Compute."),
+    ("gpuprof run -- ./app", "Profile a program on this machine's GPU."),
+)
+"""What a new user types, and what it does."""
+EXAMPLES = {
+    "run": (
+        "gpuprof run -- ./app --size 4096",
+        "gpuprof run --kernel 'gemm|conv' -- train.py --steps 20",
+        "gpuprof run --dry-run -- python -m package.train",
+    ),
+    "show": (
+        "gpuprof show report.ncu-rep",
+        "gpuprof show --explain '#0' report.ncu-rep",
+        "gpuprof show --format csv --top 0 report.ncu-rep > kernels.csv",
+    ),
+    "roofline": (
+        "gpuprof roofline report.ncu-rep",
+        "gpuprof roofline -o gemm.pdf --kernel gemm report.ncu-rep",
+        "gpuprof roofline -- ./app --size 4096",
+    ),
+    "report": (
+        "gpuprof report report.ncu-rep",
+        "gpuprof report -o both.html first.ncu-rep second.ncu-rep",
+    ),
+}
+"""Command lines that can be typed, for each command that has files or programs."""
+
+
+ARGUMENTS = "gpuprof.arguments"
+"""Under this name a context keeps the words of the command line, for hints that repeat them."""
+
+
+class WithExamples(click.Command):
+    """A command whose help ends with its examples."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print one example a line, unbroken, so that it can be copied."""
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in EXAMPLES[self.name or ""]))

@@ -1,0 +1,31 @@
+"""What a reader is told of the kernels that were excluded."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuprof.model.session import Exclusion
+from gpuprof.units import format_percent
+
+_SHOWN, _LONGEST = 5, 80
+"""How many patterns are told, and how many characters of each."""
+
+
+def exclusion_text(excluded: Exclusion) -> str:
+    """Write how many kernels are excluded, what of the time they take, and the options that say so."""
+    which = "1 kernel is" if excluded.kernels == 1 else f"{excluded.kernels} kernels are"
+    options = [f"--exclude {shlex.quote(_short(pattern))}" for pattern in excluded.patterns[:_SHOWN]]
+    more = f" and {len(excluded.patterns) - _SHOWN} more" if len(excluded.patterns) > _SHOWN else ""
+    return f"{which} excluded{_time_text(excluded)}: {' '.join(options)}{more}"
+
+
+def _short(pattern: str) -> str:
+    return pattern if len(pattern) <= _LONGEST else f"{pattern[:_LONGEST]}…"
+
+
+def _time_text(excluded: Exclusion) -> str:
+    launches = f"{excluded.untimed} launch{'es' if excluded.untimed > 1 else ''} without a duration"
+    if excluded.time_share is None:
+        return f" ({launches})"
+    share = f"{format_percent(excluded.time_share)} of the time"
+    return f" ({share} and {launches})" if excluded.untimed else f" ({share})"

@@ -1,0 +1,226 @@
+"""Time by operator, module, range or kernel: which kernels belong together, and what each group takes of the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from gpuprof.errors import UsageError
+from gpuprof.model.groupings import GROUPINGS, By
+from gpuprof.model.groups import collected
+from gpuprof.model.headline import by_time, main_point
+from gpuprof.model.labels import label_kernels, short_name
+from gpuprof.model.run_totals import run_of, timed_launches
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.torch_ranges import innermost_module, launched_by, operator_name, own_ranges
+
+_OF_TORCH = "aten::"
+"""How the names of torch's own operators begin."""
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedKernel:
+    """All launches of a kernel within a group, whatever their launch configuration; `id` is that of the longest."""
+
+    id: int
+    label: str
+    demangled: str
+    launches: int
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeGroup:
+    """All launches of one operator, module, range or kernel.
+
+    `kernels` counts different kernels. The time is that of the launches with a duration, None where none has one, and
+    its share is of the time of all kernels of the run. `fraction_of_roof` is of the DRAM roofline at the kernels'
+    clocks, weighted by time; None unless it is known of all that time.
+    """
+
+    name: str
+    kernels: int
+    launches: int
+    untimed_launches: int
+    time_s: float | None
+    time_share: float | None
+    fraction_of_roof: float | None
+    longest: GroupedKernel | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBy:
+    """The groups, the longest first, those without a time last.
+
+    The time is that of the launches with a duration, `run_time_s` that of all kernels of the run; None where none is
+    known.
+    """
+
+    by: By
+    time_s: float | None
+    run_time_s: float | None
+    launches: int
+    untimed_launches: int
+    groups: tuple[TimeGroup, ...]
+
+
+def nameless(by: By) -> str:
+    """Return the name of the group of the kernels that have no operator, module or range."""
+    return f"(no {by})"
+
+
+def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> TimeBy:
+    """Return the time of these kernels of a session by what launched them, or by their names.
+
+    Those without an operator, module or range are a group, too. Raises UsageError where all are.
+    """
+    grouping = next((name for name in GROUPINGS if name == by), None)
+    if grouping is None:
+        raise UsageError(f"there is no time by {by!r:.80}", f"there is time by {', '.join(GROUPINGS)}")
+    labels, run_time_s = _own_labels(session.kernels), run_of(session).time_s
+    names = _names(session, kernels, grouping, labels)
+    if not any(names):
+        raise UsageError(*_nothing(session, kernels, grouping))
+    together = collected((name, (name, kernel)) for name, kernel in zip(names, kernels, strict=True))
+    groups = [
+        _group(members[0][0] or nameless(grouping), [kernel for _, kernel in members], run_time_s, labels)
+        for members in together
+    ]
+    times = [group.time_s for group in groups if group.time_s is not None]
+    return TimeBy(
+        by=grouping,
+        time_s=sum(times) if times else None,
+        run_time_s=run_time_s if run_time_s > 0 else None,
+        launches=sum(group.launches for group in groups),
+        untimed_launches=sum(group.untimed_launches for group in groups),
+        groups=tuple(sorted(groups, key=lambda group: (group.time_s is None, -(group.time_s or 0.0), group.name))),
+    )
+
+
+def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: Mapping[str, str]) -> list[str]:
+    """Return for each kernel the group that it belongs to; empty where nothing tells."""
+    if by == "kernel":
+        return [labels[kernel.demangled] for kernel in kernels]
+    of_torch = _is_of_torch(session)
+    if by == "range":
+        return [_range_of(session, kernel, of_torch=of_torch) for kernel in kernels]
+    if not of_torch:
+        return [""] * len(kernels)
+    if by == "operator":
+        return [operator_name(kernel.ranges) or _last_operator(session, kernel) for kernel in kernels]
+    return [innermost_module(_without_last(session, kernel)) for kernel in kernels]
+
+
+def _is_of_torch(session: Session) -> bool:
+    """Tell whether a program of PyTorch ran: elsewhere `Solver::step` is a range of the program's own."""
+    is_trace = any(source.kind.startswith(TORCH_TRACE) for source in session.sources)
+    return is_trace or any(text.startswith(_OF_TORCH) for kernel in session.kernels for text in kernel.ranges)
+
+
+def _range_of(session: Session, kernel: KernelProfile, *, of_torch: bool) -> str:
+    """Return the path of the ranges around a kernel, without PyTorch's own ones; the same twice in a row is one."""
+    ranges = own_ranges(_without_last(session, kernel)) if of_torch else kernel.ranges
+    return " / ".join(name for name, _ in groupby(ranges))
+
+
+def _without_last(session: Session, kernel: KernelProfile) -> tuple[str, ...]:
+    """Return the ranges around a kernel without an operator that has the name of none."""
+    return kernel.ranges[:-1] if _last_operator(session, kernel) else kernel.ranges
+
+
+def _last_operator(session: Session, kernel: KernelProfile) -> str:
+    """Return the last range if that is an operator with the name of none: `FlashAttnFunc [2, 8]`.
+
+    So are called functions of a program's own autograd, and by torch.compile what launches one kernel. Without shapes
+    only a trace tells them from modules: operators come last in it.
+    """
+    name, shapes, _ = (kernel.ranges[-1] if kernel.ranges else "").partition(" [")
+    is_trace = session.sources[kernel.source].kind == TORCH_TRACE
+    is_operator = is_trace or shapes or name == short_name(kernel.demangled)
+    return name if is_operator and _IDENTIFIER.fullmatch(name) else ""
+
+
+def _own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
+    """Return the kernels' labels by their names, without the operator or the module that launched them."""
+    names = [kernel.demangled for kernel in kernels]
+    hints = [() if launched_by(kernel.ranges) else kernel.ranges for kernel in kernels]
+    return dict(zip(names, label_kernels(names, hints), strict=True))
+
+
+def _group(name: str, members: Sequence[KernelProfile], run_time_s: float, labels: Mapping[str, str]) -> TimeGroup:
+    times = [kernel.time_total_s for kernel in members if kernel.time_total_s is not None]
+    time_s = sum(times) if times else None
+    launches = sum(kernel.launches for kernel in members)
+    timed = sum(timed_launches(kernel) for kernel in members if kernel.time_total_s is not None)
+    return TimeGroup(
+        name=name,
+        kernels=len({kernel.demangled for kernel in members}),
+        launches=launches,
+        untimed_launches=launches - timed,
+        time_s=time_s,
+        time_share=min(1.0, time_s / run_time_s) if time_s is not None and run_time_s > 0 else None,
+        fraction_of_roof=_fraction_of_roof(members),
+        longest=_longest(members, labels),
+    )
+
+
+def _fraction_of_roof(members: Sequence[KernelProfile]) -> float | None:
+    """Return the mean over the time of the members: what they would take at their rooflines, over what they take."""
+    time_s = at_roof_s = 0.0
+    for kernel in members:
+        if kernel.time_total_s is None:
+            continue
+        point = main_point(kernel)
+        if point is None or any("work.tensor" in gap.what for gap in kernel.missing):
+            return None
+        time_s += kernel.time_total_s
+        at_roof_s += kernel.time_total_s * point.fraction_of_roof
+    return at_roof_s / time_s if time_s > 0 else None
+
+
+def _longest(members: Sequence[KernelProfile], labels: Mapping[str, str]) -> GroupedKernel | None:
+    """Return the kernel that takes most of the members' time; None where none has a time."""
+    timed = by_time(kernel for kernel in members if kernel.time_total_s is not None)
+    together = collected((kernel.demangled, kernel) for kernel in timed)
+    if not together:
+        return None
+    own = max(together, key=lambda launches: sum(kernel.time_total_s or 0.0 for kernel in launches))
+    return GroupedKernel(
+        id=own[0].id,
+        label=labels[own[0].demangled],
+        demangled=own[0].demangled,
+        launches=sum(kernel.launches for kernel in own),
+        time_s=sum(kernel.time_total_s or 0.0 for kernel in own),
+    )
+
+
+def _nothing(session: Session, kernels: Sequence[KernelProfile], by: By) -> tuple[str, str]:
+    """Say that nothing has an operator, module or range, what would record it, and what there is instead."""
+    if not kernels:
+        return "no kernel was profiled", "profile a program that runs kernels: gpuprof run -- PROGRAM"
+    where = _WHERE[by]
+    if by == "range" and session.timeline is not None and session.timeline.steps:
+        where += " other than its steps"
+    is_trace = any(source.kind.startswith(TORCH_TRACE) for source in session.sources)
+    record = _RECORD_IN_TRACE.get(by) if is_trace else None
+    labels = _own_labels(session.kernels)
+    others = [other for other in GROUPINGS if any(_names(session, kernels, other, labels))]
+    there = " or ".join(f"--by {other}" for other in others)
+    return f"no kernel was launched {where}", f"{record or _RECORD[by]}; this run can be shown {there}"
+
+
+_WHERE = {"operator": "by a PyTorch operator", "module": "in a PyTorch module", "range": "in a range"}
+_RECORD = {
+    "operator": "gpuprof run -- python SCRIPT records the operators of a PyTorch program",
+    "module": "gpuprof run -- python SCRIPT records the modules of a PyTorch program",
+    "range": "mark parts of the program with NVTX ranges, in Python with gpuprof.annotate(NAME)",
+}
+_RECORD_IN_TRACE = {
+    "operator": "profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+    "range": "mark parts of the program with torch.profiler.record_function(NAME)",
+}
+"""What a trace of PyTorch's profiler is asked for instead."""

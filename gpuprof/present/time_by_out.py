@@ -1,0 +1,79 @@
+"""Time by operator, module, range or kernel for machines and reviews: JSON, CSV, the rows of a DataFrame, Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.model.session import Session
+from gpuprof.model.time_by import TimeBy, TimeGroup
+from gpuprof.present.csv_out import table_lines
+from gpuprof.present.markdown import escape
+from gpuprof.present.table import Cell
+from gpuprof.present.time_by_text import cells_of, columns_of, header_text, note_texts, rest_cells
+from gpuprof.store.write import dumped
+
+_LEFT = frozenset({"name", "longest"})
+
+
+def json_lines(session: Session, times: TimeBy) -> Iterator[str]:
+    """Yield the groups as a JSON document, one line each."""
+    yield "{"
+    yield f'  "schema_version": {session.schema_version},'
+    yield f'  "gpuprof_version": {dumped(session.gpuprof_version)},'
+    for name in ("by", "time_s", "run_time_s", "launches", "untimed_launches"):
+        yield f'  "{name}": {dumped(getattr(times, name), name)},'
+    yield '  "groups": ['
+    for index, group in enumerate(times.groups, 1):
+        yield f"    {dumped(group, f'groups[{index - 1}]')}{',' if index < len(times.groups) else ''}"
+    yield "  ]"
+    yield "}"
+
+
+def rows(times: TimeBy) -> list[dict[str, Cell]]:
+    """Return a row for each group; all have the same keys, None means missing."""
+    return [_row(group) for group in times.groups]
+
+
+def _row(group: TimeGroup) -> dict[str, Cell]:
+    longest = group.longest
+    return {
+        "name": group.name,
+        "kernels": group.kernels,
+        "launches": group.launches,
+        "untimed_launches": group.untimed_launches,
+        "time_s": group.time_s,
+        "time_share": group.time_share,
+        "fraction_of_roof": group.fraction_of_roof,
+        "longest_id": longest.id if longest else None,
+        "longest_label": longest.label if longest else None,
+        "longest_demangled": longest.demangled if longest else None,
+        "longest_launches": longest.launches if longest else None,
+        "longest_time_s": longest.time_s if longest else None,
+    }
+
+
+def csv_lines(times: TimeBy) -> Iterator[str]:
+    """Yield the header and a line for each group, without line ends."""
+    yield from table_lines(rows(times))
+
+
+def markdown_lines(times: TimeBy, top: int) -> Iterator[str]:
+    """Yield the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
+    columns = columns_of(times)
+    yield f"**{escape(header_text(times))}**"
+    yield ""
+    yield f"| {' | '.join(columns.values())} |"
+    yield f"|{'|'.join('---' if name in _LEFT else '--:' for name in columns)}|"
+    for group in times.groups[: top or None]:
+        yield _line(cells_of(group), columns)
+    rest = rest_cells(times, top)
+    if rest:
+        yield _line(rest, columns)
+    notes = list(note_texts(times))
+    if notes:
+        yield ""
+    yield from (f"{escape(note)}  " for note in notes)
+
+
+def _line(cells: dict[str, str], columns: dict[str, str]) -> str:
+    return f"| {' | '.join(escape(cells[name]) for name in columns)} |"
