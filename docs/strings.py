@@ -123,7 +123,7 @@ class _Visitor(ast.NodeVisitor):
     """Gathers the texts of a module."""
 
     def __init__(self, path: Path, source: str) -> None:
-        self.path, self.source = path, source
+        self.path, self.lines = path, source.encode().split(b"\n")
         self.texts: list[Text] = []
         self.kind: Kind = "other"
 
@@ -150,7 +150,7 @@ class _Visitor(ast.NodeVisitor):
         """Keep a text if it is one that is said."""
         if not _is_said(text, self.kind) or SQL.match(text):
             return
-        if (ast.get_source_segment(self.source, node) or "").lower().startswith(("r", "fr", "rf")):
+        if self.lines[node.lineno - 1][node.col_offset :].lower().startswith((b"r", b"fr", b"rf")):
             return
         for line in MARKUP.sub("\n", text).splitlines() if "</" in text else (text,):
             if _is_said(line, self.kind):
