@@ -10,14 +10,14 @@ from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.score import half
 
-INTRO = f"""Small kernels, each with one planted cause (`slow`) and its repaired twin (`fixed`). They measure how often
-the diagnosis is right; [the diagnosis](../explanation/diagnosis.md) tells how they are scored. They lie in
+INTRO = f"""Small kernels, each with one planted cause (`slow`) and its fixed twin (`fixed`). They measure how often
+the diagnosis is right; [the diagnosis](../explanation/diagnosis.md) says how they are scored. They are in
 `microkernels/bottlenecks/`; this page is made from them.
 
 - Both kernels of a case run on the host's processor in the tests, and leave the same results.
 - A gate looks at the compiled code of {", ".join(TARGETS)}: the cause is in that of `slow`, gone from
   that of `fixed`, and nothing else makes `slow` the worse: block size, resident warps, width of loads, instructions.
-  What a repair cannot leave alone is excused in the case, with the reason.
+  What else a fix has to change is listed in the case, with the reason.
 - The half is that of a fixed hash of the name: thresholds may be tuned on the one, and not on the other.
 """
 
@@ -40,7 +40,7 @@ def _counts(cases: Sequence[Case]) -> Iterator[str]:
 def _families(cases: Sequence[Case]) -> Iterator[str]:
     for family, members in groupby(cases, lambda case: case.family):
         yield f"## {family}\n"
-        yield "| case | computes | planted | repair | half |"
+        yield "| case | computes | planted | fix | half |"
         yield "|---|---|---|---|---|"
         for case in members:
             yield f"| {' | '.join(_cells(case))} |"

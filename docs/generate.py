@@ -67,7 +67,9 @@ EXAMPLE = "a40-beamformer"
 """The recording that the README shows, in the terminal and as a page."""
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PLACE = re.compile(r"(?<=<!-- the example: gpuprof show a40-beamformer.ncu-rep -->\n```text\n).*?(?=```\n)", re.DOTALL)
-PAGE_SIZE = (1200, 1000)
+PAGE_WIDTH = 1000
+PAGE_END = "Math.ceil(document.querySelector('.rooflines').getBoundingClientRect().bottom) + 20"
+"""A picture has the page's verdict, what to fix first and the roofline."""
 
 
 def draw_pictures() -> None:
@@ -82,7 +84,8 @@ def draw_pictures() -> None:
         _gpuprof("report", _example(scratch), "-o", page.name, cwd=scratch)
         with Browser(Path(scratch)) as browser:
             for theme in THEMES:
-                browser.open(page, width=PAGE_SIZE[0], height=PAGE_SIZE[1], dark=theme == "dark")
+                browser.open(page, width=PAGE_WIDTH, dark=theme == "dark")
+                browser.open(page, width=PAGE_WIDTH, height=browser.run(PAGE_END), dark=theme == "dark")
                 (folder / f"page-{theme}.png").write_bytes(browser.picture(whole=False))
 
 
@@ -232,7 +235,7 @@ def counters_page() -> str:
 
 COUNTERS_INTRO = """For each quantity the ways to obtain it, in the order in which they are tried: the first whose
 metrics are all in the report counts.
-What `how` means is told in `specs/README.md`.
+`specs/README.md` explains `how`.
 """
 
 
@@ -279,20 +282,20 @@ def _of_launches() -> str:
 RULES_INTRO = f"""A rule asks one question of one kernel. What it answers is a finding: what, with which evidence, why
 it costs time, what to change, where, how sure, and what that can gain.
 
-- A **gain** is the fraction of the kernel's time that repairing the finding saves; for the run it is multiplied by the
-  kernel's share of the time. A gain of kind `bound` is an upper bound, told as "at most": a repair takes the need of
-  some units away, and the kernel cannot end before the others are through, so the bound is 1 − the largest need that
-  remains. One of kind `fixed-work` is smaller and holds with what is named as it is. Gains of one kernel do not add up.
+- A **gain** is the fraction of the kernel's time that fixing the finding saves; for the run it is multiplied by the
+  kernel's share of the time. A gain of kind `bound` is an upper bound, written "at most" or `≤`: a fix removes the
+  need of some units, and the kernel cannot end before the others are done, so the bound is 1 − the largest need that
+  remains. One of kind `fixed-work` (`~`) holds under the condition that it names. Gains of one kernel do not add up.
 - **Severity** follows the gain for the kernel: high from {format_percent(HIGH)}, medium from {format_percent(MEDIUM)},
-  low from {format_percent(LOW)}, else info. A guess is low at most. Info is true, but nothing to repair by itself: a
-  kernel near its roof, an occupancy limit that costs nothing, or what another finding explains.
+  low from {format_percent(LOW)}, else info. A guess is low at most. Info is true, but nothing to fix by itself: a
+  kernel near its ceiling, an occupancy limit that costs nothing, or what another finding explains.
 - **Confidence**: measured (a counter counts the defect itself, or the launch alone decides it), inferred (several
   counters together), guess (the report lacks what would prove it, or the kernel is so short that its launch takes as
   long).
-- Kinds: a **defect** can be repaired, a **limit** is what the kernel runs into, a **symptom** is what its warps wait
-  for. What a defect or a limit of the same kernel explains has it as its cause, and goes when that is repaired.
+- Kinds: a **defect** can be fixed, a **limit** is what the kernel runs into, a **symptom** is what its warps wait
+  for. What a defect or a limit of the same kernel explains has it as its cause, and goes when that is fixed.
 - Findings of a kernel come by severity, defects before limits before symptoms, then by gain; what another finding
-  explains comes last. Over all kernels, each repair is one opportunity, however many kernels it helps: by the gain for
+  explains comes last. Over all kernels, each fix is one opportunity, however many kernels it helps: by the gain for
   the run, guesses after all others, and kernels that only set up data last.
 - A value that was not collected is never taken for zero: the rule is silent then.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _HEAD = " and ".join(f"`{name}: {value}`" for name, value in HEAD.items())
 INTRO = f"""`gpuprof characterize` writes `NAME.measured.yaml`, from which a profile takes its measured ceilings.
-[Measuring](../explanation/measuring.md) tells what the values mean.
+[Measuring](../explanation/measuring.md) says what the values mean.
 
 - A file begins with {_HEAD}. What is not known is left out. A key that is not listed here is refused.
 - Amounts have a unit, and are written with six digits: `4.51 TB/s`, `60 MiB`, `33.1 cycle`.

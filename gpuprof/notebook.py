@@ -101,7 +101,7 @@ class LoadedSession(Session, frozen=True):
         return ax
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row a kernel, the columns of `gpuprof.present.table.rows`."""
+        """Return a pandas DataFrame with one row per kernel, the columns of `gpuprof.present.table.rows`."""
         import pandas
 
         from gpuprof.present.table import rows
@@ -109,7 +109,7 @@ class LoadedSession(Session, frozen=True):
         return pandas.DataFrame.from_records(rows(self))
 
     def findings_dataframe(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row a finding, the first to repair first."""
+        """Return a pandas DataFrame with one row per finding, the first to fix first."""
         import pandas
 
         from gpuprof.present.table import FINDING_COLUMNS, finding_rows

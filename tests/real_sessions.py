@@ -10,6 +10,6 @@ from gpuprof.notebook import LoadedSession
 
 
 @cache
-def loaded(path: Path) -> LoadedSession:
-    """Return the session of a report or trace."""
-    return gpuprof.load(path)
+def loaded(*paths: Path) -> LoadedSession:
+    """Return the session of a report or trace, or of several."""
+    return gpuprof.load(*paths)

@@ -360,3 +360,17 @@ def test_a_reader_who_wants_no_motion_gets_none(browser: Browser, tmp_path: Path
     open_page(browser, tmp_path, render_html(TWO))
     browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     assert browser.run("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+def test_a_command_is_broken_between_its_words_and_copied_as_it_is_typed(browser: Browser, tmp_path: Path) -> None:
+    command = "ncu --set full --import-source yes --nvtx --launch-count 1 -o flash-full ./app --size 5 s --p_cs 2048"
+    read = summarised(session(kernel(0)))
+    assert read.verdict is not None
+    told = replace(read.verdict, unknown="The report does not show which pipe is busy.", command=command)
+    open_page(browser, tmp_path, render_html(replace(read, verdict=told), keep_paths=True), width=420)
+    assert browser.run("document.getElementById('command').textContent") == command
+    selected = "getSelection().selectAllChildren(document.getElementById('command')) ?? getSelection().toString()"
+    assert browser.run(selected) == command
+    tops = "[...document.querySelectorAll('#command > span')].map(word => [word.offsetTop, word.offsetHeight])"
+    places = browser.run(tops)
+    assert len({top for top, _ in places}) > 2 and len({height for _, height in places}) == 1

@@ -137,6 +137,26 @@ def test_a_broken_configuration_is_not_in_the_way(folder: Path) -> None:
     assert "--spec" in answers("gpuprof show --sp", folder)
 
 
+def test_a_link_to_itself_is_not_in_the_way(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+    assert "a.ncu-rep" in answers("gpuprof show ", folder)
+
+
+def test_a_home_that_does_not_exist_has_no_files(folder: Path) -> None:
+    assert answers("gpuprof show ~no-such-user/", folder) == ["<dir>"]
+
+
+def test_a_line_that_is_not_finished_is_not_judged(folder: Path) -> None:
+    assert answers("gpuprof run --kernel -- ", folder) == ["<file>"]
+
+
+@pytest.mark.parametrize("place", ["x", "", None])
+def test_a_question_that_no_shell_asks_is_answered_by_silence(folder: Path, place: str | None) -> None:
+    environ = {**os.environ, "_GPUPROF_COMPLETE": "bash_complete", "COMP_WORDS": "gpuprof "}
+    done = gpuprof(cwd=folder, environ=environ if place is None else {**environ, "COMP_CWORD": place})
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
 @pytest.mark.parametrize("how", ["bash_source", "zsh_source", "fish_source"])
 def test_what_a_shell_is_told_defines_a_function(how: str, folder: Path) -> None:
     assert "_gpuprof_completion" in asked("", folder, at=0, how=how).stdout

@@ -108,9 +108,24 @@ def test_a_variable_names_it_or_does_without(tmp_path: Path) -> None:
     assert values(tmp_path, {"GPUPROF_CONFIG": ""}) is None
     with pytest.raises(InputError, match=r"GPUPROF_CONFIG: none\.toml does not exist"):
         values(tmp_path, {"GPUPROF_CONFIG": "none.toml"})
+    with pytest.raises(InputError, match=r"GPUPROF_CONFIG: /dev/null is not a file"):
+        values(tmp_path, {"GPUPROF_CONFIG": "/dev/null"})
     put(tmp_path / "pyproject.toml", "[project]\n")
     with pytest.raises(InputError, match=r"GPUPROF_CONFIG: pyproject.toml has no \[tool.gpuprof\]"):
         values(tmp_path, {"GPUPROF_CONFIG": "pyproject.toml"})
+
+
+def test_a_link_to_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "gpuprof.toml").symlink_to("dotfiles.toml")
+    with pytest.raises(InputError, match=r"gpuprof\.toml cannot be read"):
+        values(tmp_path)
+
+
+def test_a_table_that_belongs_into_pyproject_is_told(tmp_path: Path) -> None:
+    put(tmp_path / "gpuprof.toml", "[tool.gpuprof]\ntop = 3\n")
+    with pytest.raises(InputError) as caught:
+        values(tmp_path)
+    assert caught.value.hint == "keys stand alone in gpuprof.toml, without [tool.gpuprof]"
 
 
 def test_a_pipe_or_folder_of_its_name_is_none(tmp_path: Path) -> None:

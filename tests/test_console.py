@@ -105,7 +105,7 @@ def test_a_repair_of_many_kernels_is_one_line() -> None:
 def test_what_is_held_is_named_and_never_called_the_most() -> None:
     held = session(kernel(0, finding(gain=0.2, gain_kind="fixed-work", held="the same instructions")))
     text = flat(shown(held))
-    assert "share of the run saved: ~ if what is named stays the same" in text
+    assert "share of the run saved: ~ under the condition named" in text
     assert "~ 10 % headline of uncoalesced-global with the same instructions → Let" in text
     assert "gain 20 % of this kernel's time with the same instructions, 10 % of the run" in text
     assert "at most" not in text and "≤" not in text.split("# kernel")[0]
@@ -146,7 +146,7 @@ def test_the_command_that_collects_the_rest_can_be_copied() -> None:
     text = shown(told(command))
     start = text.index("   ncu --set full")
     block = text[start:].split("\n\n")[0]
-    assert "The report does not show which pipe is busy. To collect it:" in flat(text)
+    assert "The report does not show which pipe is busy. To collect what is missing:" in flat(text)
     assert shlex.split(block.replace("\\\n", "")) == shlex.split(command)
     assert all(line.endswith(" \\") for line in lines_of(block)[:-1])
     assert max(map(len, lines_of(block)[:-1])) <= 80
@@ -155,7 +155,7 @@ def test_the_command_that_collects_the_rest_can_be_copied() -> None:
 @pytest.mark.parametrize("command", ["app 'half a quote " + "x " * 60, 'app "x', "app \\", HOSTILE, "a\nb"])
 def test_a_command_that_no_shell_takes_apart_stays_on_one_line(command: str) -> None:
     lines = lines_of(shown(told(command)))
-    (place,) = (index for index, line in enumerate(lines) if line.endswith("To collect it:"))
+    (place,) = (index for index, line in enumerate(lines) if line.endswith("To collect what is missing:"))
     assert lines[place + 1].startswith("   ") and lines[place + 2] == ""
 
 
@@ -185,7 +185,7 @@ def test_a_finding_is_told_in_full() -> None:
         "gain at most 60 % of this kernel's time, 30 % of the run",
         "why Half of each sector is not used.",
         "evidence sectors of a request: 8 sectors, threshold 4 sectors",
-        "where gather.cu:41, 62 % of it",
+        "where gather.cu:41, 62 % of the finding",
         "do Let consecutive threads read consecutive words.",
         "sure measured by a counter; rule uncoalesced-global",
     ):
@@ -324,6 +324,34 @@ def test_the_last_word_is_what_to_type_next(reports: Path) -> None:
     assert done.stderr == f"next: gpuprof show {report} --kernel '#2'\n"
     assert run("show", "--kernel", "#4", report).stderr == f"next: gpuprof show {report} --explain '#4'\n"
     assert run("show", "-v", report).stderr == f"next: gpuprof show {report} --explain '#2'\n"
+
+
+def test_what_to_type_next_is_on_the_kernel_of_the_verdict(reports: Path) -> None:
+    for name, sort, number in (
+        ("cuda_learning_mojo-profile.ncu-rep", "time", 2),  # the longest only warms up
+        ("cuda_learning_mojo-profile.ncu-rep", "launch", 0),
+        ("sglang-profile.ncu-rep", "time", 2),  # that of the verdict has no numbers
+    ):
+        report = reports / name
+        assert run("show", report, "--sort", sort).stderr == f"next: gpuprof show {report} --kernel '#{number}'\n"
+
+
+def test_what_to_type_next_reads_the_file_as_this_command_did(reports: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut report.ncu-rep"
+    cut.write_bytes((reports / "sglang-profile.ncu-rep").read_bytes()[:1_500_000])
+    for options in (
+        ("--salvage",),
+        ("--salvage", "--no-config", "--spec", "h800-sxm"),
+        ("--salvage", "--by", "kernel"),
+        ("--salvage", "--explain", "normal"),
+    ):
+        said = run("show", cut, *options).stderr.splitlines()[-1]
+        assert said.startswith(f"next: gpuprof show '{cut}' --salvage")
+        assert "--spec" not in options or said.endswith(" --no-config --spec h800-sxm --kernel '#0'")
+        done = run(*shlex.split(said.removeprefix("next: gpuprof ")))
+        assert done.returncode == 0 and "distribution_elementwise" in done.stdout
+    drawn = run("roofline", cut, "--salvage", cwd=tmp_path).stderr
+    assert drawn.endswith(f"next: gpuprof show '{cut}' --salvage --kernel '#0'\n")
 
 
 def test_what_came_through_a_pipe_is_not_named_again() -> None:

@@ -136,7 +136,7 @@ def test_the_page_has_every_kernel_with_roofline_stalls_findings_and_lines(shown
     assert f"{BEAMFORMER.title}, recorded by eschnett/IndexSpaces.jl" in page
     numbers = re.findall(r'<th scope="row" class="n">([\w.]+\.jl:\d+)</th>', page)
     assert numbers[:3] == ["base.jl:40", "IndexSpaces.jl:1702", "synchronization.jl:14"]
-    assert "occupancy, warp states, lines of code<" in page
+    assert "occupancy, warp states, line numbers<" in page
 
 
 def test_the_page_of_a_recording_without_rooflines_draws_none(shown: Shown) -> None:

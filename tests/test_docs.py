@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Traffic, Work
 from gpuprof.read.readers import has_name_of_a_file
+from gpuprof.recordings import recordings
 from tests.builders import ADD, FLOP_1
 from tests.cli import drawing_once
 from tests.ncu_bytes import A100, simple_report
@@ -30,6 +32,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted({*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))})
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+FROM_PROBES = DOCS / "reference" / "probes.md"
+"""Its text is that of the probes' files."""
 TUTORIAL = DOCS / "tutorial" / "first-report.md"
 
 NCU_OPTIONS = set((ROOT / "tests" / "data" / "ncu_options.txt").read_text(encoding="utf-8").split())
@@ -37,7 +41,7 @@ NCU_OPTIONS = set((ROOT / "tests" / "data" / "ncu_options.txt").read_text(encodi
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)|\b(?:src|srcset)=\"([^\"]+)\"")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|tmp|home/\w)|[A-Z]:\\Users")
 
@@ -119,7 +123,7 @@ def slug(heading: str) -> str:
 
 @every_page
 def test_relative_links_lead_somewhere(page: Path) -> None:
-    for target in _LINK.findall(prose(page)):
+    for target in (link or picture for link, picture in _LINK.findall(prose(page))):
         if re.match(r"[a-z]+:", target):
             continue
         file, _, anchor = target.partition("#")
@@ -128,6 +132,14 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         if anchor and path.suffix == ".md":
             headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
             assert anchor in {slug(heading) for heading in headings}, f"{target} has no such heading"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != FROM_PROBES], ids=page_id)
+def test_pages_keep_to_the_vocabulary(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    banned = importlib.import_module("banned_words").banned
+    lines = _CODE.sub("{…}", prose(page)).splitlines()
+    assert [advice for line in lines for advice in banned(line)] == []
 
 
 @every_page
@@ -175,7 +187,7 @@ def test_no_page_has_a_path_of_somebodys_machine(page: Path) -> None:
 
 def test_the_map_names_every_page() -> None:
     index = DOCS / "index.md"
-    linked = {(DOCS / target.partition("#")[0]).resolve() for target in _LINK.findall(prose(index))}
+    linked = {(DOCS / target.partition("#")[0]).resolve() for target, _ in _LINK.findall(prose(index))}
     written = {page for folder in ("tutorial", "how-to", "explanation") for page in (DOCS / folder).glob("*.md")}
     assert written <= linked
 
@@ -220,6 +232,15 @@ def test_example_output_of_specs_show_is_real() -> None:
     assert example.rstrip("\n") in shown
 
 
+def test_example_of_a_tree_is_what_explain_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (recording,) = (shipped for shipped in recordings() if shipped.name == "a40-beamformer")
+    (tmp_path / recording.file_name).write_bytes(recording.report())
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = CliRunner().invoke(cli, ["show", str(tmp_path / recording.file_name), "--explain", "#2"]).stdout
+    (example,) = blocks(DOCS / "how-to" / "explain.md", "text")
+    assert shown.startswith(example)
+
+
 def test_worked_example_of_the_roofline_is_right() -> None:
     work, traffic = (
         Work("fp32", 13e6, 1.3e12, basis="counted"),
@@ -250,7 +271,7 @@ def test_worked_examples_of_tensor_shapes_are_right() -> None:
 def test_numbers_of_rules_and_cases_in_the_readme_are_right() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"[{len(RULES)} rules](docs/reference/rules.md)" in text
-    assert f"[{len(load_cases())} kernels with a planted cause and its repair](docs/reference/bottlenecks.md)" in text
+    assert f"[{len(load_cases())} kernels with a planted cause and its fix](docs/reference/bottlenecks.md)" in text
 
 
 def test_the_format_of_a_probe_lists_every_target() -> None:

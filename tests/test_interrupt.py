@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 START = "import signal; from gpuprof.cli.interrupt import end_at_once; end_at_once();"
 INTERRUPTED = 130
@@ -50,3 +53,26 @@ def test_a_caller_that_ignores_it_is_obeyed() -> None:
 def test_both_ways_to_start_look_after_it_before_they_import_the_commands() -> None:
     code = "import sys, gpuprof.__main__; print('click' in sys.modules, 'gpuprof.cli.main' in sys.modules)"
     assert python(code).stdout == "False False\n"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_other_ends_leave_nothing_either(tmp_path: Path, name: str) -> None:
+    code = f"""import os, signal, sys
+from pathlib import Path
+from gpuprof.cli.interrupt import cleaned_up_by
+draft = Path(sys.argv[1]) / "draft"
+with cleaned_up_by(lambda: None):
+    pass
+assert signal.getsignal(signal.{name}) is signal.SIG_DFL
+draft.touch()
+with cleaned_up_by(draft.unlink):
+    child = os.fork()
+    if not child:
+        os.kill(os.getpid(), signal.{name})
+    os.waitpid(child, 0)
+    assert draft.exists()
+    os.kill(os.getpid(), signal.{name})
+"""
+    done = python(code, tmp_path)
+    assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
+    assert list(tmp_path.iterdir()) == []

@@ -218,11 +218,11 @@ def sentence(name: str, **percent: float) -> str:
 def test_the_verdict_names_the_kind_and_what_binds_it() -> None:
     assert sentence(DECODE, sm=30, dram=20, l2=10) == (
         "vllm paged_attention_v1_kernel<ushort, 128> (decode attention) does not fill the GPU: small grid. No "
-        "unit is more than 30 % busy. Bytes bind a kernel of its kind: it moves them at 20 % of DRAM bandwidth."
+        "unit is more than 30 % busy. Kernels of its kind are memory-bound: it reaches 20 % of DRAM bandwidth."
     )
     # Where L2 is busier, most bytes do not come from DRAM.
-    assert "Bytes bind" not in sentence(DECODE, sm=40, dram=20, l2=30)
-    assert "Bytes bind" not in sentence("kernel", sm=30, dram=20, l2=10)
+    assert "Kernels of its kind" not in sentence(DECODE, sm=40, dram=20, l2=30)
+    assert "Kernels of its kind" not in sentence("kernel", sm=30, dram=20, l2=10)
 
 
 def test_the_verdict_on_communication_is_of_links() -> None:
@@ -236,8 +236,8 @@ def test_the_verdict_on_communication_says_what_runs_beside_it() -> None:
     ran = trace(activity(NCCL, 0, 100), activity("my_gemm", 60, 50))
     verdict = traced(ran).verdict
     assert verdict is not None and verdict.sentence.endswith(
-        "the links and the other ranks set its time. For 60 % of the time of such kernels no other one runs beside "
-        "them."
+        "the links and the other ranks set its time. 60 % of the communication time is exposed: no other kernel runs "
+        "meanwhile."
     )
 
 

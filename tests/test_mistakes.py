@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.cli.ncu_options import OF_PROFILING, OF_READING, OF_VALUES
+from gpuprof.cli.output import write_files
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.plan import Seen, make_plan
+from gpuprof.errors import UsageError
 from gpuprof.read.recognise import recognised
-from tests.cli import Done, drawing_once, gpuprof
+from tests.cli import GPUPROF, Done, drawing_once, gpuprof
 from tests.ncu_bytes import A100, simple_report
 from tests.test_run import STANDIN, value_after
 
@@ -150,7 +155,7 @@ def test_a_file_without_a_command_is_shown(place: Path) -> None:
         ("trian.py", "trian.py: no such file", "did you mean train.py?"),
         ("k.cu", "./k.cu is source code", "compile it first: nvcc -lineinfo -o k ./k.cu"),
         ("noexec", "./noexec is not executable", "chmod +x ./noexec"),
-        ("folder", "folder is a folder", "name the reports in it: gpuprof show folder/*.ncu-rep"),
+        ("folder", "folder is a folder", "name the reports in it: gpuprof show folder/*.ncu-rep*"),
         ("notes.txt", "notes.txt is neither a command nor a file that gpuprof reads", None),
         ("shwo a.ncu-rep", "gpuprof has no command shwo", "did you mean: gpuprof show a.ncu-rep"),
         ("analyze a.ncu-rep", "gpuprof has no command analyze", "did you mean: gpuprof show a.ncu-rep"),
@@ -523,3 +528,129 @@ def test_no_path_prints_clicks_own_words(place: Path, name: str, wrong: tuple[st
 def test_the_one_line_help_of_a_command_fits_a_line() -> None:
     width = max(map(len, COMMANDS))
     assert all(2 + width + 2 + len(text) <= 80 for text in COMMANDS.values())
+
+
+# Odd names, and hints that can be typed
+
+
+@pytest.mark.parametrize("name", ["a b.ncu-rep", "it's.ncu-rep", "a\nb.ncu-rep", "\udcff.ncu-rep", "-o.ncu-rep", "-o"])
+def test_what_is_next_can_be_typed_whatever_the_name(place: Path, name: str) -> None:
+    shutil.copy(place / "a.ncu-rep", place / name)
+    done = typed(place, "--", name)
+    assert done.returncode == 0, done.stderr
+    (following,) = re.findall(r"next: gpuprof show (.*) --kernel '#0'", done.stderr)
+    read = ["bash", "-c", f"cat {following}"]
+    assert subprocess.run(read, cwd=place, stdout=subprocess.PIPE, check=True).stdout == simple_report(
+        [("sgemm", A100)]
+    )
+
+
+@pytest.mark.parametrize("command", [(), ("show",)])
+def test_the_pattern_for_the_reports_of_a_folder_can_be_typed(place: Path, command: tuple[str, ...]) -> None:
+    (place / "my results").mkdir()
+    shutil.copy(place / "a.ncu-rep", place / "my results")
+    hint = typed(place, *command, "my results").stderr.partition("gpuprof show ")[2]
+    listed = subprocess.run(["sh", "-c", f"ls {hint}"], cwd=place, capture_output=True, text=True, check=True)
+    assert listed.stdout == "my results/a.ncu-rep\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (("",), "the first word is empty", "gpuprof --help lists the commands"),
+        (("/dev/null",), "/dev/null is neither a command nor a file that gpuprof reads", "gpuprof --help lists the"),
+        (("loop.txt",), "loop.txt is neither a command nor a file that gpuprof reads", "gpuprof --help lists the"),
+        (("sparse",), "sparse is neither a command nor a file that gpuprof reads", "did you mean: gpuprof compare"),
+        (("help", "help"), "gpuprof has no command help", "did you mean: gpuprof --help"),
+        (("ncu", "-i", "a.ncu-rep"), "gpuprof has no command ncu", "did you mean: gpuprof show a.ncu-rep"),
+        (("env", "X=1", "./app"), "env is a program, not a command", "gpuprof run -- env X=1 ./app"),
+        (("--import", "a b.ncu-rep"), "gpuprof has no option --import", "gpuprof show 'a b.ncu-rep'"),
+        (("-m", "torch"), "gpuprof has no option -m", "Python's -m follows --: gpuprof run -- -m package.module"),
+        (("--show", "a.ncu-rep"), "gpuprof has no option --show", "did you mean: gpuprof show"),
+        (("--versoin",), "gpuprof has no option --versoin", "did you mean --version?"),
+        (("show", "--open", "a.ncu-rep"), "gpuprof show has no option --open", "gpuprof report has it"),
+        (("report", "--explain", "a", "a.ncu-rep"), "gpuprof report has no option --explain", "gpuprof show has it"),
+        (("run", "--kernel", "--", "./app"), "--kernel needs a value", "--kernel REGEX"),
+        (("run", "--exclude", "--", "./app"), "--exclude needs a value", "--exclude REGEX|#N"),
+        (("run", "-o", "", "./app"), "-o has an empty name", "name a place after -o"),
+        (("report", "-o", "-", "a.ncu-rep"), "-o -: no file is written to standard output", "name a place after -o"),
+        (("characterize", "--html", ""), "--html has an empty name", "name a place after --html"),
+        (("show", "--items-per-step", "nan", "a.ncu-rep"), "--items-per-step nan: not a number", "--items-per-step"),
+        (("show", "--cost-per-hour", "inf", "a.ncu-rep"), "--cost-per-hour inf: not a number", "--cost-per-hour"),
+    ],
+)
+def test_what_is_wrong_is_said_as_it_is(place: Path, words: tuple[str, ...], message: str, hint: str) -> None:
+    (place / "loop.txt").symlink_to("loop.txt")
+    (place / "sparse").write_text("text\n")
+    said, hinted = error_and_hint(typed(place, *words))
+    assert said == message and hinted.startswith(hint)
+
+
+@pytest.mark.parametrize("words", [(), ("run",), ("run", "--")])
+def test_a_name_that_no_file_can_have_is_typed_wrongly(place: Path, words: tuple[str, ...]) -> None:
+    message, _ = error_and_hint(typed(place, *words, "a" * 5000))
+    assert message == f"{'a' * 80}…: the name is too long"
+
+
+@pytest.mark.parametrize(("name", "what"), [("my app", "a program"), ("go", "a script")])
+def test_a_program_where_a_report_belongs_is_told_with_a_line_to_type(place: Path, name: str, what: str) -> None:
+    shutil.copy("/bin/true", place / "my app")
+    (place / "go").write_text("#!/bin/sh\n")
+    done = typed(place, "show", name)
+    program = shlex.quote(f"./{name}")
+    assert done.stderr == f"error: {name} is {what}, not a report\nhint: profile it: gpuprof run -- {program}\n"
+    assert done.returncode == 5
+
+
+def test_of_the_reports_that_are_there_the_nearest_is_named_first(place: Path) -> None:
+    for name in ("b", "c", "d", "gemm"):
+        shutil.copy(place / "a.ncu-rep", place / f"{name}.ncu-rep")
+    assert "the current folder has gemm.ncu-rep" in typed(place, "show", "gem.ncu-rep").stderr
+
+
+def test_the_exit_code_tells_where_stderr_takes_nothing(place: Path) -> None:
+    words = shlex.join([*GPUPROF, "show", "none.ncu-rep"])
+    full = subprocess.run(["sh", "-c", f"{words} 2>/dev/full"], cwd=place, check=False)
+    gone = subprocess.run(["bash", "-c", f"{words} 2>&1 | true; exit ${{PIPESTATUS[0]}}"], cwd=place, check=False)
+    assert (full.returncode, gone.returncode) == (5, 5)
+
+
+def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    words = shlex.join([*GPUPROF, "show", "a.ncu-rep"])
+    gone = ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {words}"]
+    done = subprocess.run(gone, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = "error: the working folder is gone\nhint: change to another one with cd\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_a_report_over_a_link_to_itself_replaces_the_link(place: Path) -> None:
+    (place / "loop").symlink_to("loop")
+    refused = typed(place, "report", "a.ncu-rep", "-o", "loop")
+    assert refused.stderr.startswith("error: loop already exists\n")
+    assert typed(place, "report", "a.ncu-rep", "-o", "loop", "--force").returncode == 0
+    assert (place / "loop").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("refused", ["exists", "is_dir", "open", "unlink"])
+@pytest.mark.parametrize("output", ["out.html", "new/out.html"])
+def test_a_place_that_takes_nothing_is_told_and_nothing_stays(
+    tmp_path: Path, refused: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "closed"
+    place.mkdir()
+
+    def closed(before: Callable[..., Any]) -> Callable[..., Any]:
+        def function(path: Path, *arguments: Any, **options: Any) -> Any:
+            if place in path.parents:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return before(path, *arguments, **options)
+
+        return function
+
+    for name in {refused, "open", "mkdir"}:
+        monkeypatch.setattr(Path, name, closed(getattr(Path, name)))
+    with pytest.raises(UsageError, match=r"cannot write .*: Permission denied") as caught:
+        write_files({place / output: b"page"})
+    assert caught.value.hint == "choose another place with -o"
+    monkeypatch.undo()
+    assert list(place.iterdir()) == []

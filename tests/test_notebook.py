@@ -313,7 +313,7 @@ def test_a_command_is_code_in_markdown_whatever_is_in_it() -> None:
     assert TWO.verdict is not None
     told = replace(TWO.verdict, unknown="Not told.", command="ncu ``x`` @someone <b> \x1b[31m")
     (line,) = (line for line in markdown(replace(TWO, verdict=told)) if line.startswith("Not told."))
-    assert line == "Not told. To collect it: ``` ncu ``x`` @someone <b> \\x1b[31m ```"
+    assert line == "Not told. To collect what is missing: ``` ncu ``x`` @someone <b> \\x1b[31m ```"
 
 
 def test_markdown_is_short_enough_for_a_review() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import unescape
 
 import pytest
 from msgspec.structs import replace
@@ -141,7 +142,7 @@ def test_a_card_says_what_why_evidence_advice_gain_confidence_and_where() -> Non
     card = next(cards(diagnosed().kernels[0], {("/home/someone/gather.cu", 41): "line-0-0-41"}))
     assert (card.severity, card.gain) == ("high", "at most 31 % of this kernel's time, 20 % of the run")
     assert card.certainty == "measured by a counter"
-    assert (card.where, card.where_href) == ("gather.cu:41, 80 % of it", "#line-0-0-41")
+    assert (card.where, card.where_href) == ("gather.cu:41, 80 % of the finding", "#line-0-0-41")
     percent, count = card.evidence
     assert (percent.value, percent.threshold, percent.percent, percent.mark) == ("50 %", "10 %", "50", "10")
     assert (count.meaning, count.metric, count.value) == ("sectors moved", "sectors", "4\u202f200\u202f000 sectors")
@@ -179,13 +180,14 @@ def test_a_card_says_what_remains_and_an_explained_one_leads_to_its_cause() -> N
 
 
 def test_what_is_unknown_and_the_command_that_collects_it_can_be_copied() -> None:
-    command = "ncu --set full -o again ./app '<b>'"
+    command = "ncu --set full -o again ./app 5 s '<b>'"
     read = summarised(session(kernel(0, findings=(UNCOALESCED,))))
     assert read.verdict is not None
     told = replace(read.verdict, unknown="The report does not show which pipe is busy.", command=command)
     html = render_html(replace(read, verdict=told), keep_paths=True)
-    assert "The report does not show which pipe is busy. To collect it:" in texts(html)
-    assert '<code id="command">ncu --set full -o again ./app &#39;&lt;b&gt;&#39;</code>' in html
+    assert "The report does not show which pipe is busy. To collect what is missing:" in texts(html)
+    (written,) = re.findall(r'<code id="command">(.*?)</code>', html)
+    assert unescape(re.sub("</?span>", "", written)) == command
     assert '<code id="command">' not in render_html(replace(read, verdict=replace(told, unknown=None)))
 
 
@@ -420,7 +422,7 @@ def test_columns_that_no_row_fills_are_left_out() -> None:
     assert heads(session(*bare)) == ["#", "Kernel", "Time", "Share"]
     untimed = [replace(item, duration_s=None, time_total_s=None) for item in bare]
     assert heads(session(*untimed)) == ["#", "Kernel"]
-    counters = ["Busiest", "Roofline", "Occupancy", "Top stall"]
+    counters = ["Busiest", "Roofline", "Occupancy", "Main stall"]
     assert heads(TWO) == ["#", "Kernel", "Time", "Share", *counters]
     assert heads(diagnosed()) == ["#", "Kernel", "Launches", "Time", "Share", *counters, "First finding"]
 

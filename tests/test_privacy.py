@@ -138,9 +138,9 @@ def test_no_text_of_the_session_names_the_owner() -> None:
 def test_what_is_pasted_into_reviews_has_no_folder_and_no_secret_in_its_command() -> None:
     read = revealing()
     for text in ("\n".join(markdown_lines(read, list(read.kernels), 20)), notebook_html(read)):
-        assert "To collect it" in text
+        assert "To collect what is missing" in text
         for secret in ("hunter2", "node17", "node18", "login3", "/home"):
-            assert secret not in text.split("To collect it")[1].split("f\\<")[0].split("<table")[0], secret
+            assert secret not in text.split("To collect what is missing")[1].split("f\\<")[0].split("<table")[0], secret
 
 
 @pytest.mark.parametrize(

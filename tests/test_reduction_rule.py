@@ -180,5 +180,5 @@ def test_a_run_of_counts_alone_is_said_to_have_those_and_no_times() -> None:
     counted = made({SHARED.format("ld"): 864 * 25.0, SHARED.format("st"): 864 * 20.0})
     verdict = session(counted).verdict
     assert verdict is not None and verdict.unknown is not None
-    assert "has counts of what it does, none of what that costs. Shared-memory reduction" in verdict.sentence
+    assert "has counts of its work, but none of what that work costs. Shared-memory reduction" in verdict.sentence
     assert verdict.unknown.startswith("The report does not show how busy the units are")

@@ -665,8 +665,8 @@ def test_roofline_of_a_script_leaves_reports_session_and_pictures(bench: Bench, 
     (bench.folder / "train.py").write_text("import sys; print(__name__, sys.argv)\n")
     done = bench.run("--kernel", "tend|semi", program=("train.py", "--lr", "3"), command="roofline")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("__main__ ['train.py', '--lr', '3']\n3 of 5 kernels")
-    assert "FP64 8.63 FLOP/B of DRAM: 3.45 TFLOP/s, 52 %" in done.stdout
+    assert done.stdout.startswith("__main__ ['train.py', '--lr', '3']\ncompute_tendencies_x_279_gpu, 40 % of the time")
+    assert "FP64    8.63 FLOP/B  3.45 TFLOP/s" in done.stdout and " 52 %  compute\n" in done.stdout
     kinds = {"roofline.svg", "roofline.png", "roofline.html", "session.json", "survey.ncu-rep", "profile.ncu-rep"}
     assert kinds <= set(bench.left())
     again = bench.run(program=("train.py",), command="roofline")

@@ -10,24 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from rich.cells import cell_len
 from rich.console import Console
 
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import Session
-from gpuprof.present.console import print_session
+from gpuprof.present.console import Depth, print_session
+from gpuprof.present.console_parts import Sheet
 from gpuprof.present.fix_text import fixes
 from gpuprof.present.text import cut_end, cut_middle
 from tests.cli import gpuprof as run
-from tests.hand_made import finding, kernel, session
+from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
 
 WIDTHS = (60, 80, 100, 140, 200)
 LONG = "void at::native::<unnamed>::vectorized_elementwise_kernel<(int)4, at::native::BinaryFunctor<float, " + "x" * 200
 
 
-def screen(what: Session, width: int = 100, top: int | None = None) -> str:
+def screen(what: Session, width: int = 100, top: int | None = None, depth: Depth = "none") -> str:
     out = io.StringIO()
-    print_session(Console(file=out, width=width), what, by_time(what.kernels), top=top)
+    print_session(Console(file=out, width=width), what, by_time(what.kernels), top=top, depth=depth)
     return out.getvalue()
 
 
@@ -88,6 +90,34 @@ def test_a_kernel_is_a_line_and_its_name_is_cut_in_the_middle() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize("name", ["核函数矩阵乘法" * 45, "מכפלת_מטריצות_" * 22, HOSTILE * 4])
+def test_wide_and_hostile_names_take_a_screen(name: str, width: int) -> None:
+    lines = screen(many(500, name + "{}"), width).splitlines()
+    assert len(lines) + 1 <= 30
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_a_wide_text_breaks_where_its_columns_end() -> None:
+    for indent in (0, 15):
+        lines = Sheet(60).wrapped("核函数 " * 4 + "矩阵乘法" * 30 + " ends after 5.20 ms", indent)
+        assert max(map(cell_len, lines)) <= 60 - indent and min(map(cell_len, lines[:-1])) > 20
+        assert "".join("".join(lines).split()) == "核函数" * 4 + "矩阵乘法" * 30 + "endsafter5.20ms"
+
+
+def test_notes_and_warnings_leave_room_for_fixes_and_kernels(reports: Path) -> None:
+    read = session_of(reports / "csv" / "interpolate-with-program-output.csv", groups=True)
+    text = screen(read)
+    assert len(text.splitlines()) + 1 <= 30
+    assert text.count("→") == 2 and len(table(text)) >= 4
+    (source,) = read.sources
+    warned = replace(read, sources=(replace(source, warnings=tuple(f"block {number} is cut" for number in range(9))),))
+    text = screen(warned)
+    assert len(text.splitlines()) + 1 <= 30
+    assert "block 1 is cut\n… and 7 more warnings: -v shows all" in text and "block 2" not in text
+    assert "block 8 is cut" in screen(warned, depth="longest")
+
+
 # What to do
 
 
@@ -121,6 +151,39 @@ def test_no_finding_is_told_more_than_once_but_for_its_name(reports: Path) -> No
     for item in fixes(read):
         assert text.count(" ".join(item.headline.split())[:40]) == 1
     assert text.startswith("compute_tendencies_x_279_gpu, 40 % of the time, keeps the SMs 70 % busy: ")
+
+
+def test_how_sure_it_is_outlasts_a_long_place(reports: Path) -> None:
+    for name, doubts in (("sglang-profile.ncu-rep", {"only sets up data"}), ("cutlass-384.ncu-rep", {"measured"})):
+        read = session_of(reports / name, groups=True)
+        for width in (80, 100):
+            text = " ".join(screen(read, width).split())
+            assert sum(text.count(f" · {doubt}") for doubt in doubts) == text.count("→") > 1
+
+
+def test_in_how_many_launches_outlasts_a_long_name(reports: Path) -> None:
+    read = session_of(reports / "csv" / "interpolate-with-program-output.csv", groups=True)
+    for width in (80, 100):
+        text = screen(read, width)
+        assert re.search(r" {20}upsample.* in 45 launches · measured", text)
+
+
+def test_a_type_is_not_glued_to_the_word_behind_it() -> None:
+    assert Sheet(60).wrapped("about 65 % of FP64 instructions", 60 - 18) == ["about 65 % of FP64", "instructions"]
+    assert Sheet(60).wrapped("loads take 12.5 ms", 60 - 15) == ["loads take", "12.5 ms"]
+    assert Sheet(60).wrapped("traits<(int)128, (int)64>", 60 - 20) == ["traits<(int)128,", "(int)64>"]
+    assert Sheet(60).wrapped("it saves ≤ 5 %", 60 - 11) == ["it saves", "≤ 5 %"]
+
+
+@pytest.mark.parametrize("width", [100, 140])
+@pytest.mark.parametrize("name", ["sglang-profile.ncu-rep", "traces/rank0-v100.pt.trace.json.gz"])
+def test_no_line_of_a_command_ends_before_the_value_of_its_option(name: str, width: int, reports: Path) -> None:
+    read = session_of(reports / name, groups=True)
+    assert read.verdict is not None and read.verdict.command is not None
+    text = screen(read, width)
+    shown = text.partition(":\n   ")[2].partition("\n\n")[0]
+    assert shown.replace(" \\\n   ", " ") == read.verdict.command
+    assert not re.search(r" (-o|--[a-z-]*) \\\n +[^-\s]", text)
 
 
 def test_what_is_not_known_and_its_command_leave_the_table_its_rows(reports: Path) -> None:
@@ -185,6 +248,11 @@ def test_a_pipe_gets_80_columns_without_colour(reports: Path) -> None:
 # Cuts
 
 
+def test_a_cut_has_a_single_ellipsis() -> None:
+    assert cut_middle("aten::batch_norm · cudnn bn_bw_kernel…, 128>", 26) == "aten::batch_norm…128>"
+    assert cut_middle("[param|model|alex_net|0|0|…relu_xregs", 24) == "[param|model|…relu_xregs"
+
+
 @given(st.text("ab_:<>,. ", max_size=80), st.integers(0, 90))
 def test_a_cut_name_fits_and_keeps_its_ends(text: str, width: int) -> None:
     cut = cut_middle(text, width)
@@ -208,3 +276,17 @@ def test_a_guess_of_which_nothing_is_left_is_not_listed(reports: Path) -> None:
     (settled,) = (item for item in read.opportunities if item.confidence == "guess")
     assert settled.gain_after == 0 and settled.rule == "non-fused-fp"
     assert "non-fused-fp" not in {item.rule for item in fixes(read)}
+
+
+def test_a_gain_under_a_condition_names_it_where_its_line_is_cut() -> None:
+    held = finding("dram-bandwidth", gain_kind="fixed-work", held="the same bytes", action="Move fewer bytes")
+    several = session(*(kernel(number, held, label=LONG + str(number)) for number in range(2)), *many(9).kernels[2:])
+    text = screen(several)
+    assert "in 2 kernels · gather.cu:41 · measured · with the same bytes" in text
+
+
+def test_the_file_of_a_kernel_stays_behind_its_cut_name(reports: Path) -> None:
+    both = session_of(*(reports / f"gpu_workshop-MW_{name}.ncu-rep" for name in ("Baseline", "DivToMult")))
+    rows = table(screen(both, width=80, top=0))[1:]
+    assert {re.search(r" in (\w+) ", row)[1] for row in rows} == {"Baseline", "DivToMult"}  # type: ignore[index]
+    assert len({row[3:40] for row in rows}) == len(rows)

@@ -141,7 +141,7 @@ def test_what_is_held_in_one_of_several_kernels_is_held_in_part() -> None:
     two = session(
         kernel(0, finding(gain=0.2, **{**held, "held": "x"})), kernel(1, finding(gain=0.2, **held), label="b")
     )
-    assert [item.held for item in fixes(two)] == ["with what is named at each kernel"]
+    assert [item.held for item in fixes(two)] == ["under the condition named at each kernel"]
 
 
 def test_without_durations_gains_are_of_the_kernel() -> None:
@@ -174,9 +174,9 @@ def test_what_cannot_be_told_is_a_line_with_a_command_in_every_view() -> None:
     assert made.verdict is not None
     unknown = "The report does not show why warps stall."
     read = replace(made, verdict=replace(made.verdict, unknown=unknown, command="ncu --set full -o again ./app"))
-    assert unknown_text(read) == f"{unknown} To collect it:"
+    assert unknown_text(read) == f"{unknown} To collect what is missing:"
     for text in views(read):
-        assert f"{unknown} To collect it: " in text
+        assert f"{unknown} To collect what is missing: " in text
         assert "ncu --set full -o again " in text
     without = replace(made, verdict=replace(made.verdict, unknown=unknown, command=None))
     assert (unknown_text(without), command_text(without)) == (unknown, "")

@@ -127,7 +127,7 @@ def test_memory_does_not_grow_with_what_comes(emptied: Path) -> None:
 def test_a_stream_that_fails_is_told(emptied: Path) -> None:
     broken = Endless(5_000_000, OSError(errno.EIO, "Input/output error"))
     with (
-        pytest.raises(InputError, match=r"^standard input cannot be read: Input/output error$"),
+        pytest.raises(InputError, match=r"^standard input cannot be read: input/output error$"),
         spooled(broken, "standard input"),
     ):
         raise AssertionError("there is nothing to read")

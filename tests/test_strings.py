@@ -125,7 +125,7 @@ def test_every_exception_is_needed(banned_words: Any, monkeypatch: pytest.Monkey
 def test_a_folder_is_listed_with_file_line_and_kind() -> None:
     command = [sys.executable, "docs/strings.py", "gpuprof/collect/overwrite.py"]
     done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, check=True)
-    assert "gpuprof/collect/overwrite.py:20: hint: choose another name, or add --force\n" in done.stdout
+    assert "gpuprof/collect/overwrite.py:21: hint: choose another name, or add --force\n" in done.stdout
     assert all(line.startswith("gpuprof/collect/overwrite.py:") for line in done.stdout.splitlines())
 
 

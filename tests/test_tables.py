@@ -25,7 +25,7 @@ from tests.cli import gpuprof
 from tests.test_ncu_csv import raw_page
 
 READABLE = [kind for kind in KINDS if isinstance(kind, Readable)]
-WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.tree) if writer is not None]
+WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.times, form.tree) if writer]
 
 
 @pytest.mark.parametrize("place", sorted({kind.reader for kind in READABLE}))

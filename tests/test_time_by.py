@@ -308,6 +308,12 @@ def test_the_table_at_80_columns() -> None:
     ]
 
 
+def test_what_a_short_table_leaves_out_can_be_asked_for(saved: Path) -> None:
+    short = run("show", "--by", "module", "--top", "2", saved).stdout
+    assert "\n… and 3 more " in short and short.endswith("\n--top 0 shows all\n")
+    assert "--top" not in run("show", "--by", "module", "--top", "0", saved).stdout
+
+
 def test_long_names_leave_out_the_longest_kernel_first_and_then_lose_their_middle() -> None:
     name = "encoder.layers.0.attention.self.query_key_value_projection.linear"
     long = session(launched(0, "a_kernel_with_a_long_name_of_its_own", 1e-3, name, "aten::mm"))
@@ -448,6 +454,6 @@ def test_a_terminal_without_unicode_gets_ascii(saved: Path) -> None:
 
 def test_lines_of_all_writers_come_from_one_reading() -> None:
     times = of("range")
-    assert len(list(csv_lines(times))) == len(times.groups) + 1
+    assert len(list(csv_lines(TRAINING, times))) == len(times.groups) + 1
     assert len(json.loads("\n".join(json_lines(TRAINING, times)))["groups"]) == len(times.groups)
-    assert sum(line.startswith("|") for line in markdown_lines(times, 0)) == len(times.groups) + 2
+    assert sum(line.startswith("|") for line in markdown_lines(TRAINING, times, 0)) == len(times.groups) + 2

@@ -252,7 +252,7 @@ def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     # 991 − 50 µs of span, 400 µs of work: 541 of 941 are idle, of it 9 × 59 = 531 before "slow".
     assert gaps.gain_total == pytest.approx(541 / 941)
     assert (gaps.gain_kernel, gaps.severity, gaps.confidence) == (None, "high", "inferred")
-    assert "the GPU is idle 57 % of 941 µs; 531 µs (98 %) of it before launches of this kernel" in gaps.headline
+    assert "the GPU is idle 57 % of 941 µs; 98 % of that (531 µs) before launches of this kernel" in gaps.headline
     assert found.opportunities[0].rule == "launch-gaps"
     assert len(gaps.action) <= 110 and not gaps.action.endswith(".")
 
@@ -268,7 +268,7 @@ def test_equal_gpus_each_have_their_own_pauses() -> None:
     assert [(one.ordinal, one.kernel, one.pauses) for one in found.timeline.waits] == [(0, only.id, 9), (1, only.id, 9)]
     assert [one.idle_s for one in found.timeline.waits] == [pytest.approx(0.81), pytest.approx(0.45)]
     _, gaps = gaps_of(found)
-    assert "GPU 0 is idle 89 % of 910 ms; 810 ms (100 %) of it before launches of this kernel" in gaps.headline
+    assert "GPU 0 is idle 89 % of 910 ms; 100 % of that (810 ms) before launches of this kernel" in gaps.headline
     assert gaps.gain_total == pytest.approx(1.26 / 1.86)
     assert "All 2 GPUs together are idle 68 % of their time." in gaps.why
 
@@ -279,7 +279,7 @@ def test_the_idlest_gpu_is_told_of_its_own_pauses() -> None:
     second = (kernel("b", 0, 10)._replace(device=1), kernel("b", 70, 30)._replace(device=1))
     told, gaps = gaps_of(session(trace(*first, *second, devices=(A100, A100))))
     assert told.name == "a"
-    assert "GPU 0 is idle 70 % of 100 µs; 40.0 µs (57 %) of it" in gaps.headline
+    assert "GPU 0 is idle 70 % of 100 µs; 57 % of that (40.0 µs)" in gaps.headline
     assert gaps.gain_total == pytest.approx(130 / 200)
 
 
@@ -311,7 +311,7 @@ def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
     told, gaps = gaps_of(found)
     assert told.name == "first"
     # 690 of 940 µs.
-    assert "idle 73 % of 940 µs; 540 µs (78 %) of it before host-to-device copies" in gaps.headline
+    assert "idle 73 % of 940 µs; 78 % of that (540 µs) before host-to-device copies" in gaps.headline
     assert "pin_memory" in gaps.advice and "prefetch" in gaps.advice
     assert "before this kernel than before any other" in gaps.why
 
@@ -320,7 +320,7 @@ def test_pauses_at_copies_that_no_kernel_follows_are_told_of_another_one() -> No
     found = session(trace(kernel("a", 0, 10), copy("device to host", 90, 10, 8)))
     told, gaps = gaps_of(found)
     assert told.name == "a"
-    assert "80.0 µs (100 %) of it before device-to-host copies" in gaps.headline
+    assert "100 % of that (80.0 µs) before device-to-host copies" in gaps.headline
     assert ".item()" in gaps.advice and "before this kernel" not in gaps.why
 
 
@@ -332,7 +332,7 @@ def test_copies_alone_have_no_kernel_to_tell_of() -> None:
 def test_idle_time_of_a_recorded_training_ends_at_its_copies(reports: Path) -> None:
     found = session_of(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
     told, gaps = gaps_of(found)
-    assert "286 ms (73 %) of it before host-to-device copies" in gaps.headline
+    assert "73 % of that (286 ms) before host-to-device copies" in gaps.headline
     assert "[32, 3, 224, 224]" in told.label, "the first layer, which takes the images"
 
 

@@ -30,7 +30,7 @@ def markdown(before: Score, after: Score) -> Iterator[str]:
     """Yield the report as Markdown."""
     for title, table in (
         ("Totals", totals_table(before, after)),
-        ("Repairs", repairs_table(before, after)),
+        ("Fixes", repairs_table(before, after)),
         ("Kernels", kernels_table(before, after)),
     ):
         head, rows = table
@@ -44,12 +44,12 @@ def markdown(before: Score, after: Score) -> Iterator[str]:
 def totals_table(before: Score, after: Score) -> Rows:
     """Return the totals with their aims."""
     rows: list[Row] = [(aim.name, _number(aim, before), _number(aim, after), _aim(aim)) for aim in AIMS]
-    for name, told in (("repair told first", "is_first"), ("repair told at all", "told")):
+    for name, told in (("fix proposed first", "is_first"), ("fix proposed", "told")):
         counts = [sum(bool(getattr(item, told)) for item in score.repairs) for score in (before, after)]
         rows.append((name, *(f"{count} of {len(after.repairs)}" for count in counts), "–"))
     ratios = [[item.ratio for item in score.repairs if item.ratio is not None] for score in (before, after)]
     medians = (f"{median(known):.2f}" if known else "–" for known in ratios)
-    return ("", "0.1.0", "now", "aim"), [*rows, ("median of all told gains over gain", *medians, "–")]
+    return ("", "0.1.0", "now", "aim"), [*rows, ("median of all promised gains over gain", *medians, "–")]
 
 
 def repairs_table(before: Score, after: Score) -> Rows:
@@ -64,7 +64,7 @@ def repairs_table(before: Score, after: Score) -> Rows:
         )
         for old, new in zip(before.repairs, after.repairs, strict=True)
     ]
-    return ("repair", "of", "gained", "0.1.0 told", "told now"), rows
+    return ("fix", "of", "gained", "promised by 0.1.0", "promised now"), rows
 
 
 def kernels_table(before: Score, after: Score) -> Rows:
@@ -74,7 +74,7 @@ def kernels_table(before: Score, after: Score) -> Rows:
             _short(new.expected.report),
             _launches(new.expected.launches),
             new.expected.kernel,
-            " or ".join(new.expected.causes) or "nothing can be told",
+            " or ".join(new.expected.causes) or "the report cannot tell",
             _first(old),
             _first(new),
             _mark(new),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprof.cli.options import Destination
 from gpuprof.cli.output import write_lines
 from gpuprof.errors import UsageError
 from gpuprof.present.text import printable
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=Destination(path_type=Path),
     metavar="FILE",
     help="Write to FILE, NAME.measured.yaml. Default: in the user's spec folder, where profiles of this GPU find it.",
 )
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with the curves.")
+@click.option("--html", type=Destination(path_type=Path), metavar="FILE", help="Also write a page with the curves.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted run: measure what is missing.")
 @click.option(
     "--force", is_flag=True, help="Replace existing files, and measure even if other processes keep the GPU busy."

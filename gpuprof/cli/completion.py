@@ -90,9 +90,9 @@ def _files(incomplete: str) -> Iterator[str]:
     from gpuprof.read.readers import has_name_of_a_file
 
     head, start = os.path.split(incomplete)
-    folder = Path(head or os.curdir).expanduser()
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
+        folder = Path(head or os.curdir).expanduser()
+        names = sorted(entry.name for entry in os.scandir(folder) if not os.path.isdir(entry))  # noqa: PTH112
     except (OSError, RuntimeError):
         return
     for name in names:

@@ -48,7 +48,7 @@ def configured(*keys: str) -> Callable[[Command], Command]:
             is_eager=True,
             expose_value=False,
             callback=load,
-            help="Do without gpuprof.toml and pyproject.toml.",
+            help="Ignore gpuprof.toml and pyproject.toml.",
         )
         return option(command)  # type: ignore[return-value]
 

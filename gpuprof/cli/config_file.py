@@ -76,17 +76,22 @@ def find_config(environ: Mapping[str, str]) -> Config | None:
         return None
     for folder in _folders(here, environ):
         for file in (folder / OWN, folder / SHARED):
-            config = _read(file, os.path.relpath(file, here)) if os.path.isfile(file) else None  # noqa: PTH113
+            config = _read(file, os.path.relpath(file, here)) if _is_meant(file) else None
             if config is not None:
                 return config
     return None
+
+
+def _is_meant(file: Path) -> bool:
+    """Tell whether there is a file of that name, or a link to a file that is not there."""
+    return os.path.isfile(file) or (os.path.islink(file) and not os.path.exists(file))  # noqa: PTH110, PTH113, PTH114
 
 
 def _named(name: str) -> Config:
     is_file = os.path.isfile(name)  # noqa: PTH113
     config = _read(Path(name), name) if is_file else None
     if config is None:
-        what = "has no [tool.gpuprof]" if is_file else "does not exist"
+        what = "has no [tool.gpuprof]" if is_file else "is not a file" if os.path.lexists(name) else "does not exist"
         raise InputError(f"{VARIABLE}: {name} {what}", f"name a {OWN}, or set it to nothing to do without")
     return config
 
@@ -104,7 +109,7 @@ def _read(file: Path, name: str) -> Config | None:
         with file.open("rb") as opened:
             data = opened.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}", _WITHOUT) from error
+        raise InputError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}", _WITHOUT) from error
     is_shared = file.name == SHARED
     if is_shared and b"gpuprof" not in data:
         return None
@@ -147,7 +152,8 @@ def _checked(key: str, value: Any, file: Path, name: str) -> Any:
     """Return a value as its option takes it. Raises InputError for an unknown key, and a value that it cannot have."""
     known = KEYS.get(key)
     if known is None:
-        raise InputError(f"{name}: unknown key {key!r:.80}", f"there are {', '.join(KEYS)}")
+        hint = f"keys stand alone in {OWN}, without [tool.gpuprof]" if key == "tool" else f"there are {', '.join(KEYS)}"
+        raise InputError(f"{name}: unknown key {key!r:.80}", hint)
     if not known.fits(value):
         raise InputError(f"{name}: {key} cannot be {value!r:.80}", f"{key} takes {known.takes}")
     if key == "exclude":
@@ -158,8 +164,10 @@ def _checked(key: str, value: Any, file: Path, name: str) -> Any:
 def _check_patterns(texts: list[str], name: str) -> None:
     from gpuprof.model.kernel_match import name_patterns
 
+    slow = InputError(f"{name}: exclude takes longer than {patience.LIMIT_S:g} s to read", _WITHOUT)
     try:
-        name_patterns(texts, "exclude")
+        with patience.within(patience.LIMIT_S, slow):
+            name_patterns(texts, "exclude")
     except UsageError as error:
         raise InputError(f"{name}: {error.message}", error.hint) from error
 

@@ -26,7 +26,7 @@ _PROGRAM = "demo"
 
 @click.command("demo")
 @files_to_read("[FILE]...")
-@into_folder(f"Folder for what it leaves. Default: {_FOLDER}, with --run {_FOLDER_HERE}.")
+@into_folder(f"Folder for the results. Default: {_FOLDER}, with --run {_FOLDER_HERE}.")
 @click.option("--run", "here", is_flag=True, help="Compile a small program and profile it on this machine's GPU.")
 @click.option(
     "--ncu",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from gpuprof.cli.output import to_type
+from gpuprof.collect.command import shell_line
 from gpuprof.collect.program import is_source, may_be_run, runnable
 from gpuprof.errors import UsageError
 from gpuprof.read.readers import has_name_of_a_file
@@ -53,20 +54,31 @@ def is_file(word: str) -> bool:
 def wrong_command(arguments: Sequence[str], commands: Collection[str]) -> UsageError:
     """Return what to say of a command line whose first word is no command and no file: a line to type instead."""
     word, rest = arguments[0], arguments[1:]
-    other = next((name for name, others in _OTHER_NAMES.items() if word.lower() in others.split()), None)
+    if not word.strip():
+        return UsageError("the first word is empty", "gpuprof --help lists the commands")
+    other = _by_other_name(word, rest)
     if other == "compare" and not any(argument.endswith(".measured.yaml") for argument in rest):
         return UsageError(f"gpuprof has no command {word}", _COMPARE)
     if other is not None:
         return _no_command(word, _line(other, rest[1:] if (word, *rest[:1]) == ("nsys", "profile") else rest))
     if word in ("help", "version"):
-        return _no_command(word, shlex.join(["gpuprof", *(rest if word == "help" else ()), f"--{word}"]))
+        named = [name for name in rest[:1] if word == "help" and name in commands]
+        return _no_command(word, shell_line(["gpuprof", *named, f"--{word}"]))
     return _no_name(word, rest, commands)
+
+
+def _by_other_name(word: str, rest: Sequence[str]) -> str | None:
+    """Return the command that others call so; env with something to run is the program of that name."""
+    other = next((name for name, others in _OTHER_NAMES.items() if word.lower() in others.split()), None)
+    return None if other == "doctor" and rest and _is_on_path(word) else other
 
 
 def _no_name(word: str, rest: Sequence[str], commands: Collection[str]) -> UsageError:
     """Return what to say of a word that is no name of a command, nor one by which others know it."""
     if Path(word).is_dir() and not _is_on_path(word):
-        return UsageError(f"{word} is a folder", f"name the reports in it: gpuprof show {Path(word) / '*.ncu-rep'}")
+        return UsageError(
+            f"{word} is a folder", f"name the reports in it: gpuprof show {to_type([Path(word)])}/*.ncu-rep*"
+        )
     if word.endswith(".py") or _is_there_to_run(word):
         named = word if os.sep in word or word.endswith(".py") or _is_on_path(word) else f"./{word}"
         try:
@@ -74,16 +86,14 @@ def _no_name(word: str, rest: Sequence[str], commands: Collection[str]) -> Usage
         except UsageError as error:
             return error
         what = "a Python script" if word.endswith(".py") else "a program"
-        return UsageError(f"{word} is {what}, not a command", f"gpuprof run -- {shlex.join([named, *rest])}")
+        return UsageError(f"{word} is {what}, not a command", f"gpuprof run -- {shell_line([named, *rest])}")
     near = get_close_matches(word.lower(), commands, n=1)
-    if near:
-        return _no_command(word, _line(near[0], rest))
     message = f"gpuprof has no command {word}"
-    if Path(word).is_file():
+    if os.path.lexists(word):
         message = f"{word} is neither a command nor a file that gpuprof reads"
-    elif os.sep in word or Path(word).suffix:
+    elif not near and (os.sep in word or Path(word).suffix):
         message = f"{word}: no such file"
-    return UsageError(message, "gpuprof --help lists the commands")
+    return UsageError(message, f"did you mean: {_line(near[0], rest)}" if near else "gpuprof --help lists the commands")
 
 
 def _is_on_path(word: str) -> bool:
@@ -100,12 +110,18 @@ def _no_command(word: str, line: str) -> UsageError:
 
 def _line(command: str, rest: Sequence[str]) -> str:
     """Return a command line for what was asked for by another name, which fits what follows."""
+    rest = _without_import(rest)
     positional = next((word for word in rest if not word.startswith("-")), None)
     if command == "run" and positional is not None and is_file(positional):
         command = "show"
     elif command == "show" and positional is not None and _is_there_to_run(positional):
         command = "run"
     if command != "run":
-        return shlex.join(["gpuprof", command, *rest])
+        return shell_line(["gpuprof", command, *rest])
     program = rest or ["./app"]
-    return shlex.join(["gpuprof", "run", *([] if program[0].startswith("-") else ["--"]), *program])
+    return shell_line(["gpuprof", "run", *([] if program[0].startswith("-") else ["--"]), *program])
+
+
+def _without_import(rest: Sequence[str]) -> Sequence[str]:
+    """Leave out the option by which ncu is told which report to read, where it comes first."""
+    return rest[1:] if rest[1:] and rest[0] in ("-i", "--import") else rest

@@ -41,6 +41,16 @@ ARGUMENTS = "gpuprof.arguments"
 class WithExamples(click.Command):
     """A command whose help ends with its examples."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse -- as a value: it ends the options, and one before it has none."""
+        rest = super().parse_args(ctx, args)
+        for param in () if ctx.resilient_parsing else self.params:
+            value = ctx.params.get(param.name or "")
+            if isinstance(param, click.Option) and value in ("--", ("--",)):
+                name = max(param.opts, key=len)
+                raise click.BadOptionUsage(name, f"Option '{name}' requires an argument.", ctx)
+        return rest
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Print one example a line, unbroken, so that it can be copied."""
         with formatter.section("Examples"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 from gpuprof.errors import Interrupted
@@ -24,19 +25,47 @@ def end_at_once() -> None:
 
 @contextlib.contextmanager
 def cleaned_up_by(action: Callable[[], None]) -> Iterator[None]:
-    """Run `action` if Ctrl-C ends the program inside the block."""
+    """Run `action` if Ctrl-C, the end of the terminal or `kill` ends the program inside the block."""
     _clean_ups.append(action)
     try:
-        yield
+        with _told_of_the_end():
+            yield
     finally:
         _clean_ups.remove(action)
 
 
-def _end(*_: object) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextlib.contextmanager
+def _told_of_the_end() -> Iterator[None]:
+    """Clean up before a signal ends this process that would end it in any case; a child of it only ends."""
+    process = os.getpid()
+
+    def end(which: int, _: object) -> None:
+        signal.signal(which, signal.SIG_DFL)
+        if os.getpid() == process:
+            _clean_up()
+        os.kill(os.getpid(), which)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    every = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    ending = [which for which in every if signal.getsignal(which) is signal.SIG_DFL]
+    for which in ending:
+        signal.signal(which, end)
+    try:
+        yield
+    finally:
+        for which in ending:
+            signal.signal(which, signal.SIG_DFL)
+
+
+def _clean_up() -> None:
     for action in _clean_ups:
         with contextlib.suppress(OSError):
             action()
+
+
+def _end(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _clean_up()
     with contextlib.suppress(OSError):
         os.write(2, b"error: interrupted\n")
     os._exit(Interrupted.exit_code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -66,7 +68,8 @@ class LazyGroup(click.Group):
         from gpuprof.cli.first_word import is_file, wrong_command
 
         if is_file(args[0]):
-            return super().resolve_command(ctx, ["show", *args])
+            file = f"./{args[0]}" if args[0].startswith("-") and args[0] != "-" else args[0]
+            return super().resolve_command(ctx, ["show", file, *args[1:]])
         raise wrong_command(args, COMMANDS)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -130,6 +133,8 @@ def main() -> None:
         sys.stderr.flush()
     except BrokenPipeError:
         code = code or PIPE_CLOSED
+    except OSError as error:
+        code = code or _explain(error)
     # Leaving without taking the interpreter apart saves 15 ms; nothing of ours waits for its end.
     os._exit(code)
 
@@ -156,7 +161,8 @@ def _run() -> int:
         # Click's way to end where the reader of a pipe has gone.
         return _explain(BrokenPipeError())
     except Exception as error:
-        return _explain(error)
+        # A shell would print it into the line that is being typed.
+        return GpuprofError.exit_code if completing else _explain(error)
     return result if isinstance(result, int) else 0
 
 
@@ -177,7 +183,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, MemoryError):
         _print_error("there is not enough memory", None)
     elif isinstance(error, OSError):
-        _print_error(_os_error(error), None)
+        return _explain_os_error(error)
     elif os.environ.get("GPUPROF_DEBUG"):
         raise error
     else:
@@ -198,14 +204,24 @@ def _explain_usage(error: click.ClickException) -> int:
     return UsageError.exit_code
 
 
-def _print_error(message: str, hint: str | None, usage: str | None = None) -> None:
-    click.echo(f"error: {printable(message)}", err=True)
-    if usage:
-        click.echo(f"usage: {printable(usage)}", err=True)
-    if hint:
-        click.echo(f"hint: {printable(hint)}", err=True)
-
-
-def _os_error(error: OSError) -> str:
+def _explain_os_error(error: OSError) -> int:
+    """Print what the system refused; a name that no file can have is one that was typed wrongly."""
+    if error.errno == errno.ENAMETOOLONG:
+        _print_error(f"{error.filename!s:.80}…: the name is too long", None)
+        return UsageError.exit_code
+    if error.errno == errno.ENOENT and not error.filename:
+        _print_error("the working folder is gone", "change to another one with cd")
+        return GpuprofError.exit_code
     name = f"{error.filename}: " if error.filename else ""
-    return f"{name}{error.strerror or error}"
+    _print_error(f"{name}{error.strerror or error}", None)
+    return GpuprofError.exit_code
+
+
+def _print_error(message: str, hint: str | None, usage: str | None = None) -> None:
+    # Where stderr takes nothing, the exit code still tells.
+    with contextlib.suppress(OSError):
+        click.echo(f"error: {printable(message)}", err=True)
+        if usage:
+            click.echo(f"usage: {printable(usage)}", err=True)
+        if hint:
+            click.echo(f"hint: {printable(hint)}", err=True)

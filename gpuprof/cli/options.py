@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -12,8 +14,35 @@ import click
 
 from gpuprof.cli import completion
 from gpuprof.cli.interrupt import cleaned_up_by
+from gpuprof.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class Destination(click.Path):
+    """Where to write; nothing is written to standard output so."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Refuse an empty name, as an unset variable leaves it, which would be the working folder; and -."""
+        if value in ("", "-"):
+            option = param.opts[0] if param is not None else "-o"
+            nowhere = f"{option} -: no file is written to standard output"
+            raise UsageError(nowhere if value == "-" else f"{option} has an empty name", f"name a place after {option}")
+        return super().convert(value, param, ctx)
+
+
+class AboveZero(click.FloatRange):
+    """A finite number above 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"'{value}' is not a valid number", param, ctx)
 
 
 def input_files(function: Command) -> Command:
@@ -47,6 +76,8 @@ def reading(function: Command) -> Command:
 
         if "-" in values["files"] and sys.stdin.isatty():
             click.echo("reading standard input: paste CSV or JSON, then Ctrl-D; or pipe a report in", err=True)
+        if completion.PROGRAM in click.get_current_context().meta:  # what ends it, ends the program first
+            return function(*args, **values)
         with cleaned_up_by(remove_spooled):
             return function(*args, **values)
 
@@ -56,13 +87,13 @@ def reading(function: Command) -> Command:
 
 def into_folder(what: str) -> Callable[[Command], Command]:
     """-o, as `folder`: where a command leaves its files. `what` is the help."""
-    kind = click.Path(path_type=Path, file_okay=False)
+    kind = Destination(path_type=Path, file_okay=False)
     return click.option("-o", "--output", "folder", type=kind, metavar="DIR", help=what)
 
 
 def into_file(default: str, metavar: str, what: str) -> Callable[[Command], Command]:
     """-o, as `output`: the file or folder that a command writes. `what` is the help."""
-    kind = click.Path(path_type=Path)
+    kind = Destination(path_type=Path)
     return click.option(
         "-o", "--output", type=kind, default=Path(default), show_default=True, metavar=metavar, help=what
     )
@@ -81,7 +112,14 @@ def choosing(function: Command) -> Command:
 
 def selecting(function: Command) -> Command:
     """Options on which kernels are shown: --kernel, --top."""
-    top = click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many; 0 for all.")
+    top = click.option(
+        "--top",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=20,
+        show_default=True,
+        help="Kernels in the text; 0 for all.",
+    )
     return choosing(top(function))
 
 
@@ -91,7 +129,7 @@ def excluding(function: Command) -> Command:
         "--exclude",
         multiple=True,
         metavar="REGEX|#N",
-        help="Leave out kernels whose name matches, or number N. Can be repeated.",
+        help="Leave out kernels whose name matches, or number N. Repeatable.",
     )(function)
 
 

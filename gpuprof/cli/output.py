@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.interrupt import cleaned_up_by
+from gpuprof.collect.command import shell_line
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,18 @@ def to_type(files: Iterable[str | Path]) -> str:
     names = list(map(str, files))
     if any(name == "-" or name.startswith("/dev/fd/") for name in names):
         return "FILE"
-    return shlex.join(f"./{name}" if name.startswith("-") else name for name in names)
+    return shell_line([f"./{name}" if name.startswith("-") else name for name in names])
+
+
+def to_show(files: Iterable[str | Path]) -> str:
+    """Return the command that shows files once more, and reads them as this one was told to."""
+    context = click.get_current_context()
+    typed = click.core.ParameterSource.COMMANDLINE
+    flags = {"salvage": "--salvage", "no_config": "--no-config"}
+    options = [flag for name, flag in flags.items() if context.get_parameter_source(name) is typed]
+    if context.get_parameter_source("spec") is typed:
+        options.append(f"--spec {shell_line([context.params['spec']])}")
+    return " ".join(("gpuprof show", to_type(files), *options))
 
 
 def say(text: str) -> None:
@@ -75,7 +86,7 @@ def _write_draft(path: Path, content: bytes, drafts: dict[Path, Path]) -> None:
         raise UsageError(f"{path} is a folder", "name a file with -o")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file", "name one with -o")
-    target = path.resolve() if path.is_symlink() else path
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
     draft = drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
     with draft.open("xb") as out:
         out.write(content)
@@ -85,11 +96,12 @@ def _make_folders(folders: Iterable[Path]) -> list[Path]:
     """Make the folders that are missing; return them, innermost first."""
     made: list[Path] = []
     for folder in folders:
-        missing = [part for part in (folder, *folder.parents) if not part.exists()]
+        missing: list[Path] = []
         try:
+            missing = [part for part in (folder, *folder.parents) if not part.exists()]
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            _clean_up((), [*made, *(part for part in missing if part.is_dir())])
+            _clean_up((), [*made, *missing])
             raise UsageError(_cannot_write(error, folder), "choose another place with -o") from error
         made += missing
     return made
@@ -102,7 +114,8 @@ def _cannot_write(error: OSError, path: Path) -> str:
 def _clean_up(drafts: Iterable[Path], folders: Iterable[Path]) -> None:
     """Remove drafts and the folders that were made for them, as far as they are empty."""
     for draft in drafts:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
     for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
         with contextlib.suppress(OSError):
             folder.rmdir()

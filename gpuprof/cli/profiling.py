@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
@@ -16,7 +15,7 @@ from gpuprof.cli import completion
 from gpuprof.cli.endings import refuse_ending
 from gpuprof.cli.help import ARGUMENTS
 from gpuprof.cli.ncu_options import HIDDEN, ProfilingOption, option, take_hidden
-from gpuprof.cli.output import say
+from gpuprof.cli.output import say, to_type
 from gpuprof.collect.choices import DRY_ARCH, CacheControl, ClockControl, GraphProfiling, ReplayMode
 from gpuprof.collect.counter_sets import DEFAULT, SETS
 from gpuprof.errors import Interrupted, ProgramFailed, UsageError
@@ -120,7 +119,7 @@ def refuse_file(word: str) -> None:
 
     what = recognised(word)
     if what is not None:
-        raise UsageError(f"{word} is {what}, not a program", f"gpuprof show {shlex.quote(word)}")
+        raise UsageError(f"{word} is {what}, not a program", f"gpuprof show {to_type([word])}")
 
 
 def refuse_folder(folder: Path | None) -> None:

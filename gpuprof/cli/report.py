@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
 @excluding
 @click.option(
-    "--top", type=click.IntRange(min=0), default=12, show_default=True, help="Kernels with a section; 0 for all."
+    "--top",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=12,
+    show_default=True,
+    help="Kernels with a section; 0 for all.",
 )
 @click.option("--keep-paths", is_flag=True, help="Keep folders, user and host names, which can be private.")
 @reading

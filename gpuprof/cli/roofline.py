@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +15,7 @@ from gpuprof.cli.endings import refuse_ending
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening, refuse_nothing_to_open
 from gpuprof.cli.options import as_text_or_json, excluding, files_to_read, into_file, overwriting, reading, selecting
-from gpuprof.cli.output import to_type, warn, write_files
+from gpuprof.cli.output import to_show, warn, write_files
 from gpuprof.cli.profiling import (
     exit_code,
     note_passed_on,
@@ -34,7 +34,7 @@ from gpuprof.errors import UsageError
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
     from gpuprof.model.session import Session
-    from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
+    from gpuprof.present.roofline_figure import RooflineFigure
 
 
 _KINDS = (".svg", ".png", ".html")
@@ -137,9 +137,9 @@ def command(
     """Draw the rooflines of a report, or of a program that is profiled for it, as SVG, PNG and HTML.
 
     FILE is a .ncu-rep or .ncu-repz, an ncu CSV export, a session.json or a page of gpuprof report (.html). Each point
-    is a kernel; the text has its arithmetic intensity, its rate, the rate that its roofline allows there, and whether
-    it is memory-bound or compute-bound. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run does
-    it; what follows it is passed to it. The options from --set to --timeout are about that.
+    is a kernel; a line of text has its arithmetic intensity, what it achieved, the percentage of its roofline, and
+    whether it is memory-bound or compute-bound. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run
+    does it; what follows it is passed to it. The options from --set to --timeout apply to that.
     """
     refuse_ending(output, _ALONE, "rooflines are drawn as .svg, .png, .pdf and .html", _AS_DATA)
     instead = "--format json" if form == "json" else without_result(plan_only=plan_only, dry_run=dry_run)
@@ -150,11 +150,8 @@ def command(
         raise UsageError(*_NEITHER if program is None else _BOTH)
     if program is None:
         refuse_without_program(ctx)
-        from gpuprof.api import load
-        from gpuprof.diagnose.summary import chosen
-
-        session: Session = kept(load(*files, spec=spec, salvage=salvage), exclude)
-        _draw(session, chosen(session, select_kernels(session, kernel)), files, output, look, force=force)
+        session = _loaded(files, exclude, spec=spec, salvage=salvage)
+        _draw(session, _chosen(session, kernel), files, output, look, force=force)
         return 0
     if salvage:
         raise UsageError("--salvage is about reports, and a program was named", "leave it out")
@@ -178,6 +175,19 @@ class _Look:
     in_browser: bool
 
 
+def _loaded(files: Sequence[str], exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Session:
+    from gpuprof.api import load
+
+    return kept(load(*files, spec=spec, salvage=salvage), exclude)
+
+
+def _chosen(session: Session, pattern: str | None) -> Session:
+    """Return the session with the kernels that are asked for, judged by them."""
+    from gpuprof.diagnose.summary import chosen
+
+    return chosen(session, select_kernels(session, pattern))
+
+
 def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:
     """Profile a program, leave its session beside its pictures, and return the exit code."""
     from gpuprof.store.write import session_bytes
@@ -195,6 +205,9 @@ def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, 
 
 def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path, look: _Look, *, force: bool) -> None:
     """Write the figures of the chosen kernels and tell of them, or print their data."""
+    from gpuprof.present.console import make_console
+    from gpuprof.present.roofline_text import print_rooflines
+
     warn(session)
     figures = _figures(chosen, look.level, look.ceiling)
     if look.form == "json":
@@ -210,8 +223,7 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
         for path, figure in targets.items()
     }
     write_files(contents)
-    for line in _summary(session, figures, look.top):
-        click.echo(line)
+    print_rooflines(make_console(), chosen, figures, look.top)
     _say_what_was_written(figures, list(targets), files)
     if look.in_browser:
         open_page(targets)
@@ -276,52 +288,6 @@ def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
     return render_html(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
 
 
-def _summary(session: Session, figures: Sequence[RooflineFigure], top: int) -> Iterator[str]:
-    """Yield the text: the totals, then the points of the first `top` kernels (0: all), then what is not drawn."""
-    from gpuprof.diagnose.exclusion_text import exclusion_text
-    from gpuprof.present.session_text import verdict_text
-    from gpuprof.present.text import printable
-
-    yield printable(verdict_text(session))
-    if session.excluded is not None:
-        yield printable(exclusion_text(session.excluded))
-    for figure in figures:
-        yield ""
-        yield printable(figure.title)
-        kernels = list(dict.fromkeys(point.kernel for point in figure.points))
-        shown = kernels[:top] if top else kernels
-        for kernel in shown:
-            points = [point for point in figure.points if point.kernel == kernel]
-            yield printable(_kernel_line(points[0]))
-            for point in points:
-                yield f"   {_point_line(point)}"
-        if len(shown) < len(kernels):
-            yield f"… and {len(kernels) - len(shown)} more; --top 0 shows all"
-        for note in figure.notes:
-            yield printable(note)
-
-
-def _kernel_line(point: FigurePoint) -> str:
-    from gpuprof.units import format_percent
-
-    share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
-    return f"#{point.kernel} {point.label}{share}"
-
-
-def _point_line(point: FigurePoint) -> str:
-    from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
-    from gpuprof.units import format_percent, format_si
-
-    unit = work_unit(point.path)
-    intensity = format_si(point.intensity, f"{work_unit(point.path, per_second=False)}/B")
-    mark = ", estimated" if point.estimated else ""
-    return (
-        f"{path_name(point.path)} {intensity} of {LEVEL_NAMES[point.level]}: "
-        f"{format_si(point.flop_per_s, unit)}, {format_percent(point.fraction_of_roof)} of "
-        f"{format_si(point.roof_flop_per_s, unit)} {point.ceiling.replace('-', ' ')}, {point.bound}-bound{mark}"
-    )
-
-
 def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Path], files: Sequence[str]) -> None:
     from gpuprof.present.text import printable
 
@@ -330,4 +296,4 @@ def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Pat
     names = ", ".join(path.name for path in paths)
     first = next((point.kernel for figure in figures for point in figure.points), None)
     more = f" --kernel '#{first}'" if first is not None else ""
-    click.echo(printable(f"wrote {names} to {paths[0].parent}; next: gpuprof show{more} {to_type(files)}"), err=True)
+    click.echo(printable(f"wrote {names} to {paths[0].parent}; next: {to_show(files)}{more}"), err=True)

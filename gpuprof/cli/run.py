@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening, refuse_nothing_to_open
 from gpuprof.cli.options import excluding, into_folder, of_spec, overwriting
-from gpuprof.cli.output import say
+from gpuprof.cli.output import say, to_type
 from gpuprof.cli.profiling import (
     exit_code,
     note_passed_on,
@@ -81,7 +80,7 @@ def command(
         return 0
 
     from gpuprof.cli.output import write_files
-    from gpuprof.cli.select import sort_kernels
+    from gpuprof.cli.select import foremost, sort_kernels
     from gpuprof.present.console import make_console, print_session
     from gpuprof.present.html import render_html
     from gpuprof.store.write import session_bytes
@@ -92,8 +91,8 @@ def command(
     )
     kernels = sort_kernels(list(session.kernels), "time")
     print_session(make_console(), session, kernels)
-    next_step = f"gpuprof show {shlex.quote(str(session_file))} --kernel '#{kernels[0].id}'"
-    say(f"wrote {page_file}; next: {next_step}")
+    show = f"gpuprof show {to_type([session_file])} --kernel '#{foremost(session, kernels)}'"
+    say(f"wrote {page_file}; next: {show}")
     if in_browser:
         open_page([page_file])
     return exit_code(outcome, request.place)

@@ -42,6 +42,13 @@ def sort_kernels(kernels: list[KernelProfile], order: str) -> list[KernelProfile
     return sorted(kernels, key=key)
 
 
+def foremost(session: Session, kernels: Sequence[KernelProfile], order: str = "time") -> int:
+    """Return the number of the kernel to look at next: that of the verdict if it has a duration, else the first."""
+    named = session.verdict.kernel if session.verdict is not None and order == "time" else None
+    timed = any(kernel.id == named and kernel.time_total_s is not None for kernel in kernels)
+    return named if named is not None and timed else kernels[0].id
+
+
 def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]:
     """Return the kernels whose label or full name matches, or the one numbered `#N`.
 

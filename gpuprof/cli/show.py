@@ -12,9 +12,9 @@ import click
 from gpuprof.cli.by import grouping, print_by, refuse_beside_by
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import choosing, excluding, input_files, reading
-from gpuprof.cli.output import say, to_type, warn, write_lines
-from gpuprof.cli.select import SORT_KEYS, kept, select_kernels, sort_kernels, tell_excluded
+from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading
+from gpuprof.cli.output import say, to_show, warn, write_lines
+from gpuprof.cli.select import SORT_KEYS, foremost, kept, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
 from gpuprof.present.formats import DEFAULT, FORMATS, Format
 
@@ -47,13 +47,13 @@ _TOP = 20
 )
 @click.option(
     "--items-per-step",
-    type=click.FloatRange(0, min_open=True),
+    type=AboveZero(),
     metavar="N",
     help="Tokens or samples in a step of a timeline: gives their rate.",
 )
 @click.option(
     "--cost-per-hour",
-    type=click.FloatRange(0, min_open=True),
+    type=AboveZero(),
     metavar="AMOUNT",
     help="Price of the machine: gives the cost of a million items.",
 )
@@ -83,7 +83,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
     elif asked.by is not None:
-        print_by(*_kernels(session, asked.kernel), asked.by, asked.form.name, asked.rows, files)
+        print_by(*_kernels(session, asked.kernel), asked.by, asked.form, asked.rows, files)
     elif asked.form.takes == "launches":
         _write_launches(session, sort_kernels(select_kernels(session, asked.kernel), asked.sort), asked.form)
     else:
@@ -151,7 +151,7 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     write(make_console(), part, kernels, top=asked.top, depth=asked.depth, rates=rates)
     if kernels:
         option = "--kernel" if asked.depth == "none" else "--explain"
-        say(f"next: gpuprof show {to_type(files)} {option} '#{kernels[0].id}'")
+        say(f"next: {to_show(files)} {option} '#{foremost(part, kernels, asked.sort)}'")
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
@@ -204,4 +204,4 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     from gpuprof.present.console import make_console
 
     write(make_console(), session, tree)
-    say(f"next: gpuprof show {to_type(files)} --kernel '#{kernel.id}'")
+    say(f"next: {to_show(files)} --kernel '#{kernel.id}'")

@@ -46,8 +46,24 @@ def _no_option(error: click.NoSuchOption) -> Wrong:
     hint = _of_ncu(option, context)
     if hint is not None:
         return Wrong(message, hint)
+    other = _elsewhere(option, context)
+    if other is not None:
+        return Wrong(message, f"{other} has it")
     near = _near(option, sorted(_shown(context)), _LIKENESS)
     return Wrong(message, f"did you mean {near[0]}?" if near else _help(context))
+
+
+def _elsewhere(option: str, context: click.Context | None) -> str | None:
+    """Return another command for reports that has an option."""
+    group = context.parent.command if context is not None and context.parent is not None else None
+    if context is None or context.parent is None or context.info_name not in _OF_READING or group is None:
+        return None
+    assert isinstance(group, click.Group)
+    for name in _OF_READING:
+        command = group.get_command(context.parent, name)
+        if command is not None and any(option in param.opts for param in command.params):
+            return f"{context.parent.command_path} {name}"
+    return None
 
 
 def _of_ncu(option: str, context: click.Context | None) -> str | None:
@@ -63,15 +79,22 @@ def _of_ncu(option: str, context: click.Context | None) -> str | None:
 
 def _of_group(option: str, context: click.Context) -> str:
     """Return what to say of an option before the command: it follows the command that has it."""
+    from gpuprof.cli.ncu_options import OF_PROFILING
+
     if option in ("-i", "--import"):
         return f"gpuprof show {_value_of(option, context) or 'FILE'}"
+    if option == "-m":
+        return OF_PROFILING[option]
     group = context.command
     assert isinstance(group, click.Group)
+    if option.lstrip("-") in group.list_commands(context):
+        return f"did you mean: {context.command_path} {option.lstrip('-')}"
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if command is not None and any(option in param.opts for param in command.params):
             return f"options follow the command: {context.command_path} {name} {option}"
-    return _help(context)
+    near = _near(option, ["--version", "--help"], _LIKENESS)
+    return f"did you mean {near[0]}?" if near else _help(context)
 
 
 def _missing(error: click.MissingParameter) -> Wrong:
@@ -164,10 +187,12 @@ def _option_name(param: click.Parameter | None) -> str:
 
 
 def _value_of(option: str, context: click.Context | None) -> str | None:
-    """Return the word that follows an option on the command line."""
+    """Return the word that follows an option on the command line, as it can be typed."""
+    from gpuprof.cli.output import to_type
+
     arguments: Sequence[str] = context.meta.get(ARGUMENTS, ()) if context is not None else ()
     following = arguments[arguments.index(option) + 1 :] if option in arguments else ()
-    return following[0] if following else None
+    return to_type(following[:1]) if following else None
 
 
 def _shown(context: click.Context | None) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def refuse_overwrite(paths: Iterable[Path], inputs: Iterable[str] = (), *, force
             raise UsageError(f"{path} is a folder", f"name a file in it with -o, such as {path / 'report.html'}")
         if _exists(path) and any(path.samefile(source) for source in sources):
             raise UsageError(f"{path} is an input and cannot be the output", "choose another name with -o")
-        if (_exists(path) or path.is_symlink()) and not force:
+        if os.path.lexists(path) and not force:
             raise UsageError(f"{path} already exists", "choose another name, or add --force")
 
 

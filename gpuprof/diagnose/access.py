@@ -40,7 +40,7 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, significant
 
-CONFLICTS = percent("wavefronts from bank conflicts", 5.0, "half of the 10 % from which NVIDIA's rule speaks")
+CONFLICTS = percent("wavefronts from bank conflicts", 5.0, "half of the 10 % from which NVIDIA's rule fires")
 CONFLICTS_A_WARP = Threshold(
     "conflicts per warp",
     1.0,

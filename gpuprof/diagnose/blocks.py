@@ -515,7 +515,7 @@ RULES = (
         "occupancy min(1 − achieved ÷ theoretical, 1 − issue slots used, 1 − largest need), with the same speed per "
         "warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that "
         "remains), with the same accesses.",
-        silent="Under one wave (`small-grid` speaks then) except with one block per SM, most of which end in half the "
+        silent="Under one wave (`small-grid` covers that) except with one block per SM, most of which end in half the "
         "time; or the gaps are smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,
         metrics=(BUSIEST_SM, AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),

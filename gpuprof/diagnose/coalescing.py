@@ -441,13 +441,13 @@ RULES = (
         gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 reduced to its "
         "requests, the registers that it writes and shared memory, L2 and DRAM without the excess share, or the "
         "excess bytes where their own are known. No more than the excess share × 1.25 times the larger of the busiest "
-        "memory level and the stalls on memory and barriers. Less is told with the same data through L2 and DRAM: "
+        "memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it is less: "
         "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
         "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where shared "
         "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "
         "in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the fix, "
         "the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and the "
-        "rest is told with the same instructions.",
+        "rest holds with the same instructions.",
         silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its bank "
         "conflicts look the same.",
         check=_uncoalesced,

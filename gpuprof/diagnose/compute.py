@@ -526,7 +526,7 @@ RULES = (
         "FMA pipe",
         _fp32,
         "1 − busy fraction of the pipe, for the same instructions (of a busy SM without a full pipe: 1 − its busy "
-        "fraction). From 80 % on, with 60 % of the FP32 peak, it is at its ceiling and told as a fact (`info`).",
+        "fraction). From 80 % on, with 60 % of the FP32 peak, it is at its ceiling and reported as a fact (`info`).",
         _WITHOUT_PIPES,
         (PIPE_NEAR_ROOF, ROOF_WORK),
         (Cause("tensor-cores-idle"), Cause("non-fused-fp")),
@@ -560,7 +560,7 @@ RULES = (
         _tensor,
         "1 − busy fraction of what the instructions can fill of the pipe, for the same instructions: half of it where "
         "the GPU sums in FP32 at half rate and the opcodes say that it does. From 80 % of that on it is at its "
-        "ceiling and told as a fact (`info`). Without pipes: 1 − busy fraction of the SM.",
+        "ceiling and reported as a fact (`info`). Without pipes: 1 − busy fraction of the SM.",
         " Where no pipe was collected, an SM that is busy with so few instructions that only matrix instructions take "
         "as long; a guess where FP64 has less than a quarter of the rate of FP32.",
         thresholds=(PIPE_NEAR_ROOF, SCALAR_CYCLES),

@@ -124,7 +124,7 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
     meaning = (
         "well used: only less work for it makes the kernel faster"
         if limit.fraction >= _WELL_USED
-        else "no unit is busy: the kernel waits"
+        else "no unit is busy, the kernel waits"
         if max(unit.fraction for unit in kernel.throughput) < _LITTLE_USED
         else "busy, not full"
     )

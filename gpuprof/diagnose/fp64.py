@@ -53,7 +53,7 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
         headline += f"; about {format_percent(divisions)} of FP64 instructions from divisions and square roots"
     yield RuleVerdict(
         headline=headline,
-        why=f"FP64 has few units.{fp32_text}{_busier_pipe(case, busy)}{_OF_DIVISIONS if divides else ''}",
+        why=f"FP64 has fewer units than FP32.{fp32_text}{_busier_pipe(case, busy)}{_OF_DIVISIONS if divides else ''}",
         advice=f"{_NO_DIVISION if divides else ''}{_IN_FP32}",
         confidence="inferred",
         saving=_fp64_saving(case, use, ratio, divisions, pipe_full=pipe_full, narrower=not divides),
@@ -86,7 +86,7 @@ def _busier_pipe(case: Case, busy: float | None) -> str:
         return ""
     stays = format_percent(max(0.0, 1.0 - rival.fraction))
     return (
-        f" The bound assumes that the work on the {pipe_name(rival.name)} pipe ({format_percent(rival.fraction)} "
+        f" The gain assumes that the work on the {pipe_name(rival.name)} pipe ({format_percent(rival.fraction)} "
         f"busy) goes with it; else at most {stays}."
     )
 

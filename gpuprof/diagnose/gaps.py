@@ -150,8 +150,8 @@ def _which(pauses: Pauses) -> str:
 
 
 def _where(wait: Wait, gaps: Gaps) -> str:
-    """Say how much of the idle time is where: "286 ms (73 %) of it before host-to-device copies"."""
-    return f"{format_si(wait.idle_s, 's')} ({format_percent(wait.idle_s / gaps.total_s)}) of it before {_end(wait)}"
+    """Say how much of the idle time is where: "73 % of that (286 ms) before host-to-device copies"."""
+    return f"{format_percent(wait.idle_s / gaps.total_s)} of that ({format_si(wait.idle_s, 's')}) before {_end(wait)}"
 
 
 def _end(wait: Wait) -> str:
@@ -160,7 +160,7 @@ def _end(wait: Wait) -> str:
     if wait.before == MEMORY_SET:
         return "memory sets"
     if wait.before == TRY:
-        return "tries of an autotuner"
+        return "autotuner trials"
     return "copies" if wait.before not in DIRECTIONS else f"{wait.before.replace(' ', '-')} copies"
 
 
@@ -204,8 +204,8 @@ RULES = (
         gain="The idle time of all GPUs of the run over their spans: at most all pauses go. It is a share of the run, "
         "not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
-        "pauses after activities without a duration. It is told once a run: of the kernel with most idle time before "
-        "it, or of the one that comes next after most of the copies that have.",
+        "pauses after activities without a duration. It is reported once per run: for the kernel with most idle "
+        "time before it or, where copies end the idle time, for the kernel that most often comes next.",
         check=_launch_gaps,
         by_times=True,
         of_run=True,

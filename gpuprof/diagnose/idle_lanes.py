@@ -166,9 +166,9 @@ RULES = (
         "Threads of a warp take different branches",
         about="defect",
         looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
-        "block is whole warps; `block-size` tells of the others); where branches leave enough of them, predicated-on "
-        "threads. It is told as a fact (`info`) beside matrix instructions that one thread issues (tcgen05), and of "
-        "predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor pipe is the "
+        "block is whole warps; `block-size` covers the others); where branches leave enough of them, predicated-on "
+        "threads. It is reported as a fact (`info`) beside matrix instructions that one thread issues (tcgen05), and "
+        "for predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor pipe is the "
         "busiest unit.",
         thresholds=(THREADS,),
         gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with the same time per "

@@ -362,8 +362,9 @@ _STALL_GAIN = (
 )
 _STALL_SILENT = "80 % of the issue slots are used, or the share is smaller, or warp states were not collected."
 _START_UP_TEXT = (
-    " It is told as a fact (`info`) where the first misses of a launch can be all of it: share × duration × achieved "
-    "÷ (theoretical occupancy × min(1, waves)), the stall time of each warp in the first wave, is 3 µs or less."
+    " It is reported as a fact (`info`) where the first misses of a launch can be all of it: share × duration × "
+    "achieved ÷ (theoretical occupancy × min(1, waves)), the stall time of each warp in the first wave, is 3 µs or "
+    "less."
 )
 
 RULES = (
@@ -373,7 +374,7 @@ RULES = (
         about="symptom",
         looks_at="Stalls Long Scoreboard, LG Throttle, Tex Throttle and Drain; hit rates of L1 and L2 as context. Tex "
         "Throttle counts only where texture instructions can be its cause: FP64 instructions of chips with few FP64 "
-        "units wait there, too. Where a memory unit is 60 % busy or more it is told as a fact (`info`): bandwidth "
+        "units wait there, too. Where a memory unit is 60 % busy or more it is reported as a fact (`info`): bandwidth "
         "then explains the stalls.",
         thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
         gain=_STALL_GAIN,
@@ -386,8 +387,8 @@ RULES = (
         "dependency-latency",
         "Warps wait for fixed-latency dependencies",
         about="symptom",
-        looks_at="Stall Wait: the fixed latency of arithmetic. Where a unit is 60 % busy or more it is told as a fact "
-        "(`info`).",
+        looks_at="Stall Wait: the fixed latency of arithmetic. Where a unit is 60 % busy or more it is reported as a "
+        "fact (`info`).",
         thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
         gain=_STALL_GAIN,
         silent=_STALL_SILENT,

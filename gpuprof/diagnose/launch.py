@@ -201,7 +201,7 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
         advice=(
             "Choose the number of blocks as a multiple of what fits at once (blocks per SM × SMs), loop over the rest "
             "in a persistent or grid-stride kernel, use smaller blocks, or use fewer registers and less shared memory "
-            "so that all blocks fit in one wave less."
+            "so that the blocks fit in one fewer wave."
         ),
         confidence="measured" if seen is None or is_tail(waves, seen) else "inferred",
         saving=case.saving({}).if_held(empty, "the same time per block").only_if("the same instructions"),

@@ -443,7 +443,8 @@ def _bandwidth_rule(
         looks_at=looks_at,
         thresholds=(BUSY, *thresholds),
         gain=gain,
-        silent=silent or f"{name} is under 60 % busy, or another memory level is busier, or it was not collected.",
+        silent=silent
+        or f"{name.replace('-', ' ')} is under 60 % busy, or another memory level is busier, or it was not collected.",
         check=check,
         metrics=metrics,
         causes=causes,
@@ -473,8 +474,8 @@ RULES = (
         "dram",
         "DRAM",
         _dram,
-        "Speed of light of DRAM against that of L2 and L1. From 80 % on it is told as a fact (`info`), whatever else "
-        "is busy.",
+        "Speed of light of DRAM against that of L2 and L1. From 80 % on it is reported as a fact (`info`), whatever "
+        "else is busy.",
         "With the same bytes: 1 − the busiest unit. Fewer bytes gain more: 1 − the busiest pipe beside those of "
         "accesses and their addresses.",
         (_scattered("dram"), _spilled("dram")),

@@ -452,7 +452,7 @@ RULES = (
         "rate where it is faster than FP32; and what DRAM and L2 need (half of it where inputs become 16 bits wide). "
         "It holds with the same operand reuse, because larger tiles need less of DRAM and L2. Where L1, L2 or DRAM "
         "are busier than the arithmetic, or that is under 30 % of its peak (where no pipe is known: the SM under 60 "
-        "%), arithmetic is not the limit yet and it is told as a fact (`info`). A guess where neither the name nor "
+        "%), arithmetic is not the limit yet and it is reported as a fact (`info`). A guess where neither the name nor "
         "the code says a matrix multiplication, or the name says no more than a convolution: with one channel it is "
         "none.",
         silent="Tensor instructions ran, or nothing tells that none did; the tensor cores are not faster; DRAM is the "

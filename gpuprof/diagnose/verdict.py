@@ -51,18 +51,18 @@ _SET_UP: dict[Role | None, _SetUp] = {
     "data": _SetUp(
         "only makes data for others",
         "set-up",
-        "Only random numbers, fills and copies were profiled: what they were made for comes after them.",
+        "Only random numbers, fills and copies were profiled: the kernels that use them come later.",
     ),
-    "warm-up": _SetUp("only warms the GPU up", "warm-up", "Only warm-up was profiled: the work is launched after it."),
+    "warm-up": _SetUp("only warms the GPU up", "warm-up", "Only warm-up was profiled: the work is launched later."),
     "try": _SetUp(
-        "is a try of an autotuner",
-        "tries of an autotuner",
-        "Only tries of an autotuner were profiled: the kernel that it chooses is launched after them.",
+        "is an autotuner trial",
+        "autotuner trials",
+        "Only autotuner trials were profiled: the kernel that the autotuner chooses is launched later.",
     ),
     None: _SetUp(
         "only sets up what others use",
         "set-up",
-        "Only set-up was profiled, such as data, warm-up and tries of an autotuner: the work is launched after it.",
+        "Only set-up was profiled, such as data, warm-up and autotuner trials: the work is launched later.",
     ),
 }
 """By the role that all have; None where they have several."""
@@ -140,7 +140,7 @@ def _held(session: Session, kernel: KernelProfile, state: _State) -> _State:
     if reached is None or on_dram or state.name == "short":
         return state
     share = f"{format_percent(reached)} of {UNIT_CEILINGS['dram']}"
-    text = f"{state.text.rstrip('. ')}. Bytes bind a kernel of its kind: it moves them at {share}"
+    text = f"{state.text.rstrip('. ')}. Kernels of its kind are memory-bound: it reaches {share}"
     return state._replace(text=text)
 
 
@@ -152,7 +152,7 @@ def _exposed(session: Session) -> str:
     if not time_s:
         return ""
     share = min(1.0, sum(talk.exposed_s for talk in talks) / time_s)
-    return f". For {format_percent(share)} of the time of such kernels no other one runs beside them"
+    return f". {format_percent(share)} of the communication time is exposed: no other kernel runs meanwhile"
 
 
 def _sentence(text: str) -> str:
@@ -171,8 +171,12 @@ def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
 
 
 def _share(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> str:
-    """Write what all launches of a label take: ", 87 % of the time,"; empty where it is all there is, or unknown."""
-    shares = [other.time_share for other in kernels if other.label == kernel.label and other.time_share is not None]
+    """Write what the launches of a label take in their report: ", 87 % of the time,"; empty if all, or unknown."""
+    shares = [
+        other.time_share
+        for other in kernels
+        if other.label == kernel.label and other.source == kernel.source and other.time_share is not None
+    ]
     if not shares or len({other.label for other in kernels}) == 1:
         return ""
     return f", {format_percent(min(1.0, sum(shares)))} of the time,"
@@ -288,7 +292,7 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
 
 def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None) -> _State:
     if finding is not None and busy is None and is_counted(finding):
-        return _State("open", f"has counts of what it does, none of what that costs. {finding.headline}")
+        return _State("open", f"has counts of its work, but none of what that work costs. {finding.headline}")
     if busy is not None:
         text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than any other unit"
         return _State("open", f"{text}; nothing in the report shows what would make it faster", busy)

@@ -233,13 +233,13 @@ def _cut(label: str, width: int) -> str:
 def _head(label: str, start: int, end: int) -> str:
     """Return the label from `start` to `end`, or to the end of the last whole word before it, if one is near."""
     ends = (index for index in range(end, (start + end) // 2, -1) if not _breaks_word(label, index))
-    return label[start : next(ends, end)].rstrip(" ,_")
+    return label[start : next(ends, end)].rstrip(f" ,_{_ELLIPSIS}")
 
 
 def _tail(label: str, start: int, end: int) -> str:
     """Return the label from `start`, or from the first whole word behind it, if one is near."""
     starts = (index for index in range(start, (start + end) // 2) if not _breaks_word(label, index))
-    return label[next(starts, start) : end].lstrip(" ,_")
+    return label[next(starts, start) : end].lstrip(f" ,_{_ELLIPSIS}")
 
 
 def _breaks_word(label: str, index: int) -> bool:

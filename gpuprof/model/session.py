@@ -146,7 +146,7 @@ class Traffic(Struct, frozen=True):
 
 
 class RooflinePoint(Struct, frozen=True, kw_only=True):
-    """A kernel under one roof: intensity in FLOP/byte, and the fraction of what the roof allows at that intensity."""
+    """A kernel under one roofline: intensity in FLOP/byte, and the fraction of what is attainable at that intensity."""
 
     path: Annotated[Word, about("compute path")]
     level: Annotated[Level, about("memory level")]
@@ -272,7 +272,7 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 class Remaining(Struct, frozen=True):
-    """What a part of the GPU still needs of a kernel's time once a finding is repaired."""
+    """What a part of the GPU still needs of a kernel's time once a finding is fixed."""
 
     unit: Annotated[Word, about("memory level, pipe, issue slots, all of the SM, or the launch itself")]
     fraction: Annotated[Fraction, about("of the kernel's time")]
@@ -281,11 +281,11 @@ class Remaining(Struct, frozen=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """One thing that a rule found. Gains are fractions of time; None where none can be told.
 
-    A gain of kind `bound` is at most what a repair saves: `remains` is what the untouched units then still need. One of
-    kind `fixed-work` holds with what `held` names as it is. A finding with a `cause` goes when that is repaired.
+    A gain of kind `bound` is at most what a fix saves: `remains` is what the untouched units then still need. One of
+    kind `fixed-work` holds while what `held` names stays the same. A finding with a `cause` goes when that is fixed.
     """
 
-    id: Annotated[Word, about("its id in the session: kernel, rule, and a number where a rule speaks again")] = ""
+    id: Annotated[Word, about("its id in the session: kernel, rule, and a number where a rule has several")] = ""
     rule: Annotated[Word, about("id of the rule")]
     severity: Annotated[Severity, about("by what fixing it saves; info: nothing to fix")]
     confidence: Annotated[Confidence, about("how sure it is")]
@@ -298,7 +298,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     gain_kernel: Annotated[Gain | None, about("what fixing it saves of the kernel's time")]
     gain_total: Annotated[Gain | None, about("what fixing it saves of the run's time")]
     gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
-    held: Annotated[str | None, about("what is held fixed, where it is no upper bound")] = None
+    held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")] = None
     remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first")] = ()
     cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
 
@@ -318,7 +318,7 @@ class Opportunity(Struct, frozen=True, kw_only=True):
     gain_total: Annotated[Gain | None, about("what it saves of the run's time; null without durations")]
     gain_after: Annotated[Gain | None, about("what it still can save once those before it in the list are done")]
     gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound")]
-    held: Annotated[str | None, about("what is held fixed, where it is no upper bound")]
+    held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")]
     set_up: Annotated[bool, about("whether all of its kernels only set up what others use")]
 
 

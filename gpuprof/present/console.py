@@ -16,7 +16,7 @@ from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
-from gpuprof.present.session_text import device_text, samples_text, source_text
+from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
 
@@ -29,11 +29,12 @@ _PIPED_WIDTH = 80
 _SCREEN, _TABLE, _LEAST_ROWS = 29, 3, 3
 """Lines of a screen, but for the one that says what to type next; those of a table beside its rows; its least rows."""
 _TOP = 20
-_NOTES = 2
+_NOTES, _WARNINGS = 2, 2
+"""How many of each a screen has; -v has all."""
 _MOST_FACTS = 3
 _BREVITIES = (
     Brevity(5), Brevity(5, cut_places=True), Brevity(5, cut_places=True, cut_actions=True),
-    Brevity(4, cut_places=True, cut_actions=True), Brevity(3, cut_places=True, cut_actions=True),
+    *(Brevity(most, cut_places=True, cut_actions=True) for most in (4, 3, 2)),
 )  # fmt: skip
 """The first that leaves the table its least rows is taken."""
 
@@ -112,7 +113,7 @@ def _screen(
     """What a screen has room for: verdict, what to fix first, the kernels that take most time."""
     from rich.text import Text
 
-    above: list[RenderableType] = [*verdict_lines(session, sheet, _NOTES), *_warnings(session, sheet)]
+    above: list[RenderableType] = [*verdict_lines(session, sheet, _NOTES), *_warnings(session, sheet, _WARNINGS)]
     facts: list[RenderableType] = [
         sheet.field(label, sheet.clipped(text, sheet.width - LABEL_WIDTH))
         for label, text in _brief_facts(session, rates)
@@ -187,10 +188,13 @@ def _whole(
     yield from _provenance(session, sheet)
 
 
-def _warnings(session: Session, sheet: Sheet) -> Iterator[Text]:
-    for source in session.sources:
-        for warning in source.warnings:
-            yield sheet.paragraph(f"warning: {source.file}: {warning}", "yellow")
+def _warnings(session: Session, sheet: Sheet, most: int | None = None) -> Iterator[Text]:
+    """Yield the first `most` warnings of the sources (None: all), and how many are left out."""
+    warnings = [f"warning: {source.file}: {warning}" for source in session.sources for warning in source.warnings]
+    for warning in warnings[:most]:
+        yield sheet.paragraph(warning, "yellow")
+    if most is not None and len(warnings) > most:
+        yield sheet.paragraph(f"… and {count_text(len(warnings) - most, 'more warning')}: -v shows all", "yellow")
 
 
 def _provenance(session: Session, sheet: Sheet) -> Iterator[Text]:

@@ -38,6 +38,8 @@ _BAR_WIDTH = 8
 _GAIN_WIDTH = 8
 _INDENT = 2
 _DOT = " · "
+_SPREAD_PART = 4
+"""The part of a line, one in so many, in which it is said whole in what files or launches a kernel is."""
 _BRIEF = ("low", "info")
 _TEXT_COLUMN = _INDENT + _BAR_WIDTH + _GAIN_WIDTH + 2
 _WORD = re.compile(r"""(?:\\.|[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*")+""")
@@ -138,20 +140,34 @@ def _brief_fix(item: Fix, sheet: Sheet, brief: Brevity) -> Text:
         action = f"→ {item.action}"
         lines = [sheet.clipped(action, room)] if brief.cut_actions else sheet.wrapped(action, _TEXT_COLUMN)
         line.append(margin + margin.join(lines), "bold")
-    about = (item.where, item.doubt or item.confidence, item.after, item.held)
-    lines = _places(item.kernels, [part for part in about if part], sheet, cut=brief.cut_places)
-    line.append(margin + margin.join(lines), "dim")
+    line.append(margin + margin.join(_places(item, sheet, cut=brief.cut_places)), "dim")
     return line
 
 
-def _places(kernels: str, about: Sequence[str], sheet: Sheet, *, cut: bool) -> list[str]:
-    """Join kernels and what is said of them; with `cut` in one line, which leaves out what is last."""
+def _places(item: Fix, sheet: Sheet, *, cut: bool) -> list[str]:
+    """Join kernels, place and how sure it is; with `cut` in one line, which has the limits only where there is room.
+
+    What a gain holds with comes before what is left of it. How sure it is always stays whole, as does in how many
+    launches it is.
+    """
     dot, room = sheet.legible(_DOT), sheet.width - _TEXT_COLUMN
-    parts = [sheet.legible(part) for part in about]
-    while cut and len(parts) > 1 and sum(len(dot) + len(part) for part in parts) > room // 2:
-        parts.pop()
-    left = room - sum(len(dot) + len(part) for part in parts)
-    text = dot.join((sheet.fitted(kernels, max(left, room // 3)), *parts))
+    where, sure = sheet.legible(item.where), sheet.legible(item.doubt or item.confidence)
+    limits = [sheet.legible(part) for part in (item.held, item.after) if part]
+
+    def rest() -> int:
+        return sum(len(dot) + sheet.cells(part) for part in (where, sure, *limits) if part)
+
+    while cut and limits and rest() + min(sheet.cells(item.kernels), room // 3) > room:
+        limits.pop()
+    if cut and where and (over := rest() + min(sheet.cells(item.kernels), room // 3) - room) > 0:
+        where = sheet.fitted(where, max(sheet.cells(where) - over, 1))
+    left = max(room - rest(), room // 3)
+    spread = sheet.legible(item.spread)
+    if sheet.cells(spread) <= room // _SPREAD_PART:
+        kernels = sheet.fitted(item.name, left - sheet.cells(spread)) + spread
+    else:
+        kernels = sheet.fitted(item.kernels, left)
+    text = dot.join(part for part in (kernels, where, sure, *limits) if part)
     return [sheet.clipped(text, room)] if cut else sheet.wrapped(text, _TEXT_COLUMN)
 
 
@@ -162,7 +178,7 @@ def _command(command: str, sheet: Sheet) -> RenderableType:
 
     margin, shown = " " * 3, sheet.legible(command)
     lines = [""]
-    for word in _words(shown):
+    for word in _options(_words(shown), sheet.width - len(margin) - len(" \\")):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
         if lines[-1] and len(margin) + len(longer) + len(" \\") > sheet.width:
             lines.append(word)
@@ -171,6 +187,19 @@ def _command(command: str, sheet: Sheet) -> RenderableType:
     text = " \\\n".join(f"{margin}{line}" for line in lines)
     # A text that is printed by itself loses how it is to be laid out.
     return Group(Text(text, style="cyan", no_wrap=True, overflow="ignore"))
+
+
+def _options(command: Sequence[str], room: int) -> list[str]:
+    """Join options with the word behind them, where both fit into a line."""
+    joined: list[str] = []
+    for word in command:
+        last = joined[-1] if joined else ""
+        is_value = last.startswith("-") and " " not in last and not word.startswith("-")
+        if is_value and len(last) + 1 + len(word) <= room:
+            joined[-1] += f" {word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _words(command: str) -> list[str]:

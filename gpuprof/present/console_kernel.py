@@ -21,7 +21,7 @@ from gpuprof.present.session_text import (
     occupancy_text,
     path_name,
     point_text,
-    roof_value_text,
+    rate_text,
     throughput_text,
     work_text,
 )
@@ -91,7 +91,8 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
             )
     rated = main_point(kernel, ceiling="rated", path=point.path) if point is not None else None
     if rated is not None:
-        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {roof_value_text(rated)}"
+        allowed = rate_text(rated.path, rated.roof_flop_per_s)
+        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {allowed}"
     work = [work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
     if work:
         yield "work", ", ".join(work)

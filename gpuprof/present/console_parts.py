@@ -19,7 +19,9 @@ TEXT_WIDTH, TABLE_WIDTH = 120, 140
 SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 
 _GLUE = "\u00a0"
-_NUMBER_AND_UNIT = re.compile(r"(?<=[0-9≤≥=~]) (?=\S)")
+_NUMBER_AND_UNIT = re.compile(r"((?<![\w.])[0-9](?:[0-9.,]*[0-9])?|[≤≥=~]) (?=\S)")
+_SECOND_CELL = "\x00"
+"""Stands behind a character that is two columns wide while a text is wrapped; no legible text has it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -73,9 +75,18 @@ class Sheet:
 
     def wrapped(self, text: str, indent: int = 0) -> list[str]:
         """Break a text from anywhere into lines; a number stays with its unit."""
-        glued = _NUMBER_AND_UNIT.sub(_GLUE, self.legible(text).replace(_GLUE, " "))
-        lines = textwrap.wrap(glued, max(self.width - indent, 10), break_on_hyphens=False)
-        return [line.replace(_GLUE, " ") for line in lines]
+        glued = _NUMBER_AND_UNIT.sub(rf"\1{_GLUE}", self.legible(text).replace(_GLUE, " "))
+        shown = self._widened(glued)
+        # Broken inside a word, a line may end in the first half of a wide character: one column is left for it.
+        width = max(self.width - indent - (shown != glued), 10)
+        lines = textwrap.wrap(shown, width, break_on_hyphens=False)
+        return [line.replace(_GLUE, " ").replace(_SECOND_CELL, "") for line in lines]
+
+    def _widened(self, text: str) -> str:
+        """Return a text with as many characters as it takes columns."""
+        if text.isascii() or self.cells(text) == len(text):
+            return text
+        return "".join(char + _SECOND_CELL * (self.cells(char) - 1) for char in text)
 
     def paragraph(self, text: str, style: str = "", indent: int = 0) -> Text:
         """Return a text as wide as the sheet."""
@@ -108,9 +119,12 @@ class Sheet:
 
         return cell_len(text)
 
-    def fitted(self, text: str, width: int) -> str:
-        """Fit a name from anywhere into so many columns: its middle goes."""
-        return self._cut(cut_middle, text, width)
+    def fitted(self, text: str, width: int, ending: str = "") -> str:
+        """Fit a name from anywhere into so many columns: its middle goes, and its ending where there is little room."""
+        room = width - self.cells(self.legible(ending))
+        if room < width // 2:
+            return self._cut(cut_middle, f"{text}{ending}", width)
+        return f"{self._cut(cut_middle, text, room)}{self.legible(ending)}"
 
     def clipped(self, text: str, width: int) -> str:
         """Fit a sentence from anywhere into so many columns: its last clauses or words go."""

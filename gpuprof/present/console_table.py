@@ -91,8 +91,8 @@ def _kernel_lines(session: Session, kernels: Sequence[KernelProfile], sheet: She
     limit = sheet.table_width
     numbers = [str(kernel.id) for kernel in kernels]
     first = max(len(text) for text in ("#", *numbers))
-    names = [sheet.legible(f"{kernel.label}{in_source(session, kernel)}") for kernel in kernels]
-    longest = max(map(sheet.cells, ("kernel", *names)))
+    names = [(kernel.label, in_source(session, kernel)) for kernel in kernels]
+    longest = max(sheet.cells(sheet.legible("".join(name))) for name in (("kernel",), *names))
     columns = _columns(session, kernels, sheet, limit - first - len(_GAP) - _least_name(longest, limit))
     room = limit - first - len(_GAP) - sum(column.width + len(_GAP) for column in columns)
     width = min(longest, max(room, _least_name(longest, limit)), _MOST_NAME)
@@ -102,7 +102,8 @@ def _kernel_lines(session: Session, kernels: Sequence[KernelProfile], sheet: She
     yield Text(rule * min(limit, len(_GAP.join(head))), style="dim", no_wrap=True, overflow="ignore")
     for index in range(len(kernels)):
         line = Text(no_wrap=True, overflow="ignore")
-        line.append(_GAP.join((numbers[index].rjust(first), sheet.filled(sheet.fitted(names[index], width), width))))
+        label, source = names[index]
+        line.append(f"{numbers[index].rjust(first)}{_GAP}{sheet.filled(sheet.fitted(label, width, source), width)}")
         for column in columns:
             line.append(_GAP)
             line.append(column.cells[index], column.styles[index])

@@ -10,19 +10,21 @@ from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
 from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_ceilings
-from gpuprof.present.plot_text import shortened
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
     count_text,
+    intensity_text,
     missing_work,
     path_name,
     paths_text,
+    rate_text,
     remedy_for,
     row_noun,
     work_unit,
 )
 from gpuprof.present.source_names import in_source, source_name
+from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent, format_si
 
 _MEANINGFUL = 0.1
@@ -148,8 +150,7 @@ def _caption(kernel: KernelProfile, repeated: set[str]) -> str:
 
 
 def _level_caption(point: RooflinePoint) -> str:
-    unit = work_unit(point.path, per_second=False)
-    intensity = format_si(point.intensity, f"{unit}/B")
+    intensity = intensity_text(point.path, point.intensity)
     return f"{LEVEL_NAMES[point.level]}: {intensity}, {format_percent(point.fraction_of_roof)}"
 
 
@@ -253,8 +254,7 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
     if kernel.time_share is not None:
         parts.append(f"{format_percent(kernel.time_share)} of the time")
     if main is not None:
-        rate = format_si(main.flop_per_s, work_unit(main.path))
-        parts.append(f"{path_name(main.path)} {rate}")
+        parts.append(f"{path_name(main.path)} {rate_text(main.path, main.flop_per_s)}")
         parts.append(
             f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline "
             f"{main.ceiling.replace('-', ' ')}"
@@ -303,11 +303,10 @@ def _left_out_notes(session: Session, left_out: Sequence[LeftOut]) -> Iterator[s
     for group in left_out:
         names = list(dict.fromkeys(labels[kernel] for kernel in group.kernels))
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        listed = ", ".join(shortened(name, _NAME_LENGTH) for name in names[:2]) + more
+        listed = ", ".join(cut_middle(name, _NAME_LENGTH) for name in names[:2]) + more
         count = sum(times[kernel] for kernel in group.kernels)
-        launches = f"{count} launch{'es' if count != 1 else ''}"
         how = f"; {group.how}" if group.how else ""
-        yield f"Not drawn: {listed} ({launches}): {group.why}{how}."
+        yield f"Not drawn: {listed} ({count_text(count, 'launch', 'es')}): {group.why}{how}."
 
 
 def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint]) -> Iterator[str]:

@@ -102,11 +102,11 @@ def place_text(location: Location | None) -> str:
 
 
 def location_text(location: Location | None) -> str:
-    """Write where, and what part of the excess is there: "gather.cu:41, 62 % of it"; empty if there is no code."""
+    """Write where, and how much of the finding is there: "gather.cu:41, 62 % of the finding"; empty without code."""
     place = place_text(location)
     if location is None or not place or location.share is None:
         return place
-    return f"{place}, {format_percent(location.share)} of it"
+    return f"{place}, {format_percent(location.share)} of the finding"
 
 
 def evidence_texts(finding: Finding) -> Iterator[str]:

@@ -24,9 +24,10 @@ _LABEL_LENGTH = 72
 class Fix:
     """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
 
-    Bars are in falling order: what is in doubt stands behind the others and has none, unless all are. `kernel` and
-    `finding` are the ids of the first of each; `where` is a file with a line, or an instruction. `doubt` says why it
-    stands behind the others: that it is a guess, or that its kernels only set up data.
+    Bars are in falling order, but what voids all else stands first: what is in doubt stands behind the others and has
+    none, unless all are. `kernel` and `finding` are the ids of the first of each; `where` is a file with a line, or an
+    instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels only set up data.
+    `name` and `spread` are its kernels: "gemm" and " in 2 launches".
     """
 
     gain: str
@@ -43,7 +44,13 @@ class Fix:
     doubt: str
     kernel: KernelProfile
     finding: str
-    kernels: str
+    name: str
+    spread: str
+
+    @property
+    def kernels(self) -> str:
+        """Return which kernels a repair helps: "#3 gemm", "gemm in base and fused", "gemm in 2 launches"."""
+        return self.name + self.spread
 
     @property
     def limits(self) -> str:
@@ -94,7 +101,7 @@ def fixes_note(session: Session) -> str:
         "≤": any(item.gain_kind == "bound" for item in items),
         "~": any(item.gain_kind != "bound" for item in items),
     }
-    meanings = {"≤": "at most", "~": "if what is named stays the same"}
+    meanings = {"≤": "at most", "~": "under the condition named"}
     told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
     whole_run = all(item.gain_total is not None for item in items)
     return f"share of {'the run' if whole_run else 'the kernel'} saved: {told}"
@@ -128,7 +135,8 @@ def unknown_text(session: Session) -> str:
         return ""
     if not verdict.command:
         return verdict.unknown
-    return f"{verdict.unknown} To collect it{', with your command line for PROGRAM' * needs_program(verdict.command)}:"
+    program = ", with your command line for PROGRAM" if needs_program(verdict.command) else ""
+    return f"{verdict.unknown} To collect what is missing{program}:"
 
 
 def command_text(session: Session) -> str:
@@ -143,6 +151,7 @@ def _fix(item: Opportunity, kernels: dict[int, KernelProfile], session: Session,
     gain = item.gain_total
     if gain is None and finding is not None:
         gain = finding.gain_kernel
+    name, spread = _kernels_text([kernels[number] for number in item.kernels], session)
     of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
     return Fix(
         gain=short_gain(gain, item.gain_kind),
@@ -159,7 +168,8 @@ def _fix(item: Opportunity, kernels: dict[int, KernelProfile], session: Session,
         doubt="only sets up data" if item.set_up else "a guess" if item.confidence == "guess" else "",
         kernel=kernel,
         finding=item.findings[0],
-        kernels=_kernels_text([kernels[number] for number in item.kernels], session),
+        name=name,
+        spread=spread,
     )
 
 
@@ -171,7 +181,7 @@ def _held_text(item: Opportunity, kernels: dict[int, KernelProfile]) -> str:
     members = [finding for number in item.kernels for finding in kernels[number].findings if finding.id in names]
     held = {finding.held for finding in members if finding.held}
     if len(held) != 1:
-        return "with what is named at each kernel" if held else held_text(item.held)
+        return "under the condition named at each kernel" if held else held_text(item.held)
     in_part = "in part " if any(finding.gain_kind == "bound" for finding in members) else ""
     return f"{in_part}{held_text(*held)}"
 
@@ -185,15 +195,15 @@ def _after_text(item: Opportunity) -> str:
     return f"{format_percent(item.gain_after)} after the ones above"
 
 
-def _kernels_text(members: list[KernelProfile], session: Session) -> str:
-    """Write which kernels a repair helps: "#3 gemm", "gemm in base and fused", "gemm in 2 launches", "in 7 kernels"."""
+def _kernels_text(members: list[KernelProfile], session: Session) -> tuple[str, str]:
+    """Return the kernel that a repair helps, or how many, and in which files or launches it does."""
     kernel = members[0]
     if len(members) == 1:
-        return f"#{kernel.id} {kernel.label}{in_source(session, kernel)}"
+        return f"#{kernel.id} {kernel.label}", in_source(session, kernel)
     labels = {member.label for member in members}
     if len(labels) > 1:
-        return f"in {count_text(len(labels), 'kernel')}"
+        return f"in {count_text(len(labels), 'kernel')}", ""
     files = tuple(dict.fromkeys(source_name(session, member) for member in members))
     if len(files) > 1:
-        return f"{kernel.label} in {', '.join(files[:-1])} and {files[-1]}"
-    return f"{kernel.label} in {count_text(len(members), *row_noun(session.kernels))}"
+        return kernel.label, f" in {', '.join(files[:-1])} and {files[-1]}"
+    return kernel.label, f" in {count_text(len(members), *row_noun(session.kernels))}"

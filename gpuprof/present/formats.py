@@ -24,29 +24,39 @@ class Writer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how the kernels are written, how the tree of `--explain` is (None: it cannot be), and from what.
+    """A format: how the kernels are written, what `--by` sums up, and the tree of `--explain` (None: it cannot be).
 
     Of "launches", a writer gets a session with the chosen ones and gives lines; of "groups", where equal launches are
     one kernel, the run, the chosen kernels and how many to show, and gives lines; on a "terminal" it prints the same.
+    That of times gets the run, its times and how many groups to show, and the console first on a "terminal".
     """
 
     name: str
     takes: Takes
     kernels: Writer
+    times: Writer
     tree: Writer | None = None
 
 
 _ROWS = (
     Format(
         "table", "terminal", Writer("gpuprof.present.console:print_session"),
+        times=Writer("gpuprof.present.time_by_text:print_times"),
         tree=Writer("gpuprof.present.console:print_tree", warns=True),
     ),
     Format(
         "json", "launches", Writer("gpuprof.store.write:session_lines"),
+        times=Writer("gpuprof.present.time_by_out:json_lines"),
         tree=Writer("gpuprof.present.tree_json:tree_lines"),
     ),
-    Format("csv", "launches", Writer("gpuprof.present.csv_out:csv_lines", warns=True)),
-    Format("md", "groups", Writer("gpuprof.present.markdown:markdown_lines", warns=True)),
+    Format(
+        "csv", "launches", Writer("gpuprof.present.csv_out:csv_lines", warns=True),
+        times=Writer("gpuprof.present.time_by_out:csv_lines"),
+    ),
+    Format(
+        "md", "groups", Writer("gpuprof.present.markdown:markdown_lines", warns=True),
+        times=Writer("gpuprof.present.time_by_out:markdown_lines"),
+    ),
 )  # fmt: skip
 FORMATS = {row.name: row for row in _ROWS}
 DEFAULT = "table"

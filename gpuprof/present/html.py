@@ -73,6 +73,7 @@ def page_environment(*packages: str) -> Environment:
         finalize=_shown,
     )
     environment.filters["breakable"] = _breakable
+    environment.filters["typed"] = _typed
     return environment
 
 
@@ -93,6 +94,13 @@ def _breakable(name: str) -> object:
 
     text = _safe(name)
     return Markup("<wbr>").join(map(escape, _PART_ENDS.split(text))) if len(text) >= _LONG_NAME else text
+
+
+def _typed(command: str) -> object:
+    """Let a line of a command end between its words, and leave its spaces as they are typed: it is copied."""
+    from markupsafe import Markup
+
+    return Markup(" ").join(Markup("<span>{}</span>").format(word) for word in printable(command).split(" "))
 
 
 def page_source(environment: Environment, name: str) -> str:

@@ -36,18 +36,16 @@ def fitted(text: str, width: float, size: float) -> str:
     low, high = 0, min(len(text), 400)
     while low < high:
         kept = (low + high + 1) // 2
-        if text_width(shortened(text, kept), size) <= width:
+        if text_width(_kept(text, kept), size) <= width:
             low = kept
         else:
             high = kept - 1
-    return shortened(text, low)
+    return _kept(text, low)
 
 
-def shortened(text: str, length: int) -> str:
-    """Return at most so many characters of a text, and an ellipsis between words for the rest, after two thirds."""
-    if length >= len(text):
-        return text
-    return cut_middle(text, length + 1)
+def _kept(text: str, length: int) -> str:
+    """Return so many characters of a text, and an ellipsis for the rest."""
+    return text if length >= len(text) else cut_middle(text, length + 1)
 
 
 def wrapped(notes: Iterable[str], width: float) -> list[str]:

@@ -118,23 +118,24 @@ def work_text(work: Work) -> str:
     return f"{path_name(work.path)} {rate}{mark}"
 
 
-def roof_value_text(point: RooflinePoint) -> str:
-    """Write what the ceilings allow at a point's intensity."""
-    return format_si(point.roof_flop_per_s, work_unit(point.path))
+def rate_text(path: str, per_second: float) -> str:
+    """Write the rate of a path's work: "3.45 TFLOP/s"; of integers "2.32 TOP/s"."""
+    return format_si(per_second, work_unit(path))
+
+
+def intensity_text(path: str, intensity: float) -> str:
+    """Write the arithmetic intensity of a path's work: "8.63 FLOP/B"."""
+    return format_si(intensity, f"{work_unit(path, per_second=False)}/B")
 
 
 def point_text(point: RooflinePoint) -> str:
     """Write a roofline point as a sentence part: achieved, intensity, percent of which ceiling, and what binds."""
-    unit = work_unit(point.path)
     return (
-        f"{format_si(point.flop_per_s, unit)} at {_intensity(point)} of {LEVEL_NAMES[point.level]}: "
-        f"{format_percent(point.fraction_of_roof)} of {format_si(point.roof_flop_per_s, unit)} "
+        f"{rate_text(point.path, point.flop_per_s)} at {intensity_text(point.path, point.intensity)} of "
+        f"{LEVEL_NAMES[point.level]}: "
+        f"{format_percent(point.fraction_of_roof)} of {rate_text(point.path, point.roof_flop_per_s)} "
         f"{point.ceiling.replace('-', ' ')}, {point.bound}-bound"
     )
-
-
-def _intensity(point: RooflinePoint) -> str:
-    return f"{format_si(point.intensity, work_unit(point.path, per_second=False))}/B"
 
 
 def launch_text(kernel: KernelProfile) -> str:

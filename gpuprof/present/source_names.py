@@ -8,9 +8,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.plot_text import shortened
 from gpuprof.present.privacy import file_name
-from gpuprof.present.text import printable
+from gpuprof.present.text import cut_middle, printable
 
 _LONGEST, _SHORTEST = 40, 3
 _SEPARATORS = "-_. /\\"
@@ -48,7 +47,7 @@ def short_names(files: tuple[str, ...]) -> tuple[str, ...]:
     names = [file_name(path) for path in paths]
     stems = [PurePosixPath(name).stem for name in names]
     for candidates in (_what_differs(stems), names, _what_differs(paths)):
-        short = tuple(shortened(name, _LONGEST) for name in candidates)
+        short = tuple(cut_middle(name, _LONGEST) for name in candidates)
         if all(short) and len(set(short)) == len(files):
             return short
     return tuple(f"file {number}" for number in range(1, len(files) + 1))

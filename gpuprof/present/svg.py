@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from html import escape
 
 from gpuprof.present.plot_marks import point_id, roof_id
-from gpuprof.present.plot_text import shortened
 from gpuprof.present.plot_theme import ThemeName, page_variables
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
-from gpuprof.present.text import printable
-from gpuprof.units import format_percent, format_si
+from gpuprof.present.session_text import LEVEL_NAMES, intensity_text, path_name, rate_text
+from gpuprof.present.text import cut_middle, printable
+from gpuprof.units import format_percent
 
 _TITLE_LENGTH = 100
 _TAG = re.compile(r"<[^>]*>")
@@ -94,12 +93,11 @@ def _titles(figure: RooflineFigure) -> dict[str, str]:
 
 
 def _point_title(point: FigurePoint) -> str:
-    intensity = format_si(point.intensity, f"{work_unit(point.path, per_second=False)}/B")
     share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
     source = f" in {point.source}" if point.source else ""
     return (
-        f"{shortened(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {path_name(point.path)} "
-        f"{format_si(point.flop_per_s, work_unit(point.path))} at {intensity} of "
+        f"{cut_middle(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {path_name(point.path)} "
+        f"{rate_text(point.path, point.flop_per_s)} at {intensity_text(point.path, point.intensity)} of "
         f"{LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of the roofline "
         f"{point.ceiling.replace('-', ' ')}, {point.bound}-bound{share}"
     )

@@ -22,8 +22,10 @@ def _escape(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_CLOSING = " _>)],;:"
+_CLOSING = " _>)],;:…"
 """What no end of a name begins with."""
+_LOOSE = " _…"
+"""What no beginning of a name ends with."""
 
 
 def cut_middle(text: str, width: int) -> str:
@@ -40,7 +42,7 @@ def cut_middle(text: str, width: int) -> str:
     end = next((index for index in range(most, most // 3, -1) if not _within_word(text, index)), most)
     least = len(text) - tail - (most - end)
     start = next((index for index in range(least, len(text) - 1) if not _within_word(text, index)), len(text) - tail)
-    return f"{text[:end].rstrip(' _')}…{text[start:].lstrip(_CLOSING)}"
+    return f"{text[:end].rstrip(_LOOSE)}…{text[start:].lstrip(_CLOSING)}"
 
 
 def _within_word(text: str, index: int) -> bool:

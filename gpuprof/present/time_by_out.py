@@ -15,8 +15,8 @@ from gpuprof.store.write import dumped
 _LEFT = frozenset({"name", "longest"})
 
 
-def json_lines(session: Session, times: TimeBy) -> Iterator[str]:
-    """Yield the groups as a JSON document, one line each."""
+def json_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
+    """Yield all groups as a JSON document, one line each."""
     yield "{"
     yield f'  "schema_version": {session.schema_version},'
     yield f'  "gpuprof_version": {dumped(session.gpuprof_version)},'
@@ -52,12 +52,12 @@ def _row(group: TimeGroup) -> dict[str, Cell]:
     }
 
 
-def csv_lines(times: TimeBy) -> Iterator[str]:
-    """Yield the header and a line for each group, without line ends."""
+def csv_lines(_session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
+    """Yield the header and a line for each group, all of them, without line ends."""
     yield from table_lines(rows(times))
 
 
-def markdown_lines(times: TimeBy, top: int) -> Iterator[str]:
+def markdown_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
     """Yield the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
     columns = columns_of(times)
     yield f"**{escape(header_text(times))}**"

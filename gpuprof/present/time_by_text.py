@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from gpuprof.model.session import Session
+
 _NARROW, _WIDE, _WIDER = 80, 100, 120
 _BAR, _WIDE_BAR = 8, 16
 _GAP = 2
@@ -108,7 +110,7 @@ def _percent(fraction: float | None) -> str:
     return format_percent(fraction) if fraction is not None else _UNKNOWN
 
 
-def print_times(console: Console, times: TimeBy, top: int) -> None:
+def print_times(console: Console, _session: Session, times: TimeBy, top: int) -> None:
     """Print the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
     print_blocks(console, _blocks(Sheet.of(console), times, top))
 
@@ -123,7 +125,7 @@ def _blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
     has_rest = bool(rest_cells(times, top))
     for index, line in enumerate(lines, 1):
         yield Text(line, style="dim" if has_rest and index == len(lines) else "")
-    for note in note_texts(times):
+    for note in (*note_texts(times), *(["--top 0 shows all"] if has_rest else [])):
         yield sheet.paragraph(note, "dim")
 
 

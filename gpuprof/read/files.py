@@ -39,7 +39,7 @@ def read_file(name: str, *, salvage: bool = False) -> Report | Session | Trace:
                 return _read_as(name, place, salvage=salvage)
         return _read(path, name, salvage=salvage)
     except OSError as error:
-        raise InputError(f"{name:.100} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
 def _read_as(name: str, place: Path, *, salvage: bool) -> Report | Session | Trace:
@@ -76,4 +76,4 @@ def _digest(path: Path) -> str:
         with path.open("rb") as file:
             return digest_of(file)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
@@ -59,7 +61,7 @@ class Look:
 def look_at(path: Path, name: str) -> Look:
     """Look at a file. Raises InputError where there is none, or nothing in it."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {path}/*.ncu-rep*")
+        raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {_typed(path)}/*.ncu-rep*")
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -147,11 +149,17 @@ def _unzipped(head: bytes) -> bytes:
         return b""
 
 
+def _typed(path: Path) -> str:
+    """Return a name as a command line can have it."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
 def _near(path: Path) -> str | None:
     """Name reports that lie where the missing one was looked for."""
     folder = path.parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist"
-    reports = sorted(entry.name for entry in folder.glob("*.n*-rep*") if entry.name.endswith(REPORTS))[:3]
+    names = sorted(entry.name for entry in folder.glob("*.n*-rep*") if entry.name.endswith(REPORTS))
+    reports = get_close_matches(path.name, names, n=3) or names[:3]
     where = "the current folder" if folder == Path() else str(folder)
     return f"{where} has {', '.join(reports)}" if reports else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +59,8 @@ class Readable:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A kind that cannot be read: what it is, and what to do. Both may name {path}, {name}, {file} and {known}."""
+    """A kind that cannot be read: what it is, and what to do. Both may name {path}, {name},
+    {known}, and as they are typed, {quoted}, the file's name, and {program}."""
 
     kind: str
     fits: Fits
@@ -85,12 +88,12 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Refused(
         "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
-        hint="git lfs pull --include {file}",
+        hint="git lfs pull --include {quoted}",
     ),
     Refused(
         "nsys-rep", named(".nsys-rep", ".qdrep"),
         "{path} is an Nsight Systems report; it has a timeline and no counters",
-        hint="export it: nsys export --type sqlite {file}; for counters profile with ncu",
+        hint="export it: nsys export --type sqlite {quoted}; for counters profile with ncu",
     ),
     Refused(
         "measured", named(".measured.yaml", ".samples.jsonl"),
@@ -119,11 +122,15 @@ KINDS: tuple[Readable | Refused, ...] = (
     _TRACE,
     Refused(
         "program", starts(b"\x7fELF"), "{path} is a program, not a report",
-        hint="profile it: gpuprof run -- {path}",
+        hint="profile it: gpuprof run -- {program}",
     ),
     Refused(
         "script", named(".py"), "{path} is a Python script, not a report",
-        hint="profile it: gpuprof run -- {path}",
+        hint="profile it: gpuprof run -- {program}",
+    ),
+    Refused(
+        "shell-script", starts(b"#!"), "{path} is a script, not a report",
+        hint="profile it: gpuprof run -- {program}",
     ),
     Refused(
         "binary", is_binary, "{path} is binary data of an unknown kind",
@@ -155,7 +162,11 @@ def kind_of(look: Look) -> Readable:
     kind = next(kind for kind in KINDS if kind.fits(look))
     if isinstance(kind, Readable):
         return kind
-    fields = {"path": look.name, "name": look.name, "file": Path(look.name).name, "known": _known()}
+    folder = "" if os.sep in look.name or look.name.endswith(".py") else f".{os.sep}"
+    fields = {
+        "path": look.name, "name": look.name, "known": _known(),
+        "quoted": shlex.quote(Path(look.name).name), "program": shlex.quote(folder + look.name),
+    }  # fmt: skip
     raise InputError(kind.message.format(**fields), kind.hint.format(**fields))
 
 

@@ -63,7 +63,7 @@ def _next(stream: ByteStream, name: str) -> bytes:
     try:
         return stream.read1(_PIECE)
     except OSError as error:
-        raise InputError(f"{name:.100} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
 def _no_room(name: str, error: OSError) -> InputError:

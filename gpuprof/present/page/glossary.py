@@ -33,9 +33,9 @@ _TERMS = (
     Term("throughput", "How busy a unit was over the whole time of the kernel, as a share of its peak: Nsight "
          "Compute's speed of light. The busiest unit has the highest one.", r"of peak|busiest"),
     Term("warp", "32 threads that run the same instruction together.", r"\bwarps?\b"),
-    Term("warp slots", "The places for warps on an SM: as many warps as can be resident at once.", r"\bslots?\b"),
+    Term("warp slots", "As many warps as can be resident on an SM at once.", r"\bslots?\b"),
     Term("occupancy", "Resident warps as a share of the warp slots. Theoretical: what the launch configuration allows. "
-         "Achieved: the average while the kernel ran.", r"occupancy"),
+         "Achieved: the average over the cycles in which an SM had work.", r"occupancy"),
     Term("launch configuration", "Grid, block and ranges of a launch. Launches of a kernel with the same "
          "configuration, on one GPU and in one report, are one row; a launch of unknown configuration has a row of "
          "its own."),
@@ -53,8 +53,8 @@ _TERMS = (
          "keeps the unit busy for as many cycles.", r"wavefront"),
     Term("coalesced", "An access whose threads use neighbouring addresses, so that few sectors serve a warp.",
          r"coalesc"),
-    Term("bank conflict", "Threads of a warp use different addresses in the same of the 32 banks of shared memory; "
-         "their accesses take turns.", r"bank[ -]conflict|bank_conflict"),
+    Term("bank conflict", "Threads of a warp use different addresses in one of the 32 banks of shared memory; their "
+         "accesses take turns.", r"bank[ -]conflict|bank_conflict"),
     Term("spill", "Registers that did not fit and are kept in local memory, which is DRAM behind the caches.",
          r"spill|local memory"),
     Term("divergence", "Threads of a warp take different branches, which then run one after the other.", r"diverg"),

@@ -148,7 +148,7 @@ def _collected(kernels: Sequence[KernelProfile]) -> tuple[list[str], list[str]]:
     excerpts = [excerpt for kernel in kernels for excerpt in kernel.excerpts]
     has["code"] = any(excerpt.has_text for excerpt in excerpts)
     if excerpts and not has["code"]:
-        has["lines of code"] = True
+        has["line numbers"] = True
     without = [name for name, is_held in has.items() if not is_held and name != "work"]
     return [name for name, is_held in has.items() if is_held], [*_missing_work(kernels, known=has["work"]), *without]
 

@@ -21,9 +21,10 @@ from gpuprof.present.session_text import (
     count_text,
     dims_text,
     duration_text,
+    intensity_text,
     occupancy_text,
     path_name,
-    work_unit,
+    rate_text,
 )
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
@@ -180,13 +181,12 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]
     for point in kernel.roofline:
         if point.ceiling != ceiling:
             continue
-        unit = work_unit(point.path)
         yield (
             path_name(point.path),
             LEVEL_NAMES[point.level],
-            format_si(point.intensity, f"{work_unit(point.path, per_second=False)}/B"),
-            format_si(point.flop_per_s, unit),
-            format_si(point.roof_flop_per_s, unit),
+            intensity_text(point.path, point.intensity),
+            rate_text(point.path, point.flop_per_s),
+            rate_text(point.path, point.roof_flop_per_s),
             format_percent(point.fraction_of_roof),
             f"{point.bound}-bound",
         )
