@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from gpuprof.cli.specs import command
 from gpuprof.errors import InputError, SpecError
 from gpuprof.resources import data_dir
+from tests.cli import gpuprof
 from tests.readings import session_of
 from tests.test_specs import ARCH, GPU, changed, for_a100, write_arch, write_gpu
 
@@ -204,3 +205,9 @@ def test_match_of_something_else_is_an_input_error(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not a report")
     assert isinstance(specs("match", str(file)).exception, InputError)
+
+
+def test_a_product_without_its_variant_is_answered_with_its_variants() -> None:
+    done = gpuprof("specs", "show", "a100")
+    assert done.returncode == 5
+    assert "hint: did you mean a100-40gb-pcie, a100-40gb-sxm, a100-80gb-pcie, a100-80gb-sxm? " in done.stderr

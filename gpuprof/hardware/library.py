@@ -23,6 +23,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree, merge, r
 from gpuprof.resources import data_dir
 
 _BASE_NAME = re.compile(r"[a-z0-9_-]+")
+_NEAR_NAMES = 3
 _MEMORY_TOLERANCE = 0.12
 """A device reports less memory than its name says (ECC, reserved), and GB against GiB differ by 7 %."""
 
@@ -84,7 +85,9 @@ class SpecLibrary:
             return titled
         import difflib
 
-        near = difflib.get_close_matches(name.lower(), [path.stem for path in self.gpu_files()], n=3, cutoff=0.4)
+        names, typed = [path.stem for path in self.gpu_files()], name.lower()
+        variants = [known for known in names if known.startswith(f"{typed}-")]
+        near = variants or difflib.get_close_matches(typed, names, n=_NEAR_NAMES, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise InputError(f"no GPU spec named {name!r}", hint + "gpuprof specs list shows all")
 
