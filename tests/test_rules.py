@@ -254,7 +254,7 @@ COMPUTE = (
             "80 %"),
     # 65 of 100 instructions are no divisions: 80 % · 65 % ÷ 2 = 26 %; DRAM's 30 % is more.
     Example("fp64-bound", "by divisions", made(busy(dram=30), pipes(fp64=80), histograms=DIVIDES), 0.70, "high",
-            "inferred", "35 % of FP64 instructions from divisions", (pipe_metric("fp64"),)),
+            "inferred", "divisions and square roots: about 35 % of FP64 instructions", (pipe_metric("fp64"),)),
     # All of the 20 % at most; the pipe is not full, so it is a remark.
     Example("fp64-bound", "of its peak", made(lasting(), FP64_FIFTH), 0.20, "info", "inferred", "20 %",
             tuple(FP64_FIFTH)),
@@ -989,10 +989,7 @@ def test_divisions_are_named_only_where_they_are_much_of_it() -> None:
 
 def test_divisions_are_no_more_than_all_of_the_arithmetic() -> None:
     many: Histograms = {WARP_OPCODES: {"DFMA": 100.0, "MUFU.RCP64H": 50.0}}  # 50 · 7 of 100
-    assert (
-        "about 100 % of FP64 instructions from divisions"
-        in made(pipes(fp64=80), histograms=many).finding("fp64-bound").headline
-    )
+    assert "about 100 % of FP64 instructions" in made(pipes(fp64=80), histograms=many).finding("fp64-bound").headline
 
 
 def test_divisions_get_their_own_advice() -> None:

@@ -458,7 +458,7 @@ def test_ranks_of_one_run_are_no_versions() -> None:
 REAL = [
     (
         "gpu_workshop-MW_Baseline.ncu-rep",
-        "compute_tendencies_x_279_gpu, 40 % of the time, keeps the SMs 70 % busy: FP64 arithmetic at ",
+        "compute_tendencies_x_279_gpu, 40 % of the time, keeps the SMs 70 % busy: FP64 divisions and square roots at ",
         None,
     ),
     (

@@ -48,9 +48,10 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
     divides = divisions >= _NOTABLE_SHARE
     fp32_text = f" FP32 is {1 / ratio:.3g} times as fast on this GPU." if ratio is not None and ratio < 1 else ""
     what = "FP64 pipe {} busy" if busy is not None else "{} of the FP64 peak"
-    headline = f"FP64 arithmetic: {what.format(format_percent(use))}{rate_text(case, 'fp64')}"
+    rate = f"{what.format(format_percent(use))}{rate_text(case, 'fp64')}"
+    headline = f"FP64 arithmetic: {rate}"
     if divides:
-        headline += f"; about {format_percent(divisions)} of FP64 instructions from divisions and square roots"
+        headline = f"FP64 divisions and square roots: about {format_percent(divisions)} of FP64 instructions; {rate}"
     yield RuleVerdict(
         headline=headline,
         why=f"FP64 has fewer units than FP32.{fp32_text}{_busier_pipe(case, busy)}{_OF_DIVISIONS if divides else ''}",
