@@ -290,3 +290,10 @@ def test_the_file_of_a_kernel_stays_behind_its_cut_name(reports: Path) -> None:
     rows = table(screen(both, width=80, top=0))[1:]
     assert {re.search(r" in (\w+) ", row)[1] for row in rows} == {"Baseline", "DivToMult"}  # type: ignore[index]
     assert len({row[3:40] for row in rows}) == len(rows)
+
+
+def test_what_is_next_is_more_of_the_run_where_that_is_to_be_fixed_first(reports: Path) -> None:
+    idle = run("show", reports / "traces" / "miniweather-gp100.nsys.sqlite")
+    assert idle.stderr.endswith("miniweather-gp100.nsys.sqlite -v\n")
+    assert "pauses" in run("show", reports / "traces" / "miniweather-gp100.nsys.sqlite", "-v").stdout
+    assert run("show", reports / "gpu_workshop-MW_Baseline.ncu-rep").stderr.endswith(" --kernel '#2'\n")

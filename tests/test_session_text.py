@@ -184,6 +184,15 @@ def test_what_cannot_be_told_is_a_line_with_a_command_in_every_view() -> None:
     assert (unknown_text(known), command_text(known)) == ("", "")
 
 
+def test_a_command_whose_folders_are_left_out_says_so() -> None:
+    made = session(kernel(0, finding()))
+    assert made.verdict is not None
+    told = replace(made.verdict, unknown="It is not known.", command="ncu -o again …/app PROGRAM")
+    assert unknown_text(replace(made, verdict=told)) == (
+        "It is not known. To collect what is missing, with your command line for PROGRAM, with your folders for …:"
+    )
+
+
 def test_nothing_to_repair_is_said_where_enough_is_known() -> None:
     done = session(kernel(0))
     for text in views(done):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gpuprof.errors import GpuprofError, InputError, SpecError
 from gpuprof.hardware import library as library_module
+from gpuprof.hardware.certificates import load_certificates
 from gpuprof.hardware.check import (
     SpecCheckResult,
     SpecIssue,
@@ -882,3 +883,11 @@ def test_findings_come_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
 def test_every_spec_error_is_input_that_cannot_be_read() -> None:
     assert issubclass(BrokenSpec, GpuprofError)
     assert BrokenSpec(FileLine("f", 1), "x").exit_code == 5
+
+
+def test_a_folder_of_specs_that_cannot_be_looked_into_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As a folder without permission does, to whoever may not read everything: every look into it is an OSError.
+    monkeypatch.setenv("GPUPROF_SPECS", "/" + "x" * 5000)
+    assert SpecLibrary().arch("sm_90") is not None
+    assert load_certificates((user_spec_dir(),), "sm_90") == ()
+    assert SpecLibrary().gpu("h100-sxm").arch == "sm_90"

@@ -80,7 +80,7 @@ def command(
         return 0
 
     from gpuprof.cli.output import write_files
-    from gpuprof.cli.select import foremost, sort_kernels
+    from gpuprof.cli.select import next_look, sort_kernels
     from gpuprof.present.console import make_console, print_session
     from gpuprof.present.html import render_html
     from gpuprof.store.write import session_bytes
@@ -91,8 +91,7 @@ def command(
     )
     kernels = sort_kernels(list(session.kernels), "time")
     print_session(make_console(), session, kernels)
-    show = f"gpuprof show {to_type([session_file])} --kernel '#{foremost(session, kernels)}'"
-    say(f"wrote {page_file}; next: {show}")
+    say(f"wrote {page_file}; next: gpuprof show {to_type([session_file])} {next_look(session, kernels)}")
     if in_browser:
         open_page([page_file])
     return exit_code(outcome, request.place)

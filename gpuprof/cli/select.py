@@ -42,11 +42,19 @@ def sort_kernels(kernels: list[KernelProfile], order: str) -> list[KernelProfile
     return sorted(kernels, key=key)
 
 
-def foremost(session: Session, kernels: Sequence[KernelProfile], order: str = "time") -> int:
-    """Return the number of the kernel to look at next: that of the verdict if it has a duration, else the first."""
+def next_look(session: Session, kernels: Sequence[KernelProfile], order: str = "time", option: str = "--kernel") -> str:
+    """Return the option that shows more of what matters most: of the run where it is first to be fixed, else a kernel.
+
+    The kernel is that of the verdict if it has a duration, else the first.
+    """
+    from gpuprof.diagnose.registry import rule_named
+
+    first = rule_named(session.opportunities[0].rule) if session.opportunities else None
+    if first is not None and first.of_run and option == "--kernel":
+        return "-v"
     named = session.verdict.kernel if session.verdict is not None and order == "time" else None
     timed = any(kernel.id == named and kernel.time_total_s is not None for kernel in kernels)
-    return named if named is not None and timed else kernels[0].id
+    return f"{option} '#{named if timed else kernels[0].id}'"
 
 
 def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]:

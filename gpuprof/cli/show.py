@@ -14,7 +14,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading
 from gpuprof.cli.output import say, to_show, warn, write_lines
-from gpuprof.cli.select import SORT_KEYS, foremost, kept, select_kernels, sort_kernels, tell_excluded
+from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
 from gpuprof.present.formats import DEFAULT, FORMATS, Format
 
@@ -151,7 +151,7 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     write(make_console(), part, kernels, top=asked.top, depth=asked.depth, rates=rates)
     if kernels:
         option = "--kernel" if asked.depth == "none" else "--explain"
-        say(f"next: {to_show(files)} {option} '#{foremost(part, kernels, asked.sort)}'")
+        say(f"next: {to_show(files)} {next_look(part, kernels, asked.sort, option)}")
 
 
 def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:

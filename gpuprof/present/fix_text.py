@@ -25,8 +25,9 @@ class Fix:
     """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
 
     Bars are in falling order, but what voids all else stands first: what is in doubt stands behind the others and has
-    none, unless all are. `kernel` and `finding` are the ids of the first of each; `where` is a file with a line, or an
-    instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels only set up data.
+    none, unless all are for one reason. `kernel` and `finding` are the ids of the first of each; `where` is a file with
+    a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels only
+    set up data.
     `name` and `spread` are its kernels: "gemm" and " in 2 launches".
     """
 
@@ -136,7 +137,8 @@ def unknown_text(session: Session) -> str:
     if not verdict.command:
         return verdict.unknown
     program = ", with your command line for PROGRAM" if needs_program(verdict.command) else ""
-    return f"{verdict.unknown} To collect what is missing{program}:"
+    folders = ", with your folders for …" if "…" in verdict.command else ""
+    return f"{verdict.unknown} To collect what is missing{program}{folders}:"
 
 
 def command_text(session: Session) -> str:
