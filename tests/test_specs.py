@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from gpuprof.errors import GpuprofError, InputError, SpecError
 from gpuprof.hardware import library as library_module
-from gpuprof.hardware.certificates import load_certificates
 from gpuprof.hardware.check import (
     SpecCheckResult,
     SpecIssue,
@@ -885,9 +884,13 @@ def test_every_spec_error_is_input_that_cannot_be_read() -> None:
     assert BrokenSpec(FileLine("f", 1), "x").exit_code == 5
 
 
-def test_a_folder_of_specs_that_cannot_be_looked_into_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As a folder without permission does, to whoever may not read everything: every look into it is an OSError.
+def test_a_folder_of_specs_that_cannot_be_looked_into_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GPUPROF_SPECS", "/" + "x" * 5000)
-    assert SpecLibrary().arch("sm_90") is not None
-    assert load_certificates((user_spec_dir(),), "sm_90") == ()
-    assert SpecLibrary().gpu("h100-sxm").arch == "sm_90"
+    assert SpecLibrary().folders == PACKAGED.folders
+    monkeypatch.setenv("GPUPROF_SPECS", str(tmp_path))
+    assert SpecLibrary().folders == (tmp_path, *PACKAGED.folders)
+    # What a user without the permission is told of the folder.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or mode == os.F_OK)
+    assert SpecLibrary().folders == PACKAGED.folders

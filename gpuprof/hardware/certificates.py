@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE, Trust
 from gpuprof.hardware.yaml_fields import Fields
-from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, files_in, load_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree
 
 CERTIFICATES = "certificates"
 """The folder of the spec folders that holds them."""
@@ -127,7 +127,7 @@ def load_certificates(folders: Iterable[Path], arch: str) -> tuple[Certificate, 
 
     Raises BrokenSpec, also for a file that is for another architecture than its name says.
     """
-    paths = (path for folder in folders for path in files_in(folder / CERTIFICATES, f"{arch}-*.yaml"))
+    paths = (path for folder in folders for path in sorted((folder / CERTIFICATES).glob(f"{arch}-*.yaml")))
     return tuple(_read_named(path) for path in paths)
 
 

@@ -19,7 +19,7 @@ from gpuprof.hardware.certificates import CERTIFICATES, Certificate, load_certif
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.parse import ARCH_NAME, compile_target, parse_arch, parse_gpu
 from gpuprof.hardware.specs import ArchSpec, GpuSpec
-from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, files_in, load_tree, merge, read_text
+from gpuprof.hardware.yaml_tree import BrokenSpec, YamlNode, load_tree, merge, read_text
 from gpuprof.resources import data_dir
 
 _BASE_NAME = re.compile(r"[a-z0-9_-]+")
@@ -37,12 +37,18 @@ def user_spec_dir() -> Path:
     return Path(config) / "gpuprof" / "specs"
 
 
+def _spec_dirs() -> tuple[Path, ...]:
+    """Return where specs lie: the user's own folder, if there is one that may be looked into, and the packaged one."""
+    own = user_spec_dir()
+    return (own, data_dir("specs")) if os.access(own, os.R_OK | os.X_OK) else (data_dir("specs"),)
+
+
 @dataclass(frozen=True)
 class SpecLibrary:
     """The specs that are in reach, searched in order: explicit files, user folder, packaged."""
 
     explicit: tuple[Path, ...] = ()
-    folders: tuple[Path, ...] = field(default_factory=lambda: (user_spec_dir(), data_dir("specs")))
+    folders: tuple[Path, ...] = field(default_factory=_spec_dirs)
 
     def gpu_files(self) -> tuple[Path, ...]:
         """Return every product file once: a user's file of the same name hides the packaged one."""
@@ -133,7 +139,7 @@ class SpecLibrary:
             yield self.explicit
         seen: set[str] = set()
         for folder in self.folders:
-            files = tuple(path for path in files_in(folder / kind, "*.yaml") if path.name not in seen)
+            files = tuple(path for path in sorted((folder / kind).glob("*.yaml")) if path.name not in seen)
             seen.update(path.name for path in files)
             yield files
 
@@ -142,8 +148,7 @@ class SpecLibrary:
             return None
         for folder in self.folders:
             path = folder / "arch" / f"{name}.yaml"
-            # A folder that may not be looked into is that of another user.
-            if os.path.isfile(path):  # noqa: PTH113
+            if path.is_file():
                 return path
         return None
 
@@ -207,7 +212,7 @@ def same_memory(one_bytes: float, other_bytes: float) -> bool:
 def _file_text(path: Path) -> str:
     """Return a file's text for a quick look; nothing of one that cannot be read: `specs check` says why."""
     try:
-        return read_text(path) if os.path.isfile(path) else ""  # noqa: PTH113
+        return read_text(path) if path.is_file() else ""
     except SpecError:
         return ""
 

@@ -71,17 +71,6 @@ def load_tree(path: Path) -> YamlNode:
     return parse_tree(read_text(path), str(path))
 
 
-def files_in(folder: Path, pattern: str) -> list[Path]:
-    """Return the files of a folder that are called so, sorted; none of one that may not be looked into.
-
-    Such a folder is of another user, as where HOME is theirs.
-    """
-    try:
-        return sorted(folder.glob(pattern))
-    except OSError:
-        return []
-
-
 def read_text(path: Path) -> str:
     """Return the text of a spec file. Raises BrokenSpec if it cannot be read, is no UTF-8 or is no spec by its size."""
     try:

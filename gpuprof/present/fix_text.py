@@ -26,8 +26,8 @@ class Fix:
 
     Bars are in falling order, but what voids all else stands first: what is in doubt stands behind the others and has
     none, unless all are for one reason. `kernel` and `finding` are the ids of the first of each; `where` is a file with
-    a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels only
-    set up data.
+    a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels
+    only set up data.
     `name` and `spread` are its kernels: "gemm" and " in 2 launches".
     """
 
