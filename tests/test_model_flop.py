@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from rich.console import Console
 
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
@@ -21,6 +23,7 @@ from gpuprof.model.mfu import MOST_UNCOUNTED, measured_flop, utilisation
 from gpuprof.model.session import Ceiling, KernelProfile, MeasuredFlop, ModelFlop, PathFlop, Session, StepFlop, Work
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
+from gpuprof.present.console import print_session
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
@@ -257,6 +260,15 @@ def test_kernels_that_multiply_outside_of_operators_are_known_by_their_words(nam
     one = a_loop()
     found = model_of(replace(one, activities=(*one.activities, kernel(0.6, 0.01, None, name))))
     assert bool(found.uncounted) is multiplies
+
+
+def test_the_screen_has_mfu_where_it_is_known() -> None:
+    for loop, is_known in ((a_loop(), True), (replace(a_loop(), steps=()), False)):
+        out = io.StringIO()
+        read = session(loop)
+        print_session(Console(file=out, width=120), read, list(read.kernels))
+        assert ("MFU 14 % of rated tensor.bf16" in " ".join(out.getvalue().split())) is is_known
+        assert "not counted" not in out.getvalue()
 
 
 def test_graphs_alone_have_no_operators_to_count() -> None:

@@ -13,7 +13,7 @@ from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
-from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
+from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
@@ -114,10 +114,7 @@ def _screen(
     from rich.text import Text
 
     above: list[RenderableType] = [*verdict_lines(session, sheet, _NOTES), *_warnings(session, sheet, _WARNINGS)]
-    facts: list[RenderableType] = [
-        sheet.field(label, sheet.clipped(text, sheet.width - LABEL_WIDTH))
-        for label, text in _brief_facts(session, rates)
-    ]
+    facts: list[RenderableType] = [sheet.field(label, text) for label, text in _brief_facts(session, rates)]
     unknown = list(unknown_lines(session, sheet))
     room = _SCREEN - _height(above) - _height(facts) - _height(unknown)
     fix_first: list[RenderableType] = []
@@ -154,10 +151,10 @@ def _height(blocks: Sequence[RenderableType]) -> int:
 
 
 def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
-    """Yield what a timeline tells of the steps and, unless what is to be fixed tells it, of the GPU's time."""
+    """Yield what a timeline tells of the steps, MFU where it is known and, unless a fix tells it, the GPU's time."""
     idle = any(item.rule == "launch-gaps" for item in session.opportunities)
-    labels = ("steps", "MFU") if idle else ("GPU", "steps", "MFU")
-    facts = [(label, text) for label, text in timeline_facts(session, rates) if label.startswith(labels)]
+    labels = ("steps",) if idle else ("GPU", "steps")
+    facts = [fact for fact in timeline_facts(session, rates) if fact[0].startswith(labels) or "MFU" in fact[1]]
     yield from facts[:_MOST_FACTS]
 
 
