@@ -37,6 +37,7 @@ def main() -> int:
 
 def step(argv: list[str]) -> int:
     """Do the next step."""
+    import fcntl
     import json
     import signal
     import subprocess
@@ -45,9 +46,14 @@ def step(argv: list[str]) -> int:
 
     folder = Path(os.environ["STANDIN"])
     calls = folder / "calls.json"
-    earlier = json.loads(calls.read_text()) if calls.exists() else []
-    calls.write_text(json.dumps([*earlier, argv]))
-    todo = json.loads((folder / "steps.json").read_text())[len(earlier)]
+    with (folder / "steps.json").open() as steps:
+        # Two runs can be at once; who looks at the calls meanwhile sees them whole.
+        fcntl.flock(steps, fcntl.LOCK_EX)
+        earlier = json.loads(calls.read_text()) if calls.exists() else []
+        draft = folder / "calls.json.new"
+        draft.write_text(json.dumps([*earlier, argv]))
+        draft.replace(calls)
+        todo = json.load(steps)[len(earlier)]
     export, log = (Path(argv[argv.index(name) + 1]) for name in ("--export", "--log-file"))
     if todo.get("ignore"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
