@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,16 @@ settings.load_profile("gpuprof")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
 REAL_REPORTS = sorted(REPORTS.glob("*rep*")) if REPORTS.is_dir() else []
+
+
+@pytest.fixture
+def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder of its own, in which nothing may be left."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture

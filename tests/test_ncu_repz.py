@@ -45,16 +45,6 @@ IN_FRAMES = b"".join(FRAMES)
 
 
 @pytest.fixture
-def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A temporary folder of its own, in which nothing may be left."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    yield folder
-    assert list(folder.iterdir()) == []
-
-
-@pytest.fixture
 def through_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small reports go the way of large ones."""
     monkeypatch.setattr(file_bytes, "LARGE", 16)

@@ -374,3 +374,9 @@ def test_the_note_on_the_nearest_limit_allows_what_the_table_shows() -> None:
     assert limit_text(read.kernels[0]) == "Memory 99.6 %"
     text = " ".join(Outline(render_html(read)).texts)
     assert "memory as a whole" in text and "an L1 recorded over active cycles only is left out" in text
+
+
+def test_a_figure_and_its_prefix_or_unit_stay_on_one_line() -> None:
+    many_sectors = finding(headline="Uncoalesced: 89 % of sectors (28.3 M of 31.9 M), 2.90 TB/s in 3 Mouse")
+    page = render_html(session(kernel(0, many_sectors)))
+    assert "89\u00a0% of sectors (28.3\u00a0M of 31.9\u00a0M), 2.90\u00a0TB/s in 3 Mouse" in page

@@ -10,11 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,16 +31,6 @@ from tests.zstd_bytes import compressed
 PLAIN = ncu_bytes.simple_report([("gemm", {**ncu_bytes.A100, **builders.FLOP_1})])
 CSV = b'"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
 TRACES = REPORTS / "traces"
-
-
-@pytest.fixture
-def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A temporary folder of its own, in which nothing may be left."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    yield folder
-    assert list(folder.iterdir()) == []
 
 
 def piped(data: bytes, *words: str, temporary: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:

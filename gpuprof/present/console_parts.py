@@ -25,14 +25,16 @@ _SECOND_CELL = "\x00"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
+def padded(cells: Sequence[str], *, left: bool) -> list[str]:
+    """Return the cells of a column, as wide as the widest: they begin below each other if `left`, else they end so."""
+    width = max(map(len, cells))
+    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]
+
+
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), gap: str = "  ") -> Iterator[str]:
     """Yield rows as plain lines, their columns below each other; those in `right` end there, the others begin there."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        yield gap.join(
-            cell.rjust(width) if index in right else cell.ljust(width) for index, (cell, width) in enumerate(cells)
-        ).rstrip()
+    columns = [padded(column, left=index not in right) for index, column in enumerate(zip(*rows, strict=True))]
+    yield from (gap.join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
+from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet, padded
 from gpuprof.present.session_text import (
     NO_CEILING,
     NOT_COLLECTED,
@@ -147,11 +147,9 @@ def _filled(column: _Column, kernels: Sequence[KernelProfile], sheet: Sheet) -> 
     cells = [sheet.legible(_SHORT.get(text, text)) for text in map(column.cell, kernels)]
     if all(cell in _EMPTY for cell in cells):
         return None
-    texts = (column.head, *cells)
-    width = max(map(len, texts))
-    padded = [text.ljust(width) if column.left else text.rjust(width) for text in texts]
+    head, *cells = padded((column.head, *cells), left=column.left)
     styles = [_finding_style(kernel) if column.cell is _finding_text else "" for kernel in kernels]
-    return _Filled(head=padded[0], cells=padded[1:], styles=styles, width=width, rank=column.rank)
+    return _Filled(head=head, cells=cells, styles=styles, width=len(head), rank=column.rank)
 
 
 def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Column]:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _SCRIPT, _STYLE = "report.js", "report.css"
 _PART_ENDS = re.compile(r"(?<=[_:<,])(?=\w)|(?<=\w\()(?=\w)")
 _LONG_NAME = 24
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])))|(?<=[≤≥~]) (?=\d)")
+_UNIT = re.compile(
+    r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])|[kMGTPE](?![\w/])))|(?<=[≤≥~]) (?=\d)"
+)
 
 
 def render_html(

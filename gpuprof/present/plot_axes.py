@@ -24,7 +24,7 @@ from gpuprof.present.plot_marks import (
 from gpuprof.present.plot_text import SMALL, TEXT, text_width
 from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
 from gpuprof.present.session_text import LEVEL_NAMES
-from gpuprof.units import format_si
+from gpuprof.units import format_si, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +135,8 @@ def _draw_frame(canvas: _Canvas) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(10, numticks=20))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: format_si(value, "", 1)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 1)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_si(value, "", 1)))
     ax.tick_params(which="both", length=0, labelsize=SMALL, labelcolor=colours["muted"], pad=5)
     ax.grid(True, color=colours["grid"], linewidth=0.7)
     ax.set_axisbelow(True)
@@ -219,7 +220,7 @@ def _draw_ridges(canvas: _Canvas, ridges: Sequence[Ridge]) -> None:
 
 def _label_ridge(canvas: _Canvas, ridge: Ridge) -> None:
     x, y = canvas.at(ridge.intensity, ridge.flop_per_s)
-    text = f"ridge {format_si(ridge.intensity, '')}"
+    text = f"ridge {significant(ridge.intensity)}"
     width = text_width(text, SMALL)
     for left in (x + 6.0, x - 6.0 - width):
         box = Box(left=left - 2, bottom=y - SMALL - 5, right=left + width + 2, top=y - 4)

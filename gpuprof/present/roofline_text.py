@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprof.model.session import Session
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_findings import verdict_lines
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
 from gpuprof.present.session_text import LEVEL_NAMES, count_text, intensity_text, path_name, rate_text, row_noun
 from gpuprof.present.source_names import in_source
@@ -84,13 +84,8 @@ def _point_lines(sheet: Sheet, session: Session, kernels: Sequence[Sequence[Figu
             columns.pop(head, None)
     fitted = [sheet.fitted(name, max(_room(sheet, columns), len("kernel"))) for name in columns["kernel"]]
     columns["kernel"] = [sheet.filled(name, max(map(sheet.cells, fitted))) for name in fitted]
-    padded = [cells if head == "kernel" else _padded(cells, left=head in _LEFT) for head, cells in columns.items()]
-    return [_GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
-
-
-def _padded(cells: Sequence[str], *, left: bool) -> list[str]:
-    width = max(map(len, cells))
-    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]
+    written = [cells if head == "kernel" else padded(cells, left=head in _LEFT) for head, cells in columns.items()]
+    return [_GAP.join(row).rstrip() for row in zip(*written, strict=True)]
 
 
 def _room(sheet: Sheet, columns: dict[str, list[str]]) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.model.time_by import TimeBy, TimeGroup, nameless
 from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_percent, format_si
 
@@ -156,15 +156,10 @@ def _in_lines(sheet: Sheet, columns: dict[str, list[str]]) -> list[str]:
             widths = {"name": max(map(sheet.cells, columns["name"]))}
     widths["name"] = min(widths["name"], room)
     written = [
-        _column(sheet, name, texts, widths.get(name, max(map(len, texts))))
+        [sheet.filled(sheet.fitted(text, widths[name]), widths[name]) for text in texts]
+        if name in widths
+        else padded(texts, left=name == "bar")
         for name, texts in columns.items()
         if name in widths or name not in _NAMES
     ]
     return [(" " * _GAP).join(row).rstrip() for row in zip(*written, strict=True)]
-
-
-def _column(sheet: Sheet, name: str, texts: Sequence[str], width: int) -> list[str]:
-    """Return the texts of a column, all as wide as it."""
-    if name in _NAMES:
-        return [sheet.filled(sheet.fitted(text, width), width) for text in texts]
-    return [text.ljust(width) if name == "bar" else text.rjust(width) for text in texts]
