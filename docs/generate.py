@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import click
 from bottlenecks_page import bottlenecks_page
+from comparison_page import comparison_page
 from measured_page import measured_page
 from probes_page import probes_page
 from session_page import session_page
@@ -31,6 +32,7 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Rule
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
+from gpuprof.present.compare_json import comparison_schema
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.store.schema import session_schema
@@ -132,6 +134,9 @@ def _exit_codes() -> Iterator[str]:
     yield "|--:|---|---|"
     yield "| 0 | | The command did what it was asked to do. |"
     for code, same_code in groupby(sorted(_exceptions(), key=attrgetter("exit_code")), attrgetter("exit_code")):
+        if code == errors.Interrupted.exit_code:
+            yield f"| {errors.GATE_REGRESSION} | | `gpuprof compare`: a limit of `--fail-on` is exceeded. |"
+            yield f"| {errors.GATE_UNCLEAR} | | `gpuprof compare --unclear fail`: a limit cannot be judged. |"
         kinds = list(same_code)
         meanings = ((inspect.getdoc(kind) or "").partition("\n")[0] for kind in kinds)
         yield f"| {code} | {', '.join(f'`{kind.__name__}`' for kind in kinds)} | {' '.join(meanings)} |"
@@ -309,6 +314,8 @@ FILES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
     "session.md": lambda: NOTE + "\n" + session_page(),
     "session.schema.json": session_schema,
+    "comparison.md": lambda: NOTE + "\n" + comparison_page(),
+    "comparison.schema.json": comparison_schema,
     "hardware.md": hardware_page,
     "counters.md": counters_page,
     "probes.md": lambda: NOTE + "\n" + probes_page(),

@@ -1,4 +1,4 @@
-"""The reference of the session: every object of its JSON, with the type and the meaning of each field."""
+"""The reference of a JSON contract, such as the session: every object, with the type and meaning of each field."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ _PLAIN = {"string": "text", "integer": "integer", "number": "number", "boolean":
 
 def session_page() -> str:
     """Return the page."""
-    schema = schema_of_session()
-    records = {"Session": schema, **schema["$defs"]}
-    return "\n".join(["# Session\n", INTRO, *(line for name in _reached(records) for line in _record(name, records))])
+    return contract_page("Session", INTRO, schema_of_session())
 
 
-def _reached(records: Mapping[str, Any], name: str = "Session", seen: tuple[str, ...] = ()) -> tuple[str, ...]:
+def contract_page(root: str, intro: str, schema: Mapping[str, Any]) -> str:
+    """Return the reference of a contract: its record `root`, then every record below it, field by field."""
+    records = {root: schema, **schema["$defs"]}
+    lines = (line for name in _reached(records, root) for line in _record(name, records))
+    return "\n".join([f"# {root}\n", intro, *lines])
+
+
+def _reached(records: Mapping[str, Any], name: str, seen: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the names of the records, each before those that its fields hold."""
     seen = (*seen, name)
     for child in _references(records[name]["properties"]):

@@ -90,6 +90,13 @@ def test_files_that_can_be_read_are_completed_and_folders(command: str, folder: 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("before", ["", "--base ", "--base a.ncu-rep --new ", "--base=a.ncu-rep --new "])
+def test_both_sides_of_a_comparison_are_completed_with_measured_files_too(before: str, folder: Path) -> None:
+    (folder / "a.measured.yaml").touch()
+    listed = ["<dir>", "a.ncu-rep", "a.nsight-cuprof-report", "a.measured.yaml"]
+    assert answers(f"gpuprof compare {before}a", folder) == listed
+
+
 def test_every_ending_that_can_be_read_is_completed(tmp_path: Path) -> None:
     names = sorted({f"x{suffix}" for kind in KINDS if isinstance(kind, Readable) for suffix in kind.suffixes})
     for name in names:
@@ -104,7 +111,15 @@ def test_a_name_that_would_break_the_answer_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["roofline -- ", "roofline --top 3 -- tr", "roofline -- python tr", "run ", "run -- tr"]
+    "line",
+    [
+        "roofline -- ",
+        "roofline --top 3 -- tr",
+        "roofline -- python tr",
+        "run ",
+        "run -- tr",
+        "compare --run -- ./a --- tr",
+    ],
 )
 def test_programs_are_any_files(line: str, folder: Path) -> None:
     assert answers(f"gpuprof {line}", folder) == ["<file>"]

@@ -159,6 +159,23 @@ WRONG = {
     'spec = "specs/none.yaml"': "spec 'specs/none.yaml' does not exist",
     'ncu = "./evil"': "unknown key 'ncu'",
     "[run]\nset = 'full'": "unknown key 'run'",
+    "compare = 3": "compare cannot be 3",
+    "[compare]\nfail-on = 'time:3%'": "compare.fail-on cannot be 'time:3%'",
+    "[compare]\nfail-on = ['time:3']": "fail-on 'time:3': '3' has no %",
+    "[compare]\nfail-on = ['tme:3%']": "fail-on 'tme:3%': unknown quantity 'tme'",
+    "[compare]\nfail-on = ['time:3%', 'time:4%']": "fail-on: 'time:3%' and 'time:4%' contradict each other",
+    "[compare]\nfailon = ['time:3%']": "unknown key 'compare.failon'",
+    "[compare]\nunclear = true": "compare.unclear cannot be True",
+    "[compare]\nunclear = 'maybe'": "compare.unclear cannot be 'maybe'",
+    "[compare]\naccept = ''": "compare.accept cannot be ''",
+    "[compare]\noutput = 'x'": "unknown key 'compare.output'",
+    "[compare]\nkernels = ['gemm']": "compare.kernels cannot be ['gemm']",
+    "[compare.kernels]\ngemm = 'time:3%'": "compare.kernels.'gemm' cannot be 'time:3%'",
+    "[compare.kernels.gemm]\nfail = []": "compare.kernels.'gemm' cannot be {'fail': []}",
+    "[compare.kernels.gemm]\nfail-on = ['x=time:3%']": "'x=time:3%' of 'gemm' names a kernel itself",
+    "[compare.kernels.'(']\nfail-on = ['time']": "fail-on '(' is not a regular expression",
+    "[compare.kernels.'#3']\nfail-on = ['time']": "fail-on #3 is the number of a kernel in one report",
+    '"compare.fail-on" = ["time"]': "unknown key",
     "top = \n": "invalid value (at line 1, column 7)",
     "top = 1\ntop = 2\n": "cannot overwrite a value (at line 2, column 8)",
     f"top = {'9' * 5000}": "exceeds the limit",
@@ -271,7 +288,10 @@ def test_a_wrong_file_ends_a_command_before_it_reads(report: Path) -> None:
     put(report.parent / "gpuprof.toml", 'exclude = ["fill"]\ntops = 1\n')
     done = gpuprof("show", "missing.ncu-rep", cwd=report.parent)
     assert (done.returncode, done.stdout) == (5, "")
-    assert done.stderr == "error: gpuprof.toml: unknown key 'tops'\nhint: there are exclude, top, spec, set, coverage\n"
+    assert done.stderr == (
+        "error: gpuprof.toml: unknown key 'tops'\nhint: there are exclude, top, spec, set, coverage, "
+        "compare.fail-on, compare.unclear, compare.accept\n"
+    )
 
 
 def test_hostile_text_is_printed_harmless(report: Path) -> None:
@@ -315,8 +335,39 @@ def test_the_coverage_of_a_file_is_percent(bench: Bench) -> None:
     assert "profile 1 launch of 1 kernel, 40 % of the GPU's time" in bench.run("--plan-only").stdout
 
 
+def test_the_limits_of_a_gate_are_read_with_those_of_kernels(tmp_path: Path) -> None:
+    text = (
+        '[compare]\nfail-on = ["time:3%"]\nunclear = "fail"\n[compare.kernels."gemm|conv"]\nfail-on = ["registers"]\n'
+    )
+    put(tmp_path / "gpuprof.toml", text)
+    limits = ["time:3%", "gemm|conv=registers"]
+    assert values(tmp_path) == {"compare.fail-on": limits, "compare.unclear": "fail"}
+    put(tmp_path / "gpuprof.toml", text.replace('fail-on = ["time:3%"]\n', ""))
+    assert values(tmp_path) == {"compare.fail-on": limits[1:], "compare.unclear": "fail"}
+
+
+def test_a_file_of_accepted_regressions_is_named_from_the_configuration_s_folder(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    put(tmp_path / "gpuprof.toml", '[compare]\naccept = "ci/accepted.toml"\n')
+    assert values(tmp_path / "src") == {"compare.accept": "../ci/accepted.toml"}
+
+
+def test_a_gate_is_held_by_its_limits_and_the_command_line_wins(report: Path) -> None:
+    put(report.parent / "gpuprof.toml", '[compare]\nfail-on = ["time:3%", "registers"]\nunclear = "fail"\n')
+    again = report.with_name("b.ncu-rep")
+    again.write_bytes(report.read_bytes())
+
+    def compared(*options: str) -> Done:
+        return gpuprof("compare", report.name, again.name, *options, cwd=report.parent)
+
+    assert compared().stderr.startswith("from gpuprof.toml: compare.fail-on 2 limits, compare.unclear fail\n")
+    assert "gate" in compared().stderr and "gate" not in compared("--no-config").stderr
+    assert "compare.fail-on" not in compared("--fail-on", "registers").stderr
+
+
 def test_every_key_is_an_option_of_the_same_name() -> None:
     text = (Path(__file__).parents[1] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    assert all(f"--{key}" in text for key in KEYS)
+    assert all(f"--{key.rpartition('.')[2]}" in text for key in KEYS)
     page = (Path(__file__).parents[1] / "docs" / "how-to" / "configure.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(KEYS)
+    assert re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE) == list(KEYS)

@@ -77,10 +77,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
 Shown = tuple[Path, str, str]
 
 
-def test_the_demo_tells_a_story_in_thirty_lines(shown: Shown) -> None:
+def test_the_demo_tells_a_story_on_a_screen(shown: Shown) -> None:
     _, out, err = shown
     lines = out.splitlines()
-    assert len(lines) <= 30 and max(map(len, lines)) <= 100 and out.endswith("ncu-rep\n")
+    commands = [line for line in lines if "  gpuprof " in line]
+    assert len(lines) <= 36 and max(len(line) for line in lines if line not in commands) <= 100
+    assert out.endswith("ncu-rep\n")
     assert err == ""
     labels = [line.split()[0] for line in lines if re.match(r"(slow|why|fix|gain)  ", line)]
     assert labels == ["slow", "why", "fix", "gain"] * 2
@@ -112,11 +114,11 @@ def test_the_other_recordings_are_told_by_their_pages_and_what_to_fix_first(show
 def test_the_story_fits_where_it_is_printed(columns: int, shown: Shown, tmp_path: Path) -> None:
     done = demo(cwd=tmp_path, environ={"COLUMNS": str(columns)})
     lines = done.stdout.splitlines()
-    commands = [line for line in lines if "gpuprof show" in line]
+    commands = [line for line in lines if "  gpuprof " in line]
     assert max(len(line) for line in lines if line not in commands) <= columns
     assert commands[-1].endswith(f"gpuprof show {FOLDER}/{STORY.name}/{STORY.file_name}")
     told, wide = (text[: text.index("More recordings")].split() for text in (done.stdout, shown[1]))
-    assert told == wide
+    assert [part for part in told if FOLDER not in part] == [part for part in wide if FOLDER not in part]
 
 
 def test_in_ascii_nothing_is_lost(tmp_path: Path) -> None:
@@ -150,7 +152,12 @@ def test_what_it_leaves_is_whole_and_reads_back(shown: Shown) -> None:
     assert {path.name for path in folder.iterdir()} == {recording.name for recording in recordings()}
     for recording in recordings():
         place = folder / recording.name
-        assert {path.name for path in place.iterdir()} == {recording.file_name, "report.html", "session.json"}
+        versions = {"before.json", "after.json", "comparison.html"} if recording.steps else set()
+        assert {path.name for path in place.iterdir()} == {
+            recording.file_name,
+            "report.html",
+            "session.json",
+        } | versions
         assert (place / recording.file_name).read_bytes() == recording.report()
         left = json.loads((place / "session.json").read_text())
         assert left["sources"][0]["file"] == f"{FOLDER}/{recording.name}/{recording.file_name}"
@@ -162,6 +169,23 @@ def test_the_next_step_works_as_it_is_printed(shown: Shown) -> None:
     done = gpuprof(*shlex.split(told), cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     assert "basic" in done.stdout and "smem_blocking" in done.stdout
+
+
+def test_the_first_fix_is_compared_and_the_command_does_it_again(shown: Shown) -> None:
+    folder, out, _ = shown
+    block = out[out.index("The first fix, compared:") :].split("\n\n")[0].splitlines()
+    assert block[0] == f"The first fix, compared: {FOLDER}/{STORY.name}/comparison.html"
+    sentence = " ".join(line.strip() for line in block[1:])
+    assert sentence.startswith("7.7x faster: L1 busy 10.5 → 1.28 ms (97 % → 91 % of the time)")
+    *_, told = re.findall(r"  gpuprof (compare .*)", out)
+    done = gpuprof(*shlex.split(told), "--format", "json", cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    (change,) = json.loads(done.stdout)["kernels"]
+    assert change["sentence"] == sentence and change["time"]["verdict"] == "faster" and change["match"] == "named"
+    assert (change["base"][0]["label"], change["new"][0]["label"]) == ("basic", "gmem_coalesce<32>")
+    assert json.loads(done.stdout)["conditions"] == []
+    page = (folder / STORY.name / "comparison.html").read_text()
+    assert "7.7x faster" in page and "gmem_coalesce&lt;32&gt;" in page
 
 
 GENERATE = """

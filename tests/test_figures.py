@@ -348,12 +348,12 @@ def test_figure_data_is_json_and_repeats() -> None:
             "kernel": 1, "label": "kernel_1", "source": "", "caption": "kernel_1", "path": "fp32", "level": "dram",
             "intensity": 30.0, "flop_per_s": 7.5e12, "share": 0.8, "roof_flop_per_s": 1e13, "fraction_of_roof": 0.75,
             "ceiling": "at-clock", "bound": "compute", "estimated": False, "uncertified": False,
-            "main": True,
+            "main": True, "side": "", "faint": False,
         },
         {
             "kernel": 0, "label": "kernel_0", "source": "", "caption": "kernel_0", "path": "fp32", "level": "dram",
             "intensity": 2.5, "flop_per_s": 1e12, "share": 0.2, "roof_flop_per_s": 2.5e12, "fraction_of_roof": 0.4,
             "ceiling": "at-clock", "bound": "memory", "estimated": False, "uncertified": False,
-            "main": True,
+            "main": True, "side": "", "faint": False,
         },
     ]  # fmt: skip

@@ -32,7 +32,8 @@ def by_either_way() -> tuple[Session, Session]:
 
 def summary(kernel: KernelProfile) -> tuple[object, ...]:
     gains = [(finding.rule, finding.gain_kernel) for finding in kernel.findings]
-    return kernel.id, kernel.label, kernel.launches, kernel.duration_s, kernel.duration_percentiles_s, gains
+    times = kernel.duration_s, kernel.duration_percentiles_s, kernel.launch_times
+    return kernel.id, kernel.label, kernel.launches, times, kernel.counts, kernel.lines, gains
 
 
 def test_the_launch_of_median_duration_speaks_for_its_kind() -> None:

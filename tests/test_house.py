@@ -30,6 +30,7 @@ MADE_IN_NUMBERS = {
     "_Range": "of a timeline",
     "_Launched": "of a timeline",
     "_Event": "of a trace",
+    "WorkAmount": "of the two sides of a comparison",
 }
 """Named tuples of more fields than a reader knows by their order, and what they are many of."""
 

@@ -174,6 +174,8 @@ def test_a_file_without_a_command_is_shown(place: Path) -> None:
             "gpuprof has no command diff",
             "did you mean: gpuprof compare a.measured.yaml b.measured.yaml",
         ),
+        ("diff a.json b.ncu-rep", "gpuprof has no command diff", "did you mean: gpuprof compare a.json b.ncu-rep"),
+        ("cmp a.json b.json", "gpuprof has no command cmp", "did you mean: gpuprof compare a.json b.json"),
         ("help run", "gpuprof has no command help", "did you mean: gpuprof run --help"),
         ("qqq", "gpuprof has no command qqq", "gpuprof --help lists the commands"),
         ("-i a.ncu-rep", "gpuprof has no option -i", "gpuprof show a.ncu-rep"),
@@ -188,11 +190,6 @@ def test_a_first_word_that_is_no_command_is_answered_with_a_line_to_type(
     assert said == (message, hint if hint is not None else said[1])
 
 
-def test_reports_are_not_offered_to_the_command_that_compares_gpus(place: Path) -> None:
-    _, hint = error_and_hint(typed(place, "diff", "a.ncu-rep", "b.ncu-rep"))
-    assert hint.startswith("two reports cannot be compared yet")
-
-
 def test_gpuprof_alone_says_what_to_type_first(place: Path) -> None:
     done = typed(place)
     assert (done.returncode, done.stderr) == (0, "")
@@ -203,7 +200,7 @@ def test_gpuprof_alone_says_what_to_type_first(place: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", ["run", "show", "roofline", "report"])
+@pytest.mark.parametrize("name", ["run", "show", "roofline", "report", "compare"])
 def test_help_ends_with_examples_that_can_be_typed(place: Path, name: str) -> None:
     text = typed(place, name, "--help").stdout
     examples = re.findall(r"^  (gpuprof .*)$", text.partition("\nExamples:\n")[2], re.MULTILINE)
@@ -488,9 +485,11 @@ def test_a_dry_run_needs_no_ncu_and_says_so(place: Path) -> None:
         ("show", ["gpuprof show needs a file", "usage: gpuprof show [OPTIONS] FILE...", "gpuprof show report.ncu-rep"]),
         ("run", ["gpuprof run needs a program", "usage: gpuprof run [OPTIONS] -- PROGRAM", "gpuprof run -- "]),
         ("roofline", ["gpuprof roofline needs a file or a program", "gpuprof roofline report.ncu-rep"]),
-        ("compare a", ["gpuprof compare needs NEW", "usage: gpuprof compare [OPTIONS]", "gpuprof compare --help"]),
+        ("compare", ["gpuprof compare needs BASE and NEW", "gpuprof compare base.ncu-rep new.ncu-rep"]),
+        ("compare a", ["gpuprof compare needs NEW", "gpuprof compare a new.ncu-rep"]),
         ("specs show", ["gpuprof specs show needs NAME", "usage: ", "gpuprof specs show --help"]),
-        ("compare a b c", ["unexpected argument: c", "usage: ", "gpuprof compare --help"]),
+        ("compare a b c", ["gpuprof compare takes BASE and NEW, and 3 files were named", "several files a side: "]),
+        ("compare --base", ["--base needs a value", "--base FILE..."]),
         ("show --format xml a.ncu-rep", ["--format xml: no such choice", "choose one of table, json, csv, md"]),
         ("show --top x a.ncu-rep", ["--top x: not a number", "--top takes a whole number, 0 or more"]),
         ("show --top -1 a.ncu-rep", ["--top -1: out of range", "--top takes a whole number, 0 or more"]),
@@ -528,6 +527,91 @@ def test_no_path_prints_clicks_own_words(place: Path, name: str, wrong: tuple[st
 def test_the_one_line_help_of_a_command_fits_a_line() -> None:
     width = max(map(len, COMMANDS))
     assert all(2 + width + 2 + len(text) <= 80 for text in COMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("--base a", "--base has a, and --new is missing", "gpuprof compare --base BASE... --new NEW..."),
+        ("--new a b", "--new has 2 files, and --base is missing", "gpuprof compare --base BASE... --new NEW..."),
+        ("--base a --new", "--new needs a value", "--new FILE..."),
+        ("x --top 0 --new b", "x and --new: files are named in one of two ways", None),
+        ("a --base b c", "a and --base: files are named in one of two ways", None),
+        ("- -", "- stands for two files, and standard input has one", "save one of them as a file"),
+        ("a b --budget 5", "--budget is about --run, and only files were named", "leave it out"),
+        ("a b --run -- x --- y", "files and --run cannot be combined", None),
+        ("--run", "--run needs two programs behind --", None),
+        ("--run -- ./a", "--run has one program, and needs two with --- between them", None),
+        ("--run -- ./a ---", "--run has no program on one side of ---", None),
+        ("--run -- a --- b --- c", "--run has more than two programs", None),
+        ("a b --match x", "--match 'x' is not OLD=NEW", None),
+        ("a b --match =x", "--match '=x' is not OLD=NEW", None),
+        ("a b --match a=b=c", "--match 'a=b=c' has more than one =", None),
+        ("a b --path-map x", "--path-map 'x' is not FROM=TO", None),
+        ("a b --fail-on time:3", "--fail-on 'time:3': '3' has no %", "write time:3%"),
+        ("a b --fail-on k=time:3", "--fail-on 'k=time:3': '3' has no %", "write k=time:3%"),
+        ("a b --fail-on time:-3%", "--fail-on 'time:-3%': a limit is 0 % or more", "write time:3%"),
+        ("a b --fail-on time:nan%", "--fail-on 'time:nan%': 'nan%' is not a percentage", "write time:3%"),
+        ("a b --fail-on time:inf%", "--fail-on 'time:inf%': 'inf%' is not a percentage", "write time:3%"),
+        ("a b --fail-on time:", "--fail-on 'time:': '' is not a percentage", "write time:3%"),
+        ("a b --fail-on instrctions", "--fail-on 'instrctions': unknown quantity 'instrctions'", "did you mean instr"),
+        ("a b --fail-on dram:1%", "--fail-on 'dram:1%': unknown quantity 'dram'", "did you mean dram-bytes?"),
+        ("a b --fail-on opcode.mufu", "--fail-on 'opcode.mufu': unknown quantity", "did you mean opcode.MUFU?"),
+        ("a b --fail-on flop.fp46", "--fail-on 'flop.fp46': unknown quantity 'flop.fp46'", "did you mean flop.fp64?"),
+        ("a b --fail-on qqq", "--fail-on 'qqq': unknown quantity 'qqq'", "there are time, total-time, instructions,"),
+        ("a b --fail-on =time:3%", "--fail-on '=time:3%' names no kernel before =", "time:3% is for every kernel"),
+        ("a b --fail-on gemm=", "--fail-on 'gemm=' names no quantity", None),
+        ("a b --fail-on (=time", "--fail-on '(' is not a regular expression: missing )", None),
+        ("a b --fail-on #3=time", "--fail-on #3 is the number of a kernel in one report", None),
+        ("a b --fail-on x=total-time", "--fail-on 'x=total-time': total-time is of all kernels", None),
+        ("a b --fail-on time:3% --fail-on time:4%", "--fail-on: 'time:3%' and 'time:4%' contradict each other", "keep"),
+        ("a b --unclear maybe", "--unclear maybe: no such choice", "choose one of pass, fail"),
+        ("a b -o x.foo", "-o x.foo: its ending tells no format", "name it, such as -o md=x.foo"),
+        ("a b -o -", "-o -: no file is written to standard output", None),
+        ("a b -o junt=x.xml", "-o junt=x.xml: unknown format junt", "did you mean -o junit=x.xml?"),
+        ("a b -o x.md -o ./x.md", "-o x.md is given twice", "name each file once"),
+        ("a b -o notes.txt", "-o notes.txt: its ending tells no format", None),
+        ("a b -o md=notes.txt", "notes.txt already exists", "choose another name, or add --force"),
+        ("a b --open", "--open opens a page, and none is written", "add -o compare.html"),
+        ("a b --update-baseline", "--update-baseline needs limits", "add --fail-on, or --force"),
+        ("a b --format xml", "--format xml: no such choice", "choose one of table, json, md"),
+        ("a.ncu-rep b.ncu-rep --fail-on nope=time", "--fail-on 'nope=time' matches no kernel", "there are: #0 sgemm"),
+        ("a.ncu-rep b.ncu-rep --kernel nope", "--kernel 'nope' matches no kernel", "there are: #0 sgemm"),
+        ("a.ncu-rep b.ncu-rep --exclude sgemm", "every kernel is excluded", "drop one of 'sgemm'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_comparison_is_answered_with_what_to_type(
+    place: Path, line: str, message: str, hint: str | None
+) -> None:
+    shutil.copy(place / "a.ncu-rep", place / "b.ncu-rep")
+    said, hinted = error_and_hint(typed(place, "compare", *line.split(" ")))
+    assert said.startswith(message) and hinted.startswith(hint or "") and hinted
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("folder a.ncu-rep", "folder is a folder", "name a file in it: folder/REPORT.ncu-rep"),
+        ("a.ncu-rep none.ncu-rep", "none.ncu-rep: no such file", ""),
+        (
+            "a.measured.yaml a.ncu-rep",
+            "a.measured.yaml describes a GPU, and a.ncu-rep is a profile: they cannot",
+            "nam",
+        ),
+        ("a.ncu-rep empty.ncu-rep", "empty.ncu-rep", ""),
+        ("--base a.ncu-rep a.ncu-rep --new a.ncu-rep", "a.ncu-rep is given twice", "name each file once"),
+        ("a.ncu-rep other.ncu-rep --fail-on time", "no kernel is on both sides", "name those that belong together"),
+        ("a.ncu-rep a.ncu-rep --accept none.toml", "none.toml cannot be read: no such file or directory", ""),
+    ],
+)
+def test_what_cannot_be_compared_is_an_input_that_cannot_be_used(
+    place: Path, line: str, message: str, hint: str
+) -> None:
+    (place / "other.ncu-rep").write_bytes(simple_report([("completely_else", A100)]))
+    done = typed(place, "compare", *line.split())
+    assert (done.returncode, done.stdout) == (5, "")
+    said, *rest = done.stderr.splitlines()
+    assert said.startswith(f"error: {message}") and "".join(rest).startswith(f"hint: {hint}" if hint else "")
 
 
 # Odd names, and hints that can be typed

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session
+from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, LineWork, Location, RunVerdict, Session
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
@@ -216,6 +216,17 @@ def test_a_source_file_gives_its_owner_away_too() -> None:
     (one,) = read.kernels
     excerpt = replace(one.excerpts[0], file="/home/jdoe/gather.cu")
     assert "jdoe" not in render_html(replace(read, kernels=(replace(one, excerpts=(excerpt,)),)))
+
+
+def test_lines_lose_their_folders_and_their_owner() -> None:
+    read = owned("./app", "x")
+    work = LineWork(
+        file="/home/jdoe/k/gather.cu", number=3, text='f("/home/jdoe/data"); // by jdoe', instructions=1.0, local=None,
+        samples=None,
+    )  # fmt: skip
+    (kernel_of_lines,) = read.kernels
+    (shown,) = without_private(replace(read, kernels=(replace(kernel_of_lines, lines=(work,)),))).kernels[0].lines
+    assert (shown.file, shown.text) == ("gather.cu", 'f("data"); // by user')
 
 
 @pytest.mark.parametrize(

@@ -720,7 +720,9 @@ def app(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 def test_the_programs_of_the_page_run(app: Place, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     programs = blocks(PAGE, "python")
-    assert len(programs) == 6
+    assert len(programs) == 7
+    for name in ("base.json", "new1.json", "new2.json"):
+        gpuprof.load(app.report).save(app.folder / name)
     for program in programs:
         exec(compile(program, PAGE.name, "exec"), names)
     names["test_the_app_reads_whole_sectors"](app.folder)

@@ -24,8 +24,8 @@ PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 BASE = ("_version", "errors", "units", "resources", "ranges")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "collect", "present", "characterize",
-    "hardware_finder", "events", "pipeline", "notebook", "api", "profiling", "cli", "__main__",
+    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "collect", "present",
+    "characterize", "hardware_finder", "events", "pipeline", "notebook", "api", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},
@@ -33,7 +33,8 @@ NOTHING_OF = {
     "store": {"recordings", "code"},
     "read": {"recordings"},
     "diagnose": {"recordings", "store", "read"},
-    "collect": {"recordings", "code", "store", "read"},
+    "comparison": {"recordings", "code", "store", "read"},
+    "collect": {"recordings", "code", "store", "read", "comparison"},
     "present": {"read"},
     "characterize": {"recordings", "store", "diagnose"},
 }

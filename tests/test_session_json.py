@@ -27,6 +27,7 @@ from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.formats import written
 
+COUNT = {"name": "instructions", "value": 5.0, "unit": "inst", "metric": "m", "low": 5.0, "high": 5.0}
 WHOLE = {
     "kernels": 3, "launches": 5, "timed_launches": 4, "timed_shapes": 3, "time_s": 1.0, "main_kernels": 2,
     "main_time_s": 0.9,
@@ -181,6 +182,16 @@ def found() -> Session:
         (("verdict", "kernel"), 9, "its verdict names kernel 9, which does not exist"),
         (("verdict", "state"), "fine", r"verdict\.state is 'fine'"),
         (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
+        (("kernels", 0, "launch_times"), {"durations_s": [1.0, 2.0]}, "kernel 0 lists other launches than it has"),
+        (("kernels", 0, "launch_times"), {"durations_s": [1.0], "dropped": 1}, "kernel 0 lists other launches"),
+        (("kernels", 0, "launch_times"), {"durations_s": [], "dropped": -1}, "kernel 0 lists other launches"),
+        (("kernels", 0, "launch_times"), {"durations_s": [], "sm_clocks_hz": [1e9]}, "clocks of other launches"),
+        (("kernels", 0, "launch_times"), {"durations_s": [-1.0]}, r"durations_s\[0\] is -1\.0"),
+        (("kernels", 0, "counts"), [COUNT, COUNT], "kernel 0 has two counts of one name"),
+        (("kernels", 0, "counts"), [{**COUNT, "low": 6.0}], "kernel 0 has a count outside of its least and most"),
+        (("kernels", 0, "counts"), [{**COUNT, "high": 4.0}], "kernel 0 has a count outside of its least and most"),
+        (("kernels", 0, "counts"), [{**COUNT, "name": "\x1b[31m"}], r"counts\[0\]\.name is "),
+        (("kernels", 0, "lines_dropped"), -1, "kernel 0 has fewer than no lines left out"),
         (("run",), {**WHOLE, "main_kernels": 4}, "contradict"),
         (("run",), {**WHOLE, "launches": 1}, "contradict"),
         (("run",), {**WHOLE, "main_time_s": 2.0}, "contradict"),
@@ -211,6 +222,14 @@ def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version
     ids = [[finding.id for finding in kernel.findings] for kernel in session.kernels]
     assert ids == [["0.small-grid", "0.tail-effect", "0.barrier-wait"], ["1.small-grid"]]
     assert read_session(text_of(session), "s.json") == session
+
+
+def test_a_session_without_what_comparisons_read_is_read_and_says_that_it_lacks_it() -> None:
+    data = json.loads(text_of(found()))
+    for name in ("launch_times", "counts", "lines", "lines_dropped"):
+        del data["kernels"][0][name]
+    old = read_session(json.dumps(data), "s.json").kernels[0]
+    assert (old.launch_times, old.counts, old.lines, old.lines_dropped) == (None, (), (), 0)
 
 
 def test_a_part_of_a_run_speaks_of_the_whole() -> None:

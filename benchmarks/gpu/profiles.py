@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from benchmarks.gpu.context import StepContext
 
@@ -99,6 +101,42 @@ def spread(sessions: Sequence[dict[str, list[dict[str, object]]]]) -> list[float
     return [max(mine[key] for mine in times) / min(mine[key] for mine in times) - 1 for key in common]
 
 
+def repeats_of(command_of: CommandOf, count: int) -> Callable[[StepContext], None]:
+    """Return a step that profiles the same program again and again, and holds the runs against one another.
+
+    A cut leaves the runs that are there; the next call goes on. Of all but the first run the session alone is kept.
+    """
+
+    def work(context: StepContext) -> None:
+        program = command_of(context)
+        names = [f"run-{number:02}" for number in range(1, count + 1)]
+        for name in names:
+            if not (context.folder / name / "session.json").exists():
+                context.gpuprof(name, "run", "-o", name, "--force", "--", *program)
+            if name != names[0]:
+                _keep_session(context.folder / name)
+        files = [f"{name}/session.json" for name in names if (context.folder / name / "session.json").exists()]
+        context.call("repeats", [context.tools.python, "-m", "benchmarks.gate", "--repeats", *files])
+        table = _cells(context.folder / "repeats.out.txt")
+        for cells in table[1:]:
+            context.figure(f"{cells[0]}: kernels called faster or slower", int(cells[3]), f"of {cells[2]}")
+            context.figure(f"{cells[0]}: kernels whose work is said to have changed", int(cells[5]), f"of {cells[2]}")
+
+    return work
+
+
+def _keep_session(folder: Path) -> None:
+    for file in folder.iterdir() if (folder / "session.json").exists() else ():
+        if file.is_file() and file.name != "session.json":
+            file.unlink()
+
+
+def _cells(printed: Path) -> list[list[str]]:
+    """Return the cells of a table whose columns are two spaces apart."""
+    lines = printed.read_text(encoding="utf-8").splitlines() if printed.exists() else []
+    return [re.split(r" {2,}", line.strip()) for line in lines if line.strip()]
+
+
 def overhead_of(command_of: CommandOf) -> Callable[[StepContext], None]:
     """Return a step that times a program alone, and with each kind of survey."""
 
@@ -186,25 +224,44 @@ def score_of(steps: Sequence[str]) -> Callable[[StepContext], None]:
     """Return a step that scores what others have recorded."""
 
     def work(context: StepContext) -> None:
-        reports = context.folder / "reports"
-        versions: dict[str, str] = {}
-        reports.mkdir(exist_ok=True)
-        for step in steps:
-            folder = context.places.result(step)
-            if (folder / RECORDED).exists():
-                versions |= json.loads((folder / RECORDED).read_text(encoding="utf-8"))
-            for file in folder.glob("*.ncu-rep"):
-                (reports / file.name).write_bytes(file.read_bytes())
-        (reports / RECORDED).write_text(json.dumps(versions), encoding="utf-8")
-        try:
-            context.call("score", [context.tools.python, "-m", "benchmarks.diagnosis", "score", "reports"], (0, 1))
+        with _reports_of(context, steps) as reports:
+            context.call("score", [context.tools.python, "-m", "benchmarks.diagnosis", "score", reports], (0, 1))
             _rates(context)
-        finally:
-            for file in reports.iterdir():
-                file.unlink()
-            reports.rmdir()
 
     return work
+
+
+def repairs_of(steps: Sequence[str]) -> Callable[[StepContext], None]:
+    """Return a step that compares the recorded planted cases with their repairs."""
+
+    def work(context: StepContext) -> None:
+        with _reports_of(context, steps) as reports:
+            context.call("repairs", [context.tools.python, "-m", "benchmarks.gate", "--planted", reports])
+        table = _cells(context.folder / "repairs.out.txt")[1:]
+        context.figure("repairs called faster", sum(cells[1] == "faster" for cells in table), f"of {len(table)}")
+
+    return work
+
+
+@contextlib.contextmanager
+def _reports_of(context: StepContext, steps: Sequence[str]) -> Iterator[str]:
+    """Give the name of a folder with the reports that these steps have left; it is gone afterwards."""
+    reports = context.folder / "reports"
+    versions: dict[str, str] = {}
+    reports.mkdir(exist_ok=True)
+    for step in steps:
+        folder = context.places.result(step)
+        if (folder / RECORDED).exists():
+            versions |= json.loads((folder / RECORDED).read_text(encoding="utf-8"))
+        for file in folder.glob("*.ncu-rep"):
+            (reports / file.name).write_bytes(file.read_bytes())
+    (reports / RECORDED).write_text(json.dumps(versions), encoding="utf-8")
+    try:
+        yield reports.name
+    finally:
+        for file in reports.iterdir():
+            file.unlink()
+        reports.rmdir()
 
 
 def _rates(context: StepContext) -> None:

@@ -19,6 +19,8 @@ VISITS = {
     "C": "planted bottlenecks",
     "D": "as its users would",
 }
+_REPEATS = 20
+"""Runs of a program that are compared with one another."""
 BATCH = 17
 """Planted cases, or probes with their counters, in one step."""
 _CASE_S, _PROBE_S = 20.0, 15.0
@@ -149,6 +151,9 @@ def _planted() -> Iterator[Step]:
         what="how often the diagnosis is right",
         after=after,
     )
+    work = profiles.repairs_of(after)
+    what = "gpuprof compare on each planted case and its repair"
+    yield Step("C", "repairs", 60, needs=(GPUPROF, READER), work=work, what=what, after=after)
 
 
 def _users() -> Iterator[Step]:
@@ -169,6 +174,9 @@ def _users() -> Iterator[Step]:
         work=profiles.noise_of(_transformer),
         what="the same run three times",
     )
+    work = profiles.repeats_of(_launches, _REPEATS)
+    what = f"{_REPEATS} runs of a program, compared with one another: false alarms"
+    yield Step("D", "repeats", 400, needs=(*_PROFILE, NVCC), work=work, what=what, continues=True)
     yield Step(
         "D",
         "overhead",

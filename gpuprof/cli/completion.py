@@ -7,7 +7,7 @@ and names with spaces are completed as bash does itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,14 @@ def readable_files(context: click.Context, _: click.Parameter, incomplete: str) 
     return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, _files(incomplete))]
 
 
+def comparable_files(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the files that can be read, and those of measured GPUs."""
+    from click.shell_completion import CompletionItem
+
+    measured = [] if PROGRAM in context.meta else _names(incomplete, lambda name: name.endswith(".measured.yaml"))
+    return [*readable_files(context, param, incomplete), *map(CompletionItem, measured)]
+
+
 def any_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete whatever file there is."""
     from click.shell_completion import CompletionItem
@@ -89,6 +97,10 @@ def _files(incomplete: str) -> Iterator[str]:
     """Yield the files that begin so and end as files do that can be read, as they are to be typed."""
     from gpuprof.read.readers import has_name_of_a_file
 
+    return _names(incomplete, has_name_of_a_file)
+
+
+def _names(incomplete: str, is_meant: Callable[[str], bool]) -> Iterator[str]:
     head, start = os.path.split(incomplete)
     try:
         folder = Path(head or os.curdir).expanduser()
@@ -97,5 +109,5 @@ def _files(incomplete: str) -> Iterator[str]:
         return
     for name in names:
         fits = name.startswith(start) and (start or not name.startswith("."))
-        if fits and has_name_of_a_file(name) and name.isprintable():
+        if fits and is_meant(name) and name.isprintable():
             yield os.path.join(head, name)  # noqa: PTH118

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprof.cli.compare_measured import is_measured
 from gpuprof.cli.completion import PROGRAM
+from gpuprof.cli.help import ARGUMENTS
 from gpuprof.cli.options import Command
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ def _used(context: click.Context, keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the keys that count; of a command that also reads files, those of a program only if there is one."""
     if context.command.name == "roofline" and PROGRAM not in context.meta:
         return tuple(key for key in keys if key not in _OF_PROGRAM)
-    return keys
+    measured = context.command.name == "compare" and any(map(is_measured, context.meta.get(ARGUMENTS, ())))
+    return () if measured else keys
 
 
 def _tell(context: click.Context) -> None:
@@ -79,6 +82,7 @@ def _taken(context: click.Context, config: Config) -> Iterator[str]:
         if context.get_parameter_source(KEYS[key].parameter) is not click.core.ParameterSource.DEFAULT_MAP:
             continue
         if isinstance(value, list):
-            yield f"{key} {len(value)} pattern{'' if len(value) == 1 else 's'}"
+            what = "pattern" if key == "exclude" else "limit"
+            yield f"{key} {len(value)} {what}{'' if len(value) == 1 else 's'}"
         else:
             yield f"{key} {value}"

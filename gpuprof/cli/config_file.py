@@ -50,15 +50,24 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != "" and "\0" not in value
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
 KEYS: Mapping[str, Key] = {
-    "exclude": Key("exclude", 'a list of texts, such as ["fill", "memset"]',
-                   lambda value: isinstance(value, list) and all(map(_is_text, value))),
+    "exclude": Key("exclude", 'a list of texts, such as ["fill", "memset"]', _is_list),
     "top": Key("top", "a whole number from 0 on", lambda value: _is_whole(value) and 0 <= value < 2**31),
     "spec": Key("spec", "a text: a spec's name or file", _is_text),
     "set": Key("counters", f"one of {', '.join(SETS)}", lambda value: isinstance(value, str) and value in SETS),
     "coverage": Key("coverage", "a number above 0 and up to 100", _is_percent),
+    "compare.fail-on": Key("fail_on", 'a list of limits, such as ["time:3%", "registers"]', _is_list),
+    "compare.unclear": Key("unclear", "pass or fail", lambda value: value in ("pass", "fail")),
+    "compare.accept": Key("accept", "a text: a file of accepted regressions", _is_text),
 }  # fmt: skip
-"""By name; each is the option of that name."""
+"""By name; each is the option of that name, those with a dot in the table of a command."""
+COMPARE, KERNELS = "compare", "kernels"
+"""The table of the command, and in it the tables of limits by kernel."""
+_LIMITS = f"{COMPARE}.fail-on"
 
 
 def find_config(environ: Mapping[str, str]) -> Config | None:
@@ -115,15 +124,15 @@ def _read(file: Path, name: str) -> Config | None:
         return None
     if len(data) > _MOST_BYTES:
         raise InputError(f"{name} has more than {_MOST_BYTES // 2**20} MiB", _WITHOUT)
-    table = _parsed(data, name)
+    table: Any = _parsed(data, name)
     if is_shared:
         tool = table.get("tool")
-        table = tool.get("gpuprof") if isinstance(tool, dict) else None
-        if table is None:
+        if not isinstance(tool, dict) or tool.get("gpuprof") is None:
             return None
+        table = tool["gpuprof"]
     if not isinstance(table, dict):
         raise InputError(f"{name}: tool.gpuprof is not a table", f"write [tool.gpuprof], or use {OWN}")
-    return Config(file, name, {key: _checked(key, value, file, name) for key, value in table.items()})
+    return Config(file, name, {key: _checked(key, value, file, name) for key, value in _flat(table, name)})
 
 
 _WITHOUT = "fix it, or add --no-config"
@@ -148,6 +157,42 @@ def _parsed(data: bytes, name: str) -> Any:
         raise InputError(f"{name}: {what[:1].lower()}{what[1:]}", _WITHOUT) from error
 
 
+def _flat(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values, those of [compare] by their whole names; limits by kernel are among the limits."""
+    for key, value in table.items():
+        if key != COMPARE or "." in key:
+            yield key if "." not in key else f"{key!r:.80}", value
+            continue
+        if not isinstance(value, dict):
+            raise InputError(f"{name}: {COMPARE} cannot be {value!r:.80}", f"write [{COMPARE}], and keys below it")
+        for own, kept in value.items():
+            if own not in ("fail-on", KERNELS):
+                yield f"{COMPARE}.{own}", kept
+            elif own == "fail-on" or "fail-on" not in value:
+                yield _LIMITS, _limits_in(value, name)
+
+
+def _limits_in(table: Mapping[str, Any], name: str) -> Any:
+    """Return the limits of all kernels, and behind them those by kernel; what is no list as it is."""
+    limits = table.get("fail-on", [])
+    return [*limits, *_of_kernels(table.get(KERNELS, {}), name)] if _is_list(limits) else limits
+
+
+def _of_kernels(tables: Any, name: str) -> Iterator[str]:
+    """Yield the limits of [compare.kernels."PATTERN"], as the option has them."""
+    how = f'write [{COMPARE}.{KERNELS}."gemm"] and below it fail-on = ["time:5%"]'
+    if not isinstance(tables, dict):
+        raise InputError(f"{name}: {COMPARE}.{KERNELS} cannot be {tables!r:.80}", how)
+    for pattern, table in tables.items():
+        limits: Any = table.get("fail-on") if isinstance(table, dict) and len(table) == 1 else None
+        if not _is_list(limits):
+            raise InputError(f"{name}: {COMPARE}.{KERNELS}.{pattern!r:.80} cannot be {table!r:.80}", how)
+        for limit in limits:
+            if "=" in limit:
+                raise InputError(f"{name}: {limit!r:.80} of {pattern!r:.80} names a kernel itself", how)
+            yield f"{pattern}={limit}"
+
+
 def _checked(key: str, value: Any, file: Path, name: str) -> Any:
     """Return a value as its option takes it. Raises InputError for an unknown key, and a value that it cannot have."""
     known = KEYS.get(key)
@@ -156,18 +201,34 @@ def _checked(key: str, value: Any, file: Path, name: str) -> Any:
         raise InputError(f"{name}: unknown key {key!r:.80}", hint)
     if not known.fits(value):
         raise InputError(f"{name}: {key} cannot be {value!r:.80}", f"{key} takes {known.takes}")
-    if key == "exclude":
-        _check_patterns(value, name)
+    if key in _READ:
+        _check_texts(key, value, name)
+    if key == "compare.accept":
+        return os.path.relpath(file.parent / value) if not Path(value).is_absolute() else value
     return _beside(file, value, name) if key == "spec" else value
 
 
-def _check_patterns(texts: list[str], name: str) -> None:
+def _patterns(texts: list[str]) -> object:
     from gpuprof.model.kernel_match import name_patterns
 
-    slow = InputError(f"{name}: exclude takes longer than {patience.LIMIT_S:g} s to read", _WITHOUT)
+    return name_patterns(texts, "exclude")
+
+
+def _limits(texts: list[str]) -> object:
+    from gpuprof.comparison.limits import limits_of
+
+    return limits_of(texts, "fail-on")
+
+
+_READ: Mapping[str, Callable[[list[str]], object]] = {"exclude": _patterns, _LIMITS: _limits}
+"""What reads the texts of a key, and raises UsageError for one that is wrong."""
+
+
+def _check_texts(key: str, texts: list[str], name: str) -> None:
+    slow = InputError(f"{name}: {key} takes longer than {patience.LIMIT_S:g} s to read", _WITHOUT)
     try:
         with patience.within(patience.LIMIT_S, slow):
-            name_patterns(texts, "exclude")
+            _READ[key](texts)
     except UsageError as error:
         raise InputError(f"{name}: {error.message}", error.hint) from error
 

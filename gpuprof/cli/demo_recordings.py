@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprof.cli.demo_versions import COMPARISON_FILE, VERSION_FILES, versions_of
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.output import to_type, write_files
 from gpuprof.collect.choices import SESSION_FILE
+from gpuprof.collect.command import shell_line
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import DamagedInput, GpuprofError
 
@@ -39,7 +41,7 @@ def show_recordings(folder: Path, *, force: bool) -> Path:
     Files of an earlier demo are replaced: those that hold one of these recordings.
     """
     from gpuprof.present.console import make_console
-    from gpuprof.present.console_recording import print_next, print_others, print_story
+    from gpuprof.present.console_recording import print_next, print_others, print_story, print_versions
     from gpuprof.recordings import recordings
 
     shipped = sorted(recordings(), key=lambda recording: not recording.steps)
@@ -49,10 +51,17 @@ def show_recordings(folder: Path, *, force: bool) -> Path:
         first = _read(shipped[0], scratch, folder)
         print_story(console, first.recording, first.session)
         others = [_read(recording, scratch, folder) for recording in shipped[1:]]
-    write_files({path: content for demo in (first, *others) for path, content in _files(demo).items()})
+    versions = versions_of(first.session, first.place)
+    files = {path: content for demo in (first, *others) for path, content in _files(demo).items()}
+    write_files({**files, **versions.files})
+    print_versions(console, versions.compared, versions.page)
     print_others(console, [(demo.recording, demo.session, demo.place / PAGE_FILE) for demo in others])
-    print_next(console, f"gpuprof show {to_type([first.place / first.recording.file_name])}")
+    print_next(console, shell_line(["gpuprof", *versions.words]), _shown(first))
     return others[0].place / PAGE_FILE
+
+
+def _shown(demo: _Demo) -> str:
+    return f"gpuprof show {to_type([demo.place / demo.recording.file_name])}"
 
 
 @contextlib.contextmanager
@@ -70,12 +79,13 @@ def _refuse_foreign(shipped: Sequence[Recording], folder: Path, *, force: bool) 
     """Raise UsageError where a file would be replaced that no demo has written."""
     for recording in shipped:
         place = folder / recording.name
-        targets = [place / name for name in (recording.file_name, PAGE_FILE, SESSION_FILE)]
+        versions = VERSION_FILES if recording.steps else ()
+        targets = [place / name for name in (recording.file_name, PAGE_FILE, SESSION_FILE, *versions)]
         refuse_overwrite([path for path in targets if force or not _is_of(recording, path)], force=force)
 
 
 def _is_of(recording: Recording, path: Path) -> bool:
-    """Tell whether a file is the recording itself, or a session or a page of it and of nothing else."""
+    """Tell whether a file is the recording itself, or a session or a page of it , of nothing else."""
     import hashlib
 
     from gpuprof.store.page import read_session_html
@@ -87,6 +97,8 @@ def _is_of(recording: Recording, path: Path) -> bool:
         content, report = path.read_bytes(), recording.report()
         if path.name == recording.file_name:
             return content == report
+        if path.name == COMPARISON_FILE:
+            return hashlib.sha256(report).hexdigest().encode() in content
         if path.name == PAGE_FILE:
             sources = read_session_html(content, str(path)).sources
         else:

@@ -28,9 +28,6 @@ _OTHER_NAMES = {
     "demo": "example examples test try tutorial",
 }
 """What other tools and tempers call a command."""
-_COMPARE = (
-    "two reports cannot be compared yet; gpuprof compare BASE.measured.yaml NEW.measured.yaml compares measured GPUs"
-)
 _STANDARD_INPUT = "-"
 
 
@@ -57,8 +54,6 @@ def wrong_command(arguments: Sequence[str], commands: Collection[str]) -> UsageE
     if not word.strip():
         return UsageError("the first word is empty", "gpuprof --help lists the commands")
     other = _by_other_name(word, rest)
-    if other == "compare" and not any(argument.endswith(".measured.yaml") for argument in rest):
-        return UsageError(f"gpuprof has no command {word}", _COMPARE)
     if other is not None:
         return _no_command(word, _line(other, rest[1:] if (word, *rest[:1]) == ("nsys", "profile") else rest))
     if word in ("help", "version"):

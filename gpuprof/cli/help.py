@@ -8,6 +8,7 @@ START = (
     ("gpuprof demo", "Try it on recorded kernels. Needs no GPU."),
     ("gpuprof show report.ncu-rep", "Read a report of Nsight Compute."),
     ("gpuprof run -- ./app", "Profile a program on this machine's GPU."),
+    ("gpuprof compare a.ncu-rep b.ncu-rep", "Compare two runs or versions."),
 )
 """What a new user types, and what it does."""
 EXAMPLES = {
@@ -29,6 +30,11 @@ EXAMPLES = {
     "report": (
         "gpuprof report report.ncu-rep",
         "gpuprof report -o both.html first.ncu-rep second.ncu-rep",
+    ),
+    "compare": (
+        "gpuprof compare base.ncu-rep new.ncu-rep",
+        "gpuprof compare base.json new.json --fail-on time:3% --fail-on registers",
+        "gpuprof compare --base a.json b.json --new c.json d.json -o page.html",
     ),
 }
 """Command lines that can be typed, for each command that has files or programs."""

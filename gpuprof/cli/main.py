@@ -27,7 +27,7 @@ COMMANDS = {
     "roofline": "Draw the rooflines of a report or a program.",
     "report": "Write a report as one self-contained HTML page.",
     "characterize": "Measure what this GPU can do, with micro-kernels.",
-    "compare": "Show two measured GPUs side by side.",
+    "compare": "Compare two runs: what changed, why; a gate for CI.",
     "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
     "demo": "Show what gpuprof says of recorded kernels, or of this GPU.",

@@ -14,6 +14,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading
 from gpuprof.cli.output import say, to_show, warn, write_lines
+from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
 from gpuprof.present.formats import DEFAULT, FORMATS, Format
@@ -80,6 +81,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     asked = _Asked(**options)
     _refuse_contradictions(asked)
     session: Session = kept(load(*files, spec=spec, salvage=salvage, groups=asked.groups), exclude)
+    point_to_compare(session, files)
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
     elif asked.by is not None:

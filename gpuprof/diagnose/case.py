@@ -384,6 +384,24 @@ class Case:
             return ()
 
     @cached_property
+    def code_by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
+        """The instructions of each source line, as far as they have one: by file and number."""
+        by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
+        for instruction in self.code:
+            if instruction.file is not None and instruction.line is not None:
+                by_line.setdefault((instruction.file, instruction.line), []).append(instruction)
+        return by_line
+
+    @cached_property
+    def source_texts(self) -> Mapping[str, str] | None:
+        """The embedded source texts by file; None where they are damaged, which `code_error` then tells."""
+        try:
+            return self.recorded.launch.details.source_files()
+        except DamagedInput as error:
+            self.code_error = str(error)
+            return None
+
+    @cached_property
     def machine_code(self) -> bytes:
         """The kernel's machine code, counted or not; empty where the report embeds none."""
         return self.recorded.launch.details.machine_code()

@@ -14,6 +14,7 @@ from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.kinds import speaks, with_remedy
 from gpuprof.diagnose.launch import is_short
+from gpuprof.diagnose.line_work import line_work
 from gpuprof.diagnose.order import in_order, numbered
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
@@ -52,12 +53,15 @@ def diagnose(analysis: Analysis) -> Session:
 def _diagnosed(case: Case) -> KernelProfile:
     findings = in_order(_findings(case))
     code = excerpts(case)
+    lines, dropped = line_work(case)
     missing = case.kernel.missing
     if case.code_error is not None:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
     elif code and not any(excerpt.has_text for excerpt in code):
         missing = (*missing, _NO_TEXT)
-    return structs.replace(case.kernel, findings=findings, excerpts=code, missing=missing)
+    return structs.replace(
+        case.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped
+    )
 
 
 def _findings(case: Case) -> Iterable[Finding]:

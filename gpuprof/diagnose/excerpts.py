@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric
-from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
 
@@ -20,6 +19,8 @@ _REASONS_SHOWN = 3
 _LONGEST_LINE = 400
 _LINES_ALONE = 8
 """A line without its text takes one row, so there is room for more of them."""
+
+_ByLine = Mapping[tuple[str, int], Sequence[ProfiledInstruction]]
 
 
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
@@ -36,26 +37,9 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
     if total <= 0:
         return ()
     word = "samples" if weight == SAMPLES else "executed instructions"
-    texts = _texts(case)
-    source = _source(code, texts, weight, word, total) if texts is not None else ()
-    return (*source, *_sass(code, weight, word, total)) or tuple(_lines(code, weight, word, total))
-
-
-def _texts(case: Case) -> Mapping[str, str] | None:
-    """Return the source texts by file; None where they are damaged, which the case then tells."""
-    try:
-        return case.recorded.launch.details.source_files()
-    except DamagedInput as error:
-        case.code_error = str(error)
-        return None
-
-
-def _by_line(code: Sequence[ProfiledInstruction]) -> dict[tuple[str, int], list[ProfiledInstruction]]:
-    by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
-    for instruction in code:
-        if instruction.file is not None and instruction.line is not None:
-            by_line.setdefault((instruction.file, instruction.line), []).append(instruction)
-    return by_line
+    texts, by_line = case.source_texts, case.code_by_line
+    source = _source(by_line, texts, weight, word, total) if texts is not None else ()
+    return (*source, *_sass(code, weight, word, total)) or tuple(_lines(by_line, weight, word, total))
 
 
 def _hottest(shares: Mapping[tuple[str, int], float], most: int) -> list[tuple[str, int]]:
@@ -64,10 +48,8 @@ def _hottest(shares: Mapping[tuple[str, int], float], most: int) -> list[tuple[s
     return [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
 
 
-def _source(
-    code: Sequence[ProfiledInstruction], texts: Mapping[str, str], weight: str, word: str, total: float
-) -> Iterator[Excerpt]:
-    by_line = {place: instructions for place, instructions in _by_line(code).items() if texts.get(place[0])}
+def _source(of_code: _ByLine, texts: Mapping[str, str], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+    by_line = {place: instructions for place, instructions in of_code.items() if texts.get(place[0])}
     shares = {line: _weight(instructions, weight) / total for line, instructions in by_line.items()}
     hot = _hottest(shares, _HOT_PLACES)
     for file in dict.fromkeys(name for name, _ in hot):
@@ -86,9 +68,8 @@ def _source(
             yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _lines(code: Sequence[ProfiledInstruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+def _lines(by_line: _ByLine, weight: str, word: str, total: float) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
-    by_line = _by_line(code)
     shares = {line: _weight(instructions, weight) / total for line, instructions in by_line.items()}
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file in dict.fromkeys(name for name, _ in hot):

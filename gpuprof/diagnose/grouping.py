@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import summarised
+from gpuprof.model.counts import spanning
 from gpuprof.model.groups import collected, kind_of_kernel, middle, spread
+from gpuprof.model.launch_times import merged_times
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import KernelProfile, Session
 
@@ -46,5 +48,7 @@ def _merged(group: Sequence[KernelProfile], busy: float) -> KernelProfile:
         time_total_s=sum(times) if times else None,
         time_share=share,
         duration_percentiles_s=spread(durations),
+        launch_times=merged_times(group),
+        counts=spanning(speaker.counts, (kernel.counts for kernel in group)),
         findings=findings,
     )

@@ -18,6 +18,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary, arch_tree, base_path, load_gpu, same_memory
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.specs import (
+    COUNTS,
     LEVELS,
     PATHS,
     PIPES,
@@ -48,6 +49,7 @@ QUANTITIES = {
     *(f"throughput.{unit}" for unit in ("sm", "memory", *LEVELS)),
     "hit-rate.l1", "hit-rate.l2", "bytes-per-sector.ld", "bytes-per-sector.st", *(f"pipe.{pipe}" for pipe in PIPES),
     *(f"scheduler.{what}" for what in ("issue-active", "eligible-warps", "active-warps")),
+    *(f"count.{name}" for name in COUNTS),
 }  # fmt: skip
 """What `counters` may describe."""
 

@@ -21,6 +21,12 @@ BASES: tuple[Basis, ...] = get_args(Basis)
 PIPES = (
     "fma", "fmaheavy", "fmalite", "alu", "fp64", "fp16", "tensor", "xu", "lsu", "tex", "uniform", "adu", "cbu",
 )  # fmt: skip
+COUNTS = (
+    "instructions", "thread-instructions", "global-load-requests", "global-store-requests", "global-load-sectors",
+    "global-store-sectors", "local-load-sectors", "local-store-sectors", "shared-wavefronts", "bank-conflicts",
+    "l2-sectors",
+)  # fmt: skip
+"""What two runs of a kernel are compared by, beside work, bytes and opcodes."""
 ACCUMULATORS = ("fp64", "fp32", "fp16", "int32")
 INSTRUCTIONS = ("mma.sync", "wgmma", "tcgen05")
 

@@ -11,13 +11,15 @@ from gpuprof.hardware.certificates import release_of
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
 from gpuprof.model.ceilings import Hardware, Limit
+from gpuprof.model.counts import launch_counts, spanning
 from gpuprof.model.denominators import audited
 from gpuprof.model.field_types import ORIGINS, CeilingOrigin
 from gpuprof.model.groups import collected, kind_of, middle, spread
 from gpuprof.model.implied import implied_peaks
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import label_kernels
-from gpuprof.model.launch_analysis import LaunchProfile, launch_duration, profile_launch
+from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch
+from gpuprof.model.launch_times import launch_times
 from gpuprof.model.quantities import COLLECT, READ_REPORT
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
@@ -71,7 +73,7 @@ def analyse(
         entry = group[middle(durations)]
         launch = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
         launch = replace(launch, profile=structs.replace(launch.profile, rank=reports[entry.source].rank))
-        launches.append(_for_group(launch, durations) if len(group) > 1 else launch)
+        launches.append(_for_group(launch, group, durations) if len(group) > 1 else launch)
         recorded.append(Recorded(entry.launch, entry.hardware, launch.at_clock))
         ids.append(entry.number)
     session = Session(
@@ -147,14 +149,17 @@ def _denominators(
         yield from audited(device, implied_peaks(timed, known.device, known.arch), known)
 
 
-def _for_group(launch: LaunchProfile, durations: Sequence[float | None]) -> LaunchProfile:
+def _for_group(launch: LaunchProfile, group: Sequence[_Entry], durations: Sequence[float | None]) -> LaunchProfile:
     """Let a launch's profile speak for all launches of its kind."""
     times = [duration for duration in durations if duration is not None]
+    every = (launch_counts(entry.launch.metrics, entry.hardware.arch) for entry in group)
     profile = structs.replace(
         launch.profile,
         launches=len(durations),
         time_total_s=sum(times) if times else None,
         duration_percentiles_s=spread(durations),
+        launch_times=launch_times(durations, lambda place: launch_clock(group[place].launch, group[place].hardware)),
+        counts=spanning(launch.profile.counts, every),
     )
     return replace(launch, profile=profile)
 

@@ -22,6 +22,7 @@ from gpuprof.model.ceilings import (
     rated_bandwidth,
     rated_compute,
 )
+from gpuprof.model.counts import launch_counts
 from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
 from gpuprof.model.occupancy import (
     blocks_at_once,
@@ -83,6 +84,13 @@ def launch_duration(launch: Launch, hardware: Hardware) -> float | None:
     chain = hardware.arch.counters.get("duration")
     duration = evaluate(chain, "duration", launch.metrics, Clocks()) if chain else None
     return duration.value if isinstance(duration, Counted) and duration.value > 0 else None
+
+
+def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
+    """Return the average SM clock of a launch in Hz, None where its report does not tell."""
+    chain = hardware.arch.counters.get("sm-clock")
+    clock = evaluate(chain, "sm-clock", launch.metrics, Clocks()) if chain else None
+    return clock.value if isinstance(clock, Counted) and clock.value > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,7 @@ class _LaunchAnalysis:
             scheduler=scheduler,
             pipes=pipes,
             missing=_grouped(self.missing),
+            counts=launch_counts(launch.metrics, self.hardware.arch),
         )
         return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
 

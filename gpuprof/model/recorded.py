@@ -17,6 +17,22 @@ from gpuprof.model.field_types import Celsius, Fraction, Hertz, Watts, Whole, Wo
 Dim3 = tuple[Whole, Whole, Whole]
 
 
+def dims_text(size: Dim3) -> str:
+    """Write a grid or block without trailing ones: (65535, 1, 1) → "65535", (32, 24, 1) → "32×24"."""
+    dimensions = size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
+    return "×".join(map(str, dimensions))
+
+
+def configuration_text(grid: Dim3 | None, block: Dim3 | None) -> str:
+    """Write grid and block in a few characters: "65535×128", "(32,24)×(16,16)"; empty where one is not known."""
+    if grid is None or block is None:
+        return ""
+    return "×".join(
+        f"({','.join(dimensions)})" if len(dimensions) > 1 else dimensions[0]
+        for dimensions in (dims_text(size).split("×") for size in (grid, block))
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One recorded value in a base unit. `digits` tells how many significant digits a printed source kept."""

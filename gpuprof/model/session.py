@@ -220,6 +220,52 @@ class DurationSpread(Struct, frozen=True, kw_only=True):
     count: Annotated[Whole, about("known durations")]
 
 
+class LaunchTimes(Struct, frozen=True, kw_only=True):
+    """The launches of a group one by one, in their order: what tells noise from change when two runs are compared.
+
+    Of more than 1,000 launches these are spread evenly over all, in no rhythm; `dropped` are the others.
+    """
+
+    durations_s: Annotated[tuple[Seconds, ...], about("duration of each launch that is kept")]
+    sm_clocks_hz: Annotated[
+        tuple[Hertz, ...], about("average SM clock in each of them; empty where that is not known of all")
+    ] = ()
+    dropped: Annotated[Whole, about("launches with a known duration that are not kept")] = 0
+
+
+class LaunchCount(Struct, frozen=True, kw_only=True):
+    """What a launch did, as a counter has it: the same code on the same data gives it again, exactly or nearly.
+
+    Of a group it is that of the launch which speaks for it, and `low` and `high` are the least and most of all its
+    launches that were counted. `opcode.MUFU` are warp instructions of that opcode, with any modifiers; an opcode that
+    is not there beside others was not executed. Which counters each name stands for is in the list of counters:
+    `count.instructions` and so on. Shared-memory wavefronts are passes of the stage that shuffles take, too, and a few
+    of every block. Numbers that a text export has rounded are left out.
+    """
+
+    name: Annotated[Word, about("instructions, thread-instructions, l2-sectors … or opcode.NAME")]
+    value: Annotated[Number, about("of one launch")]
+    unit: Annotated[Word, about("what it is counted in")]
+    metric: Annotated[str, about("counters that tell it; only counts by the same ones can be compared")]
+    low: Annotated[Number, about("least of the launches")]
+    high: Annotated[Number, about("most of the launches")]
+
+
+class LineWork(Struct, frozen=True, kw_only=True):
+    """What the instructions of a source line did in a launch.
+
+    Accesses to local memory are told by the opcodes LDL and STL; where the report has no machine code, by the
+    instructions for which ncu expects sectors of local memory. They are zero, too, where the kernel moved none.
+    """
+
+    file: Annotated[str, about("source file")]
+    number: Annotated[Whole, about("line number in it")]
+    text: Annotated[str, about("the code, at most 200 characters; empty where the report does not have it")]
+    instructions: Annotated[Number | None, about("warp instructions executed")]
+    local: Annotated[Number | None, about("warp instructions executed that load or store local memory")]
+    samples: Annotated[Number | None, about("samples of warps at it")]
+
+
 class StallShare(Struct, frozen=True):
     """A stall reason's share of the samples of one line."""
 
@@ -378,6 +424,12 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     kind: Annotated[
         Word | None, about("what it does in a language model, such as attention-decode; null: nothing tells")
     ] = None
+    launch_times: Annotated[
+        LaunchTimes | None, about("the launches of a group one by one; null for a single launch")
+    ] = None
+    counts: Annotated[tuple[LaunchCount, ...], about("what a launch did: instructions, requests, sectors")] = ()
+    lines: Annotated[tuple[LineWork, ...], about("source lines with most work, in the order of files and lines")] = ()
+    lines_dropped: Annotated[Whole, about("lines of the kernel that are not among them")] = 0
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):

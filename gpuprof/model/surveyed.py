@@ -131,11 +131,12 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
     named = replace(named, kind=kernel_kind(named))
     if surveyed.duration_s is None:
         # The duration is the profiler's own; what all launches took is not known.
-        return replace(named, duration_percentiles_s=None, time_total_s=None, time_share=None)
+        return replace(named, duration_percentiles_s=None, launch_times=None, time_total_s=None, time_share=None)
     return replace(
         named,
         duration_s=surveyed.duration_s,
         duration_percentiles_s=surveyed.duration_percentiles_s,
+        launch_times=surveyed.launch_times,
         duration_source=SURVEY,
         time_total_s=surveyed.time_total_s,
         time_share=surveyed.time_share,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from gpuprof.comparison.compare import Compared
 from gpuprof.diagnose.repairs import repairs, what_to_fix
 from gpuprof.model.session import Session
 from gpuprof.present.console import print_blocks
@@ -75,18 +76,31 @@ def _first_fix(session: Session) -> str:
     return f"{first.gain}  {first.headline}" if first is not None else headline_text(session)
 
 
-def print_next(console: Console, show: str) -> None:
-    """Print what to type with a program or a report of one's own; `show` is the command for the recording."""
-    print_blocks(console, _next(show, Sheet.of(console)))
+def print_versions(console: Console, compared: Compared, page: PurePath) -> None:
+    """Print in two lines what the first fix gave as a comparison has it, and where its page is."""
+    print_blocks(console, _versions(compared, page, Sheet.of(console)))
 
 
-def _next(show: str, sheet: Sheet) -> Iterator[RenderableType]:
+def _versions(compared: Compared, page: PurePath, sheet: Sheet) -> Iterator[Text]:
+    yield sheet.paragraph("")
+    yield sheet.paragraph(f"The first fix, compared: {page}", "bold")
+    for change in compared.comparison.kernels[:1]:
+        yield sheet.paragraph(change.sentence, "dim", indent=_INDENT)
+
+
+def print_next(console: Console, compare: str, show: str) -> None:
+    """Print what to type with a program, a report or two of one's own; both commands given are for the recording."""
+    print_blocks(console, _next(compare, show, Sheet.of(console)))
+
+
+def _next(compare: str, show: str, sheet: Sheet) -> Iterator[RenderableType]:
     yield sheet.paragraph("")
     yield sheet.paragraph("Next", "bold")
     commands = (
         ("with a GPU and ncu", "gpuprof run -- ./app"),
-        ("", "gpuprof run -- python train.py"),
         ("with a report", "gpuprof show YOUR.ncu-rep"),
+        ("with two reports", "gpuprof compare BASE.ncu-rep NEW.ncu-rep"),
+        ("the versions above", compare),
         ("the kernels above", show),
     )
     for label, command in commands:

@@ -139,11 +139,14 @@ def _write_key(sheet: Figure, figure: RooflineFigure, y: float, colours: dict[st
     has_shares = any(point.share is not None for point in figure.points)
     meanings = ["point area: share of the time"] if figure.sized and has_shares else []
     meanings += [f"hollow: {_why_hollow(figure)}"] if any(point.hollow for point in figure.points) else []
+    meanings += ["filled: new"] if any(point.side == "new" for point in figure.points) else []
     place = (1 - _RIGHT / _WIDTH, y + 1.5 / _HEIGHT)
     sheet.text(*place, ", ".join(meanings), size=SMALL, color=colours["muted"], ha="right", parse_math=False)
 
 
 def _why_hollow(figure: RooflineFigure) -> str:
+    if any(point.side for point in figure.points):
+        return "base"
     estimated = any(point.estimated for point in figure.points)
     uncertified = any(point.uncertified for point in figure.points)
     return " or ".join(word for word, so in (("estimated", estimated), ("unchecked", uncertified)) if so)

@@ -22,7 +22,7 @@ from gpuprof.present.plot_marks import (
     roof_id,
 )
 from gpuprof.present.plot_text import SMALL, TEXT, text_width
-from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
+from gpuprof.present.roofline_figure import Arrow, Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
 from gpuprof.present.session_text import LEVEL_NAMES
 from gpuprof.units import format_si, significant
 
@@ -34,6 +34,8 @@ _CROWDED = 20.0
 _RIDGE_COST = 8.0
 """A ridge's label that costs more than this is left out."""
 _SHORT_LEADER = 5.0
+_LEAST_ARROW, _FAINT = 3.0, 0.35
+"""Shorter than its head an arrow shows nothing."""
 
 
 def draw_axes(figure: RooflineFigure, ax: Axes, colours: dict[str, str]) -> None:
@@ -42,10 +44,14 @@ def draw_axes(figure: RooflineFigure, ax: Axes, colours: dict[str, str]) -> None
     _draw_frame(canvas)
     for roof in figure.roofs:
         _draw_roof(canvas, roof)
-    for chain in _chains(figure.points):
+    for chain in _chains([point for point in figure.points if not point.side]):
         canvas.line(chain, color=colours["muted"], linewidth=0.8, linestyle=(0, (1, 2)), zorder=3)
-    for point in sorted(figure.points, key=lambda point: -point_area(figure, point)):
+    for point in sorted(
+        figure.points, key=lambda point: (not point.faint, point.side == "new", -point_area(figure, point))
+    ):
         _draw_point(canvas, point)
+    for arrow in figure.arrows:
+        _draw_arrow(canvas, arrow)
     for roof, text in roof_labels(figure):
         _label_roof(canvas, roof, text)
     _draw_ridges(canvas, [ridge for ridge in figure.ridges if ridge.origin == figure.ceiling])
@@ -177,12 +183,30 @@ def _draw_point(canvas: _Canvas, point: FigurePoint) -> None:
         markerfacecolor=canvas.colours["background"] if point.hollow else (colour, 0.45),
         markeredgecolor=colour,
         markeredgewidth=1.6 if point.hollow else 1.1,
+        alpha=_FAINT if point.faint else None,
         linestyle="none",
         zorder=4,
     )
     x, y = canvas.at(point.intensity, point.flop_per_s)
     half = point_reach(canvas.figure, point) + 1
     canvas.occupied.add_mark(Box(left=x - half, bottom=y - half, right=x + half, top=y + half))
+
+
+def _draw_arrow(canvas: _Canvas, arrow: Arrow) -> None:
+    """Draw an arrow from edge to edge of its points; where they touch there is no room for one."""
+    from matplotlib.patches import FancyArrowPatch
+
+    start, end = ((point.intensity, point.flop_per_s) for point in arrow)
+    gaps = [point_reach(canvas.figure, point) + 1.5 for point in arrow]
+    ends = (canvas.at(*start), canvas.at(*end))
+    if math.dist(*ends) < sum(gaps) + _LEAST_ARROW:
+        return
+    patch = FancyArrowPatch(
+        start, end, arrowstyle="-|>", mutation_scale=9, shrinkA=gaps[0], shrinkB=gaps[1], linewidth=1.2,
+        color=canvas.colours["ink"], zorder=4.5, clip_on=True, transform=canvas.ax.transData,
+    )  # fmt: skip
+    canvas.ax.add_patch(patch)
+    canvas.occupied.add_line(ends)
 
 
 def _label_roof(canvas: _Canvas, roof: RoofLine, text: str) -> None:

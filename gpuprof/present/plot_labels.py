@@ -12,7 +12,7 @@ from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
 _LABELLED_KERNELS, _ALWAYS_LABELLED, _LEAST_SHARE = 8, 3, 0.01
-_LABEL_WIDTH, _SOURCE_WIDTH = 190.0, 90.0
+_LABEL_WIDTH, _SOURCE_WIDTH, _CHANGE_WIDTH = 190.0, 90.0, 250.0
 _SAME_PLACE = 30.0
 
 
@@ -42,7 +42,9 @@ def point_labels(figure: RooflineFigure, at: Callable[[float, float], Extent]) -
     mains.sort(key=lambda point: -(point.share or 0.0))
     for rank, (point, others) in enumerate(_together(mains, at)[:_LABELLED_KERNELS]):
         share = sum(item.share or 0.0 for item in (point, *others))
-        if rank < _ALWAYS_LABELLED or share >= _LEAST_SHARE:
+        if point.side:
+            yield point, fitted(printable(point.caption), _CHANGE_WIDTH, TEXT)
+        elif rank < _ALWAYS_LABELLED or share >= _LEAST_SHARE:
             yield point, _label_text(point, others) + (_fractions([point, *others]) if figure.sized else "")
 
 

@@ -40,7 +40,8 @@ def point_colour(figure: RooflineFigure, point: FigurePoint) -> str:
 
 def point_id(point: FigurePoint) -> str:
     """Return the id of a point within its figure."""
-    return f"point-{point.kernel}-{point.path}-{point.level}"
+    side = f"-{point.side}" if point.side else ""
+    return f"point-{point.kernel}-{point.path}-{point.level}{side}"
 
 
 def point_area(figure: RooflineFigure, point: FigurePoint) -> float:

@@ -18,6 +18,7 @@ from gpuprof.model.session import (
     Excerpt,
     Exclusion,
     KernelProfile,
+    LineWork,
     Location,
     RunVerdict,
     Session,
@@ -77,6 +78,7 @@ _OWNED: Mapping[type, frozenset[str]] = {
     KernelProfile: frozenset({"name", "demangled", "label", "ranges"}),
     Excerpt: frozenset({"file"}),
     CodeLine: frozenset({"text"}),
+    LineWork: frozenset({"file", "text"}),
     Location: frozenset({"file"}),
     StepTimes: frozenset({"name"}),
     Exclusion: frozenset({"patterns"}),
@@ -106,6 +108,7 @@ def without_private(session: Session) -> Session:
     texts = {text for source in session.sources for text in (source.file, source.command or "", *source.warnings)}
     for kernel in session.kernels:
         texts.update(excerpt.file or "" for excerpt in kernel.excerpts)
+        texts.update(line.file for line in kernel.lines)
         texts.update(finding.location.file or "" for finding in kernel.findings if finding.location is not None)
     return _rewritten(_with_short_notes(session), _Known(_owner_pattern(texts), _roots(texts)))
 

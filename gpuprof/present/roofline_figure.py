@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 Extent = tuple[float, float]
 
@@ -40,7 +41,8 @@ class FigurePoint:
     """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
 
     `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
-    `uncertified`: nothing vouches for the counters of the path's work.
+    `uncertified`: nothing vouches for the counters of the path's work. `side`: of a comparison;
+    empty elsewhere. `faint`: it is drawn for the others' sake.
     """
 
     kernel: int
@@ -59,11 +61,20 @@ class FigurePoint:
     estimated: bool
     uncertified: bool
     main: bool
+    side: Literal["", "base", "new"] = ""
+    faint: bool = False
 
     @property
     def hollow(self) -> bool:
-        """Tell whether it is drawn hollow: its place is less sure than that of others."""
-        return self.estimated or self.uncertified
+        """Tell whether it is drawn hollow: its place is less sure than that of others; in a comparison, it is base."""
+        return self.side == "base" if self.side else self.estimated or self.uncertified
+
+
+class Arrow(NamedTuple):
+    """From where a kernel was on the base side of a comparison to where it is on the new side."""
+
+    base: FigurePoint
+    new: FigurePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class RooflineFigure:
-    """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time."""
+    """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time.
+
+    `arrows` are of a comparison: from base to new.
+    """
 
     id: str
     title: str
@@ -94,3 +108,4 @@ class RooflineFigure:
     points: tuple[FigurePoint, ...]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
+    arrows: tuple[Arrow, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gpuprof.model import recorded
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.run_totals import run_of
@@ -140,12 +141,7 @@ def point_text(point: RooflinePoint) -> str:
 
 def launch_text(kernel: KernelProfile) -> str:
     """Write grid and block in a few characters: "65535×128", "(32,24)×(16,16)"; empty where neither is known."""
-    if kernel.grid is None or kernel.block is None:
-        return ""
-    return "×".join(
-        f"({','.join(dimensions)})" if len(dimensions) > 1 else dimensions[0]
-        for dimensions in (dims_text(size).split("×") for size in (kernel.grid, kernel.block))
-    )
+    return recorded.configuration_text(kernel.grid, kernel.block)
 
 
 def name_repeats(kernels: Iterable[KernelProfile]) -> bool:
@@ -159,10 +155,7 @@ def dims_text(size: tuple[int, int, int] | None) -> str:
 
     Where the shape is missing, the number of blocks may still be known.
     """
-    if size is None:
-        return f"shape {NOT_COLLECTED}"
-    dimensions = size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
-    return "×".join(str(value) for value in dimensions)
+    return recorded.dims_text(size) if size is not None else f"shape {NOT_COLLECTED}"
 
 
 def device_text(device: Device) -> str:

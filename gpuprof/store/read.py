@@ -132,6 +132,25 @@ def _check_references(session: Session, file: str) -> None:
         if kernel.id in numbers:
             raise DamagedInput(f"{file} is damaged: two kernels have the number {kernel.id}")
         numbers.add(kernel.id)
+        _check_compared(kernel, file)
+
+
+def _check_compared(kernel: KernelProfile, file: str) -> None:
+    """Refuse launches, counts and lines of a kernel that contradict each other."""
+    times, names = kernel.launch_times, {count.name for count in kernel.counts}
+    fault = None
+    if times is not None and (times.dropped < 0 or len(times.durations_s) + times.dropped > kernel.launches):
+        fault = "lists other launches than it has"
+    elif times is not None and len(times.sm_clocks_hz) not in (0, len(times.durations_s)):
+        fault = "has clocks of other launches than durations"
+    elif len(names) < len(kernel.counts):
+        fault = "has two counts of one name"
+    elif not all(count.low <= count.value <= count.high for count in kernel.counts):
+        fault = "has a count outside of its least and most"
+    elif kernel.lines_dropped < 0:
+        fault = "has fewer than no lines left out"
+    if fault is not None:
+        raise DamagedInput(f"{file} is damaged: kernel {kernel.id} {fault}")
 
 
 def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:

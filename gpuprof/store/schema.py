@@ -1,4 +1,4 @@
-"""The JSON Schema of a session, from its types: what `show --format json` writes, which leaves no field out."""
+"""The JSON Schema of a contract, from its types: what `show --format json` writes, which leaves no field out."""
 
 from __future__ import annotations
 
@@ -15,18 +15,28 @@ from gpuprof.model.session import SCHEMA_VERSION, Session
 
 def session_schema() -> str:
     """Return the JSON Schema of `show --format json`."""
-    return json.dumps(schema_of_session(), indent=2, ensure_ascii=False) + "\n"
+    return schema_text(schema_of_session())
 
 
 def schema_of_session() -> dict[str, Any]:
     """Return the schema as a value, with a definition for each type of record."""
-    records = msgspec.json.schema(Session)["$defs"]
-    orders = {frozenset(listed): listed for listed in _lists_of_words(Session)}
+    return schema_of(Session, f"gpuprof session, version {SCHEMA_VERSION}")
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """Return a schema as the content of a file."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_of(kind: type[msgspec.Struct], title: str) -> dict[str, Any]:
+    """Return the schema of a record as a value, with a definition for each type of record below it."""
+    records = msgspec.json.schema(kind)["$defs"]
+    orders = {frozenset(listed): listed for listed in _lists_of_words(kind)}
     definitions = {name: _ordered(_written(records[name]), orders) for name in sorted(records)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"gpuprof session, version {SCHEMA_VERSION}",
-        **definitions.pop(Session.__name__),
+        "title": title,
+        **definitions.pop(kind.__name__),
         "$defs": definitions,
     }
 

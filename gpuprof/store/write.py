@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -20,12 +20,17 @@ _ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "opportunities")
 
 def session_lines(session: Session) -> Iterator[str]:
     """Yield the JSON document line by line, without line ends. Raises ValueError for a number that is not finite."""
+    return document_lines(session, _ONE_LINE_EACH)
+
+
+def document_lines(record: msgspec.Struct, one_line_each: Sequence[str]) -> Iterator[str]:
+    """Yield a record as a JSON document, a field a line; of the lists in `one_line_each` every item has its own."""
     yield "{"
-    names = Session.__struct_fields__
+    names = record.__struct_fields__
     for name in names:
         comma = "," if name != names[-1] else ""
-        value = getattr(session, name)
-        if name not in _ONE_LINE_EACH or not value:
+        value = getattr(record, name)
+        if name not in one_line_each or not value:
             yield f"  {json.dumps(name)}: {dumped(value, name)}{comma}"
             continue
         yield f"  {json.dumps(name)}: ["

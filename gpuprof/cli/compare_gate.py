@@ -1,0 +1,135 @@
+"""The gate on the command line: its options, how it is held against a comparison, and its line on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprof.cli import patience
+from gpuprof.cli.options import Command
+from gpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprof.comparison.accepted import Accepted
+    from gpuprof.comparison.compare import Compared
+    from gpuprof.comparison.contract import Comparison, GateCheck
+    from gpuprof.comparison.limits import GateLimit
+
+_LABEL = 60
+
+
+def gate_options(function: Command) -> Command:
+    """--fail-on, --unclear, --accept: the limits, and what is let pass."""
+    options: tuple[Callable[[Command], Command], ...] = (
+        click.option(
+            "--fail-on", "fail_on", multiple=True, metavar="[KERNEL=]LIMIT",
+            help="Exit with 6 where a kernel rises by more: time:3%, instructions:1%, dram-bytes:1%, registers, "
+            "spills; total-time:2% is of the run. Repeatable.",
+        ),
+        click.option(
+            "--unclear", type=click.Choice(["pass", "fail"]), default="pass", show_default=True,
+            help="Whether a limit that cannot be judged exits with 7.",
+        ),
+        click.option(
+            "--accept", metavar="FILE", help="Let pass the regressions that this TOML file has, with reason and end."
+        ),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def accepted_in_time(file: str | None) -> tuple[Accepted, ...]:
+    """Return the accepted regressions of a file; none without one."""
+    if file is None:
+        return ()
+    from gpuprof.api import accepted_regressions
+
+    slow = UsageError(f"--accept {file:.100} takes longer than {patience.LIMIT_S:g} s to read")
+    with patience.within(patience.LIMIT_S, slow):
+        return accepted_regressions(file)
+
+
+def narrowed_in_time(compared: Compared, kernel: str | None, exclude: Sequence[str]) -> Compared:
+    """Return the comparison of the kernels that are asked for; patterns that were typed and name none are told."""
+    from gpuprof.cli.output import say
+    from gpuprof.comparison.narrow import narrowed, unused
+
+    with _in_time("--kernel and --exclude"):
+        idle = unused(compared, exclude) if _was_typed("exclude") else ()
+        left = narrowed(compared, kernel, exclude)
+    for pattern in idle:
+        say(f"--exclude {pattern!r:.80} matches no kernel")
+    return left
+
+
+def refuse_idle(compared: Compared, limits: Sequence[GateLimit]) -> None:
+    """Raise UsageError for a limit that was typed for kernels which no side has."""
+    from gpuprof.comparison.narrow import fits, nothing_fits
+    from gpuprof.model.kernel_match import kernel_pattern
+
+    changes = compared.comparison.kernels
+    with _in_time("--fail-on"):
+        for limit in limits if _was_typed("fail_on") else ():
+            pattern = kernel_pattern(limit.pattern, "--fail-on") if limit.pattern is not None else None
+            if pattern is not None and not any(fits(pattern, change) for change in changes):
+                raise nothing_fits(changes, f"--fail-on {limit.text!r:.80}")
+
+
+def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequence[Accepted], unclear: str) -> Compared:
+    """Return the comparison with its gate; without limits as it is."""
+    if not limits:
+        return compared
+    from gpuprof.api import gated, today
+    from gpuprof.comparison.gate import judged
+
+    with _in_time("--fail-on and --accept"):
+        judgement = judged(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
+    return gated(compared, judgement)
+
+
+def closing_line(comparison: Comparison) -> str:
+    """Say which limit failed first, and for which kernel; else that the gate has passed, and what it cannot judge."""
+    gate = comparison.gate
+    assert gate is not None
+    checks = [check for check in gate.checks if check.word == "regression"]
+    if not checks and not gate.passed:
+        checks = [check for check in gate.checks if check.word in ("unclear", "not-compared")]
+    if not checks:
+        counts = [(word, sum(check.word == word for check in gate.checks)) for word in _WORDS]
+        others = [f"{number} {_WORDS[word]}" for word, number in counts if number]
+        if not gate.ok and not any(check.word == "accepted" for check in gate.checks):
+            return f"gate passed, but no limit could be judged: {', '.join(others) or 'there are no kernels'}"
+        return f"gate passed: {', '.join([f'{gate.ok} {_holds(gate.ok)}', *others])}"
+    more = f"; {len(checks) - 1} more" if len(checks) > 1 else ""
+    return f"gate failed: {_check_text(checks[0], comparison)}{more}"
+
+
+def _holds(number: int) -> str:
+    return "check holds" if number == 1 else "checks hold"
+
+
+_WORDS = {"unclear": "unclear", "not-compared": "not compared", "accepted": "accepted"}
+
+
+def _check_text(check: GateCheck, comparison: Comparison) -> str:
+    from gpuprof.present.text import cut_middle, printable
+
+    label = next((change.label for change in comparison.kernels if change.id == check.kernel), None)
+    whose = f" of {cut_middle(printable(label), _LABEL)}" if label is not None else ""
+    unclear = "" if check.word == "regression" else f" is {_WORDS[check.word]}"
+    return f"{check.limit[:100]}{whose}{unclear}: {check.sentence}"
+
+
+def _was_typed(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
+    """Raise UsageError where expressions take too long."""
+    message = f"{what} takes longer than {patience.LIMIT_S:g} s on the kernels' names"
+    return patience.within(patience.LIMIT_S, UsageError(message, "write it without a repeat inside a repeat"))

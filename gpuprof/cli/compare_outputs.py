@@ -1,0 +1,171 @@
+"""Where a comparison is written: the terminal, stdout in a format, files, each in the format that its name tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gpuprof.cli.options import Command
+from gpuprof.cli.output import say, to_type, write_files, write_lines
+from gpuprof.collect.overwrite import refuse_overwrite
+from gpuprof.errors import UsageError
+from gpuprof.present.compare_formats import FORMATS, format_of
+from gpuprof.present.compare_options import CompareOptions, PathMap
+
+if TYPE_CHECKING:
+    from gpuprof.comparison.compare import Compared
+
+TABLE, PAGE = "table", "html"
+_TO_STDOUT = (TABLE, *FORMATS)
+"""What --format takes."""
+_TO_FILES = (*FORMATS, PAGE)
+_PAGES = (".html", ".htm")
+_ENDINGS = ".html, .json, .md, .sarif, .xml"
+
+
+class Output(NamedTuple):
+    """A file, and the format that it is written in."""
+
+    file: Path
+    form: str
+
+
+def writing(function: Command) -> Command:
+    """--format, -o, --path-map, --top, -v: what is written, and where."""
+    options: tuple[Callable[[Command], Command], ...] = (
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(_TO_STDOUT),
+            default=TABLE,
+            show_default=True,
+            help="What to print.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            "outputs",
+            multiple=True,
+            metavar="[FORMAT=]FILE",
+            help="Also write a file: .html, .json, .md, .sarif, .xml (JUnit), or gitlab=FILE. Repeatable.",
+        ),
+        click.option(
+            "--path-map",
+            "path_maps",
+            multiple=True,
+            metavar="FROM=TO",
+            help="Where a source folder of the reports lies in this repository. Repeatable.",
+        ),
+        click.option("--top", type=click.IntRange(min=0), metavar="N", help="Kernels to show; 0 for all."),
+        click.option("-v", "--verbose", is_flag=True, help="Every kernel that changed, in depth."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def outputs_of(values: Sequence[str]) -> tuple[Output, ...]:
+    """Return the files that -o names, as FILE or FORMAT=FILE. Raises UsageError where nothing tells the format."""
+    outputs = tuple(_output(value) for value in values)
+    places = [os.path.realpath(output.file) for output in outputs]
+    for index, place in enumerate(places):
+        if place in places[:index]:
+            raise UsageError(f"-o {outputs[index].file} is given twice", "name each file once")
+    return outputs
+
+
+def _output(value: str) -> Output:
+    form, equals, file = value.partition("=")
+    if not equals or not form.isalnum():
+        form, file = "", value
+    if file in ("", "-"):
+        nowhere = "no file is written to standard output" if file else "an empty name"
+        raise UsageError(f"-o {value}: {nowhere}", "name a file after -o; --format says what goes to standard output")
+    if form and form not in _TO_FILES:
+        near = get_close_matches(form, _TO_FILES, n=1)
+        hint = f"did you mean -o {near[0]}={file}?" if near else f"formats of -o are {', '.join(_TO_FILES)}"
+        raise UsageError(f"-o {value:.100}: unknown format {form:.40}", f"{hint} A file of that name is ./{value:.100}")
+    return Output(Path(file), form or _by_name(file))
+
+
+def _by_name(file: str) -> str:
+    if file.lower().endswith(_PAGES):
+        return PAGE
+    form = format_of(file)
+    if form is None:
+        raise UsageError(
+            f"-o {file:.100}: its ending tells no format",
+            f"name it, such as -o md={to_type([file[:100]])}; endings are {_ENDINGS}",
+        )
+    return form.name
+
+
+def refuse_outputs(outputs: Sequence[Output], inputs: Sequence[str], *, force: bool, in_browser: bool) -> None:
+    """Raise UsageError for files that would be replaced, and where --open has no page to open."""
+    refuse_overwrite([output.file for output in outputs], inputs, force=force)
+    if in_browser and not any(output.form == PAGE for output in outputs):
+        raise UsageError("--open opens a page, and none is written", "add -o compare.html")
+
+
+def path_maps_of(values: Sequence[str]) -> tuple[PathMap, ...]:
+    """Return what --path-map FROM=TO says."""
+    maps = []
+    for value in values:
+        source, equals, target = value.partition("=")
+        if not equals or not source:
+            raise UsageError(f"--path-map {value!r:.80} is not FROM=TO", "such as --path-map /build/src=src")
+        maps.append(PathMap(source, target))
+    return tuple(maps)
+
+
+def repository_root() -> str | None:
+    """Return the root of the repository that the working folder is in; None where it is in none."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None
+    return next((str(folder) for folder in (here, *here.parents) if os.path.lexists(folder / ".git")), None)
+
+
+def write_outputs(compared: Compared, outputs: Sequence[Output], options: CompareOptions) -> None:
+    """Write all files or none, and say so."""
+    if not outputs:
+        return
+    write_files({output.file: _content(compared, output.form, options) for output in outputs})
+    say(f"wrote {', '.join(str(output.file) for output in outputs)}")
+    tell_left_out(compared, [output.form for output in outputs], options)
+
+
+def tell_left_out(compared: Compared, forms: Sequence[str], options: CompareOptions) -> None:
+    """Say on stderr what formats lack that have only what lies at a line of the repository."""
+    if any(form in FORMATS and FORMATS[form].by_line for form in forms):
+        from gpuprof.present.compare_annotations import left_out_texts
+
+        for text in left_out_texts(compared, options):
+            say(f"note: {text}")
+
+
+def _content(compared: Compared, form: str, options: CompareOptions) -> bytes:
+    if form == PAGE:
+        from gpuprof.present.compare_page.build import comparison_page
+
+        return comparison_page(compared).encode("utf-8", "backslashreplace")
+    lines = FORMATS[form].lines(compared, options)
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+
+
+def print_compared(compared: Compared, form: str, options: CompareOptions, *, verbose: bool, chosen: bool) -> None:
+    """Print the comparison: to the terminal, or as lines."""
+    if form != TABLE:
+        write_lines(FORMATS[form].lines(compared, options))
+        tell_left_out(compared, [form], options)
+        return
+    from gpuprof.present.compare_console import print_comparison
+    from gpuprof.present.console import make_console
+
+    print_comparison(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)

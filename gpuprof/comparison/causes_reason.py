@@ -1,0 +1,25 @@
+"""A reason for a change of time as it is weighed: what moved, and by how much that alone changes the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Certainty = Literal["counted", "inferred", "guess"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What moved. `effect` is the logarithm of what it makes of the time: above zero slower, zero: nothing.
+
+    `first` is told before what explains as much: what the busiest unit is kept busy with. `always` is told however
+    little it explains.
+    """
+
+    mechanism: str
+    sentence: str
+    effect: float
+    certainty: Certainty
+    first: bool = False
+    always: bool = False
+    location: str = ""

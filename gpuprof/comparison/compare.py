@@ -1,0 +1,172 @@
+"""Compares two sides: conditions first, then each kernel's work and time, then why, ranked by effect on the total."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gpuprof.comparison.causes import causes_of
+from gpuprof.comparison.conditions import caches_alike, conditions_of, counts_rounded
+from gpuprof.comparison.contract import (
+    COMPARISON_VERSION,
+    ComparedKernel,
+    ComparedSide,
+    Comparison,
+    KernelChange,
+    RunCondition,
+)
+from gpuprof.comparison.finding_changes import finding_changes
+from gpuprof.comparison.leftovers import order_of
+from gpuprof.comparison.lines import line_changes
+from gpuprof.comparison.notes import notes_of
+from gpuprof.comparison.pairs import NamedMatch, Pair, pairs_of
+from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
+from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, sides_of
+from gpuprof.comparison.times import time_change
+from gpuprof.comparison.totals import totals_of
+from gpuprof.comparison.unique import unique_labels
+from gpuprof.comparison.work import work_change
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison, and the pair that each of its kernels was made from, in the same order."""
+
+    comparison: Comparison
+    pairs: tuple[Pair, ...]
+    base: Side
+    new: Side
+
+
+def compare(
+    base: Sequence[Run], new: Sequence[Run], version: str, named: Sequence[NamedMatch] = (), *, paired: bool = False
+) -> Compared:
+    """Compare the runs of two sides. Raises UsageError for a match that names no kernel.
+
+    `paired`: the nth runs of both sides were made side by side, in the order ABBA.
+    """
+    ours, theirs, known = sides_of(base, new)
+    conditions = conditions_of(ours, theirs)
+    identical = not named and are_identical(base, new)
+    allowed = _Allowed.by(conditions, identical=identical, paired=paired)
+    kernels, pairs = _changes(pairs_of(ours, theirs, named), ours.total_s, allowed)
+    total = totals_of(ours, theirs, comparable=allowed.time)
+    comparison = Comparison(
+        schema_version=COMPARISON_VERSION,
+        gpuprof_version=version,
+        base=_told(ours),
+        new=_told(theirs),
+        sentence=whole_sentence(total, kernels, conditions, identical=identical),
+        alike=allowed.time,
+        conditions=conditions,
+        total=total,
+        kernels=kernels,
+        notes=notes_of(ours, theirs, known, pairs),
+    )
+    return Compared(comparison, pairs, ours, new=theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """Which verdicts the conditions allow, how exact counts are (see `work_change`), and how runs were made."""
+
+    time: bool
+    work: bool
+    caches_alike: bool
+    rounded: bool
+    identical: bool
+    paired: bool
+
+    @classmethod
+    def by(cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool) -> _Allowed:
+        affected = {condition.affects for condition in conditions}
+        return cls(
+            time=affected.isdisjoint(("time", "both")),
+            work=affected.isdisjoint(("work", "both")),
+            caches_alike=caches_alike(conditions),
+            rounded=counts_rounded(conditions),
+            identical=identical,
+            paired=paired,
+        )
+
+
+def _changes(
+    pairs: Sequence[Pair], base_s: float | None, allowed: _Allowed
+) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
+    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that order."""
+    changes = [(_change(pair, base_s, allowed), pair) for pair in pairs]
+    changes.sort(key=_rank)
+    labels = unique_labels([change for change, _ in changes])
+    numbered = (
+        replace(change, id=number, label=label)
+        for number, ((change, _), label) in enumerate(zip(changes, labels, strict=True))
+    )
+    return tuple(numbered), tuple(pair for _, pair in changes)
+
+
+def _rank(item: tuple[KernelChange, Pair]) -> tuple[float, object]:
+    """Return what sorts by effect, and what has equal ones the same way whatever the order of launches."""
+    change, pair = item
+    return -abs(change.effect_s or 0.0), order_of((*pair.new, *pair.base)[0].key)
+
+
+def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
+    time = time_change(pair, comparable=allowed.time, paired=allowed.paired)
+    if allowed.identical and time.verdict == "unclear":
+        time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
+    work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
+    lines = line_changes(pair)
+    causes = causes_of(pair, time, work, lines)
+    effect_s = _effect_s(pair)
+    return KernelChange(
+        id=0,
+        label=(*pair.new, *pair.base)[0].speaker.label,
+        match=pair.match,
+        base=tuple(map(_kernel, pair.base)),
+        new=tuple(map(_kernel, pair.new)),
+        sentence=kernel_sentence(pair, time, work, causes),
+        time=time,
+        work=work,
+        causes=causes,
+        lines=lines,
+        findings=finding_changes(pair, time),
+        effect_s=effect_s,
+        effect=effect_s / base_s if effect_s is not None and base_s else None,
+    )
+
+
+def _effect_s(pair: Pair) -> float | None:
+    """Return what a pair adds to the time of a run; None where the time of one of its kernels is not known."""
+    totals = [[kernel.total_s for kernel in kernels] for kernels in (pair.base, pair.new)]
+    if any(total is None for side in totals for total in side):
+        return None
+    before, after = (sum(total for total in side if total is not None) for side in totals)
+    return after - before
+
+
+def _kernel(kernel: SideKernel) -> ComparedKernel:
+    speaker = kernel.speaker
+    return ComparedKernel(
+        run=kernel.run,
+        id=speaker.id,
+        label=speaker.label,
+        demangled=speaker.demangled,
+        ranges=speaker.ranges,
+        grid=speaker.grid,
+        block=speaker.block,
+        launches=round(kernel.launches),
+        time_total_s=kernel.total_s,
+    )
+
+
+def _told(side: Side) -> ComparedSide:
+    names = (device.name or device.spec or "" for run in side.runs for device in run.session.devices)
+    return ComparedSide(
+        files=tuple(run.file for run in side.runs),
+        gpus=tuple(dict.fromkeys(name for name in names if name)),
+        kernels=len(side.kernels),
+        launches=round(sum(kernel.launches for kernel in side.kernels)),
+        time_s=side.total_s,
+    )

@@ -1,0 +1,117 @@
+"""Which findings went, came and stayed, and whether a fix gained what its bound had promised."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from gpuprof.comparison.contract import FindingChange, FindingWord, TimeChange
+from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.sides import SideKernel
+from gpuprof.diagnose.registry import rule_named
+from gpuprof.model.field_types import SEVERITIES
+from gpuprof.model.session import Finding, KernelProfile
+from gpuprof.units import format_percent
+
+_ORDER: dict[FindingWord, int] = {"went": 0, "came": 1, "stayed": 2}
+_BEYOND = 0.02
+"""A gain beyond its bound by two points or fewer is the noise of two durations."""
+
+
+def finding_changes(pair: Pair, time: TimeChange) -> tuple[FindingChange, ...]:
+    """Return the findings of both sides: what went, what came, what stayed, each by severity.
+
+    A finding that only one side has is told only if the other side has what it was found in: counters that were not
+    collected there find nothing.
+    """
+    if not pair.base or not pair.new:
+        return ()
+    base, new = _by_rule(pair.base), _by_rule(pair.new)
+    had, has = _collected(pair.base), _collected(pair.new)
+    changes: list[FindingChange] = []
+    for rule in dict.fromkeys((*base, *new)):
+        before, after = base.get(rule, []), new.get(rule, [])
+        both = min(len(before), len(after))
+        changes += [_change("stayed", *both, time) for both in zip(before, after, strict=False)]
+        if _could_be_found(rule, had, has):
+            changes += [_change("went", finding, None, time) for finding in before[both:]]
+        if _could_be_found(rule, has, had):
+            changes += [_change("came", None, finding, time) for finding in after[both:]]
+    return tuple(sorted(changes, key=lambda change: (_ORDER[change.word], SEVERITIES.index(change.severity))))
+
+
+def beyond_bound(pair: Pair, time: TimeChange) -> str:
+    """Say that more was gained than the bound of the only finding that went had promised; empty where it was not."""
+    went = [change for change in finding_changes(pair, time) if change.word == "went" and change.promised]
+    if len(went) != 1 or went[0].gained is None or went[0].promised is None:
+        return ""
+    rule, promised, gained = went[0].rule, went[0].promised, went[0].gained
+    kinds = [finding.gain_kind for kernel in pair.base for finding in kernel.speaker.findings if finding.rule == rule]
+    if kinds[:1] != ["bound"] or gained <= promised + _BEYOND:
+        return ""
+    return (
+        f"{format_percent(gained)} of the time was gained, and the bound of {rule} is {format_percent(promised)}: "
+        "more than that finding was changed, or the bound is wrong"
+    )
+
+
+def _by_rule(kernels: Sequence[SideKernel]) -> dict[str, list[Finding]]:
+    rules: defaultdict[str, list[Finding]] = defaultdict(list)
+    for kernel in kernels:
+        for finding in kernel.speaker.findings:
+            rules[finding.rule].append(finding)
+    return rules
+
+
+def _collected(kernels: Sequence[SideKernel]) -> frozenset[str]:
+    """Return the kinds of counters that all kernels of a side have."""
+    sides = [frozenset(_kinds(kernel.speaker)) for kernel in kernels]
+    return frozenset.intersection(*sides)
+
+
+def _kinds(kernel: KernelProfile) -> Iterator[str]:
+    for name, present in (
+        ("throughput", kernel.throughput),
+        ("pipes", kernel.pipes),
+        ("counts", kernel.counts),
+        ("occupancy", kernel.occupancy.achieved is not None),
+        ("issue", kernel.scheduler is not None and kernel.scheduler.issue_active is not None),
+        ("operations", any(work.path in ("fp32", "fp64") and work.flop is not None for work in kernel.work)),
+        ("code", kernel.excerpts),
+    ):
+        if present:
+            yield name
+    for stall in kernel.stalls:
+        yield f"stalls.{stall.family}"
+    for traffic in kernel.traffic:
+        if traffic.basis == "counted":
+            yield f"traffic.{traffic.level}"
+
+
+def _could_be_found(rule: str, there: frozenset[str], here: frozenset[str]) -> bool:
+    """Tell whether a rule that found something on one side would have on the other, by what was collected."""
+    known = rule_named(rule)
+    return there <= here or (known is not None and known.by_times)
+
+
+def _change(word: FindingWord, base: Finding | None, new: Finding | None, time: TimeChange) -> FindingChange:
+    told = new or base
+    assert told is not None, "a change is of a finding"
+    judged = time.verdict in ("same", "faster", "slower") and time.ratio is not None
+    return FindingChange(
+        word=word,
+        rule=told.rule,
+        severity=base.severity if base is not None and word == "went" else told.severity,
+        base=base.headline if base is not None else "",
+        new=new.headline if new is not None else "",
+        promised=base.gain_kernel if base is not None else None,
+        gained=1.0 - time.ratio if word == "went" and judged and time.ratio is not None else None,
+        location=_location(told),
+    )
+
+
+def _location(finding: Finding) -> str:
+    place = finding.location
+    if place is None or place.file is None or place.line is None:
+        return ""
+    return f"{place.file}:{place.line}"

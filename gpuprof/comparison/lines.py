@@ -1,0 +1,188 @@
+"""Which source lines do more or less than before, where both sides know their lines."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from gpuprof.comparison.contract import LineChange
+from gpuprof.comparison.pairs import Pair
+from gpuprof.model.session import KernelProfile, LineWork
+
+_MOST = 20
+"""Lines that are told of a kernel."""
+_NOTED = 0.005
+"""A line is told whose instructions changed by at least so much of the kernel's."""
+_NOTED_SAMPLES = 0.02
+_DEVIATIONS = 4.0
+"""Samples scatter as counts of chance do, by their root: what differs by less than four of them may be chance."""
+_ALIKE = 0.5
+"""Two texts at one place are the same line, changed, if they share half of their characters."""
+_LONGEST = 2000
+"""Lines of a file that are matched, and characters of a line: difflib takes the square of both in the worst case."""
+_MATCHED_TEXT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A line on both sides, or on one."""
+
+    base: LineWork | None
+    new: LineWork | None
+
+
+def line_changes(pair: Pair) -> tuple[LineChange, ...]:
+    """Return the lines whose work changed, by what they add or save of the kernel's, largest first.
+
+    Lines are matched by their text, in order, and by their number where neither side has text. A line that one side
+    lacks did nothing there, unless that side kept only a part of its lines: then what it did is not known.
+    """
+    if len(pair.base) != 1 or len(pair.new) != 1:
+        return ()
+    base, new = pair.base[0].speaker, pair.new[0].speaker
+    if not base.lines or not new.lines:
+        return ()
+    matches = list(_matches(base.lines, new.lines))
+    ranked: list[tuple[float, LineChange]] = []
+    for what in _told(base, new):
+        ranked += _changes(what, matches, base, new)
+    ranked.sort(key=lambda item: -item[0])
+    return tuple(change for _, change in ranked[:_MOST])
+
+
+def _told(base: KernelProfile, new: KernelProfile) -> Iterator[str]:
+    """Yield what both sides have of their lines; samples only where instructions are not counted."""
+    both = (base.lines, new.lines)
+    if all(any(line.local is not None for line in lines) for lines in both):
+        yield "local"
+    if all(any(line.instructions is not None for line in lines) for lines in both):
+        yield "instructions"
+    elif all(any(line.samples is not None for line in lines) for lines in both):
+        yield "samples"
+
+
+def _matches(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Match]:
+    """Match the lines file by file; a file is the same where its path is, else where its name is."""
+    before, after = _by_file(base), _by_file(new)
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for path in after:
+        names[_name(path)].append(path)
+    for path, lines in before.items():
+        partners = names[_name(path)]
+        partner = path if path in after else partners[0] if len(partners) == 1 and partners[0] not in before else None
+        yield from _in_file(lines, after.pop(partner, []) if partner is not None else [])
+    for lines in after.values():
+        yield from (_Match(None, line) for line in lines)
+
+
+def _by_file(lines: Sequence[LineWork]) -> dict[str, list[LineWork]]:
+    files: defaultdict[str, list[LineWork]] = defaultdict(list)
+    for line in lines:
+        files[line.file].append(line)
+    return {path: sorted(kept, key=lambda line: line.number)[:_LONGEST] for path, kept in files.items()}
+
+
+def _name(path: str) -> str:
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def _in_file(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Match]:
+    if any(line.text.strip() for line in base) and any(line.text.strip() for line in new):
+        yield from _by_text(base, new)
+        return
+    numbers: defaultdict[int, list[LineWork]] = defaultdict(list)
+    for line in new:
+        numbers[line.number].append(line)
+    for line in base:
+        partners = numbers[line.number]
+        yield _Match(line, partners.pop(0) if partners else None)
+    yield from (_Match(None, line) for lines in numbers.values() for line in lines)
+
+
+def _by_text(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Match]:
+    texts = [[_flat(line.text) for line in lines] for lines in (base, new)]
+    for word, first, last, begin, end in SequenceMatcher(None, texts[0], texts[1], autojunk=False).get_opcodes():
+        old, young = base[first:last], new[begin:end]
+        if word == "equal" or (word == "replace" and len(old) == len(young)):
+            for was, now in zip(old, young, strict=True):
+                yield from [_Match(was, now)] if word == "equal" or _alike(was, now) else _apart(was, now)
+        else:
+            yield from (_Match(line, None) for line in old)
+            yield from (_Match(None, line) for line in young)
+
+
+def _apart(base: LineWork, new: LineWork) -> list[_Match]:
+    return [_Match(base, None), _Match(None, new)]
+
+
+def _alike(base: LineWork, new: LineWork) -> bool:
+    return SequenceMatcher(None, _flat(base.text), _flat(new.text), autojunk=False).ratio() >= _ALIKE
+
+
+def _flat(text: str) -> str:
+    """Return a text without what an editor changes: indentation and spaces."""
+    return " ".join(text[:_MATCHED_TEXT].split())
+
+
+def _changes(
+    what: str, matches: Sequence[_Match], base: KernelProfile, new: KernelProfile
+) -> Iterator[tuple[float, LineChange]]:
+    """Yield the lines that changed, each with its change as a fraction of the kernel's."""
+    totals = [sum(_value(line, what) or 0.0 for line in kernel.lines) for kernel in (base, new)]
+    instructions = [sum(line.instructions or 0.0 for line in kernel.lines) for kernel in (base, new)]
+    whole = max(instructions) if what == "local" and max(instructions) > 0 else max(totals)
+    if whole <= 0 or not math.isfinite(whole):
+        return
+    hidden = [_hidden(kernel, what) for kernel in (base, new)]
+    for match in matches:
+        was = _value(match.base, what) if match.base is not None else hidden[0]
+        now = _value(match.new, what) if match.new is not None else hidden[1]
+        if was is None or now is None:
+            continue
+        change = abs(now - was)
+        if change < _threshold(what, was, now, whole, max(totals)):
+            continue
+        yield (
+            change / whole,
+            _told_line(match, what, was=was, now=now, dropped=(base.lines_dropped > 0, new.lines_dropped > 0)),
+        )
+
+
+def _threshold(what: str, was: float, now: float, whole: float, total: float) -> float:
+    if what == "samples":
+        return max(_NOTED_SAMPLES * whole, _DEVIATIONS * math.sqrt(was + now))
+    return max(_NOTED * (total if what == "local" else whole), 1.0)
+
+
+def _hidden(kernel: KernelProfile, what: str) -> float | None:
+    """Return the most that a line does which a side does not list: nothing, or what its least line does.
+
+    The lines that are kept are those with most work.
+    """
+    if not kernel.lines_dropped:
+        return 0.0
+    known = [value for line in kernel.lines if (value := _value(line, what)) is not None]
+    return min(known, default=None)
+
+
+def _told_line(match: _Match, what: str, *, was: float, now: float, dropped: tuple[bool, bool]) -> LineChange:
+    told = match.new or match.base
+    assert told is not None, "a match has a line"
+    text = told.text or (match.base.text if match.base is not None else "")
+    return LineChange(
+        file=told.file,
+        base_line=match.base.number if match.base is not None else None,
+        new_line=match.new.number if match.new is not None else None,
+        text=text,
+        what=what,
+        base=None if match.base is None and dropped[0] else was,
+        new=None if match.new is None and dropped[1] else now,
+    )
+
+
+def _value(line: LineWork, what: str) -> float | None:
+    value = line.local if what == "local" else line.samples if what == "samples" else line.instructions
+    return value if value is not None and math.isfinite(value) else None

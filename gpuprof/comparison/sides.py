@@ -1,0 +1,266 @@
+"""One side of a comparison: its runs, and its kernels over all of them, each with the launch that speaks for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from statistics import fmean, median
+from typing import NamedTuple
+
+from gpuprof.model.counts import spanning
+from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.recorded import Dim3
+from gpuprof.model.session import KernelProfile, LaunchCount, Session
+
+COUNTED = "counters"
+"""Source of durations that ncu measured beside the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the program: a file or files that were read together, as one session."""
+
+    file: str
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class KernelKey:
+    """What a kernel is known by on both sides: name in any demangler's spelling, ranges, launch configuration."""
+
+    name: str
+    ranges: tuple[str, ...]
+    grid: Dim3 | None
+    block: Dim3 | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """The launches of a kernel in one run. `cycles` are SM cycles of the same launches; empty where not all are known.
+
+    Each rank and each GPU of a session counts as a run. `launches` are all of them, with a duration or without;
+    `total_s` is the time of those that have one.
+    """
+
+    run: int
+    durations_s: tuple[float, ...]
+    cycles: tuple[float, ...]
+    launches: int
+    total_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SideKernel:
+    """A kernel of one side. `speaker` is its profile in the run `run`; `profiles` are all there are, of all runs.
+
+    `counts` have the value of the speaker, and the least and most of all launches in all runs. `launches` and `total_s`
+    are those of a run, all its ranks and GPUs together, on average over the `runs` that have the kernel.
+    """
+
+    key: KernelKey
+    run: int
+    speaker: KernelProfile
+    profiles: tuple[KernelProfile, ...]
+    times: tuple[RunTimes, ...]
+    counts: dict[str, LaunchCount]
+    runs: frozenset[int]
+    launches: float
+    total_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """All runs of a side and its kernels, the one that takes most time first."""
+
+    runs: tuple[Run, ...]
+    kernels: tuple[SideKernel, ...]
+
+    @property
+    def total_s(self) -> float | None:
+        """Return the GPU time of a run, on average; what was excluded or not profiled counts."""
+        known = [time for run in self.runs if (time := run_time_s(run.session)) is not None]
+        return fmean(known) if known else None
+
+
+def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
+    """Tell whether both sides are the same recordings: files of the same bytes, in which the same was read."""
+    if not base or len(base) != len(new):
+        return False
+    return all(
+        _hashes(ours) == _hashes(theirs) and ours.session.kernels == theirs.session.kernels
+        for ours, theirs in zip(base, new, strict=True)
+    )
+
+
+def _hashes(run: Run) -> list[str]:
+    return [source.sha256 for source in run.session.sources]
+
+
+class Known(NamedTuple):
+    """What both sides recorded of the launches, and kernels are therefore told apart by."""
+
+    ranges: bool = True
+    configurations: bool = True
+
+
+ALL_KNOWN = Known()
+
+
+def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, Known]:
+    """Return both sides. What only one of them recorded at all, ranges or launch configurations, tells none apart."""
+    ours, theirs = ([kernel for run in runs for kernel in run.session.kernels] for runs in (base, new))
+    known = ALL_KNOWN
+    if ours and theirs:
+        known = Known(
+            ranges=_any_ranges(ours) == _any_ranges(theirs),
+            configurations=_any_configuration(ours) == _any_configuration(theirs),
+        )
+    return side_of(base, known), side_of(new, known), known
+
+
+def side_of(runs: Sequence[Run], known: Known = ALL_KNOWN) -> Side:
+    """Return a side from its runs; equal launches of a run are one kernel."""
+    groups: defaultdict[KernelKey, list[tuple[int, KernelProfile]]] = defaultdict(list)
+    keys: dict[tuple[str, tuple[str, ...], Dim3 | None, Dim3 | None], KernelKey] = {}
+    for number, run in enumerate(runs):
+        for kernel in run.session.kernels:
+            parts = kernel.demangled, kernel.ranges, kernel.grid, kernel.block
+            key = keys.get(parts) or keys.setdefault(parts, _key(kernel, known))
+            groups[key].append((number, kernel))
+    lanes = _lanes(runs)
+    kernels = [_side_kernel(key, members, lanes) for key, members in groups.items()]
+    kernels.sort(key=lambda kernel: -(kernel.total_s or 0.0))
+    return Side(tuple(runs), tuple(kernels))
+
+
+def run_time_s(session: Session) -> float | None:
+    """Return the GPU time of a session's run, with what it keeps only the total of; None where none is known."""
+    if session.run is not None:
+        return session.run.time_s
+    known = [kernel.time_total_s for kernel in session.kernels if _is_time(kernel.time_total_s)]
+    excluded_s = session.excluded.time_s if session.excluded is not None else None
+    if not known:
+        return excluded_s
+    return sum(time for time in known if time is not None) + (excluded_s or 0.0)
+
+
+def _any_ranges(kernels: Sequence[KernelProfile]) -> bool:
+    return any(kernel.ranges for kernel in kernels)
+
+
+def _any_configuration(kernels: Sequence[KernelProfile]) -> bool:
+    return any(kernel.grid is not None or kernel.block is not None for kernel in kernels)
+
+
+def _key(kernel: KernelProfile, known: Known) -> KernelKey:
+    return KernelKey(
+        name=kernel_key(kernel.demangled),
+        ranges=kernel.ranges if known.ranges else (),
+        grid=kernel.grid if known.configurations else None,
+        block=kernel.block if known.configurations else None,
+    )
+
+
+_Lane = tuple[int, "int | None", int]
+"""A run, and the rank and the GPU in it."""
+
+
+def _lane(number: int, kernel: KernelProfile) -> _Lane:
+    return number, kernel.rank, kernel.device
+
+
+def _lanes(runs: Sequence[Run]) -> dict[_Lane, int]:
+    """Return the numbers of what counts as a run: each rank and each GPU of each of them."""
+    lanes = {_lane(number, kernel) for number, run in enumerate(runs) for kernel in run.session.kernels}
+    ordered = sorted(lanes, key=lambda lane: (lane[0], -1 if lane[1] is None else lane[1], lane[2]))
+    return {lane: number for number, lane in enumerate(ordered)}
+
+
+def _side_kernel(
+    key: KernelKey, members: Sequence[tuple[int, KernelProfile]], lanes: Mapping[_Lane, int]
+) -> SideKernel:
+    by_lane: defaultdict[int, list[KernelProfile]] = defaultdict(list)
+    for number, kernel in members:
+        by_lane[lanes[_lane(number, kernel)]].append(kernel)
+    run, speaker = _speaker(members)
+    kernels = [kernel for _, kernel in members]
+    runs = frozenset(number for number, _ in members)
+    return SideKernel(
+        key=key,
+        run=run,
+        speaker=speaker,
+        profiles=tuple(kernels),
+        times=tuple(_run_times(lane, by_lane[lane]) for lane in sorted(by_lane)),
+        counts=_counts(speaker, kernels),
+        runs=runs,
+        launches=sum(kernel.launches for kernel in kernels) / len(runs),
+        total_s=_total_s(members),
+    )
+
+
+def _total_s(members: Sequence[tuple[int, KernelProfile]]) -> float | None:
+    """Return the time of a run, on average over the runs that tell it."""
+    known: defaultdict[int, float] = defaultdict(float)
+    for number, kernel in members:
+        if kernel.time_total_s is not None and _is_time(kernel.time_total_s):
+            known[number] += kernel.time_total_s
+    return fmean(known.values()) if known else None
+
+
+def _is_time(value: float | None) -> bool:
+    """Tell whether a duration is one: not missing, infinite or less than nothing."""
+    return value is not None and 0 <= value < inf
+
+
+def _speaker(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, KernelProfile]:
+    """Return the launch of median duration, of those with counters where any has some."""
+    counted = [member for member in members if member[1].counts or member[1].throughput] or members
+    timed = [(member[1].duration_s or 0.0, member) for member in counted if _is_time(member[1].duration_s)]
+    if not timed:
+        return counted[0]
+    middle = median(duration_s for duration_s, _ in timed)
+    return min(timed, key=lambda item: (abs(item[0] - middle), item[0]))[1]
+
+
+def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
+    durations: list[float] = []
+    cycles: list[float] = []
+    for kernel in kernels:
+        own, clocks = _launches(kernel)
+        durations += own
+        if clocks:
+            cycles += [duration * clock for duration, clock in zip(own, clocks, strict=True)]
+    totals = [kernel.time_total_s or 0.0 for kernel in kernels if _is_time(kernel.time_total_s)]
+    return RunTimes(
+        run=run,
+        durations_s=tuple(durations),
+        cycles=tuple(cycles) if len(cycles) == len(durations) else (),
+        launches=sum(kernel.launches for kernel in kernels),
+        total_s=sum(totals) if totals else None,
+    )
+
+
+def _launches(kernel: KernelProfile) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return durations and SM clocks of the launches that a kernel stands for; of a single one its own."""
+    times = kernel.launch_times
+    if times is None:
+        if kernel.duration_s is None or not _is_time(kernel.duration_s):
+            return (), ()
+        # Of a kernel that was timed by a survey, the clock is that of another run, under the profiler.
+        clock = kernel.sm_clock_hz if kernel.duration_source == COUNTED else None
+        return (kernel.duration_s,), (clock,) if clock is not None and 0 < clock < inf else ()
+    durations, clocks = times.durations_s, times.sm_clocks_hz
+    kept = [place for place, duration in enumerate(durations) if _is_time(duration)]
+    all_clocks = len(clocks) == len(durations) and all(_is_time(clock) and clock for clock in clocks)
+    return tuple(durations[place] for place in kept), tuple(clocks[place] for place in kept) if all_clocks else ()
+
+
+def _counts(speaker: KernelProfile, kernels: Sequence[KernelProfile]) -> dict[str, LaunchCount]:
+    counts = spanning(_finite(speaker), map(_finite, kernels))
+    return {count.name: count for count in counts}
+
+
+def _finite(kernel: KernelProfile) -> list[LaunchCount]:
+    return [count for count in kernel.counts if isfinite(count.value)]

@@ -1,0 +1,95 @@
+"""How far a count may differ without a change of the code: thresholds, each with what was measured for it.
+
+Measured on kernels of equal machine code that were profiled twice with equal launch configuration and data, in public
+reports of others: four of gpu_workshop (V100, `MW_Baseline` and `MW_DivToMult`, two processes), one CUTLASS GEMM (A100)
+and one elementwise kernel of PyTorch (H800), each launched twice in a process. "Largest" is the largest difference of
+the six. They are few: where a count must not move by chance, the thresholds are several times what was seen.
+
+| count | largest | allowed |
+|---|---|---|
+| instructions, by opcode too; thread instructions; requests; FLOP; bank conflicts | 0, of up to 776,170,865 | 0.1 % |
+| sectors of global memory at L1 | 0.10 %: 30 of 29,851 | 0.3 % + 32 sectors |
+| wavefronts of shared memory | 0.06 %: 21 of 35,642 | 0.3 % + 32 |
+| sectors and bytes between L1 and L2 | 0.005 % | 0.3 % + 32 sectors |
+| bytes at L1 | 0.065 %: 960 B of 1.5 MB | 0.3 % + 1 KiB |
+| DRAM bytes | 0.06 % of gigabytes; 359 kB of 21 MB; 182 kB of 1.4 MB | 0.5 % + 512 KiB |
+| registers, shared memory, theoretical occupancy | 0, in 19 kernels | 0 |
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import comb
+from typing import NamedTuple
+
+
+class Tolerance(NamedTuple):
+    """What two values may differ by: a fraction of the larger one, and an amount."""
+
+    fraction: float
+    amount: float = 0.0
+
+    def band(self, largest: float, launches: float = 1.0) -> float:
+        """Return what values up to this one may differ by, in their unit; the amount is of each launch of a sum."""
+        return self.fraction * largest + self.amount * launches
+
+
+EXACT = Tolerance(0.001)
+"""Counts of what the code executes. No pair differed by one instruction; 0.1 % is room for retries of atomics and for
+warps that spin at a barrier, a fifth of the smallest regression that must be found."""
+SECTORS = Tolerance(0.003, 32.0)
+"""Sectors and wavefronts: L1 splits requests by what is in flight, so single ones move."""
+LOCAL = Tolerance(0.003)
+"""Sectors of local memory. Without an amount: code that spills nothing has none, and the first one is a change."""
+CACHE_BYTES = Tolerance(0.003, 1024.0)
+"""Bytes at L1 and L2: 32 sectors."""
+DRAM = Tolerance(0.005, 512.0 * 1024.0)
+"""Bytes at DRAM: what lies dirty in L2 when a launch ends is written later, and another context may evict lines."""
+ESTIMATE = 0.01
+"""Added where one side has a percentage of a peak instead of a count: 0.8 % is the most by which the two differed, in
+four SGEMM kernels of an A10G that were profiled both ways."""
+RESOURCE = Tolerance(0.0)
+"""Resources of a launch follow from the code and the launch configuration alone."""
+
+_BY_NAME = {
+    "dram-bytes": DRAM,
+    "l2-bytes": CACHE_BYTES,
+    "l1-bytes": CACHE_BYTES,
+    "global-load-sectors": SECTORS,
+    "global-store-sectors": SECTORS,
+    "l2-sectors": SECTORS,
+    "shared-wavefronts": SECTORS,
+    "local-load-sectors": LOCAL,
+    "local-store-sectors": LOCAL,
+    "spills": LOCAL,
+    "registers": RESOURCE,
+    "shared-memory": RESOURCE,
+    "occupancy": RESOURCE,
+    "launches": RESOURCE,
+}
+
+LEAST_CHANCE = 1e-4
+"""The chance that launches of the same code, in any order equally likely, would fall apart into a side that is all
+below and one that is all above: no verdict on work that depends on data where it is larger."""
+MARGIN = 0.5
+"""How far apart the ranges of such sides must lie, in widths of the wider one. The chance above holds whatever the
+distribution is; the margin is for launches of a run that are more alike than those of another run."""
+
+_MANY = 200
+"""More launches than this count as this many: the chance is far below by then, unless a side has only one."""
+
+
+def tolerance_of(name: str) -> Tolerance:
+    """Return what a count may differ by; counts of what the code executes are exact."""
+    return _BY_NAME.get(name, EXACT)
+
+
+def can_tell(base_launches: int, new_launches: int) -> bool:
+    """Tell whether so many counted launches can part work that depends on data: nine a side can, eight cannot."""
+    return _chance(min(base_launches, _MANY), min(new_launches, _MANY)) <= LEAST_CHANCE
+
+
+@lru_cache(maxsize=1024)
+def _chance(base_launches: int, new_launches: int) -> float:
+    """Return the chance that the smallest of one side is above the largest of the other, either way round."""
+    return 2 / comb(base_launches + new_launches, base_launches)

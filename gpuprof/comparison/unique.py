@@ -1,0 +1,70 @@
+"""Labels that tell the kernels of a comparison apart: launch configuration or range beside a name that several have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from gpuprof.comparison.contract import ComparedKernel, KernelChange
+from gpuprof.model.recorded import configuration_text
+
+_MOST = 40
+"""Characters of a range that are shown."""
+
+
+def unique_labels(changes: Sequence[KernelChange]) -> list[str]:
+    """Return a label for each change, in order; the first that differ of name, configuration and range, else a number.
+
+    Labels are those of the new side, of the base for what is gone; of a kernel with two names "base → new".
+    """
+    kernels = [(*change.new, *change.base)[0] for change in changes]
+    labels = list(map(_label, changes))
+    for told in (_configuration, _range):
+        labels = _told_apart(labels, kernels, told)
+    return _numbered(labels)
+
+
+def _label(change: KernelChange) -> str:
+    base, new = ([kernel.label for kernel in side] for side in (change.base, change.new))
+    if change.match in ("renamed", "named") and len(base) == len(new) == 1 and base != new:
+        return f"{base[0]} → {new[0]}"
+    return (*new, *base)[0]
+
+
+def _told_apart(
+    labels: Sequence[str], kernels: Sequence[ComparedKernel], told: Callable[[ComparedKernel], str]
+) -> list[str]:
+    """Return the labels, those that several kernels have with what is told of each, where that differs."""
+    shared = Counter(labels)
+    known: dict[str, set[str]] = {}
+    for label, kernel in zip(labels, kernels, strict=True):
+        if shared[label] > 1:
+            known.setdefault(label, set()).add(told(kernel))
+    return [
+        label + told(kernel) if len(known.get(label, ())) > 1 else label
+        for label, kernel in zip(labels, kernels, strict=True)
+    ]
+
+
+def _configuration(kernel: ComparedKernel) -> str:
+    text = configuration_text(kernel.grid, kernel.block)
+    return f" {text}" if text else ""
+
+
+def _range(kernel: ComparedKernel) -> str:
+    if not kernel.ranges:
+        return ""
+    return f" @{kernel.ranges[-1][:_MOST]}"
+
+
+def _numbered(labels: Sequence[str]) -> list[str]:
+    taken, counts, unique = set(labels), Counter[str](), []
+    for label in labels:
+        counts[label] += 1
+        number, candidate = counts[label], label
+        while number > 1 and (candidate := f"{label}#{number}") in taken:
+            number += 1
+        counts[label] = number
+        taken.add(candidate)
+        unique.append(candidate)
+    return unique

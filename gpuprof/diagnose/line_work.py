@@ -1,0 +1,82 @@
+"""What each source line of a kernel did: its instructions, those of local memory, and the samples of warps at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, opcode_of
+from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.session import LineWork
+
+MOST = 64
+_LONGEST_TEXT = 200
+_LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
+_LOCAL_OPCODES = ("LDL", "STL")
+_LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
+
+
+def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
+    """Return the lines with most work in the order of files and lines, and how many others there are.
+
+    Lines that access local memory come before all others; lines are weighed by executed instructions, and by samples
+    where those were not counted.
+    """
+    texts = case.source_texts or {} if case.code_by_line else {}
+    counted, sampled = (bool(case.recorded.launch.metrics.instances(name)) for name in (EXECUTED, SAMPLES))
+    local_of = _counts_local(case, counted=counted)
+    every = [
+        LineWork(
+            file=file,
+            number=number,
+            text=_text(texts.get(file, ""), number),
+            instructions=_total(code, EXECUTED) if counted else None,
+            local=local_of(code),
+            samples=_total(code, SAMPLES) if sampled else None,
+        )
+        for (file, number), code in case.code_by_line.items()
+    ]
+    every.sort(key=_rank)
+    return tuple(sorted(every[:MOST], key=lambda line: (line.file, line.number))), len(every[MOST:])
+
+
+def _rank(line: LineWork) -> tuple[object, ...]:
+    return -(line.local or 0.0), -(line.instructions or 0.0), -(line.samples or 0.0), line.file, line.number
+
+
+def _total(code: Sequence[ProfiledInstruction], name: str) -> float:
+    return float(sum(instruction.counts.get(name, 0.0) for instruction in code))
+
+
+def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledInstruction]], float | None]:
+    """Return what counts the executed instructions of a line that access local memory.
+
+    They are told by their opcodes; without machine code, by the sectors that ncu expects of each. Where the whole
+    kernel moved no sector of local memory, no line did.
+    """
+    counts = {count.name: count.high for count in case.kernel.counts}
+    if all(counts.get(name) == 0 for name in _LOCAL_COUNTS):
+        return lambda _: 0.0
+    if not counted:
+        return lambda _: None
+    by_sectors = bool(case.recorded.launch.metrics.instances(_LOCAL_SECTORS))
+
+    def local(code: Sequence[ProfiledInstruction]) -> float | None:
+        if all(instruction.sass for instruction in code):
+            return _total([each for each in code if opcode_of(each.sass).partition(".")[0] in _LOCAL_OPCODES], EXECUTED)
+        if by_sectors:
+            return _total([each for each in code if each.counts.get(_LOCAL_SECTORS)], EXECUTED)
+        return None
+
+    return local
+
+
+def _text(source: str, number: int) -> str:
+    lines = _lines(source) if source else ()
+    return lines[number - 1][:_LONGEST_TEXT] if 1 <= number <= len(lines) else ""
+
+
+@lru_cache(maxsize=64)
+def _lines(source: str) -> tuple[str, ...]:
+    """Split a source once for all launches that it is of."""
+    return tuple(source.splitlines())

@@ -1,0 +1,123 @@
+"""What a launch did, as counters have it: instructions, requests and sectors, which the same code gives again."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
+from gpuprof.model.quantities import Clocks, Counted, evaluate
+from gpuprof.model.recorded import MetricTable
+from gpuprof.model.session import LaunchCount
+
+_UNITS = {
+    "instructions": "inst", "thread-instructions": "thread inst", "global-load-requests": "request",
+    "global-store-requests": "request", "shared-wavefronts": "wavefront", "bank-conflicts": "wavefront",
+}  # fmt: skip
+"""What they are counted in; all others are in sectors of 32 bytes."""
+_OPCODE = "opcode."
+_NAME = re.compile("[A-Z][A-Z0-9_]{0,39}")
+"""An opcode without its modifiers. What a damaged report has in its place is not taken."""
+_SAME = 1e-12
+"""A product of counters is off by less, as a fraction: what the numbers of a report round to."""
+
+
+class _Value(NamedTuple):
+    """What was counted of one launch, and by which counters."""
+
+    value: float
+    metric: str
+
+
+@dataclass(slots=True)
+class _Span:
+    """A count, the least and most of the launches so far, and how many of them have it."""
+
+    count: LaunchCount
+    low: float
+    high: float
+    launches: int = 0
+
+    def add(self, other: LaunchCount) -> None:
+        """Take in what another launch has of it."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.launches += 1
+
+    def result(self, histograms: int) -> LaunchCount:
+        """Return the count with its least and most; of so many launches opcodes are known."""
+        never = _is_opcode(self.count.name) and self.launches < histograms
+        return replace(self.count, low=0.0 if never else self.low, high=self.high)
+
+
+def launch_counts(metrics: MetricTable, arch: ArchSpec) -> tuple[LaunchCount, ...]:
+    """Return the counts of one launch, as far as its report has them whole: what was printed rounded is none."""
+    return tuple(
+        LaunchCount(
+            name=name,
+            value=counted.value,
+            unit="inst" if _is_opcode(name) else _UNITS.get(name, "sector"),
+            metric=counted.metric,
+            low=counted.value,
+            high=counted.value,
+        )
+        for name, counted in (*_by_chains(metrics, arch, COUNTS), *_opcodes(metrics))
+    )
+
+
+def spanning(spoken: Sequence[LaunchCount], every: Iterable[Sequence[LaunchCount]]) -> tuple[LaunchCount, ...]:
+    """Return the counts of the launch that speaks for a group, with the least and most of every launch in it.
+
+    Only what the same counters tell is compared. An opcode that is not in the histogram of a launch was not executed.
+    """
+    if not spoken:
+        return ()
+    spans: dict[str, _Span] = {count.name: _Span(count, count.low, count.high) for count in spoken}
+    told = any(map(_is_opcode, spans))
+    histograms = 0
+    for counts in every:
+        has_opcodes = False
+        for count in counts:
+            opcode = _is_opcode(count.name)
+            has_opcodes |= opcode
+            span = spans.get(count.name)
+            if span is None and opcode and told:
+                span = spans[count.name] = _Span(replace(count, value=0.0), 0.0, count.high)
+            if span is not None and span.count.metric == count.metric:
+                span.add(count)
+        histograms += has_opcodes
+    return tuple(span.result(histograms) for span in spans.values())
+
+
+def _by_chains(metrics: MetricTable, arch: ArchSpec, names: Iterable[str]) -> Iterator[tuple[str, _Value]]:
+    for name in names:
+        chain = arch.counters.get(f"count.{name}")
+        counted = evaluate(chain, name, metrics, Clocks()) if chain is not None else None
+        if isinstance(counted, Counted) and all(metrics.digits(metric) is None for metric in counted.metrics):
+            yield name, _Value(_whole(counted.value), counted.definition)
+
+
+def _opcodes(metrics: MetricTable) -> Iterator[tuple[str, _Value]]:
+    """Yield the executed warp instructions by opcode, without its modifiers, most first."""
+    histogram: Mapping[str | int, float] = metrics.instances(WARP_OPCODES) or {}
+    executed: dict[str, float] = {}
+    for opcode, count in histogram.items():
+        name = str(opcode).partition(".")[0]
+        if count > 0 and math.isfinite(count) and _NAME.fullmatch(name):
+            executed[name] = executed.get(name, 0.0) + count
+    for name in sorted(executed, key=lambda name: (-executed[name], name)):
+        yield f"{_OPCODE}{name}", _Value(float(executed[name]), WARP_OPCODES)
+
+
+def _is_opcode(name: str) -> bool:
+    return name.startswith(_OPCODE)
+
+
+def _whole(value: float) -> float:
+    """Return the whole number that a product of counters stands for."""
+    nearest = float(round(value))
+    return nearest if math.isclose(value, nearest, rel_tol=_SAME) else value

@@ -1,0 +1,34 @@
+"""A comparison as JSON, one line per kernel, and the schema of that: what programs and agents read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import COMPARISON_VERSION, Comparison
+from gpuprof.present.compare_finite import finite
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.store.schema import schema_of, schema_text
+from gpuprof.store.write import document_lines
+
+_ONE_LINE_EACH = ("conditions", "total", "kernels", "notes")
+
+
+def lines(compared: Compared, _options: CompareOptions | None = None) -> Iterator[str]:
+    """Yield the comparison as it is, whatever the options. A number that is not finite is missing, with a note."""
+    comparison = compared.comparison
+    try:
+        yield from list(document_lines(comparison, _ONE_LINE_EACH))
+    except ValueError:
+        yield from document_lines(finite(comparison), _ONE_LINE_EACH)
+
+
+def comparison_schema() -> str:
+    """Return the JSON Schema of `compare --format json`."""
+    return schema_text(schema_of_comparison())
+
+
+def schema_of_comparison() -> dict[str, Any]:
+    """Return the schema as a value."""
+    return schema_of(Comparison, f"gpuprof comparison, version {COMPARISON_VERSION}")

@@ -1,0 +1,167 @@
+"""A comparison as JUnit XML: a test case per kernel and limit, or per kernel where there are no limits.
+
+The elements and attributes are those of Jenkins' junit-10.xsd (jenkinsci/xunit-plugin), which GitLab reads, too: no
+properties within a test case, no `skipped` on the outermost element. XML 1.0 has no control characters; what hides is
+written as an escape before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import Comparison, Gate, GateCheck, KernelChange
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_problems import fails, kernel_name, sentence
+from gpuprof.present.compare_text import (
+    changed_counts,
+    count_change_text,
+    gate_text,
+    match_text,
+    reason_text,
+    time_text,
+    time_values,
+)
+from gpuprof.present.privacy import file_name
+from gpuprof.present.text import cut_end, cut_middle, printable
+
+_COUNTS, _CAUSES = 12, 5
+"""What is written of a kernel at most."""
+_LIMIT_WIDTH, _FILE_WIDTH, _LONGEST_S = 120, 200, 1e6
+_SUITE = "gpuprof compare"
+CaseResult = Literal["passed", "failure", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class TestCase:
+    """A line of the report. `message` says why it failed or was skipped."""
+
+    name: str
+    kernel: KernelChange | None
+    result: CaseResult
+    kind: str
+    message: str = ""
+
+
+def lines(compared: Compared, _options: CompareOptions | None = None) -> Iterator[str]:
+    """Yield the document; it is the same whatever the options are."""
+    comparison = compared.comparison
+    cases = list(_of_gate(comparison, comparison.gate) if comparison.gate is not None else _of_kernels(comparison))
+    failures = sum(case.result == "failure" for case in cases)
+    skipped = sum(case.result == "skipped" for case in cases)
+    numbers = f'tests="{len(cases)}" failures="{failures}" errors="0"'
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield f"<testsuites name={quoteattr(_SUITE)} {numbers}>"
+    yield f'  <testsuite name={quoteattr(_SUITE)} {numbers} skipped="{skipped}">'
+    yield "    <properties>"
+    for name, value in _properties(comparison):
+        yield f"      <property name={quoteattr(name)} value={_attribute(value)}/>"
+    yield "    </properties>"
+    for case in cases:
+        yield from _case(case)
+    yield f"    <system-out>{_text(_verdict(comparison))}</system-out>"
+    yield "  </testsuite>"
+    yield "</testsuites>"
+
+
+def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
+    """Yield what does not hold or could not be judged, each with its limit, then the kernels whose limits all hold."""
+    kernels = {kernel.id: kernel for kernel in comparison.kernels}
+    checks = [check for check in gate.checks if check.word != "ok"]
+    for check in checks:
+        kernel = kernels.get(check.kernel) if check.kernel is not None else None
+        name = kernel_name(kernel) if kernel is not None else "the whole run"
+        limit = cut_end(printable(check.limit), _LIMIT_WIDTH)
+        yield TestCase(
+            name=f"{name}: {limit}",
+            kernel=kernel,
+            result="failure" if fails(check, gate) else "skipped",
+            kind=check.word,
+            message=_why(check),
+        )
+    named = {check.kernel for check in checks}
+    for kernel in comparison.kernels:
+        if kernel.id not in named and kernel.match not in ("new", "gone"):
+            yield TestCase(f"{kernel_name(kernel)}: all limits", kernel, result="passed", kind="ok")
+
+
+def _why(check: GateCheck) -> str:
+    accepted = f"Accepted: {sentence(check.accepted)}" if check.accepted else ""
+    return " ".join(part for part in (accepted, sentence(check.sentence)) if part)
+
+
+def _of_kernels(comparison: Comparison) -> Iterator[TestCase]:
+    """Yield a test case per kernel: slower fails, what cannot be told is skipped."""
+    for kernel in comparison.kernels:
+        verdict = kernel.time.verdict
+        result: CaseResult = (
+            "failure" if verdict == "slower" else "passed" if verdict in ("same", "faster") else "skipped"
+        )
+        why = sentence(reason_text(kernel.time)) or sentence(kernel.sentence)
+        yield TestCase(
+            name=kernel_name(kernel),
+            kernel=kernel,
+            result=result,
+            kind=verdict,
+            message=sentence(kernel.sentence) if result == "failure" else why if result == "skipped" else "",
+        )
+
+
+def _properties(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    yield "gpuprof", comparison.gpuprof_version
+    for name, side in (("base", comparison.base), ("new", comparison.new)):
+        yield name, ", ".join(map(file_name, side.files))
+        yield f"{name} GPU", ", ".join(side.gpus) or "not known"
+    yield "verdict", comparison.sentence
+    for condition in comparison.conditions:
+        if condition.affects is not None:
+            yield f"not alike: {condition.name}", condition.sentence
+    if comparison.gate is not None:
+        yield "gate", gate_text(comparison.gate)
+        yield "checks that hold", str(comparison.gate.ok)
+
+
+def _case(case: TestCase) -> Iterator[str]:
+    time = _time(case.kernel)
+    opening = f"    <testcase classname={quoteattr(_SUITE)} name={_attribute(case.name)}{time}>"
+    yield opening
+    if case.result != "passed":
+        message = case.message or case.kind
+        kind = f' type="{case.kind}"'
+        yield f"      <{case.result}{kind} message={_attribute(message)}/>"
+    if case.kernel is not None:
+        yield f"      <system-out>{_text(_details(case.kernel))}</system-out>"
+    yield "    </testcase>"
+
+
+def _time(kernel: KernelChange | None) -> str:
+    """Return the median launch on the new side as the time of a test, so that trends of CI show it."""
+    time_s = kernel.time.new_s if kernel is not None else None
+    if time_s is None or not math.isfinite(time_s) or time_s > _LONGEST_S:
+        return ""
+    return f' time="{time_s:.9f}"'
+
+
+def _details(kernel: KernelChange) -> list[str]:
+    """Return what became of a kernel, a line each: verdict, work, causes."""
+    told = [f"time: {time_text(kernel.time)}, {time_values(kernel.time)} a launch", f"work: {kernel.work.verdict}"]
+    told += [f"  {count_change_text(count)}" for count in changed_counts(kernel.work)[:_COUNTS]]
+    told += [f"cause: {sentence(cause.sentence)}" for cause in kernel.causes[:_CAUSES]]
+    match = match_text(kernel)
+    return [sentence(kernel.sentence), *([f"match: {match}"] if match else []), *told]
+
+
+def _verdict(comparison: Comparison) -> list[str]:
+    return [sentence(comparison.sentence), *(sentence(note) for note in comparison.notes)]
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(cut_middle(printable(text), 2 * _FILE_WIDTH))
+
+
+def _text(told: Sequence[str]) -> str:
+    return escape("\n".join(printable(line) for line in told))

@@ -1,0 +1,244 @@
+"""A comparison as Markdown for a pull request: verdict, gate and changed kernels, all else folded.
+
+GitHub takes 65,536 characters a comment ("body is too long (maximum is 65536 characters)", as its API answers; seen in
+danger/danger#424). What does not fit is counted. The first line is a comment that does not show: by it CI finds its
+comment again, to update it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import ComparedSide, Comparison, FindingChange, GateCheck, KernelChange, LineChange
+from gpuprof.present.compare_markdown_parts import MOST_CHARACTERS, Page, cell
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_problems import fails, kernel_name, sentence
+from gpuprof.present.compare_text import (
+    both_text,
+    change_text,
+    changed_counts,
+    count_name,
+    count_values,
+    gate_text,
+    interval_text,
+    match_text,
+    quantity_text,
+    reason_text,
+    time_text,
+    time_values,
+    value_text,
+    verdicts_text,
+    work_text,
+)
+from gpuprof.present.privacy import file_name
+from gpuprof.present.session_text import count_text
+
+MARKER = "<!-- gpuprof-compare -->"
+ROWS = 10
+_CHECKS, _CONDITIONS, _COUNTS, _LINES, _FINDINGS, _CAUSES, _FILES = 10, 5, 12, 5, 6, 2, 4
+_TEXT_WIDTH = 300
+_GATE_ORDER = ("regression", "accepted", "unclear", "not-compared")
+_TABLE = ("| kernel | time | median launch | work | why |", "|---|---|--:|---|---|")
+_COUNTS_TABLE = ("| counter | base → new | change |", "|---|--:|--:|")
+
+
+def lines(compared: Compared, options: CompareOptions | None = None) -> Iterator[str]:
+    """Yield the comment: what changed in a table of `top` kernels, then folded sections as long as there is room."""
+    comparison = compared.comparison
+    top = options.top if options is not None and options.top is not None else ROWS
+    changed = changed_kernels(comparison)
+    shown = changed[:top] if top else changed
+    named = {kernel.id for kernel in shown}
+    rest = [kernel for kernel in comparison.kernels if kernel.id not in named]
+    ending = Page(MOST_CHARACTERS)
+    ending.folded("How this was compared", [list(_provenance(comparison))], "line")
+    page = Page(MOST_CHARACTERS - ending.length)
+    page.add(MARKER, f"**{cell(comparison.sentence, _TEXT_WIDTH)}**", "")
+    page.add(*_conditions(comparison), *_gate(comparison), *_totals(comparison))
+    if shown:
+        page.table(_TABLE, map(_row, shown), "more changed kernel")
+    page.add(*_below_table(comparison, changed, shown))
+    page.folded("Limits that do not fail the gate", _told_checks(comparison), "more check")
+    page.folded(
+        "Counters, lines and findings that changed",
+        [block for kernel in shown if (block := _details(kernel))],
+        "more kernel",
+    )
+    if rest:
+        page.folded_table(count_text(len(rest), "other kernel"), _TABLE, map(_row, rest))
+    yield from (*page.lines, *ending.lines)
+
+
+def changed_kernels(comparison: Comparison) -> list[KernelChange]:
+    """Return the kernels whose time or work changed, in their order, those that a limit is broken for first."""
+    checks = comparison.gate.checks if comparison.gate is not None else ()
+    broken = {check.kernel for check in checks if check.word == "regression"}
+    changed = [kernel for kernel in comparison.kernels if kernel.id in broken or _is_changed(kernel)]
+    return sorted(changed, key=lambda kernel: kernel.id not in broken)
+
+
+def _is_changed(kernel: KernelChange) -> bool:
+    moved = kernel.work.verdict in ("more", "less", "changed")
+    return moved or kernel.time.verdict in ("slower", "faster", "new", "gone")
+
+
+def _conditions(comparison: Comparison) -> Iterator[str]:
+    """Yield what forbids a verdict."""
+    listed = [condition for condition in comparison.conditions if condition.affects is not None]
+    for condition in listed[:_CONDITIONS]:
+        yield f"- **Not alike**: {cell(condition.sentence, _TEXT_WIDTH)}"
+    if listed:
+        yield ""
+
+
+def _gate(comparison: Comparison) -> Iterator[str]:
+    """Yield whether the limits hold, and what fails them."""
+    gate = comparison.gate
+    if gate is None:
+        return
+    yield f"**{gate_text(gate)}**"
+    yield ""
+    failing = [check for check in gate.checks if fails(check, gate)]
+    yield from _check_lines(comparison, failing[:_CHECKS])
+    if len(failing) > _CHECKS:
+        yield f"- and {count_text(len(failing) - _CHECKS, 'more check')}"
+    if failing:
+        yield ""
+
+
+def _check_lines(comparison: Comparison, checks: Sequence[GateCheck]) -> list[str]:
+    names = {kernel.id: kernel_name(kernel) for kernel in comparison.kernels}
+    of_kernels = [(check, names.get(check.kernel, "") if check.kernel is not None else "") for check in checks]
+    return [f"- {_check_text(check, name)}" for check, name in of_kernels]
+
+
+def _check_text(check: GateCheck, name: str) -> str:
+    """Write a check that does not hold; its kernel is named once."""
+    who = f"{name}: " if name and name not in check.sentence else ""
+    accepted = f" Accepted: {cell(check.accepted, _TEXT_WIDTH)}" if check.accepted else ""
+    return f"**{check.word}** of {cell(check.limit)}: {cell(who + sentence(check.sentence), _TEXT_WIDTH)}{accepted}"
+
+
+def _totals(comparison: Comparison) -> Iterator[str]:
+    """Yield the figures of the run behind the first, which the verdict tells."""
+    if len(comparison.total) > 1:
+        yield " · ".join(cell(quantity_text(quantity)) for quantity in comparison.total[1:])
+        yield ""
+
+
+def _row(kernel: KernelChange) -> str:
+    match = match_text(kernel) if kernel.match not in ("new", "gone") else ""
+    span = interval_text(kernel.time.interval) if kernel.time.verdict in ("slower", "faster") else ""
+    cells = (
+        cell(kernel_name(kernel)) + (f" ({cell(match)})" if match else ""),
+        cell(time_text(kernel.time)) + (f" ({cell(span)})" if span else ""),
+        cell(time_values(kernel.time)),
+        cell(work_text(kernel.work)) if kernel.match not in ("new", "gone") else "",
+        cell(_why(kernel), _TEXT_WIDTH),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _why(kernel: KernelChange) -> str:
+    """Return the causes of a change, else why nothing can be told; nothing where there is nothing to explain."""
+    causes = [
+        f"{cause.sentence.rstrip('.')}{f' ({cause.location})' if cause.location else ''}" for cause in kernel.causes
+    ]
+    if causes:
+        return "; ".join(causes[:_CAUSES])
+    return kernel.sentence if kernel.time.verdict in ("slower", "faster") else reason_text(kernel.time)
+
+
+def _below_table(
+    comparison: Comparison, changed: Sequence[KernelChange], shown: Sequence[KernelChange]
+) -> Iterator[str]:
+    yield ""
+    if len(changed) > len(shown):
+        yield f"{count_text(len(changed) - len(shown), 'more changed kernel')} below.  "
+    kernels = count_text(len(comparison.kernels), "kernel")
+    yield f"Time of {kernels}: {verdicts_text(comparison.kernels)}." if comparison.kernels else "No kernels."
+    for note in comparison.notes[:_CONDITIONS]:
+        yield f"- {cell(note, _TEXT_WIDTH)}"
+    yield ""
+
+
+def _told_checks(comparison: Comparison) -> list[list[str]]:
+    """Return what was accepted, unclear or not compared, a block each."""
+    gate = comparison.gate
+    told = [check for check in gate.checks if check.word != "ok" and not fails(check, gate)] if gate is not None else []
+    return [[line] for line in _check_lines(comparison, sorted(told, key=lambda check: _GATE_ORDER.index(check.word)))]
+
+
+def _details(kernel: KernelChange) -> list[str]:
+    """Return counters, lines and findings of a kernel; nothing where none changed."""
+    counts = changed_counts(kernel.work)
+    told = [*_lines(kernel), *_findings(kernel)]
+    if not counts and not told:
+        return []
+    made = [f"**{cell(kernel_name(kernel))}**: {cell(kernel.sentence, _TEXT_WIDTH)}", ""]
+    if counts:
+        made += _COUNTS_TABLE
+        for count in counts[:_COUNTS]:
+            change = change_text(count.ratio) if count.ratio is not None else ""
+            made.append(f"| {cell(count_name(count.name))} | {cell(count_values(count))} | {change} |")
+        made.append("")
+        if len(counts) > _COUNTS:
+            made += [f"{count_text(len(counts) - _COUNTS, 'more counter')} in the JSON.", ""]
+    return [*made, *told, ""] if told else made
+
+
+def _lines(kernel: KernelChange) -> Iterator[str]:
+    for line in kernel.lines[:_LINES]:
+        number = line.new_line if line.new_line is not None else line.base_line
+        place = f"{file_name(line.file)}:{number}" if number is not None else file_name(line.file)
+        yield f"- {cell(place)}: {cell(line.what)} {cell(_line_values(line))}"
+    if len(kernel.lines) > _LINES:
+        yield f"- and {count_text(len(kernel.lines) - _LINES, 'more line')}"
+
+
+def _line_values(line: LineChange) -> str:
+    """Write what a line does on both sides; of one that only a side has, what it does there."""
+    if line.base_line is None:
+        return f"{value_text(line.new, '')}, a new line"
+    if line.new_line is None:
+        return f"{value_text(line.base, '')}, a line that went"
+    return both_text(line.base, line.new, "")
+
+
+def _findings(kernel: KernelChange) -> Iterator[str]:
+    told = [change for change in kernel.findings if change.word != "stayed"]
+    for change in told[:_FINDINGS]:
+        headline = change.new if change.word == "came" else change.base
+        yield f"- {change.word}: {cell(change.rule)}: {cell(headline, _TEXT_WIDTH)}{cell(_gains(change))}"
+    if len(told) > _FINDINGS:
+        yield f"- and {count_text(len(told) - _FINDINGS, 'more finding')}"
+
+
+def _gains(change: FindingChange) -> str:
+    """Write what fixing a finding had promised and what was gained, of the kernel's time; empty unless it went."""
+    if change.word != "went":
+        return ""
+    parts = (
+        f"at most {value_text(change.promised, 'fraction', 2)} was promised" if change.promised is not None else "",
+        f"{value_text(change.gained, 'fraction', 2)} was gained" if change.gained is not None else "",
+    )
+    told = ", ".join(part for part in parts if part)
+    return f" ({told})" if told else ""
+
+
+def _provenance(comparison: Comparison) -> Iterator[str]:
+    yield from _side("Base", comparison.base)
+    yield from _side("New", comparison.new)
+    for condition in comparison.conditions[:_CONDITIONS]:
+        yield f"{cell(condition.name)}: {cell(condition.base)} and {cell(condition.new)}  "
+    yield f"gpuprof {cell(comparison.gpuprof_version)}; intervals at 99 %."
+
+
+def _side(name: str, side: ComparedSide) -> Iterator[str]:
+    files = [cell(file_name(file)) for file in side.files[:_FILES]]
+    if len(side.files) > _FILES:
+        files.append(f"{len(side.files) - _FILES} more")
+    gpus = ", ".join(map(cell, side.gpus[:_FILES])) or "GPU not known"
+    launches = f"{count_text(side.kernels, 'kernel')}, {count_text(side.launches, 'launch', 'es')} a run"
+    yield f"{name}: {', '.join(files) or 'no file'}; {gpus}; {launches}  "

@@ -1,0 +1,25 @@
+"""What a written comparison depends on beside the comparison: how many kernels, and where the repository lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class PathMap(NamedTuple):
+    """What --path-map FROM=TO says: what lies below the folder `source` in a report lies below `target` here."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """`top` is how many kernels are shown where there is little room (0: all); None: as many as a format holds well.
+
+    `root` is the absolute path of the repository, from git; None: not known.
+    """
+
+    top: int | None = None
+    root: str | None = None
+    path_maps: tuple[PathMap, ...] = ()

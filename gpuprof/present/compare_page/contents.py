@@ -1,0 +1,193 @@
+"""The whole page of a comparison as one value: texts, and nothing for the templates to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import Comparison, GateCheck, KernelChange, RunCondition
+from gpuprof.present.compare_figure import compared_figure, is_changed
+from gpuprof.present.compare_page.kernels import ChangeTable, change_table
+from gpuprof.present.compare_page.parts import TwoSided, told
+from gpuprof.present.compare_page.provenance import (
+    SideFacts,
+    TotalRow,
+    short_files,
+    side_facts,
+    side_rows,
+    total_rows,
+)
+from gpuprof.present.compare_page.section import ChangeSection, change_section
+from gpuprof.present.compare_text import count_name, gate_text, signed_percent, verdicts_text
+from gpuprof.present.page.glossary import Term, glossary
+from gpuprof.present.page.parts import Chart, KernelLabel, label
+from gpuprof.present.session_text import count_text
+from gpuprof.present.text import cut_middle, printable
+
+_MOST_SECTIONS, _MOST_CHECKS = 20, 60
+_VALUE_LENGTH = 200
+_TERMS = (
+    Term("verdict on time", "How long a launch takes, sampled: SM cycles where both sides have them, else seconds. "
+         "Unclear: too few launches or too much noise to tell."),
+    Term("verdict on work", "What a launch executes and moves, counted: the same code on the same data gives the same "
+         "counts, whatever else the GPU does."),
+    Term("interval", "What the ratio of the times lies between, at 99 %. It includes the spread between runs."),
+    Term("tolerance", "What a counter may differ by without a change of the code."),
+)  # fmt: skip
+_GATE_ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
+_GATE_WORDS = {"not-compared": "not compared"}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """A limit that did not simply hold."""
+
+    word: str
+    name: str
+    limit: str
+    kernel: KernelLabel | None
+    href: str
+    change: str
+    sentence: str
+    accepted: str
+
+
+@dataclass(frozen=True, slots=True)
+class GatePart:
+    """The result of the gate: failed limits first."""
+
+    passed: bool
+    text: str
+    rows: tuple[LimitRow, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """What is not the same around the two runs."""
+
+    name: str
+    base: str
+    new: str
+    affects: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonContents:
+    """What the template shows."""
+
+    title: str
+    verdict: str
+    context: tuple[str, ...]
+    sides: tuple[TwoSided, ...]
+    gate: GatePart | None
+    conditions: tuple[ConditionRow, ...]
+    total: tuple[TotalRow, ...]
+    table: ChangeTable
+    chart: Chart | None
+    sections: tuple[ChangeSection, ...]
+    sections_left_out: str
+    provenance: tuple[SideFacts, ...]
+    terms: tuple[Term, ...]
+    version: str
+
+
+def contents_of(compared: Compared) -> ComparisonContents:
+    """Return everything that the page says of a comparison."""
+    comparison = compared.comparison
+    changed = [change for change in comparison.kernels if _has_section(change)]
+    changed.sort(key=lambda change: not is_changed(change))
+    detailed = {change.id for change in changed[:_MOST_SECTIONS]}
+    sections = tuple(
+        change_section(change, pair)
+        for change, pair in zip(comparison.kernels, compared.pairs, strict=True)
+        if change.id in detailed
+    )
+    rest = len(changed) - len(sections)
+    page = ComparisonContents(
+        title=f"Comparison: {short_files(comparison.base)} → {short_files(comparison.new)}",
+        verdict=told(comparison.sentence),
+        context=tuple(_context(comparison)),
+        sides=tuple(side_rows(comparison)),
+        gate=_gate(comparison, detailed),
+        conditions=tuple(map(_condition, comparison.conditions)),
+        total=tuple(total_rows(comparison)),
+        table=change_table(comparison.kernels, detailed),
+        chart=_chart(compared),
+        sections=sections,
+        sections_left_out=f"Details are given for the {len(sections)} with most effect; "
+        f"{count_text(rest, 'more changed kernel')}."
+        if rest > 0
+        else "",
+        provenance=(side_facts(compared.base, "Base"), side_facts(compared.new, "New")),
+        terms=(),
+        version=printable(comparison.gpuprof_version),
+    )
+    return replace(page, terms=(*_TERMS, *glossary(page)))
+
+
+def _has_section(change: KernelChange) -> bool:
+    """Tell whether there is more to show of a kernel than that it is the same."""
+    moved = any(finding.word != "stayed" for finding in change.findings)
+    return is_changed(change) or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
+
+
+def _context(comparison: Comparison) -> Iterator[str]:
+    counts = verdicts_text(comparison.kernels)
+    if counts:
+        yield f"{count_text(len(comparison.kernels), 'kernel')}: {counts}."
+    for note in comparison.notes:
+        yield told(note)
+
+
+def _gate(comparison: Comparison, detailed: set[int]) -> GatePart | None:
+    gate = comparison.gate
+    if gate is None:
+        return None
+    checks = sorted(gate.checks, key=lambda check: _GATE_ORDER.index(check.word))
+    labels = {change.id: change.label for change in comparison.kernels}
+    return GatePart(
+        passed=gate.passed,
+        text=gate_text(gate),
+        rows=tuple(_gate_row(check, labels, detailed) for check in checks[:_MOST_CHECKS]),
+        left_out=max(0, len(checks) - _MOST_CHECKS),
+    )
+
+
+def _gate_row(check: GateCheck, labels: dict[int, str], detailed: set[int]) -> LimitRow:
+    kernel = check.kernel
+    known = kernel is not None and kernel in labels
+    return LimitRow(
+        word=check.word,
+        name=_GATE_WORDS.get(check.word, check.word),
+        limit=cut_middle(printable(check.limit), _VALUE_LENGTH),
+        kernel=label(labels[kernel]) if kernel is not None and known else None,
+        href=f"#{'kernel' if kernel in detailed else 'row'}-{kernel}" if known else "",
+        change=signed_percent(check.change) if check.change is not None else "",
+        sentence=told(check.sentence),
+        accepted=told(check.accepted),
+    )
+
+
+def _condition(condition: RunCondition) -> ConditionRow:
+    affects = {"time": "no verdict on time", "work": "no verdict on work", "both": "no verdict", None: ""}
+    return ConditionRow(
+        name=printable(count_name(condition.name)),
+        base=cut_middle(told(condition.base), _VALUE_LENGTH),
+        new=cut_middle(told(condition.new), _VALUE_LENGTH),
+        affects=affects[condition.affects],
+        sentence=told(condition.sentence),
+    )
+
+
+def _chart(compared: Compared) -> Chart | None:
+    from gpuprof.present.plot import render_svg
+
+    if not compared.pairs:
+        return None
+    figure = compared_figure(compared)
+    links = {point.kernel: f"#row-{point.kernel}" for point in figure.points}
+    svg = render_svg(figure, "page", heading=False, links=links) if figure.points else None
+    return Chart(svg, "Roofline of both sides", tuple(printable(note) for note in figure.notes))

@@ -1,0 +1,207 @@
+"""The table of a comparison: a row for each kernel by its effect on the run, and which rows are folded away."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeChange
+from gpuprof.present.compare_figure import is_changed
+from gpuprof.present.compare_page.parts import Span, span_of, span_reach, told
+from gpuprof.present.compare_text import (
+    change_text,
+    count_name,
+    interval_text,
+    main_count,
+    match_text,
+    signed_percent,
+    time_values,
+)
+from gpuprof.present.page.kernels import Amount
+from gpuprof.present.page.parts import KernelLabel, label
+from gpuprof.present.session_text import count_text, dims_text
+from gpuprof.present.text import cut_middle, printable
+from gpuprof.units import format_si
+
+_ALL_UP_TO, _MOST_OPEN, _MOST_FOLDED = 12, 100, 1000
+"""So many kernels are all shown; of more, those without a change are folded, and so are the changed ones beyond."""
+_NAME_LENGTH, _REASON_LENGTH, _MATCH_LENGTH = 80, 280, 100
+_CAUSES = 3
+_NO_VERDICT = ("unclear", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One line of the table."""
+
+    id: int
+    label: KernelLabel
+    match: str
+    configuration: str
+    has_section: bool
+    time: str
+    change: str
+    change_order: str
+    values: str
+    interval: str
+    span: Span | None
+    work: str
+    work_what: str
+    effect: Amount
+    effect_share: str
+    why: str
+    needs: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTable:
+    """The rows that are open, those that are folded with what they are called, and what the spans' ends stand for."""
+
+    rows: tuple[ChangeRow, ...]
+    folded: tuple[ChangeRow, ...]
+    folded_title: str
+    left_out: str
+    span_note: str
+    has_reasons: bool
+
+
+def change_table(changes: Sequence[KernelChange], with_section: Collection[int]) -> ChangeTable:
+    """Return the table of all changes, in their order; `with_section` are the ids of those that have a section."""
+    reach = span_reach(changes)
+    several = Counter(change.label for change in changes)
+    opened = _opened(changes)
+    kept = {change.id for change in opened}
+    others = [change for change in changes if change.id not in kept]
+
+    def rows(chosen: Sequence[KernelChange]) -> tuple[ChangeRow, ...]:
+        return tuple(
+            _row(change, reach, has_section=change.id in with_section, configured=several[change.label] > 1)
+            for change in chosen
+        )
+
+    rest = len(others) - _MOST_FOLDED
+    has_spans = any(change.time.ratio is not None for change in changes)
+    ends = math.exp(reach)
+    return ChangeTable(
+        rows=rows(opened),
+        folded=rows(others[:_MOST_FOLDED]),
+        folded_title=_folded_title(others),
+        left_out=f"The table stops here; {count_text(rest, 'more kernel')}." if rest > 0 else "",
+        span_note=f"The line under a change is its interval at 99 %, the dot the ratio of the medians; the tick "
+        f"in the middle stands for 1x, the ends for {1 / ends:.2g}x and {ends:.2g}x."
+        if has_spans
+        else "",
+        has_reasons=any(change.causes or list(_reasons(change)) or _needs(change) for change in changes),
+    )
+
+
+def _opened(changes: Sequence[KernelChange]) -> list[KernelChange]:
+    """Return the changes that are not folded: all of few, else those that a verdict calls changed or unclear."""
+    if len(changes) <= _ALL_UP_TO:
+        return list(changes)
+    telling = [change for change in changes if is_changed(change)]
+    unclear = [change for change in changes if change.time.verdict == "unclear" and not is_changed(change)]
+    first = [*telling, *unclear[:_ALL_UP_TO]][:_MOST_OPEN]
+    return sorted(first, key=lambda change: change.id) or list(changes[:_ALL_UP_TO])
+
+
+def _folded_title(others: Sequence[KernelChange]) -> str:
+    """Say what the folded rows are: "487 kernels without a change"."""
+    unchanged = all(change.time.verdict == "same" and not is_changed(change) for change in others)
+    return f"{count_text(len(others), 'more kernel')}{', time and work the same' if unchanged else ''}"
+
+
+def _row(change: KernelChange, reach: float, *, has_section: bool, configured: bool) -> ChangeRow:
+    time = change.time
+    work, what = _work(change)
+    return ChangeRow(
+        id=change.id,
+        label=label(change.label, _NAME_LENGTH),
+        match=_match(change),
+        configuration=_configuration(change) if configured else "",
+        has_section=has_section,
+        time=time.verdict,
+        change=change_text(time.ratio) if time.verdict not in ("new", "gone") and time.ratio is not None else "",
+        change_order=_order(time.ratio),
+        values=_values(time),
+        interval=interval_text(time.interval),
+        span=span_of(time, reach) if time.verdict != "unknown" else None,
+        work=work,
+        work_what=what,
+        effect=Amount(_signed_time(change.effect_s), _order(change.effect_s)),
+        effect_share=signed_percent(change.effect) if change.effect is not None and _finite(change.effect) else "",
+        why="; ".join(_why(change)),
+        needs=_needs(change),
+    )
+
+
+def _values(time: TimeChange) -> str:
+    """Write the median launch on both sides; of a kernel that is the same with no more digits than that takes."""
+    if time.verdict != "same" or time.base_s is None or time.new_s is None:
+        return time_values(time)
+    return " → ".join(dict.fromkeys(format_si(value, "s") for value in (time.base_s, time.new_s)))
+
+
+def _match(change: KernelChange) -> str:
+    """Say how it was matched, where not by its name and launch configuration; a verdict has told new and gone."""
+    return cut_middle(printable(match_text(change)), _MATCH_LENGTH) if change.match not in ("new", "gone") else ""
+
+
+def _configuration(change: KernelChange) -> str:
+    kernels: tuple[ComparedKernel, ...] = change.new or change.base
+    kernel = kernels[0] if kernels else None
+    if kernel is None or (kernel.grid is None and kernel.block is None):
+        return ""
+    return f"grid {dims_text(kernel.grid)}, block {dims_text(kernel.block)}"
+
+
+def _work(change: KernelChange) -> tuple[str, str]:
+    """Return the verdict on work, and the count that changed most."""
+    if change.work.verdict in ("new", "gone"):
+        return "", ""
+    main = main_count(change.work) if change.work.verdict in ("more", "less", "changed") else None
+    if main is None:
+        return change.work.verdict, ""
+    size = f" {change_text(main.ratio)}" if main.ratio is not None else ""
+    return change.work.verdict, printable(f"{count_name(main.name)}{size}")
+
+
+def _why(change: KernelChange) -> Iterator[str]:
+    """Yield the first causes; without any, why there is no verdict on the work."""
+    for cause in change.causes[:_CAUSES]:
+        yield told(cause.sentence.rstrip("."), _REASON_LENGTH)
+    if not change.causes:
+        yield from (told(reason.rstrip("."), _REASON_LENGTH) for reason in _reasons(change))
+
+
+def _reasons(change: KernelChange) -> Iterator[str]:
+    if change.work.verdict in _NO_VERDICT and change.work.reason:
+        yield change.work.reason
+
+
+def _needs(change: KernelChange) -> str:
+    """Say why there is no clear verdict on time, and what would settle it."""
+    time = change.time
+    if time.verdict not in _NO_VERDICT:
+        return ""
+    reason = f"Time: {told(time.reason.rstrip('.'), _REASON_LENGTH)}." if time.reason else ""
+    runs = f"{count_text(time.runs_needed, 'run')} a side would settle it." if time.runs_needed is not None else ""
+    return f"{reason} {runs}".strip()
+
+
+def _signed_time(seconds: float | None) -> str:
+    if seconds is None or not math.isfinite(seconds):
+        return "not known"
+    if seconds == 0:
+        return "0 s"
+    return f"{'+' if seconds > 0 else '−'}{format_si(abs(seconds), 's')}"
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _order(value: float | None) -> str:
+    return f"{value:.6g}" if value is not None and math.isfinite(value) else ""

@@ -1,0 +1,133 @@
+"""Launch configuration, resources and clocks of a kernel on both sides, as rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpuprof.comparison.contract import KernelChange
+from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.sides import SideKernel
+from gpuprof.model.headline import limited_by
+from gpuprof.model.session import KernelProfile
+from gpuprof.present.compare_page.parts import TwoSided, apart, speaker_of
+from gpuprof.present.compare_text import both_text
+from gpuprof.present.session_text import NOT_COLLECTED, count_text, dims_text
+from gpuprof.present.text import cut_middle, printable
+from gpuprof.units import format_binary, format_percent, format_si, format_waves
+
+_LABEL_LENGTH = 120
+_CLOCK_ALIKE = 0.01
+"""Clocks within one percent are the same: ncu averages them over a launch."""
+
+
+def launch_facts(change: KernelChange, pair: Pair) -> Iterator[TwoSided]:
+    """Yield what is known of the launch on any side; "not there" for the side that lacks the kernel."""
+    base, new = speaker_of(pair.base), speaker_of(pair.new)
+    if len(pair.base) > 1 or len(pair.new) > 1:
+        yield TwoSided("Kernels", base=_listed(pair.base), new=_listed(pair.new), changed=True)
+    yield from _times(change)
+    yield _both("Launches of a run", base, new, _launches(pair))
+    for name, text in _FACTS:
+        row = _both(name, base, new, text)
+        if any(value not in (NOT_COLLECTED, _ABSENT) for value in (row.base, row.new)):
+            yield row
+    yield _clock("SM clock", base, new, lambda kernel: kernel.sm_clock_hz)
+    yield _clock("DRAM clock", base, new, lambda kernel: kernel.dram_clock_hz)
+
+
+_ABSENT = "not there"
+
+
+def _listed(kernels: tuple[SideKernel, ...]) -> str:
+    names = ", ".join(printable(kernel.speaker.label) for kernel in kernels)
+    return cut_middle(names, _LABEL_LENGTH) if kernels else _ABSENT
+
+
+def _times(change: KernelChange) -> Iterator[TwoSided]:
+    time = change.time
+    for name, base, new, unit in (
+        ("Time of a launch, median", time.base_s, time.new_s, "s"),
+        ("SM cycles of it", time.base_cycles, time.new_cycles, "cycle"),
+    ):
+        if base is not None or new is not None:
+            before, after = apart(both_text(base, new, unit))
+            yield TwoSided(
+                name,
+                base=before if change.base else _ABSENT,
+                new=after if change.new else _ABSENT,
+                changed=time.verdict in ("slower", "faster"),
+            )
+
+
+def _launches(pair: Pair) -> Callable[[KernelProfile], str]:
+    """Return how many launches a side has, by its speaker: over all of its kernels."""
+    numbers = {
+        id(speaker_of(kernels)): sum(round(kernel.launches) for kernel in kernels)
+        for kernels in (pair.base, pair.new)
+        if kernels
+    }
+    return lambda kernel: count_text(numbers[id(kernel)], "", "").strip()
+
+
+def _both(
+    name: str, base: KernelProfile | None, new: KernelProfile | None, text: Callable[[KernelProfile], str]
+) -> TwoSided:
+    before, after = (text(kernel) if kernel is not None else _ABSENT for kernel in (base, new))
+    changed = before != after and NOT_COLLECTED not in (before, after) and _ABSENT not in (before, after)
+    return TwoSided(name, base=before, new=after, changed=changed)
+
+
+def _registers(kernel: KernelProfile) -> str:
+    return str(kernel.registers_per_thread) if kernel.registers_per_thread is not None else NOT_COLLECTED
+
+
+def _shared(kernel: KernelProfile) -> str:
+    size = kernel.shared_memory_per_block
+    return format_binary(size) if size is not None else NOT_COLLECTED
+
+
+def _theoretical(kernel: KernelProfile) -> str:
+    fraction, limiter = kernel.occupancy.theoretical, printable(limited_by(kernel.occupancy))
+    if fraction is None:
+        return NOT_COLLECTED
+    return f"{format_percent(fraction)}{f', {limiter}' if limiter else ''}"
+
+
+def _achieved(kernel: KernelProfile) -> str:
+    achieved = kernel.occupancy.achieved
+    return format_percent(achieved) if achieved is not None else NOT_COLLECTED
+
+
+def _waves(kernel: KernelProfile) -> str:
+    return format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED
+
+
+def _ranges(kernel: KernelProfile) -> str:
+    return cut_middle(printable(" / ".join(kernel.ranges)), _LABEL_LENGTH) if kernel.ranges else NOT_COLLECTED
+
+
+_FACTS: tuple[tuple[str, Callable[[KernelProfile], str]], ...] = (
+    ("Ranges", _ranges),
+    ("Grid", lambda kernel: dims_text(kernel.grid)),
+    ("Block", lambda kernel: dims_text(kernel.block)),
+    ("Waves", _waves),
+    ("Registers per thread", _registers),
+    ("Shared memory per block", _shared),
+    ("Theoretical occupancy", _theoretical),
+    ("Achieved occupancy", _achieved),
+)
+
+
+def _clock(
+    name: str,
+    base: KernelProfile | None,
+    new: KernelProfile | None,
+    of: Callable[[KernelProfile], float | None],
+) -> TwoSided:
+    clocks = [of(kernel) if kernel is not None else None for kernel in (base, new)]
+    texts = [
+        _ABSENT if kernel is None else format_si(clock, "Hz") if clock else NOT_COLLECTED
+        for kernel, clock in zip((base, new), clocks, strict=True)
+    ]
+    changed = bool(clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > _CLOCK_ALIKE)
+    return TwoSided(name, base=texts[0], new=texts[1], changed=changed)

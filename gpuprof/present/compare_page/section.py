@@ -1,0 +1,264 @@
+"""The section of a changed kernel: causes, launch, resources, stalls, counters, findings and source of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, TimeChange
+from gpuprof.comparison.pairs import Pair
+from gpuprof.present.compare_page.code import LineRow, PairedCode, code_note, line_rows, paired_code
+from gpuprof.present.compare_page.launch import launch_facts
+from gpuprof.present.compare_page.parts import TwoSided, apart, told
+from gpuprof.present.compare_page.stalls import PairedStalls, paired_stalls
+from gpuprof.present.compare_text import (
+    NOT_KNOWN,
+    change_text,
+    count_name,
+    count_values,
+    interval_text,
+    match_text,
+    signed_percent,
+    value_text,
+)
+from gpuprof.present.finding_text import CONFIDENCE_WORDS
+from gpuprof.present.page.findings import rule_name
+from gpuprof.present.page.parts import KernelLabel, label
+from gpuprof.present.session_text import count_text
+from gpuprof.present.text import cut_middle, printable
+from gpuprof.units import format_percent
+
+_NAME_LENGTH, _MATCH_LENGTH, _WHERE_LENGTH = 2000, 300, 120
+_BEFORE_VERDICT = 14
+"""How late in a sentence its verdict may stand to be its beginning: "1.8x faster"."""
+_LEAST_TOLERANCE = 1e-5
+"""Below it a tolerance is for the rounding of a report."""
+_GROUPS = (("went", "Findings that went"), ("came", "Findings that came"), ("stayed", "Findings that stayed"))
+_CERTAINTY = {"counted": "measured", "inferred": "inferred", "guess": "guess"}
+_CERTAINTY_WORDS = {
+    "counted": "the counters say so",
+    "inferred": CONFIDENCE_WORDS["inferred"],
+    "guess": CONFIDENCE_WORDS["guess"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CauseLine:
+    """One reason; `dots` is the class of its certainty's drawing."""
+
+    sentence: str
+    where: str
+    certainty: str
+    certainty_words: str
+    dots: str
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountRow:
+    """A counter or resource on both sides. `is_opcode`: instructions of one opcode."""
+
+    name: str
+    is_opcode: bool
+    metric: str
+    base: str
+    new: str
+    change: str
+    tolerance: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLine:
+    """A finding that went, came or stayed; `others` is its headline on the base side where it differs."""
+
+    rule: str
+    severity: str
+    headline: str
+    before: str
+    where: str
+    worth: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """The findings of one word, with its heading."""
+
+    word: str
+    title: str
+    lines: tuple[FindingLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSection:
+    """Everything about one change."""
+
+    id: int
+    label: KernelLabel
+    match: str
+    time: str
+    verdict: str
+    sentence: str
+    one_sided: str
+    time_note: str
+    causes: tuple[CauseLine, ...]
+    facts: tuple[TwoSided, ...]
+    counts: tuple[CountRow, ...]
+    opcodes: tuple[CountRow, ...]
+    same_counts: tuple[CountRow, ...]
+    work_reason: str
+    findings: tuple[FindingGroup, ...]
+    stalls: PairedStalls | None
+    lines: tuple[LineRow, ...]
+    code: tuple[PairedCode, ...]
+    code_note: str
+    names: tuple[TwoSided, ...]
+
+
+def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
+    """Return the section of a change and the pair that it was made from."""
+    verdict, sentence = _split_sentence(change)
+    counts = [_count_row(count) for count in change.work.counts]
+    code = tuple(paired_code(change, pair))
+    return ChangeSection(
+        id=change.id,
+        label=label(change.label),
+        match=cut_middle(printable(match_text(change)), _MATCH_LENGTH) if change.match not in ("new", "gone") else "",
+        time=change.time.verdict,
+        verdict=verdict,
+        sentence=sentence,
+        one_sided=change.match if change.match in ("new", "gone") else "",
+        time_note=_time_note(change.time) if change.match not in ("new", "gone") else "",
+        causes=tuple(_causes(change)),
+        facts=tuple(launch_facts(change, pair)),
+        counts=tuple(row for row in counts if row.word != "same" and not row.is_opcode),
+        opcodes=tuple(row for row in counts if row.word != "same" and row.is_opcode),
+        same_counts=tuple(row for row in counts if row.word == "same"),
+        work_reason=told(change.work.reason),
+        findings=tuple(_findings(change)),
+        stalls=paired_stalls(pair),
+        lines=tuple(line_rows(change)),
+        code=code,
+        code_note=code_note(pair) if not code else "",
+        names=tuple(_names(change)),
+    )
+
+
+def _split_sentence(change: KernelChange) -> tuple[str, str]:
+    """Split the sentence on a kernel behind its verdict on time, which is coloured: "1.8x faster" and the rest."""
+    sentence, verdict = told(change.sentence), change.time.verdict
+    end = sentence.find(verdict) + len(verdict)
+    if len(verdict) <= end <= len(verdict) + _BEFORE_VERDICT:
+        return sentence[:end], sentence[end:].strip()
+    return verdict, sentence
+
+
+def _time_note(time: TimeChange) -> str:
+    """Say what the verdict on time rests on, and what would settle an unclear one."""
+    parts = []
+    if time.interval is not None:
+        parts.append(f"{interval_text(time.interval)} at 99 %")
+    if time.cycles_ratio is not None:
+        parts.append(f"SM cycles {change_text(time.cycles_ratio)}")
+    if time.base_launches or time.new_launches:
+        parts.append(
+            f"{count_text(time.base_launches, 'launch', 'es')} in {count_text(time.base_runs, 'run')} against "
+            f"{count_text(time.new_launches, 'launch', 'es')} in {count_text(time.new_runs, 'run')}"
+        )
+    if time.noise is not None:
+        source = f", {told(time.noise_source)}" if time.noise_source else ""
+        parts.append(f"noise {format_percent(time.noise)}{source}")
+    text = f"Time: {'; '.join(parts)}." if parts else ""
+    reason = f" {_sentence(time.reason)}" if time.reason else ""
+    needed = f" {count_text(time.runs_needed, 'run')} a side would settle it." if time.runs_needed is not None else ""
+    return f"{text}{reason}{needed}".strip()
+
+
+def _sentence(text: str) -> str:
+    text = told(text)
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _causes(change: KernelChange) -> Iterator[CauseLine]:
+    for cause in change.causes:
+        yield CauseLine(
+            sentence=_sentence(cause.sentence),
+            where=cut_middle(told(cause.location), _WHERE_LENGTH),
+            certainty=cause.certainty,
+            certainty_words=_CERTAINTY_WORDS[cause.certainty],
+            dots=_CERTAINTY[cause.certainty],
+            direction=cause.direction,
+        )
+
+
+def _count_row(count: CountChange) -> CountRow:
+    base, new = apart(count_values(count))
+    word = {"only-base": "base only", "only-new": "new only"}.get(count.word, count.word)
+    return CountRow(
+        name=printable(count_name(count.name)),
+        is_opcode=count.name.startswith("opcode."),
+        metric=cut_middle(printable(count.metric), _MATCH_LENGTH),
+        base=printable(_valued(base, count)),
+        new=printable(_valued(new, count)),
+        change=change_text(count.ratio) if count.ratio is not None else "",
+        tolerance=_tolerance(count),
+        word=word,
+    )
+
+
+def _unit(count: CountChange) -> str:
+    """Return the unit where a name and a number do not say it."""
+    return " per thread" if count.name == "registers" else ""
+
+
+def _valued(text: str, count: CountChange) -> str:
+    """Write a value with its unit: "2.48 G" of bytes is "2.48 GB"."""
+    if count.unit == "B" and text != NOT_KNOWN and not text.endswith("B"):
+        return f"{text}B" if text[-1:].isalpha() else f"{text} B"
+    return f"{text}{_unit(count)}" if text != NOT_KNOWN else text
+
+
+def _tolerance(count: CountChange) -> str:
+    band = f"±{format_percent(count.tolerance)}" if count.tolerance >= _LEAST_TOLERANCE else "exact"
+    return f"{band}, depends on the data" if count.data_dependent else band
+
+
+def _findings(change: KernelChange) -> Iterator[FindingGroup]:
+    for word, title in _GROUPS:
+        lines = tuple(_finding_line(finding) for finding in change.findings if finding.word == word)
+        if lines:
+            yield FindingGroup(word, title, lines)
+
+
+def _finding_line(finding: FindingChange) -> FindingLine:
+    before = told(finding.base) if finding.word == "stayed" and finding.base != finding.new else ""
+    return FindingLine(
+        rule=rule_name(printable(finding.rule)),
+        severity=finding.severity,
+        headline=told(finding.new or finding.base),
+        before=before,
+        where=cut_middle(told(finding.location), _WHERE_LENGTH),
+        worth=_worth(finding),
+    )
+
+
+def _worth(finding: FindingChange) -> str:
+    """Say what the fix had promised and what was gained, of the kernel's time on the base side."""
+    promised = f"promised at most {format_percent(finding.promised)}" if finding.promised is not None else ""
+    gained = ""
+    if finding.gained is not None:
+        lost = finding.gained < 0
+        gained = f"gained {value_text(finding.gained, 'fraction', 2)}" if not lost else "gained nothing"
+        gained += f", the kernel took {signed_percent(-finding.gained)}" if lost else ""
+    parts = [part for part in (promised, gained) if part]
+    return f"{', '.join(parts)} of the kernel's time" if parts and "took" not in gained else ", ".join(parts)
+
+
+def _names(change: KernelChange) -> Iterator[TwoSided]:
+    """Yield the full names where the label does not have them."""
+    sides = [
+        "\n".join(dict.fromkeys(cut_middle(printable(kernel.demangled), _NAME_LENGTH) for kernel in kernels))
+        for kernels in (change.base, change.new)
+    ]
+    if any(side and side != printable(change.label) for side in sides):
+        yield TwoSided("Full name", base=sides[0], new=sides[1], changed=sides[0] != sides[1])

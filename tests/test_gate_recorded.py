@@ -1,0 +1,42 @@
+"""What recordings say of a comparison: planted cases against their repairs, and a program against itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gate.__main__ import main
+from benchmarks.gate.recorded import planted_rows, repeats_rows
+from gpuprof.store.write import session_bytes
+from tests.compare_builders import kernel, session
+from tests.ncu_bytes import A100, simple_report
+
+
+def test_recorded_cases_are_compared_with_their_repairs(tmp_path: Path) -> None:
+    slow, fixed = ({**A100, "gpu__time_duration.sum": ns} for ns in (2e6, 1e6))
+    (tmp_path / "case.ncu-rep").write_bytes(simple_report([("slow", slow), ("fixed", fixed)]))
+    (tmp_path / "other.ncu-rep").write_bytes(b"no report")
+    head, case, other = planted_rows(tmp_path)
+    assert head[:4] == ("case", "time", "ratio", "work") and case[:3] == ("case", "faster", "0.500")
+    assert other[:2] == ("other", "not compared")
+
+
+def test_recorded_runs_of_one_program_are_held_against_one_another(tmp_path: Path) -> None:
+    files = []
+    for number, duration_s in enumerate((1.00e-3, 1.001e-3, 1.002e-3, 1.5e-3)):
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_bytes(session_bytes(session(kernel("k", [duration_s], counts={"instructions": 1000.0}))))
+    rows = {row[0]: row[1:] for row in repeats_rows(files)}
+    assert rows["sides"][:3] == ("comparisons", "kernels", "time changed")
+    assert rows["one run each"] == ("6", "6", "3", "3", "0", "0")
+    assert rows["every other run"][:3] == rows["first and last half"][:3] == ("1", "1", "0")
+
+
+def test_both_tables_can_be_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--planted", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.split() == ["case", "time", "ratio", "work", "first", "cause"]
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(session_bytes(session(kernel("k", [1e-3]))))
+    assert main(["--repeats", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("one run each         1            1")

@@ -1,0 +1,144 @@
+"""The launches of a group one by one: all of few, a thousand of many, and those of a survey where there was one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gpuprof.diagnose.grouping import grouped
+from gpuprof.model.analyse import Analysis, analyse
+from gpuprof.model.launch_times import MOST, launch_times, merged_times
+from gpuprof.model.recorded import Launch
+from gpuprof.model.session import DurationSpread, LaunchTimes
+from gpuprof.model.surveyed import joined
+from tests import builders, hand_made
+from tests.real_sessions import loaded
+
+DURATION, CLOCK = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
+
+
+def timed(seconds: float | None, clock_hz: float | None = 1e9) -> Launch:
+    values = {DURATION: seconds, CLOCK: clock_hz}
+    return builders.launch({name: value for name, value in values.items() if value is not None})
+
+
+def analysed(launches: Sequence[Launch], *, at_once: bool = True) -> Analysis:
+    return analyse([builders.report(*launches)], builders.hardware_of, "1", one_of_a_kind=at_once)
+
+
+def either_way(*launches: Launch) -> LaunchTimes | None:
+    """The launch times of a group; analysed at once they are what grouping launches later gives."""
+    (at_once,), (later,) = (
+        analysed(launches).session.kernels, grouped(analysed(launches, at_once=False).session).kernels
+    )  # fmt: skip
+    assert at_once.launch_times == later.launch_times
+    return at_once.launch_times
+
+
+def no_clock(_: int) -> None:
+    return None
+
+
+def test_launches_come_in_their_order_with_their_clocks() -> None:
+    times = either_way(timed(3.0, 1e9), timed(1.0, 2e9), timed(2.0, 1e9))
+    assert times == LaunchTimes(durations_s=(3.0, 1.0, 2.0), sm_clocks_hz=(1e9, 2e9, 1e9), dropped=0)
+
+
+def test_a_single_launch_has_no_list() -> None:
+    assert analysed([timed(1.0)]).session.kernels[0].launch_times is None
+
+
+def test_one_unknown_clock_leaves_the_clocks_out() -> None:
+    times = either_way(timed(3.0), timed(1.0, None))
+    assert times is not None and times.durations_s == (3.0, 1.0) and times.sm_clocks_hz == ()
+
+
+def test_launches_without_a_duration_are_neither_kept_nor_dropped() -> None:
+    assert either_way(timed(3.0), timed(None), timed(1.0)) == LaunchTimes(
+        durations_s=(3.0, 1.0), sm_clocks_hz=(1e9, 1e9), dropped=0
+    )
+    assert either_way(timed(None), timed(None)) is None
+
+
+@given(st.integers(1, 5 * MOST))
+def test_of_any_number_of_launches_the_kept_ones_are_spread_evenly(count: int) -> None:
+    times = launch_times([float(place) for place in range(count)], no_clock)
+    assert times is not None
+    kept = [int(duration) for duration in times.durations_s]
+    assert len(kept) == min(count, MOST) and times.dropped == count - len(kept)
+    # One of each thousandth of the launches.
+    assert all(span * count // len(kept) <= place < (span + 1) * count // len(kept) for span, place in enumerate(kept))
+
+
+@pytest.mark.parametrize("period", [2, 3, 5, 10, 12, 24, 32])
+def test_a_rhythm_of_the_program_is_not_that_of_what_is_kept(period: int) -> None:
+    # Every tenth of 10,000 launches would always be the same layer of a network of ten.
+    times = launch_times([float(place % period) for place in range(10_000)], no_clock)
+    assert times is not None
+    shares = [times.durations_s.count(float(phase)) / MOST for phase in range(period)]
+    assert all(abs(share - 1 / period) < 0.02 for share in shares)
+
+
+def test_clocks_are_asked_for_kept_launches_only() -> None:
+    asked: list[int] = []
+
+    def clock(place: int) -> float:
+        asked.append(place)
+        return 1e9
+
+    launch_times([1.0] * 20_000, clock)
+    assert len(asked) == MOST
+
+
+def test_groups_that_are_put_together_keep_what_both_know() -> None:
+    single = hand_made.kernel(0, duration_s=1.0, sm_clock_hz=2e9, duration_source="counters")
+    group = replace(
+        single, launches=5, launch_times=LaunchTimes(durations_s=(2.0, 3.0), sm_clocks_hz=(1e9, 1e9), dropped=3)
+    )
+    assert merged_times([single, group]) == LaunchTimes(
+        durations_s=(1.0, 2.0, 3.0), sm_clocks_hz=(2e9, 1e9, 1e9), dropped=3
+    )
+
+
+def test_a_group_of_an_old_session_is_told_as_dropped() -> None:
+    single = hand_made.kernel(0, duration_s=1.0, sm_clock_hz=2e9, duration_source="counters")
+    spread = DurationSpread(min=1.0, p50=1.0, p95=1.0, p99=1.0, max=1.0, count=7)
+    old = replace(single, launches=9, duration_percentiles_s=spread)
+    assert merged_times([single, old]) == LaunchTimes(durations_s=(1.0,), sm_clocks_hz=(2e9,), dropped=7)
+
+
+def test_a_time_of_the_survey_is_not_told_with_a_clock_of_the_profiler() -> None:
+    surveyed = hand_made.kernel(0, duration_s=1.0, sm_clock_hz=2e9, duration_source="survey")
+    assert merged_times([surveyed, surveyed]) == LaunchTimes(durations_s=(1.0, 1.0))
+
+
+def test_a_surveyed_kernel_has_the_launches_of_the_survey_and_the_counts_of_the_profile() -> None:
+    inst = "smsp__inst_executed.sum"
+    profiled = analysed([builders.launch({DURATION: 9.0, CLOCK: 1e9, inst: 5.0})])
+    survey = analysed([timed(2.0, None), timed(1.0, None)])
+    (kernel,) = joined(profiled, survey).session.kernels
+    assert kernel.launch_times == LaunchTimes(durations_s=(2.0, 1.0))
+    assert [(count.name, count.value) for count in kernel.counts] == [("instructions", 5.0)]
+
+
+def test_a_survey_without_times_does_not_lend_the_profiler_s() -> None:
+    profiled = analysed([timed(9.0), timed(8.0)])
+    (kernel,) = joined(profiled, analysed([timed(None), timed(None), timed(None)])).session.kernels
+    assert kernel.launches == 3 and kernel.launch_times is None
+
+
+def test_launches_of_a_real_trace_add_up_to_its_kernels(reports: Path) -> None:
+    session = loaded(reports / "traces" / "miniweather-gp100.nsys.sqlite")
+    assert max(kernel.launches for kernel in session.kernels) == 576
+    for kernel in session.kernels:
+        times, spread = kernel.launch_times, kernel.duration_percentiles_s
+        assert times is not None and spread is not None
+        ordered = sorted(times.durations_s)
+        assert (len(ordered), ordered[0], ordered[-1]) == (spread.count, spread.min, spread.max)
+        assert sum(ordered) == pytest.approx(kernel.time_total_s)
+        assert times.dropped == 0 and times.sm_clocks_hz == ()
