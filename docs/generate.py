@@ -1,8 +1,8 @@
 """Writes docs/reference from code and data: commands, the session, rules, counters, hardware, probes, and so on.
 
-`python docs/generate.py` writes the files, and an example's output into the README; with `--check` it writes nothing
-and fails if one is out of date. `--pictures` also takes the README's pictures of a page; their bytes depend on the
-browser.
+`python docs/generate.py` writes the files, and what examples print into the README and the how-to of comparisons; with
+`--check` it writes nothing and fails if one is out of date. `--pictures` also takes the README's pictures of a page;
+their bytes depend on the browser.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,9 @@ from measured_page import measured_page
 from probes_page import probes_page
 from session_page import session_page
 
+import gpuprof
 from gpuprof import errors
+from gpuprof.cli.demo_versions import versions_of
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Rule
@@ -36,6 +40,7 @@ from gpuprof.present.compare_json import comparison_schema
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.store.schema import session_schema
+from gpuprof.store.write import session_bytes
 from gpuprof.units import format_percent, format_si, significant
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
@@ -68,7 +73,11 @@ def main() -> int:
 EXAMPLE = "a40-beamformer"
 """The recording that the README shows, in the terminal and as a page."""
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-PLACE = re.compile(r"(?<=<!-- the example: gpuprof show a40-beamformer.ncu-rep -->\n```text\n).*?(?=```\n)", re.DOTALL)
+EXAMPLES = re.compile(r"(?<=<!-- the example: )(gpuprof [^\n]*)( -->\n```text\n).*?(?=```\n)", re.DOTALL)
+REPORTS = ROOT.parent / "shared" / "reports"
+"""Real reports, where they lie beside the checkout; an example of those that do not stays as it is."""
+PAIR = ("MW_Baseline.ncu-rep", "MW_DivToMult.ncu-rep")
+"""The two reports of NCAR/GPU_workshop that are compared."""
 PAGE_WIDTH = 1000
 PAGE_END = "Math.ceil(document.querySelector('.rooflines').getBoundingClientRect().bottom) + 20"
 """A picture has the page's verdict, what to fix first and the roofline."""
@@ -108,11 +117,45 @@ def _gpuprof(*arguments: str, cwd: str) -> str:
 def readme() -> str:
     """The README as it is, with what `gpuprof show` prints of the example."""
     with tempfile.TemporaryDirectory() as scratch:
-        report = _example(scratch)
-        printed = _gpuprof("show", report, cwd=scratch)
-    text = README.read_text(encoding="utf-8")
-    assert PLACE.search(text), "the README has no place for the example"
-    return PLACE.sub(lambda _: f"$ gpuprof show {report}\n{printed.strip()}\n", text, count=1)
+        _example(scratch)
+        return _with_examples(README, scratch)
+
+
+def compare_how_to() -> str:
+    """The how-to as it is, with what `gpuprof compare` prints of a pair of reports, and of the demo's two versions."""
+    with tempfile.TemporaryDirectory() as scratch:
+        _versions(scratch)
+        for name in PAIR:
+            report = REPORTS / f"gpu_workshop-{name}"
+            if report.is_file():
+                shutil.copyfile(report, Path(scratch) / name)
+        return _with_examples(REFERENCE.parent / "how-to" / "compare.md", scratch)
+
+
+def _versions(folder: str) -> None:
+    """Write the two versions that `gpuprof demo` leaves into a folder."""
+    (story,) = (shipped for shipped in recordings() if shipped.steps)
+    report = Path(folder) / story.file_name
+    report.write_bytes(story.report())
+    place = Path(folder) / "gpuprof-demo" / story.name
+    place.mkdir(parents=True)
+    for path, session in versions_of(gpuprof.load(report), place).sessions.items():
+        path.write_bytes(session_bytes(session))
+
+
+def _with_examples(page: Path, folder: str) -> str:
+    """Return a page with what its examples print in a folder; one whose files are not there stays."""
+
+    def printed(place: re.Match[str]) -> str:
+        command, fence = place.groups()
+        files = [word for word in shlex.split(command) if word.endswith((".ncu-rep", ".json"))]
+        if not all((Path(folder) / file).is_file() for file in files):
+            return place[0]
+        return f"{command}{fence}$ {command}\n{_gpuprof(*shlex.split(command)[1:], cwd=folder).strip()}\n"
+
+    text = page.read_text(encoding="utf-8")
+    assert EXAMPLES.search(text), f"{page.name} has no place for an example"
+    return EXAMPLES.sub(printed, text)
 
 
 def cli_page() -> str:
@@ -321,6 +364,7 @@ FILES: dict[str, Callable[[], str]] = {
     "probes.md": lambda: NOTE + "\n" + probes_page(),
     "measured.md": lambda: NOTE + "\n" + measured_page(),
     "bottlenecks.md": lambda: NOTE + "\n" + bottlenecks_page(),
+    "../how-to/compare.md": compare_how_to,
     "../../README.md": readme,
 }
 

@@ -15,14 +15,14 @@ from typing import Literal
 from msgspec.structs import replace as changed
 
 from gpuprof._version import __version__
-from gpuprof.comparison.accepted import Accepted, accepted_of
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.compare import compare as compare_runs
-from gpuprof.comparison.gate import Judged
-from gpuprof.comparison.gate import judged as judge
-from gpuprof.comparison.limits import TOTAL_TIME, GateLimit, limits_of
-from gpuprof.comparison.narrow import narrowed
-from gpuprof.comparison.pairs import NamedMatch
+from gpuprof.comparison.gate.accepted import Accepted, accepted_of
+from gpuprof.comparison.gate.gate import Judged
+from gpuprof.comparison.gate.gate import judged as judge
+from gpuprof.comparison.gate.limits import TOTAL_TIME, GateLimit, limits_of
+from gpuprof.comparison.pair import NamedMatch
+from gpuprof.comparison.selection import narrowed
 from gpuprof.comparison.sides import Run
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
@@ -66,7 +66,8 @@ def load(
     if sessions:
         if len(files) > 1:
             raise InputError(
-                "a session cannot be combined with other files", "show it alone, or name the reports it was made from"
+                "a session cannot be combined with other files",
+                "show it alone, or its reports; to compare two runs: gpuprof compare BASE NEW",
             )
         session = completed(sessions[0])
         return LoadedSession.of(grouped(session) if groups else session)

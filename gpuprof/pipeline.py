@@ -16,7 +16,7 @@ from gpuprof.collect.collector import Collector
 from gpuprof.collect.command import as_ncu_may_call, shell_line
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark
 from gpuprof.collect.folder import logs_to_refuse, taken
-from gpuprof.collect.installation import choose_ncu
+from gpuprof.collect.installation import Ncu, choose_ncu
 from gpuprof.collect.machine import Machine, gpus_here, version_text
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.collect.plan import ProfilePlan
@@ -31,7 +31,7 @@ from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis, analyse
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
-from gpuprof.model.surveyed import joined
+from gpuprof.model.surveyed import joined, only_timed
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 
@@ -59,6 +59,27 @@ def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutco
         session = without_excluded(_session(collector, finder), request.exclude)
         interrupted = collector.execution.stopped_by == "interrupt"
         return ProfileOutcome(session, collector.why_incomplete(), interrupted)
+
+
+def timed(request: ProfileRequest) -> ProfileOutcome:
+    """Run a program once to time its kernels, as the survey of `profiled` does; nothing is counted.
+
+    Raises a GpuprofError where nothing was recorded.
+    """
+    with _collecting(request, ()) as (collector, finder):
+        surveyed = _survey_analysis(collector.survey(), finder)
+        session = without_excluded(diagnose(only_timed(surveyed)), request.exclude)
+        interrupted = collector.execution.stopped_by == "interrupt"
+        return ProfileOutcome(session, collector.why_incomplete(), interrupted)
+
+
+def survey_tools(request: ProfileRequest, also: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Return the tools that the survey of a request would try, in order.
+
+    Raises a GpuprofError for all that `profiled` would refuse before it runs anything.
+    """
+    checked_request, _, ncu = _prepared(request, also)
+    return _collector(checked_request, ncu.path).tools()
 
 
 def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
@@ -99,11 +120,8 @@ def command_lines(request: ProfileRequest, also: Sequence[Path] = ()) -> list[st
 @contextlib.contextmanager
 def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[Collector, HardwareFinder]]:
     """Give what runs the program, with the folder to itself; a folder that was made for nothing is removed."""
-    request, finder = checked(asked), HardwareFinder(asked.spec)
-    if request.arch is not None:
-        _arch(request.arch)
-    _refuse_overwrite(request, also)
-    chosen, folder = choose_ncu(os.environ, _ncu_named(request)), request.place
+    request, finder, chosen = _prepared(asked, also)
+    folder = request.place
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,6 +139,15 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
         if made and not any(folder.iterdir()):
             folder.rmdir()
         raise
+
+
+def _prepared(asked: ProfileRequest, also: Sequence[Path]) -> tuple[ProfileRequest, HardwareFinder, Ncu]:
+    """Return the checked request, and what it needs. Raises what can be refused before anything is run."""
+    request, finder = checked(asked), HardwareFinder(asked.spec)
+    if request.arch is not None:
+        _arch(request.arch)
+    _refuse_overwrite(request, also)
+    return request, finder, choose_ncu(os.environ, _ncu_named(request))
 
 
 def _refuse_overwrite(request: ProfileRequest, also: Sequence[Path]) -> None:

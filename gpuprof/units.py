@@ -178,3 +178,42 @@ def format_percent(fraction: float) -> str:
     if abs(percent) < 0.01:
         return "<0.01 %" if percent > 0 else f"{percent:.2g} %"
     return f"{significant(percent, 2)} %"
+
+
+MINUS, ARROW = "\N{MINUS SIGN}", "→"
+_LEAST_CHANGE, _NEARLY_ALL = 1e-4, 99.9
+_FACTOR_FROM = 10.0
+"""From here on a factor reads better than percent: "12x" and not "+1,100 %"."""
+
+
+def signed_percent(change: float) -> str:
+    """Write a change as percent with its sign: 0.18 → "+18 %", -0.0042 → "−0.42 %", 0.0 → "0 %".
+
+    "−100 %" is all of it: what nearly goes is "−99.7 %" or ">−99.9 %".
+    """
+    percent = abs(change) * 100
+    if percent == 0 or not math.isfinite(percent):
+        return "0 %" if percent == 0 else "not known"
+    sign = "+" if change > 0 else MINUS
+    if percent < _LEAST_CHANGE:
+        return f"{'<' if change > 0 else '>'}{sign}{_LEAST_CHANGE:.4f} %"
+    if percent < 99.5:
+        return f"{sign}{significant(percent, 2)} %"
+    if -1 < change < 0:
+        return f"{sign}{percent:.1f} %" if percent < _NEARLY_ALL else f">{sign}{_NEARLY_ALL:.1f} %"
+    return f"{sign}{percent:.0f} %"
+
+
+def factor(ratio: float) -> str:
+    """Write a ratio as a factor: 1.84 → "1.8x", 12.3 → "12x"."""
+    return f"{significant(ratio, 2)}x"
+
+
+def format_change(ratio: float) -> str:
+    """Write new ÷ base as a signed change: 1.18 → "+18 %", 0.4 → "−60 %", from tenfold on "12x"."""
+    return factor(ratio) if _FACTOR_FROM <= ratio < math.inf else signed_percent(ratio - 1)
+
+
+def counted(number: int, noun: str, plural: str = "s") -> str:
+    """Write a number and its noun: "1 launch", "10 000 launches"."""
+    return f"{spaced(number)} {noun}{plural if number != 1 else ''}"

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpuprof.comparison.contract import MatchKind
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, SideKernel, side_of
 from gpuprof.model.groups import middle, spread
 from gpuprof.model.recorded import Dim3

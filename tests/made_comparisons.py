@@ -27,7 +27,7 @@ from gpuprof.comparison.contract import (
     TimeWord,
     WorkChange,
 )
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import KernelProfile, Location
 from tests import compare_builders, hand_made
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.comparison.causes import causes_of
-from gpuprof.comparison.causes_model import parts_of
-from gpuprof.comparison.causes_words import Values, pair_text, rise, speed
+from gpuprof.comparison.causes.causes import causes_of
+from gpuprof.comparison.causes.time_model import parts_of
 from gpuprof.comparison.contract import (
     ChangeCause,
     ComparedKernel,
@@ -28,7 +27,7 @@ from gpuprof.comparison.contract import (
     WorkChange,
     WorkWord,
 )
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
 from gpuprof.model.session import KernelProfile, Occupancy, Pipe, Scheduler, Stall, Throughput
 from tests.compare_builders import kernel, pair, pair_of, side
@@ -61,7 +60,7 @@ def counted(name: str, base: float | None, new: float | None, word: CountWord | 
         word = "same" if base == new else "less" if (base or 0.0) > (new or 0.0) else "more"
     return CountChange(
         name=name,
-        unit="counts",
+        unit="B" if name.endswith("bytes") else "FLOP" if name.startswith("flop.") else "counts",
         base=base,
         new=new,
         ratio=new / base if base and new is not None else None,
@@ -310,6 +309,27 @@ def test_an_opcode_that_a_complete_histogram_lacks_was_not_executed() -> None:
     assert "BAR (barriers) 500 k → 0" in [cause.sentence for cause in told]
 
 
+def test_a_kernel_that_stores_nothing_any_more_is_told_behind_the_first_cause() -> None:
+    stores, opcode = counted("global-store-requests", 1000, 0), counted("opcode.STG", 1000, 0)
+    executed = counted("instructions", 1e6, 5e5)
+    told = causes(busy(1e-5), busy(5e-6), executed, stores, opcode, counted("opcode.STS", 10, 10))
+    assert [cause.mechanism for cause in told[:2]] == ["instructions", "stores"]
+    assert told[1].sentence == "the new side stores nothing to global memory: check what it computes"
+    back = causes(
+        busy(5e-6), busy(1e-5), *(counted(item.name, item.new, item.base) for item in (executed, stores, opcode))
+    )
+    assert back[1].sentence == "the base side stores nothing to global memory: check what it computes"
+
+
+@pytest.mark.parametrize("other", ["opcode.RED", "opcode.ATOMG", "opcode.UTMASTG", "opcode.UBLKCP"])
+def test_a_kernel_that_stores_in_another_way_is_not_said_to_store_nothing(other: str) -> None:
+    stores, opcode = counted("global-store-requests", 1000, 0), counted("opcode.STG", 1000, 0)
+    told = causes(busy(1e-5), busy(5e-6), counted("instructions", 1e6, 5e5), stores, opcode, counted(other, 0, 10))
+    assert "stores" not in [cause.mechanism for cause in told]
+    without = causes(busy(1e-5), busy(5e-6), counted("instructions", 1e6, 5e5), stores)
+    assert "stores" not in [cause.mechanism for cause in without]
+
+
 def test_work_that_moves_to_the_tensor_cores_is_told_with_where_it_ran() -> None:
     base, new = busy(1e-3, issue=0.2, achieved=0.4), busy(5e-4, issue=0.2, achieved=0.4)
     told = causes(base, new, counted("flop.fp32", 1e9, 0.0), counted("flop.tensor.fp16", 0.0, 1e9))
@@ -355,20 +375,6 @@ def test_a_split_kernel_is_explained_by_the_work_of_the_run() -> None:
     told = causes_of(both, time_of(0.5, "faster"), work_of(counted("instructions", 2e6, 1e6)), ())
     assert [cause.mechanism for cause in told] == ["launches", "instructions"]
     assert told[1].direction == "faster"
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(1.18, "slower by 18 %"), (0.5625, "1.8x faster"), (0.82, "faster by 18 %"), (3.0, "3.0x slower")],
-)
-def test_a_ratio_is_written_as_engineers_say_it(ratio: float, text: str) -> None:
-    assert speed(ratio) == text
-
-
-def test_a_rise_has_a_sign_and_a_large_one_is_a_factor() -> None:
-    assert [rise(ratio) for ratio in (1.18, 0.4, 42.0, 1.0)] == ["+18 %", "−60 %", "42.0x", "±0 %"]
-    assert pair_text(Values(4.35e-3, 1.82e-3), "s") == "4.35 → 1.82 ms"
-    assert pair_text(Values(4608, 0)) == "4\u202f608 → 0"
 
 
 def _change(number: int, label: str, ratio: float | None, verdict: TimeWord, effect_s: float) -> KernelChange:

@@ -6,15 +6,21 @@ The numbers here are made up, but for the real reports.
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import gpuprof as package
 from gpuprof.characterize.sheet.measured_text import measured_text
+from gpuprof.comparison.contract import Comparison
 from tests.cli import Done, gpuprof
 from tests.ncu_bytes import simple_report
 from tests.test_measured_ceilings import made_up
@@ -45,7 +51,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 def test_two_files_are_set_side_by_side(files: tuple[str, str], form: str) -> None:
     done = compare(*files, "--format", form)
     assert done.returncode == 0, done.stderr
-    assert "dram-read" in done.stdout and "-10.0 %" in done.stdout and "worse" in done.stdout
+    assert "dram-read" in done.stdout and "−10 %" in done.stdout and "worse" in done.stdout
 
 
 def test_json_has_both_values(files: tuple[str, str]) -> None:
@@ -143,7 +149,7 @@ def test_the_last_line_says_which_limit_failed_and_for_which_kernel(place: Path)
     options = ("--fail-on", "instructions:1%", "--fail-on", "registers")
     done = compare("base.ncu-rep", "new.ncu-rep", *options, cwd=place)
     assert last(done) == (
-        "gate failed: instructions:1% of sgemm: instructions 1.00 M → 1.20 M, +20 %, 1 % is allowed; 1 more"
+        "gate failed: instructions:1% of sgemm: instructions 1.00 → 1.20 M (+20 %), 1 % is allowed; 1 more"
     )
     assert "sgemm" in done.stdout
 
@@ -155,7 +161,10 @@ def test_what_is_unclear_or_missing_fails_where_it_is_to(place: Path) -> None:
     assert last(passed) == "gate passed, but no limit could be judged: 2 not compared"
     done = compare(*options, "--unclear", "fail", cwd=place)
     assert done.returncode == 7
-    assert re.match(r"gate failed: spills of (sgemm|copy) is not compared: spills not known on either side", last(done))
+    assert re.match(
+        r"gate failed: spills of (sgemm|copy) is not compared: local-memory sectors not known on either side",
+        last(done),
+    )
 
 
 def test_several_files_a_side_are_runs(place: Path) -> None:
@@ -366,3 +375,129 @@ def test_a_real_report_is_the_same_as_itself(reports: Path) -> None:
     limits = [word for limit in ("instructions", "registers", "dram-bytes", "spills") for word in ("--fail-on", limit)]
     done = compare(file, file, *limits)
     assert done.returncode == 0 and "regression" not in done.stdout
+
+
+# Whoever types it, and whatever they type
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--unclear", "fail"), "--unclear fail is about limits, and there are none"),
+        (("--accept", "accepted.toml"), "--accept is about limits, and there are none"),
+        (("--fail-on", "registers", "--accept", ""), "--accept names no file"),
+        (("--update-baseline", "--fail-on", "registers", "--kernel", "copy"), "--kernel holds the limits against some"),
+        (("--update-baseline", "--fail-on", "registers", "--salvage"), "of a damaged report is not a baseline"),
+        (("-o", "table=x"), "unknown format table"),
+    ],
+)
+def test_a_gate_that_would_pass_anything_is_a_wrong_command_line(
+    place: Path, words: tuple[str, ...], told: str
+) -> None:
+    (place / "accepted.toml").write_text("")
+    done = compare("base.ncu-rep", "new.ncu-rep", *words, cwd=place)
+    assert (done.returncode, done.stdout) == (2, "") and told in done.stderr and "\nhint: " in done.stderr
+
+
+def test_a_gate_in_the_configuration_may_have_options_that_wait_for_limits(place: Path) -> None:
+    (place / "gpuprof.toml").write_text('[compare]\nunclear = "fail"\n')
+    assert compare("base.ncu-rep", "new.ncu-rep", cwd=place).returncode == 0
+
+
+def test_a_file_of_accepted_regressions_that_is_missing_says_what_it_takes(place: Path) -> None:
+    done = compare("base.ncu-rep", "new.ncu-rep", "--fail-on", "registers", "--accept", "none.toml", cwd=place)
+    assert done.returncode == 5
+    assert done.stderr == (
+        "error: none.toml cannot be read: no such file or directory\n"
+        "hint: --accept takes a TOML file of [[accepted]] tables\n"
+    )
+
+
+def test_the_last_line_says_that_both_sides_are_one_recording(place: Path) -> None:
+    done = compare("base.ncu-rep", "base.ncu-rep", "--fail-on", "registers", cwd=place)
+    assert (done.returncode, last(done)) == (0, "gate passed: 2 checks hold; both sides are the same recording")
+    alone = compare("base.ncu-rep", "base.ncu-rep", "--kernel", "copy", cwd=place)
+    assert alone.stdout.startswith("both sides are the same recording: nothing to compare\n")
+
+
+def test_a_kernel_that_is_new_escapes_no_eye(place: Path) -> None:
+    renamed = [("entirely_other", {"gpu__time_duration.sum": 1e-3}), ("copy", {"launch__registers_per_thread": 16.0})]
+    (place / "new.ncu-rep").write_bytes(simple_report(renamed))
+    done = compare("base.ncu-rep", "new.ncu-rep", "--fail-on", "registers", "--format", "json", cwd=place)
+    assert (done.returncode, last(done)) == (0, "gate passed: 1 check holds; 1 new without a base")
+    note = "1 kernel is new: it has no base, and no limit of a kernel was held against it."
+    assert note in json.loads(done.stdout)["notes"]
+
+
+def test_a_baseline_is_kept_where_no_limit_could_be_judged(place: Path) -> None:
+    before = (place / "base.ncu-rep").read_bytes()
+    done = compare("base.ncu-rep", "new.ncu-rep", "--update-baseline", "--fail-on", "spills", cwd=place)
+    assert done.returncode == 0 and "kept base.ncu-rep: no limit could be judged\n" in done.stderr
+    assert (place / "base.ncu-rep").read_bytes() == before
+
+
+def test_a_read_only_baseline_is_left_alone_and_others_keep_who_may_read_them(place: Path) -> None:
+    options = ("base.ncu-rep", "new.ncu-rep", "--update-baseline", "--fail-on", "instructions:50%")
+    before = (place / "base.ncu-rep").read_bytes()
+    (place / "base.ncu-rep").chmod(0o400)
+    done = compare(*options, "--force", cwd=place)
+    assert done.returncode == 2 and "base.ncu-rep is read-only\nhint: chmod u+w base.ncu-rep\n" in done.stderr
+    assert (place / "base.ncu-rep").read_bytes() == before
+    (place / "base.ncu-rep").chmod(0o600)
+    assert compare(*options, cwd=place).returncode == 0
+    assert (place / "base.ncu-rep").read_bytes() != before
+    assert (place / "base.ncu-rep").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("form", ["table", "json", "md", "junit", "sarif", "github", "gitlab"])
+@pytest.mark.parametrize(("limit", "code"), [("registers", 6), ("registers:100%", 141)])
+def test_a_gate_that_fails_does_so_although_the_reader_of_the_pipe_has_gone(
+    place: Path, form: str, limit: str, code: int
+) -> None:
+    words = [sys.executable, "-m", "gpuprof", "compare", "base.ncu-rep", "new.ncu-rep", "--fail-on", limit]
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = subprocess.run(
+            [*words, "--format", form], cwd=place, stdout=writes, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writes)
+    assert done.returncode == code and "Traceback" not in done.stderr
+    assert ("gate failed: registers of sgemm" in done.stderr) == (code == 6)
+
+
+def test_a_gate_that_fails_does_so_although_its_last_line_cannot_be_written(place: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    words = [sys.executable, "-m", "gpuprof", "compare", "base.ncu-rep", "new.ncu-rep", "--fail-on", "registers"]
+    with full.open("w") as stderr:
+        done = subprocess.run(words, cwd=place, stdout=subprocess.DEVNULL, stderr=stderr, check=False)
+    assert done.returncode == 6
+
+
+def test_json_of_a_file_whose_name_is_not_utf_8_is_read_by_strict_readers(place: Path) -> None:
+    name = os.fsdecode(b"b\xff.ncu-rep")
+    try:
+        (place / "base.ncu-rep").rename(place / name)
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    done = compare(name, "new.ncu-rep", "--format", "json", cwd=place)
+    decoded = msgspec.json.decode(done.stdout.encode(), type=Comparison)
+    assert decoded.base.files == ("b\\udcff.ncu-rep",)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="nothing interrupts an expression here")
+def test_an_expression_of_match_that_takes_too_long_is_given_up(place: Path) -> None:
+    (place / "base.ncu-rep").write_bytes(report(name="a" * 60))
+    done = compare("base.ncu-rep", "new.ncu-rep", "--match", "^(a+)+X$=sgemm", cwd=place)
+    assert done.returncode == 2 and "--match: it takes longer than 5 s on the kernels' names" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "n" * 200 + "/" + "n" * 300])
+def test_an_output_that_cannot_be_written_is_named_and_no_other_is_left(place: Path, name: str) -> None:
+    before = sorted(path.name for path in place.iterdir())
+    done = compare("base.ncu-rep", "new.ncu-rep", "-o", "c.md", "-o", f"json={name}", cwd=place)
+    assert done.returncode == 2 and done.stderr.startswith(f"error: cannot write {name[:200]}")
+    assert sorted(path.name for path in place.iterdir()) == before

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuprof.comparison.compare import compare
-from gpuprof.comparison.conditions import caches_alike, conditions_of, counts_rounded
-from gpuprof.comparison.contract import RunCondition
+from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
+from gpuprof.comparison.contract import RunCondition, TimeChange
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.recorded import GpuSamples, Throttling
 from gpuprof.model.session import RunTotals
@@ -110,6 +110,29 @@ def test_clocks_that_were_locked_on_one_side_forbid_the_verdict_on_time(
         assert only(*sides).affects == affects
 
 
+def test_clocks_that_were_locked_on_one_side_leave_a_change_that_cycles_and_seconds_agree_on() -> None:
+    base, new = (
+        run(kernel("gemm", (time_s,) * 2, clocks_hz=(clock,) * 2), sources=(source(clock_control=control),))
+        for time_s, clock, control in ((1e-3, 1.1e9, "base"), (0.4e-3, 1.4e9, "none"))
+    )
+    comparison = compare([base], [new], "0").comparison
+    assert comparison.alike
+    assert ("clock-control", None) in [(item.name, item.affects) for item in comparison.conditions]
+    assert comparison.kernels[0].time.verdict == "faster"
+
+
+def test_clocks_that_were_locked_on_one_side_are_no_change_of_a_kernel_that_computes() -> None:
+    """The same cycles at 1.4 GHz instead of 1.1 GHz take 21 % fewer seconds, in five runs a side."""
+    sides = [
+        [run(kernel("gemm", (1.1e6 / clock,) * 2, clocks_hz=(clock,) * 2), sources=(source(clock_control=control),))]
+        * 5
+        for clock, control in ((1.1e9, "base"), (1.4e9, "none"))
+    ]
+    time = compare(sides[0], sides[1], "0").comparison.kernels[0].time
+    assert time.verdict == "unclear"
+    assert "0 % in cycles and −21 % in seconds" in time.reason
+
+
 def test_caches_that_were_emptied_on_one_side_forbid_times_and_bytes() -> None:
     sides = a_side({"cache_control": "all (default)"}), a_side({"cache_control": "none"})
     assert only(*sides).affects == "time"
@@ -128,7 +151,7 @@ def test_the_bytes_of_a_comparison_are_not_judged_where_caches_were_not_alike() 
     )
     change = compare([base], [new], "0").comparison.kernels[0].work
     assert change.verdict == "same"
-    assert "dram-bytes" in change.reason
+    assert "DRAM bytes" in change.reason
 
 
 def test_the_clock_of_the_median_kernel_is_told_where_it_moved_by_more_than_it_varies() -> None:
@@ -144,10 +167,25 @@ def test_the_clock_of_short_kernels_tells_nothing() -> None:
     assert names(sides[0], sides[1]) == []
 
 
-def test_another_clock_of_the_memory_forbids_the_verdict_on_time() -> None:
+def test_another_clock_of_the_memory_is_told_and_forbids_nothing() -> None:
     condition = only(a_side(dram_clock_hz=1.5e9), a_side(dram_clock_hz=1.2e9))
-    assert (condition.name, condition.affects) == ("dram-clock", "time")
+    assert (condition.name, condition.affects) == ("dram-clock", None)
     assert names(a_side(dram_clock_hz=1.50e9), a_side(dram_clock_hz=1.44e9)) == []
+
+
+def test_a_change_beyond_what_another_clock_of_the_memory_can_make_is_told() -> None:
+    """DRAM at 1.5 and at 1.2 GHz: no kernel takes more than 25 % longer for that."""
+
+    def verdict(new_s: float) -> TimeChange:
+        sides = [
+            [run(kernel("copy", (duration,), dram_clock_hz=clock))] * 6
+            for duration, clock in ((1e-3, 1.5e9), (new_s, 1.2e9))
+        ]
+        return compare(sides[0], sides[1], "0").comparison.kernels[0].time
+
+    assert [verdict(new_s).verdict for new_s in (1e-3, 1.2e-3, 1.4e-3)] == ["unclear", "unclear", "slower"]
+    assert "the DRAM clocks differ, which alone can make times differ by 25 %" in verdict(1.2e-3).reason
+    assert verdict(1.2e-3).runs_needed is None
 
 
 def test_throttling_on_one_side_forbids_the_verdict_on_time_and_on_both_it_is_told() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuprof.comparison.causes import causes_of
+from gpuprof.comparison.causes.causes import causes_of
 from gpuprof.comparison.contract import FindingChange, TimeWord, WorkChange
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.model.session import Finding, KernelProfile, Location, Throughput

@@ -215,7 +215,7 @@ def test_the_comment_begins_with_its_mark_and_the_verdict() -> None:
 def test_a_row_has_both_verdicts_and_the_cause() -> None:
     row = next(line for line in text_of("md", made.compared(made.change())).split("\n") if "gather" in line)
     assert row == (
-        "| gather\\_rows | slower +18 % (+15 % to +21 %) | 1.00 ms → 1.18 ms | more: instructions +20 % "
+        "| gather\\_rows | slower by 18 % (+15 % to +21 %) | 1.00 → 1.18 ms | more: instructions +20 % "
         "| occupancy 75 % → 50 % (limited by registers) (gather.cu:88) |"
     )
 

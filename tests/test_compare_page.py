@@ -31,7 +31,7 @@ from gpuprof.comparison.contract import (
     TimeChange,
     WorkChange,
 )
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import CodeLine, Excerpt, LineWork, Session, Stall
 from gpuprof.present.compare_figure import compared_figure
@@ -208,7 +208,7 @@ def test_the_limits_that_failed_come_first_and_lead_to_their_kernel() -> None:
 
 def test_a_condition_says_which_verdict_it_forbids() -> None:
     said = contents_of(rich()).conditions[0]
-    assert (said.name, said.base, said.new, said.affects) == ("clock control", "base", "none", "no verdict on time")
+    assert (said.name, said.base, said.new, said.affects) == ("Clock control", "base", "none", "no verdict on time")
 
 
 def test_total_has_both_values_with_bars_in_proportion() -> None:
@@ -238,6 +238,11 @@ def test_an_unclear_kernel_says_what_would_settle_it() -> None:
     unclear = structs.replace(SLOWER, verdict="unclear", reason="the interval holds no change", runs_needed=12)
     page = contents_of(compared_of(change(time=unclear)))
     assert page.table.rows[0].needs == "Time: the interval holds no change. 12 runs a side would settle it."
+    told = structs.replace(
+        unclear, reason="so few runs do not show the noise; with what is assumed of it, −18 % to +2 %"
+    )
+    page = contents_of(compared_of(change(time=told)))
+    assert page.table.rows[0].needs == "Time: so few runs do not show the noise. 12 runs a side would settle it."
     assert page.sections == (), "its work is the same"
 
 
@@ -247,6 +252,33 @@ def test_the_verdict_is_the_beginning_of_the_sentence_and_said_once() -> None:
     assert (section.verdict, section.sentence) == ("1.8x faster", ": FP64 21 → 9 GFLOP")
     section = contents_of(compared_of(change(time=faster, sentence="launched more often"))).sections[0]
     assert (section.verdict, section.sentence) == ("faster", "launched more often")
+
+
+def test_where_the_causes_stand_below_the_verdict_has_its_size_in_their_place() -> None:
+    cause = ChangeCause(mechanism="x", sentence="registers 40 → 72", direction="slower", certainty="counted")
+    item = change(sentence="slower by 20 %: registers 40 → 72", causes=(cause,))
+    section = contents_of(compared_of(item)).sections[0]
+    assert section.verdict == "slower by 20 %"
+    assert section.sentence == ": 1.00 → 1.20 ms (+20 %; +15 % to +25 % at 99 %), +10 % of the base's GPU time."
+
+
+def test_a_total_that_is_the_same_is_told_once_and_not_drawn() -> None:
+    launches = QuantityChange(name="launches", unit="count", base=5.0, new=5.0, ratio=1.0, verdict="same")
+    (row,) = contents_of(compared_of(change(), total=(launches,))).total
+    assert (row.name, row.both) == ("Launches per run", "5")
+
+
+def test_of_a_kernel_on_one_side_there_is_a_section_where_something_was_counted() -> None:
+    gone = change(match="gone", time=structs.replace(SLOWER, verdict="gone", new_s=None, ratio=None, interval=None))
+    counted = session(kernel(0, {"fp32": 1e9}, {"dram": 4e8}))
+    timed = session(structs.replace(kernel(0), throughput=(), roofline=()))
+    empty = session(kernel(5, {"fp32": 1e9}, {"dram": 4e7}))
+    assert len(contents_of(compared_of(gone, base=counted, new=empty)).sections) == 1
+    assert contents_of(compared_of(gone, base=timed, new=empty)).sections == ()
+
+
+def test_the_verdict_on_the_whole_begins_like_a_sentence() -> None:
+    assert contents_of(compared_of(change(), sentence="no verdict on time")).verdict == "No verdict on time"
 
 
 def test_a_huge_change_does_not_flatten_all_other_spans() -> None:
@@ -272,7 +304,7 @@ def test_changed_counters_have_both_values_with_unit_change_and_tolerance() -> N
     assert [(row.name, row.base, row.new, row.change, row.tolerance) for row in section.counts] == [
         ("DRAM bytes", "2.00 GB", "3.00 GB", "+50 %", "±0.10 %")
     ]
-    assert [(row.name, row.base) for row in section.same_counts] == [("registers", "40 per thread")]
+    assert [(row.name, row.base) for row in section.same_counts] == [("Registers per thread", "40")]
 
 
 def test_a_finding_that_went_has_what_was_promised_and_gained() -> None:
@@ -322,6 +354,11 @@ def test_stalls_of_two_families_are_not_paired() -> None:
     assert stalls.note == "Not paired: base is from PC samples, new is from hardware counters."
 
 
+def _with_change(item: KernelChange) -> Compared:
+    """A comparison of one kernel on both sides, with this change."""
+    return compared_of(item, base=session(kernel(0)), new=session(kernel(0)))
+
+
 def _with(**fields: tuple[object, object]) -> Compared:
     """A comparison whose first kernel has these fields on the base and on the new side."""
     sides = []
@@ -360,7 +397,13 @@ def test_what_a_line_gained_stands_beside_it() -> None:
     )
     section = contents_of(pages).sections[0]
     assert section.code[0].rows[0].gains == ("+12 local accesses",)
-    assert (section.lines[0].place, section.lines[0].gain) == ("mlp.cu:10", "+12")
+    assert section.lines == (), "the source shows it"
+
+
+def test_lines_without_source_beside_each_other_are_a_list() -> None:
+    gain = LineChange(file="/x/mlp.cu", base_line=10, new_line=12, text="a", what="local", base=4.0, new=12.0)
+    (row,) = contents_of(_with_change(change(lines=(gain,)))).sections[0].lines
+    assert (row.place, row.gain) == ("mlp.cu:10 → 12", "+8 (+200 %)")
 
 
 def test_source_on_one_side_alone_is_said_to_lack_on_the_other() -> None:
@@ -385,7 +428,7 @@ def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_
     assert (arrow.base.side, arrow.base.hollow, arrow.new.side, arrow.new.hollow) == ("base", True, "new", False)
     assert arrow.base.flop_per_s == pytest.approx(1e12)
     assert arrow.new.flop_per_s == pytest.approx(1e9 / 1.2e-3)
-    assert [point.caption for point in figure.points if point.main] == ["kernel_0, slower +20 %"]
+    assert [point.caption for point in figure.points if point.main] == ["kernel_0, slower by 20 %"]
     assert [point.kernel for point in figure.points if point.faint] == [1, 1]
 
 
@@ -543,7 +586,7 @@ def test_a_real_pair_leads_with_the_kernel_of_most_effect(divisions: Compared) -
     page = contents_of(divisions)
     assert page.table.rows[0].label.text == "compute_tendencies_x_279_gpu"
     assert page.table.rows[0].effect.text == "−2.71 ms"
-    assert page.sections[0].counts[0].name == "instructions"
+    assert page.sections[0].counts[0].name == "Instructions"
 
 
 @pytest.fixture(scope="module")

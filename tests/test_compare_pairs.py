@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import MatchKind
-from gpuprof.comparison.pairs import NamedMatch, Pair, pairs_of
+from gpuprof.comparison.matching.pairs import pairs_of
+from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import Run, Side, SideKernel, side_of
 from gpuprof.errors import UsageError
 from gpuprof.model.session import KernelProfile, RunTotals
@@ -227,6 +228,33 @@ def test_a_match_by_hand_comes_first() -> None:
     base, new = side(kernel("a"), kernel("b")), side(kernel("a"), kernel("c"))
     pairs = told(pairs_of(base, new, [NamedMatch("^a$", "^c$")]))
     assert pairs == {("named", ("a",), ("c",)), ("gone", ("b",), ()), ("new", (), ("a",))}
+
+
+def test_of_one_recording_what_a_match_by_hand_leaves_is_neither_new_nor_gone() -> None:
+    both = side(kernel("a"), kernel("b"), kernel("c"))
+    pairs = told(pairs_of(both, both, [NamedMatch("^a$", "^b$")], identical=True))
+    assert pairs == {("named", ("a",), ("b",)), ("exact", ("c",), ("c",))}
+
+
+def test_a_report_and_the_session_that_was_made_of_it_are_one_recording() -> None:
+    """A session has its kernels in an order of its own."""
+    report, other = (
+        run(*kernels) for kernels in ((kernel("a"), kernel("b", (2e-5,))), (kernel("b", (2e-5,)), kernel("a")))
+    )
+    comparison = compare([report], [other], "0").comparison
+    assert comparison.sentence == "both sides are the same recording: nothing to compare"
+    assert {change.time.verdict for change in comparison.kernels} == {"same"}
+    slower = compare([report], [run(kernel("a"), kernel("b", (3e-5,)))], "0").comparison
+    assert "same recording" not in slower.sentence
+
+
+def test_steps_in_one_report_are_compared_and_not_called_the_same(reports: Path) -> None:
+    recorded = loaded(reports / "esmm-research-profile_output.ncu-rep")
+    runs = [Run("steps.ncu-rep", recorded)]
+    comparison = compare(runs, runs, "0", [NamedMatch("two_blocktiling", "vectorized")]).comparison
+    words = sorted((change.match, change.time.verdict) for change in comparison.kernels)
+    assert words == [("exact", "same"), ("exact", "same"), ("named", "unclear")]
+    assert comparison.sentence.startswith("both sides are the same recording: 1 kernel is unclear (time −12 %)")
 
 
 def test_a_match_by_hand_takes_numbers_and_several_kernels() -> None:

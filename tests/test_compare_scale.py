@@ -41,12 +41,12 @@ def test_twice_as_much_takes_at_most_little_more_than_twice_the_steps(case: str)
         kernel_key.cache_clear()
         return steps(lambda: compare(sides[:1], sides[1:], "0"))
 
-    small, large = counted(300), counted(600)
+    small, large = counted(150), counted(300)
     assert large < 2.3 * small
 
 
 def test_the_longest_lists_of_like_names_are_not_compared_with_one_another() -> None:
     """Where thousands share all their words, comparing each with each would be millions of pairs."""
-    names = [[f"scan_blocks_{letters(number)}{side}" for number in range(1500)] for side in "xy"]
+    names = [[f"scan_blocks_{letters(number)}{side}" for number in range(800)] for side in "xy"]
     sides = [run(*(kernel(name, grid=(1, 1, 1)) for name in side)) for side in names]
-    assert steps(lambda: compare(sides[:1], sides[1:], "0")) < 2_000 * 1500
+    assert steps(lambda: compare(sides[:1], sides[1:], "0")) < 2_000 * 800

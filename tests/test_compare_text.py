@@ -9,23 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.comparison.contract import Interval, WorkChange
-from gpuprof.present.compare_text import (
+from gpuprof.comparison.words import (
     both_text,
     change_text,
-    count_change_text,
     count_name,
-    gate_text,
+    count_text,
     interval_text,
+    speed_text,
+    value_text,
+)
+from gpuprof.present.compare_text import (
+    gate_text,
     match_text,
-    ratio_text,
     reason_text,
-    signed_percent,
     time_text,
     time_values,
-    value_text,
     verdicts_text,
     work_text,
 )
+from gpuprof.units import factor, signed_percent
 from tests import made_comparisons as made
 
 
@@ -60,8 +62,16 @@ def test_a_ratio_is_percent_below_tenfold_and_a_factor_from_there(ratio: float |
     assert change_text(ratio) == text
 
 
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.18, "slower by 18 %"), (0.5625, "1.8x faster"), (0.82, "faster by 18 %"), (3.0, "3.0x slower")],
+)
+def test_a_verdict_is_a_factor_from_half_as_much_again(ratio: float, text: str) -> None:
+    assert speed_text(ratio) == text
+
+
 def test_a_factor_has_two_digits() -> None:
-    assert ratio_text(1.84) == "1.8x"
+    assert factor(1.84) == "1.8x"
 
 
 @pytest.mark.parametrize(
@@ -69,12 +79,15 @@ def test_a_factor_has_two_digits() -> None:
     [
         (40.0, 72.0, "register", "registers", "40 → 72"),
         (0.75, 0.5, "fraction", "occupancy", "75 % → 50 %"),
-        (1.2e6, 1.42e6, "counts", "instructions", "1.20 M → 1.42 M"),
-        (1.2e6, 1.2001e6, "counts", "instructions", "1.2000 M → 1.2001 M"),
-        (49152.0, 98304.0, "B", "shared-memory", "48 KiB → 96 KiB"),
-        (1e-3, 1.18e-3, "s", "", "1.00 ms → 1.18 ms"),
-        (4e9, 2e9, "B", "dram-bytes", "4.00 GB → 2.00 GB"),
+        (1.2e6, 1.42e6, "counts", "instructions", "1.20 → 1.42 M"),
+        (1.2e6, 1.2001e6, "counts", "instructions", "1.2000 → 1.2001 M"),
+        (49152.0, 98304.0, "B", "shared-memory", "48 → 96 KiB"),
+        (1e-3, 1.18e-3, "s", "", "1.00 → 1.18 ms"),
+        (4e9, 2e9, "B", "dram-bytes", "4.00 → 2.00 GB"),
+        (4608.0, 0.0, "", "", "4\u202f608 → 0"),
+        (1e-3, 2e-6, "s", "", "1.00 ms → 2.00 µs"),
         (None, 12.0, "counts", "", "not known → 12"),
+        (None, math.inf, "counts", "", "not known → not known"),
         (12.0, 12.0, "counts", "", "12 → 12"),
         (math.nan, 12.0, "counts", "", "not known → 12"),
     ],
@@ -97,6 +110,8 @@ def test_unlike_values_never_read_the_same(base: float, ratio: float, unit: str)
         ("dram-bytes", "DRAM bytes"),
         ("l1-bytes", "L1 bytes"),
         ("global-load-sectors", "global load sectors"),
+        ("shared-wavefronts", "shared-memory wavefronts"),
+        ("gpu-time", "GPU time"),
         ("opcode.MUFU", "MUFU instructions"),
         ("flop.fp64", "FP64 FLOP"),
         ("flop.int32", "INT32 OP"),
@@ -108,14 +123,14 @@ def test_counts_are_called_what_engineers_call_them(name: str, text: str) -> Non
 
 
 def test_a_count_that_changed_is_told_with_both_values_and_its_change() -> None:
-    assert count_change_text(made.count()) == "instructions 1.00 M → 1.20 M (+20 %)"
-    assert count_change_text(made.count("registers", 40.0, 72.0)) == "registers 40 → 72"
-    assert count_change_text(made.count("registers", 40.0, 40.0)) == "registers 40"
+    assert count_text(made.count()) == "instructions 1.00 → 1.20 M (+20 %)"
+    assert count_text(made.count("registers", 40.0, 72.0)) == "registers 40 → 72"
+    assert count_text(made.count("registers", 40.0, 40.0)) == "registers 40"
 
 
 def test_a_verdict_on_time_has_its_size_and_an_unclear_one_what_it_lies_between() -> None:
-    assert time_text(made.time("slower", 1.18)) == "slower +18 %"
-    assert time_text(made.time("faster", 0.4)) == "faster −60 %"
+    assert time_text(made.time("slower", 1.18)) == "slower by 18 %"
+    assert time_text(made.time("faster", 0.4)) == "2.5x faster"
     assert time_text(made.time("same", 1.001)) == "same"
     assert time_text(made.time("unclear", 1.02)) == "unclear −1.0 % to +5.0 %"
     assert time_text(made.time("unclear", 1.02, interval=None)) == "unclear +2.0 %"
@@ -133,8 +148,8 @@ def test_what_is_unclear_says_why_and_what_would_settle_it() -> None:
 
 
 def test_times_without_a_verdict_get_no_digits_that_are_noise() -> None:
-    assert time_values(made.time("same", 1.0001)) == "1.00 ms → 1.00 ms"
-    assert time_values(made.time("slower", 1.0001)) == "1.0000 ms → 1.0001 ms"
+    assert time_values(made.time("same", 1.0001)) == "1.00 → 1.00 ms"
+    assert time_values(made.time("slower", 1.0001)) == "1.0000 → 1.0001 ms"
     assert time_values(made.time("new", None, base_s=None, new_s=2e-6)) == "2.00 µs"
     assert time_values(made.time("unknown", None, base_s=None, new_s=None)) == "not known"
 
@@ -144,7 +159,7 @@ def test_a_verdict_on_work_names_instructions_before_what_else_changed() -> None
     assert work_text(work) == "more: instructions +20 %"
     assert work_text(WorkChange(verdict="same", counts=(made.count(base=1.0, new=1.0),))) == "same"
     only = WorkChange(verdict="more", counts=(made.count("spills", 0.0, 12.0),))
-    assert work_text(only) == "more: spills 0 → 12"
+    assert work_text(only) == "more: local-memory sectors 0 → 12"
 
 
 def test_verdicts_are_counted_with_those_that_matter_first() -> None:
@@ -160,7 +175,7 @@ def test_a_gate_says_whether_it_passed_and_how_many_checks_hold() -> None:
 
 def test_a_kernel_that_was_renamed_split_or_fused_says_from_what() -> None:
     first, second = made.side_kernel("a"), made.side_kernel("b")
-    assert match_text(made.change(match="renamed", base=(first,), new=(second,))) == "was a"
+    assert match_text(made.change(match="renamed", base=(first,), new=(second,))) == "renamed"
     assert match_text(made.change(match="split", base=(first,), new=(first, second))) == "a was split into a and b"
     assert match_text(made.change(match="fused", base=(first, second), new=(first,))) == "a and b were fused into a"
     assert match_text(made.change()) == ""

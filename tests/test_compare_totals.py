@@ -10,7 +10,7 @@ import pytest
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import QuantityChange
 from gpuprof.comparison.sides import Run, Side, side_of
-from gpuprof.comparison.totals import totals_of
+from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.model.groups import spread
 from gpuprof.model.session import DeviceTimeline, Exclusion, Gaps, RunTotals, StepTimes, Timeline
 from tests.compare_builders import kernel, run, side

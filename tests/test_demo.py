@@ -191,7 +191,10 @@ def test_the_first_fix_is_compared_and_the_command_does_it_again(shown: Shown) -
 GENERATE = """
 import runpy, subprocess, sys
 printed = sys.stdin.read()
-def run(words, *, env, **_):
+run_itself = subprocess.run
+def run(words, *, env, **how):
+    if words[3] == "compare":
+        return run_itself(words, env=env, **how)
     assert words[1:] == ["-m", "gpuprof", "show", "a40-beamformer.ncu-rep"] and env["COLUMNS"] == "100"
     return subprocess.CompletedProcess(words, 0, printed)
 subprocess.run = run

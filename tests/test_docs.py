@@ -12,8 +12,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import gpuprof
 from benchmarks.diagnosis.case_file import load_cases
+from benchmarks.gate import work
+from benchmarks.gate.conditions import ORDERS
+from gpuprof.api import accepted_regressions
 from gpuprof.characterize.probes.probe import all_targets
+from gpuprof.cli.config_file import find_config
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.check import check_files
@@ -241,6 +246,40 @@ def test_example_of_a_tree_is_what_explain_prints(tmp_path: Path, monkeypatch: p
     assert shown.startswith(example)
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "explanation" / "changes.md"], ids=page_id)
+def test_example_of_a_cause_is_what_compare_says(page: Path, reports: Path) -> None:
+    files = (reports / f"gpu_workshop-MW_{version}.ncu-rep" for version in ("Baseline", "DivToMult"))
+    first = gpuprof.compare(*files).comparison.kernels[0]
+    (example,) = (text for text in blocks(page, "text") if "line 288" in text)
+    assert " ".join(example.split()).removeprefix(f"{first.label} is ") == first.sentence
+
+
+def test_the_table_of_planted_changes_of_work_is_that_of_the_benchmark() -> None:
+    told = [
+        line for line in (DOCS / "explanation" / "noise.md").read_text(encoding="utf-8").splitlines() if "|" in line
+    ]
+    head, *rows = (f"| {' | '.join(row)} |" for row in work.rows(20))
+    start = told.index(head) + 2
+    page = told[start : start + len(rows)]
+    assert [row.split(" | ")[:4] for row in page] == [row.split(" | ")[:4] for row in rows]
+    exact = [number for number, case in enumerate(work.cases()) if case.all_caught]
+    assert [page[number] for number in exact] == [rows[number] for number in exact]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")], ids=page_id)
+def test_configurations_on_a_page_can_be_read(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in blocks(page, "toml"):
+        accepted, shared = "[[accepted]]" in text, "[tool.gpuprof]" in text
+        file = tmp_path / ("accepted.toml" if accepted else "pyproject.toml" if shared else "gpuprof.toml")
+        file.write_text(text, encoding="utf-8")
+        if accepted:
+            assert accepted_regressions(file.name)
+        else:
+            config = find_config({"GPUPROF_CONFIG": str(file)})
+            assert config is not None and config.values
+
+
 def test_worked_example_of_the_roofline_is_right() -> None:
     work, traffic = (
         Work("fp32", 13e6, 1.3e12, basis="counted"),
@@ -272,6 +311,15 @@ def test_numbers_of_rules_and_cases_in_the_readme_are_right() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"[{len(RULES)} rules](docs/reference/rules.md)" in text
     assert f"[{len(load_cases())} kernels with a planted cause and its fix](docs/reference/bottlenecks.md)" in text
+
+
+def test_how_often_the_readme_says_that_the_gate_is_wrong_is_what_the_table_says() -> None:
+    lines = (DOCS / "explanation" / "noise.md").read_text(encoding="utf-8").splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    false = [float(row[3].removesuffix(" %")) for row in cells if len(row) == 8 and row[1] in ORDERS]
+    kept = sum(share <= 1 for share in false)
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"are called faster or slower in {kept} of {len(false)} cases" in text
 
 
 def test_the_format_of_a_probe_lists_every_target() -> None:

@@ -15,10 +15,10 @@ from benchmarks.gate.conditions import CONDITIONS, ORDERS, RUNS, Condition, Orde
 from benchmarks.gate.launches import LAUNCHES, kernels_of, noise_within, read_kernels
 from benchmarks.gate.simulate import Sides, simulate, slower
 from gpuprof.comparison.contract import TimeChange
-from gpuprof.comparison.noise import Samples, estimate
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import RunTimes, SideKernel
-from gpuprof.comparison.times import time_change
+from gpuprof.comparison.timing.noise import Samples, estimate
+from gpuprof.comparison.timing.verdict import time_change
 from tests.test_compare_times import kernel
 
 KERNELS = read_kernels()
@@ -57,9 +57,9 @@ def test_verdicts_of_arrays_are_those_of_the_tool(condition: Condition, order: O
     paired = order == "ABBA, told"
     for runs in RUNS:
         for change in (0.0, 0.02, 0.25):
-            sides = simulated(condition, order, runs, 12, change)
+            sides = simulated(condition, order, runs, 4, change)
             verdicts = fast.judge(sides, paired=paired)
-            for pair in range(12):
+            for pair in range(4):
                 own = told(sides, pair, paired=paired)
                 assert own.verdict == fast.NAMES[verdicts.verdicts[pair]]
                 assert own.noise == pytest.approx(verdicts.spreads[pair], rel=1e-9)
@@ -124,7 +124,7 @@ def test_aims_that_are_missed_are_named() -> None:
 
 
 def test_quick_benchmark_prints_a_row_for_each_condition_and_order(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--pairs", "20", "--quick", "--markdown"]) == 0
+    assert main(["--pairs", "5", "--quick", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     page = PAGE.read_text(encoding="utf-8").splitlines()
     assert next(line for line in lines if line.startswith("| condition")) in page

@@ -767,7 +767,7 @@ def test_a_comparison_counts_first_and_names_what_differs() -> None:
 
 def test_a_comparison_has_both_values_and_the_change() -> None:
     text = compared(MADE_UP, slower(0.8))
-    assert line_with(text, "dram-read") == "dram-read 3.90 3.12 TB/s -20 % -20 % worse"
+    assert line_with(text, "dram-read") == "dram-read 3.90 3.12 TB/s −20 % −20 % worse"
     assert line_with(text, "l2") == "l2 273 273 cycles 0 % same"
     assert "  not comparable: l2-read\n" in text
     assert "  only in base: l1\n" in text
@@ -776,7 +776,7 @@ def test_a_comparison_has_both_values_and_the_change() -> None:
 
 def test_values_whose_prefix_changes_keep_both_units() -> None:
     text = compared(MADE_UP, slower(0.1))
-    assert line_with(text, "dram-read") == "dram-read 3.90 TB/s 390 GB/s -90 % -90 % worse"
+    assert line_with(text, "dram-read") == "dram-read 3.90 TB/s 390 GB/s −90 % −90 % worse"
 
 
 def test_two_files_of_one_name_are_told_apart_by_their_date() -> None:
@@ -788,7 +788,7 @@ def test_two_files_of_one_name_are_told_apart_by_their_date() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.031, "+3.1 %"), (0.996, "-0.4 %"), (1.0002, "0 %"), (2.5, "+150 %"), (0.8, "-20 %"), (None, "")],
+    [(1.031, "+3.1 %"), (0.996, "−0.40 %"), (1.0002, "0 %"), (2.5, "+150 %"), (0.8, "−20 %"), (None, "")],
 )
 def test_changes_have_a_sign(ratio: float | None, text: str) -> None:
     assert change_text(ratio) == text
@@ -802,7 +802,7 @@ def test_a_comparison_as_markdown_is_a_table_that_hostile_names_cannot_break() -
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
     assert not any(re.search(r"(?<!\\)<", line) for line in lines)
     table = list(comparison_markdown(MADE_UP, slower(0.8)))
-    assert "| bandwidth/dram-read | 3.90 TB/s | 3.12 TB/s | -20 % | -20 % | worse |" in table
+    assert "| bandwidth/dram-read | 3.90 TB/s | 3.12 TB/s | −20 % | −20 % | worse |" in table
 
 
 def test_a_comparison_as_json_keeps_both_sides() -> None:

@@ -601,7 +601,11 @@ def test_a_wrong_comparison_is_answered_with_what_to_type(
         ("a.ncu-rep empty.ncu-rep", "empty.ncu-rep", ""),
         ("--base a.ncu-rep a.ncu-rep --new a.ncu-rep", "a.ncu-rep is given twice", "name each file once"),
         ("a.ncu-rep other.ncu-rep --fail-on time", "no kernel is on both sides", "name those that belong together"),
-        ("a.ncu-rep a.ncu-rep --accept none.toml", "none.toml cannot be read: no such file or directory", ""),
+        (
+            "a.ncu-rep a.ncu-rep --fail-on registers --accept none.toml",
+            "none.toml cannot be read: no such file or directory",
+            "",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_an_input_that_cannot_be_used(

@@ -10,15 +10,15 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from gpuprof.comparison.causes import causes_of
+from gpuprof.comparison.causes.causes import causes_of
 from gpuprof.comparison.contract import ChangeCause, TimeChange
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.comparison.lines import line_changes
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sentences import kernel_sentence
 from gpuprof.comparison.sides import Run, Side, side_of
-from gpuprof.comparison.times import time_change
-from gpuprof.comparison.work import work_change
+from gpuprof.comparison.timing.verdict import time_change
+from gpuprof.comparison.work.verdict import work_change
 from tests.real_sessions import loaded
 
 EXPECTED = yaml.safe_load((Path(__file__).parent / "data" / "expected-changes.yaml").read_text(encoding="utf-8"))

@@ -25,7 +25,8 @@ BASE = ("_version", "errors", "units", "resources", "ranges")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "collect", "present",
-    "characterize", "hardware_finder", "events", "pipeline", "notebook", "api", "profiling", "cli", "__main__",
+    "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api", "profiling",
+    "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.gate.simulate import Sides
-from gpuprof.comparison import noise
-from gpuprof.comparison.quantiles import NORMAL, student_t, wins_needed
-from gpuprof.comparison.times import CLOCK_STEP_S
+from gpuprof.comparison.timing import noise
+from gpuprof.comparison.timing.quantiles import NORMAL, student_t, wins_needed
+from gpuprof.comparison.timing.verdict import CLOCK_STEP_S
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,6 +1,6 @@
 """Planted changes of work, and pairs without one: how many `gpuprof compare` finds, and how many it makes up.
 
-Counts of the same code repeat as in real reports (`gpuprof/comparison/tolerances.py`): instructions and requests
+Counts of the same code repeat as in real reports (`gpuprof/comparison/work/tolerances.py`): instructions and requests
 exactly, sectors within 0.1 %, bytes between L1 and L2 within 0.005 %, DRAM bytes within 0.06 % and 359 kB. Work that
 depends on data or on races is drawn anew for each launch. The verdict is that of `work_change`, as the tool has it.
 """
@@ -13,10 +13,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuprof.comparison.contract import CountChange
-from gpuprof.comparison.counts import is_work
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import KernelKey, RunTimes, SideKernel
-from gpuprof.comparison.work import work_change
+from gpuprof.comparison.work.counts import is_work
+from gpuprof.comparison.work.verdict import work_change
 from gpuprof.model.session import KernelProfile, LaunchCount, Occupancy, Traffic
 
 if TYPE_CHECKING:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.compare_baseline import refuse_baseline, update_baseline
+from gpuprof.cli.compare_baseline import refuse_baseline, refuse_part, update_baseline
 from gpuprof.cli.compare_gate import (
     accepted_in_time,
     closing_line,
     gate_options,
+    match_in_time,
     narrowed_in_time,
     refuse_idle,
+    refuse_without_limits,
     with_gate,
 )
 from gpuprof.cli.compare_measured import compare_measured, is_measured
@@ -35,14 +40,18 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.opening import open_page, opening
 from gpuprof.cli.options import excluding, overwriting, reading
 from gpuprof.cli.output import say, to_type, warn
+from gpuprof.cli.profiling import refuse_without_program, timing_options
+from gpuprof.collect.command import shell_line
 from gpuprof.errors import UsageError
 from gpuprof.present.compare_options import CompareOptions
 
 if TYPE_CHECKING:
-    from gpuprof.comparison.accepted import Accepted
     from gpuprof.comparison.compare import Compared
-    from gpuprof.comparison.limits import GateLimit
-    from gpuprof.comparison.pairs import NamedMatch
+    from gpuprof.comparison.contract import Gate
+    from gpuprof.comparison.gate.accepted import Accepted
+    from gpuprof.comparison.gate.limits import GateLimit
+    from gpuprof.comparison.pair import NamedMatch
+    from gpuprof.comparison.sides import Run
 
 
 @click.command("compare", cls=TakesSides)
@@ -51,37 +60,43 @@ if TYPE_CHECKING:
 @gate_options
 @click.option("--update-baseline", is_flag=True, help="Copy NEW over BASE where the gate has passed.")
 @writing
+@timing_options
 @reading
 @overwriting
 @opening
-@configured("exclude", "top", "spec", "compare.fail-on", "compare.unclear", "compare.accept")
+@configured("exclude", "top", "spec", "set", "coverage", "compare.fail-on", "compare.unclear", "compare.accept")
 @click.pass_context
 def command(context: click.Context, /, files: tuple[str, ...], **options: Any) -> int:
     """Compare two runs of a program, or two versions of it: what changed, why, and whether limits hold.
 
     BASE and NEW are whatever gpuprof show reads, or two NAME.measured.yaml of gpuprof characterize. Time and work have
     verdicts of their own; what the runs cannot tell is unclear. Exit code 6: a limit of --fail-on is exceeded; 7: one
-    cannot be judged, with --unclear fail.
+    cannot be judged, with --unclear fail. The options from --set to --timeout apply to --run.
     """
-    sides = _sides(context, files, options)
+    if options["run"]:
+        return _measured(context, files, options)
+    refuse_without_program(context)
+    if options["budget_s"] is not None:
+        raise UsageError("--budget is about --run, and only files were named", "leave it out")
+    sides = sides_of(files, options["base"], options["new"])
     if any(is_measured(file) for side in sides for file in side):
         compare_measured(*sides, options["form"])
         return 0
     return _compare(_Asked.of(sides, options))
 
 
-def _sides(context: click.Context, files: Sequence[str], options: Mapping[str, Any]) -> SideFiles:
-    """Return the files of both sides; of programs, those that measuring them has left."""
-    base, new, budget_s = options["base"], options["new"], options["budget_s"]
-    if not options["run"]:
-        if budget_s is not None:
-            raise UsageError("--budget is about --run, and only files were named", "leave it out")
-        return sides_of(files, base, new)
-    if files or base or new:
+def _measured(context: click.Context, files: Sequence[str], options: Mapping[str, Any]) -> int:
+    """Measure two programs and compare what that has left; return the exit code, of what went wrong or of the gate."""
+    if files or options["base"] or options["new"]:
         raise UsageError("files and --run cannot be combined", "name two files, or two programs behind --run --")
-    from gpuprof.cli.compare_run import measured_sides
+    from gpuprof.cli.compare_run import measured_sides, programs_to_run
 
-    return measured_sides(programs_of(context.meta.get(PROGRAM, ())), budget_s)
+    to_run = programs_to_run(programs_of(context.meta.get(PROGRAM, ())), options)
+    asked = _Asked.of(SideFiles((), ()), {**options, "outputs": to_run.outputs})
+    measured = measured_sides(to_run, lambda base, new: _so_far(base, new, asked))
+    # What is excluded is in no session.
+    code = _compare(replace(asked, sides=measured.sides, exclude=(), paired=True))
+    return measured.exit_code(code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +119,16 @@ class _Asked:
     salvage: bool
     force: bool
     in_browser: bool
+    paired: bool = False
 
     @classmethod
     def of(cls, sides: SideFiles, options: Mapping[str, Any]) -> _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
-        from gpuprof.comparison.limits import limits_of
+        from gpuprof.comparison.gate.limits import limits_of
 
         outputs = outputs_of(options["outputs"])
         limits = limits_of(options["fail_on"])
+        refuse_without_limits(limits, options["unclear"])
         asked = cls(
             sides=sides,
             match=tuple(map(_match, options["match"])),
@@ -132,12 +149,13 @@ class _Asked:
         )
         refuse_outputs(outputs, (*sides.base, *sides.new), force=asked.force, in_browser=asked.in_browser)
         if asked.update:
+            refuse_part(kernel=asked.kernel, salvage=asked.salvage)
             refuse_baseline(sides, limits=bool(limits), force=asked.force)
         return asked
 
 
 def _match(text: str) -> NamedMatch:
-    from gpuprof.comparison.pairs import NamedMatch
+    from gpuprof.comparison.pair import NamedMatch
 
     old, equals, new = text.partition("=")
     if not equals or not old or not new:
@@ -152,17 +170,33 @@ def _compare(asked: _Asked) -> int:
     compared = _compared(asked)
     comparison = compared.comparison
     write_outputs(compared, asked.outputs, asked.look)
-    print_compared(compared, asked.form, asked.look, verbose=asked.verbose, chosen=asked.kernel is not None)
+    with _told_although_unread(comparison.gate):
+        print_compared(compared, asked.form, asked.look, verbose=asked.verbose, chosen=asked.kernel is not None)
     if asked.update:
         update_baseline(asked.sides, comparison.gate, force=asked.force)
     if asked.in_browser:
         open_page(output.file for output in asked.outputs)
     if comparison.gate is not None:
-        say(closing_line(comparison))
+        with contextlib.suppress(OSError):  # where stderr takes nothing, the exit code still tells
+            say(closing_line(compared))
         return comparison.gate.exit_code
-    if asked.form == TABLE and asked.kernel is None and comparison.kernels:
-        say(f"next: {_to_compare(asked.sides)} --kernel '#{comparison.kernels[0].id}'")
+    if asked.form == TABLE and asked.kernel is None and comparison.kernels and not asked.paired:
+        say(f"next: {_to_compare(asked)} --kernel '#{comparison.kernels[0].id}'")
     return 0
+
+
+@contextlib.contextmanager
+def _told_although_unread(gate: Gate | None) -> Iterator[None]:
+    """Let the exit code of a gate that fails stand where the reader of a pipe (head, less) has gone.
+
+    Rich ends the program by SystemExit there.
+    """
+    try:
+        yield
+    except (BrokenPipeError, SystemExit):
+        if gate is None or gate.passed:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _compared(asked: _Asked) -> Compared:
@@ -173,15 +207,30 @@ def _compared(asked: _Asked) -> Compared:
     base, new = (runs_of(side, spec=asked.spec, salvage=asked.salvage) for side in asked.sides)
     for run in (*base, *new):
         warn(run.session)
-    compared = compare(base, new, __version__, asked.match)
+    match_in_time(base, new, asked.match)
+    compared = compare(base, new, __version__, asked.match, paired=asked.paired)
     refuse_idle(compared, asked.limits)
     compared = narrowed_in_time(compared, asked.kernel, asked.exclude)
     refuse_unfit(compared, asked.limits)
     return with_gate(compared, asked.limits, asked.accepted, asked.unclear)
 
 
-def _to_compare(sides: SideFiles) -> str:
-    """Return the command that compares the same files."""
-    if len(sides.base) == len(sides.new) == 1:
-        return f"gpuprof compare {to_type((*sides.base, *sides.new))}"
-    return f"gpuprof compare --base {to_type(sides.base)} --new {to_type(sides.new)}"
+def _so_far(base: Sequence[Run], new: Sequence[Run], asked: _Asked) -> Compared:
+    """Compare the runs that were measured so far, of the kernels that are asked for."""
+    from gpuprof._version import __version__
+    from gpuprof.comparison.compare import compare
+
+    compared = compare(base, new, __version__, asked.match, paired=True)
+    refuse_idle(compared, asked.limits)
+    return narrowed_in_time(compared, asked.kernel, ())
+
+
+def _to_compare(asked: _Asked) -> str:
+    """Return the command that compares the same files as this one does."""
+    base, new = asked.sides
+    files = to_type((*base, *new)) if len(base) == len(new) == 1 else f"--base {to_type(base)} --new {to_type(new)}"
+    options = [part for pair in asked.match for part in ("--match", f"{pair.base}={pair.new}")]
+    options += [part for text in asked.exclude for part in ("--exclude", text)]
+    options += ["--spec", asked.spec] if asked.spec is not None else []
+    options += ["--salvage"] if asked.salvage else []
+    return " ".join(("gpuprof compare", files, *([shell_line(options)] if options else [])))

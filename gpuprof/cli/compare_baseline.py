@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprof.cli.compare_gate import has_judged
 from gpuprof.cli.compare_sides import SideFiles
 from gpuprof.cli.interrupt import cleaned_up_by
-from gpuprof.cli.output import say
+from gpuprof.cli.output import say, to_type
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,12 +34,25 @@ def refuse_baseline(sides: SideFiles, *, limits: bool, force: bool) -> None:
         for file in (base, new):
             if not Path(file).is_file() and (file == "-" or Path(file).exists()):
                 raise UsageError(f"{option}: {file:.100} is not a regular file", "name files")
+        if Path(base).is_file() and not Path(base).stat().st_mode & 0o222:
+            raise UsageError(f"{option}: {base:.100} is read-only", f"chmod u+w {to_type([base])}")
         if _is_same(base, new):
             raise UsageError(f"{option}: {base:.100} and {new:.100} are the same file", "leave the option out")
         if Path(base).suffix.lower() != Path(new).suffix.lower():
             raise UsageError(
                 f"{option}: {new:.100} would replace {base:.100}, a file of another kind", "name files of one kind"
             )
+
+
+def refuse_part(*, kernel: str | None, salvage: bool) -> None:
+    """Raise UsageError where only a part of the new side is held against the limits, and all of it would be kept."""
+    option = "--update-baseline"
+    if kernel is not None:
+        raise UsageError(f"{option}: --kernel holds the limits against some kernels only", "leave one of them out")
+    if salvage:
+        raise UsageError(
+            f"{option}: what --salvage reads of a damaged report is not a baseline", "leave one of them out"
+        )
 
 
 def _is_same(base: str, new: str) -> bool:
@@ -48,8 +62,9 @@ def _is_same(base: str, new: str) -> bool:
 def update_baseline(sides: SideFiles, gate: Gate | None, *, force: bool) -> None:
     """Copy the new files over the base where the gate has passed, or by force; say what was done."""
     files = ", ".join(sides.base)
-    if not force and (gate is None or not gate.passed):
-        say(f"kept {files}: the gate has not passed")
+    if not force and (gate is None or not gate.passed or not has_judged(gate)):
+        why = "the gate has not passed" if gate is None or not gate.passed else "no limit could be judged"
+        say(f"kept {files}: {why}")
         return
     _replace({Path(base): Path(new) for base, new in zip(*sides, strict=True)})
     forced = ", although the gate has not passed" if gate is not None and not gate.passed else ""
@@ -65,6 +80,7 @@ def _replace(files: dict[Path, Path]) -> None:
                 target = Path(os.path.realpath(place))
                 drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{number}.tmp")
                 shutil.copyfile(source, drafts[target])
+                shutil.copymode(target, drafts[target])
             for target, draft in drafts.items():
                 draft.replace(target)
         except OSError as error:

@@ -10,13 +10,15 @@ import click
 
 from gpuprof.cli import patience
 from gpuprof.cli.options import Command
-from gpuprof.errors import UsageError
+from gpuprof.errors import UsageError, hinted
 
 if TYPE_CHECKING:
-    from gpuprof.comparison.accepted import Accepted
     from gpuprof.comparison.compare import Compared
-    from gpuprof.comparison.contract import Comparison, GateCheck
-    from gpuprof.comparison.limits import GateLimit
+    from gpuprof.comparison.contract import Comparison, Gate, GateCheck
+    from gpuprof.comparison.gate.accepted import Accepted
+    from gpuprof.comparison.gate.limits import GateLimit
+    from gpuprof.comparison.pair import NamedMatch
+    from gpuprof.comparison.sides import Run
 
 _LABEL = 60
 
@@ -46,17 +48,39 @@ def accepted_in_time(file: str | None) -> tuple[Accepted, ...]:
     """Return the accepted regressions of a file; none without one."""
     if file is None:
         return ()
+    if not file:
+        raise UsageError("--accept names no file", "name a TOML file of accepted regressions, or leave the option out")
     from gpuprof.api import accepted_regressions
 
     slow = UsageError(f"--accept {file:.100} takes longer than {patience.LIMIT_S:g} s to read")
-    with patience.within(patience.LIMIT_S, slow):
+    with patience.within(patience.LIMIT_S, slow), hinted("--accept takes a TOML file of [[accepted]] tables"):
         return accepted_regressions(file)
+
+
+def refuse_without_limits(limits: Sequence[GateLimit], unclear: str) -> None:
+    """Raise UsageError for options of the gate that were typed where there are no limits: it would pass anything."""
+    typed = ["--accept"] if _was_typed("accept") else []
+    typed += ["--unclear fail"] if unclear == "fail" and _was_typed("unclear") else []
+    if typed and not limits:
+        raise UsageError(f"{typed[0]} is about limits, and there are none", "add --fail-on, such as time:3%")
+
+
+def match_in_time(base: Sequence[Run], new: Sequence[Run], match: Sequence[NamedMatch]) -> None:
+    """Raise UsageError where the expressions of --match take too long on the kernels' names."""
+    from gpuprof.model.kernel_match import kernel_pattern
+
+    with _in_time("--match"):
+        for runs, texts in ((base, [item.base for item in match]), (new, [item.new for item in match])):
+            names = {(kernel.label, kernel.demangled) for run in runs for kernel in run.session.kernels}
+            for pattern in [kernel_pattern(text, "--match") for text in texts]:
+                for label, demangled in names:
+                    pattern.fits(label, demangled)
 
 
 def narrowed_in_time(compared: Compared, kernel: str | None, exclude: Sequence[str]) -> Compared:
     """Return the comparison of the kernels that are asked for; patterns that were typed and name none are told."""
     from gpuprof.cli.output import say
-    from gpuprof.comparison.narrow import narrowed, unused
+    from gpuprof.comparison.selection import narrowed, unused
 
     with _in_time("--kernel and --exclude"):
         idle = unused(compared, exclude) if _was_typed("exclude") else ()
@@ -68,7 +92,7 @@ def narrowed_in_time(compared: Compared, kernel: str | None, exclude: Sequence[s
 
 def refuse_idle(compared: Compared, limits: Sequence[GateLimit]) -> None:
     """Raise UsageError for a limit that was typed for kernels which no side has."""
-    from gpuprof.comparison.narrow import fits, nothing_fits
+    from gpuprof.comparison.selection import fits, nothing_fits
     from gpuprof.model.kernel_match import kernel_pattern
 
     changes = compared.comparison.kernels
@@ -84,28 +108,43 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
     if not limits:
         return compared
     from gpuprof.api import gated, today
-    from gpuprof.comparison.gate import judged
+    from gpuprof.comparison.gate.gate import judged
 
     with _in_time("--fail-on and --accept"):
         judgement = judged(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
     return gated(compared, judgement)
 
 
-def closing_line(comparison: Comparison) -> str:
+def closing_line(compared: Compared) -> str:
     """Say which limit failed first, and for which kernel; else that the gate has passed, and what it cannot judge."""
+    comparison = compared.comparison
     gate = comparison.gate
     assert gate is not None
     checks = [check for check in gate.checks if check.word == "regression"]
     if not checks and not gate.passed:
         checks = [check for check in gate.checks if check.word in ("unclear", "not-compared")]
     if not checks:
-        counts = [(word, sum(check.word == word for check in gate.checks)) for word in _WORDS]
-        others = [f"{number} {_WORDS[word]}" for word, number in counts if number]
-        if not gate.ok and not any(check.word == "accepted" for check in gate.checks):
-            return f"gate passed, but no limit could be judged: {', '.join(others) or 'there are no kernels'}"
-        return f"gate passed: {', '.join([f'{gate.ok} {_holds(gate.ok)}', *others])}"
+        return _passed(compared, gate)
     more = f"; {len(checks) - 1} more" if len(checks) > 1 else ""
     return f"gate failed: {_check_text(checks[0], comparison)}{more}"
+
+
+def _passed(compared: Compared, gate: Gate) -> str:
+    from gpuprof.comparison.sides import are_identical
+
+    counts = [(word, sum(check.word == word for check in gate.checks)) for word in _WORDS]
+    others = [f"{number} {_WORDS[word]}" for word, number in counts if number]
+    if not has_judged(gate):
+        return f"gate passed, but no limit could be judged: {', '.join(others) or 'there are no kernels'}"
+    new = sum(change.match == "new" for change in compared.comparison.kernels)
+    told = f"gate passed: {', '.join([f'{gate.ok} {_holds(gate.ok)}', *others])}"
+    same = "; both sides are the same recording" if are_identical(compared.base.runs, compared.new.runs) else ""
+    return f"{told}{f'; {new} new without a base' if new else ''}{same}"
+
+
+def has_judged(gate: Gate) -> bool:
+    """Tell whether a limit was held against anything: one that holds, or a regression that was accepted."""
+    return gate.ok > 0 or any(check.word == "accepted" for check in gate.checks)
 
 
 def _holds(number: int) -> str:
@@ -131,5 +170,5 @@ def _was_typed(option: str) -> bool:
 
 def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise UsageError where expressions take too long."""
-    message = f"{what} takes longer than {patience.LIMIT_S:g} s on the kernels' names"
+    message = f"{what}: it takes longer than {patience.LIMIT_S:g} s on the kernels' names"
     return patience.within(patience.LIMIT_S, UsageError(message, "write it without a repeat inside a repeat"))

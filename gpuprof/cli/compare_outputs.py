@@ -24,7 +24,7 @@ TABLE, PAGE = "table", "html"
 _TO_STDOUT = (TABLE, *FORMATS)
 """What --format takes."""
 _TO_FILES = (*FORMATS, PAGE)
-_PAGES = (".html", ".htm")
+PAGES = (".html", ".htm")
 _ENDINGS = ".html, .json, .md, .sarif, .xml"
 
 
@@ -52,7 +52,8 @@ def writing(function: Command) -> Command:
             "outputs",
             multiple=True,
             metavar="[FORMAT=]FILE",
-            help="Also write a file: .html, .json, .md, .sarif, .xml (JUnit), or gitlab=FILE. Repeatable.",
+            help="Also write a file: .html, .json, .md, .sarif, .xml (JUnit), or gitlab=FILE. Repeatable. With --run a "
+            "name without ending is the folder for what was measured. Default: gpuprof-compare.",
         ),
         click.option(
             "--path-map",
@@ -88,13 +89,13 @@ def _output(value: str) -> Output:
         raise UsageError(f"-o {value}: {nowhere}", "name a file after -o; --format says what goes to standard output")
     if form and form not in _TO_FILES:
         near = get_close_matches(form, _TO_FILES, n=1)
-        hint = f"did you mean -o {near[0]}={file}?" if near else f"formats of -o are {', '.join(_TO_FILES)}"
+        hint = f"did you mean -o {near[0]}={file}?" if near else f"formats of -o are {', '.join(_TO_FILES)}."
         raise UsageError(f"-o {value:.100}: unknown format {form:.40}", f"{hint} A file of that name is ./{value:.100}")
     return Output(Path(file), form or _by_name(file))
 
 
 def _by_name(file: str) -> str:
-    if file.lower().endswith(_PAGES):
+    if file.lower().endswith(PAGES):
         return PAGE
     form = format_of(file)
     if form is None:

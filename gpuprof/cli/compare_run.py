@@ -1,16 +1,171 @@
-"""`gpuprof compare --run -- CMD_A --- CMD_B`: both programs are profiled on this GPU, interleaved."""
+"""`gpuprof compare --run -- CMD_A --- CMD_B`: both programs are measured here, in turns, until verdicts are clear."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuprof.cli.compare_outputs import PAGES, TABLE
 from gpuprof.cli.compare_sides import Programs, SideFiles
-from gpuprof.errors import UsageError
+from gpuprof.cli.output import say, to_type, write_files
+from gpuprof.cli.profiling import Printer, refuse_file, refuse_folder
+from gpuprof.collect.command import shell_line
+from gpuprof.errors import GpuprofError, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from gpuprof.collect.request import ProfileRequest
+    from gpuprof.comparing import Looked, MeasureRequest, RunsTaken, SideStarted
+    from gpuprof.comparison.compare import Compared
+    from gpuprof.comparison.sides import Run
+    from gpuprof.model.session import Session
+
+_FOLDER = "gpuprof-compare"
+_NAMED = 3
+"""Kernels that a line of progress names."""
+_LONGEST = 60
 
 
-def measured_sides(programs: Programs, budget_s: float | None) -> SideFiles:
-    """Profile both programs as often as the budget allows, and return the sessions that were written."""
-    del budget_s
-    base, new = programs
-    raise UsageError(
-        f"--run cannot measure {base[0]:.100} and {new[0]:.100} yet",
-        "profile each with gpuprof run, and compare the session.json in their folders",
+@dataclass(frozen=True, slots=True)
+class ToRun:
+    """Two programs as they are to be measured, where all is left, and the files that are to be written beside that."""
+
+    base: ProfileRequest
+    new: ProfileRequest
+    folder: Path
+    outputs: tuple[str, ...]
+    budget_s: float
+
+
+class MeasuredSides(NamedTuple):
+    """The files of both sides, and the error that ended measuring before its time."""
+
+    sides: SideFiles
+    error: GpuprofError | None
+
+    def exit_code(self, gate: int) -> int:
+        """Return the code to end with once the comparison is shown. Raises what ended measuring, but for Ctrl-C."""
+        if isinstance(self.error, Interrupted):
+            return self.error.exit_code
+        if self.error is not None:
+            raise self.error
+        return gate
+
+
+def programs_to_run(programs: Programs, options: Mapping[str, Any]) -> ToRun:
+    """Return what the options say of two programs. Raises UsageError for what they cannot say."""
+    from gpuprof.comparing import BUDGET_S
+
+    for program in programs:
+        refuse_file(program[0])
+    if options["update_baseline"]:
+        raise UsageError("--update-baseline copies files, and --run measures both sides", "leave it out")
+    kernel = options["kernel"]
+    if kernel is not None and kernel.startswith("#"):
+        raise UsageError(f"--kernel {kernel:.80} numbers a kernel of a comparison", "name kernels: --kernel REGEX")
+    folder, outputs = _folder_and_files(options["outputs"])
+    for_both = {
+        "kernel": kernel,
+        "exclude": options["exclude"],
+        "spec": options["spec"],
+        "overwrite": options["force"],
+        "output": "inherit" if options["form"] == TABLE else "stderr",
+    }
+    base, new = (options["profiling"](program, None, **for_both) for program in programs)
+    if base.survey_file is not None:
+        raise UsageError(
+            f"--survey {base.survey}: --run times both programs itself", "choose a tool, or leave --survey out"
+        )
+    return ToRun(base=base, new=new, folder=folder, outputs=outputs, budget_s=options["budget_s"] or BUDGET_S)
+
+
+def _folder_and_files(outputs: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder among the names after -o, the one that is of no format, and the others."""
+    folders = [name for name in outputs if _names_folder(name)]
+    if len(folders) > 1:
+        raise UsageError(f"-o names two folders: {folders[0]:.100} and {folders[1]:.100}", "--run leaves all in one")
+    folder = Path(folders[0]) if folders else Path(_FOLDER)
+    refuse_folder(folder)
+    return folder, tuple(name for name in outputs if name not in folders)
+
+
+def _names_folder(name: str) -> bool:
+    from gpuprof.present.compare_formats import format_of
+
+    form, equals, _ = name.partition("=")
+    is_form = bool(equals) and form.isalnum()
+    return name not in ("", "-") and not is_form and format_of(name) is None and not name.lower().endswith(PAGES)
+
+
+def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run]], Compared]) -> MeasuredSides:
+    """Profile both programs, time them in turns as `compare` asks for, and return the sessions that were written."""
+    from dataclasses import replace
+
+    from gpuprof.comparing import MeasureRequest, measured
+
+    printer = Printer()
+    request = MeasureRequest(
+        base=replace(to_run.base, on_event=printer),
+        new=replace(to_run.new, on_event=printer),
+        folder=to_run.folder,
+        compare=compare,
+        keep=_keep,
+        budget_s=to_run.budget_s,
+        tell=_tell,
     )
+    done = measured(request)
+    _tell_end(request, done)
+    base, new = (tuple(map(str, files)) for files in (done.base, done.new))
+    return MeasuredSides(SideFiles(base, new), done.error)
+
+
+def _keep(session: Session, file: Path, page: Path | None) -> None:
+    from gpuprof.store.write import session_bytes
+
+    files = {file: session_bytes(session)}
+    if page is not None:
+        from gpuprof.present.html import render_html
+
+        files[page] = render_html(session).encode("utf-8", "backslashreplace")
+    write_files(files)
+
+
+def _tell(event: SideStarted | Looked) -> None:
+    from gpuprof.comparing import Looked
+
+    if isinstance(event, Looked):
+        say(_progress(event))
+    else:
+        say(f"{event.side}: {shell_line(event.program):.200}")
+
+
+def _progress(event: Looked) -> str:
+    """Say how far measuring is: runs a side, what is still to be settled, seconds left; or why it ends."""
+    look, runs = event.look, f"{event.rounds} run{'' if event.rounds == 1 else 's'} a side"
+    if look.until is None:
+        return f"{runs}: {look.why}{_names(look.pending)}"
+    left = f"{event.left_s:.0f} s left"
+    if event.rounds == 1:
+        return f"{runs}: timing both programs in turns, {left}"
+    number = len(look.pending)
+    return f"{runs}: {number} of {event.kernels} kernels to be settled{_names(look.pending)}; {left}"
+
+
+def _names(labels: Sequence[str]) -> str:
+    from gpuprof.present.text import cut_middle, printable
+
+    names = [cut_middle(printable(label), _LONGEST) for label in labels[:_NAMED]]
+    more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
+    return f": {', '.join(names)}{more}" if names else ""
+
+
+def _tell_end(request: MeasureRequest, done: RunsTaken) -> None:
+    """Say what was left where, and how it is compared again; and what has ended measuring before its time."""
+    if done.error is not None:
+        say(f"{done.error.message}: comparing {len(done.base)} and {len(done.new)} runs")
+    parts = []
+    for side, files in (("base", done.base), ("new", done.new)):
+        samples = f" {to_type([files[1].parent])}/{side}-*.json" if len(files) > 1 else ""
+        parts.append(f"--{side} {to_type(files[:1])}{samples}")
+    say(f"wrote {request.folder}; next: gpuprof compare {' '.join(parts)}")

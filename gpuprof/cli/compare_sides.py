@@ -55,7 +55,9 @@ def naming_sides(function: Command) -> Command:
         _files_of("--base", "Files of the base, each a run, up to the next option."),
         _files_of("--new", "Files of the new side, each a run, up to the next option."),
         click.option("--run", is_flag=True, help="Profile two programs here: --run -- ./base ARGS --- ./new ARGS."),
-        click.option("--budget", "budget_s", type=AboveZero(), metavar="SECONDS", help="What --run may take."),
+        click.option(
+            "--budget", "budget_s", type=AboveZero(), metavar="SECONDS", help="Wall time of --run. Default: 300."
+        ),
         click.option(
             "--match",
             multiple=True,

@@ -59,8 +59,8 @@ def configured(*keys: str) -> Callable[[Command], Command]:
 
 def _used(context: click.Context, keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the keys that count; of a command that also reads files, those of a program only if there is one."""
-    if context.command.name == "roofline" and PROGRAM not in context.meta:
-        return tuple(key for key in keys if key not in _OF_PROGRAM)
+    if context.command.name in ("roofline", "compare") and PROGRAM not in context.meta:
+        keys = tuple(key for key in keys if key not in _OF_PROGRAM)
     measured = context.command.name == "compare" and any(map(is_measured, context.meta.get(ARGUMENTS, ())))
     return () if measured else keys
 

@@ -215,7 +215,7 @@ def _patterns(texts: list[str]) -> object:
 
 
 def _limits(texts: list[str]) -> object:
-    from gpuprof.comparison.limits import limits_of
+    from gpuprof.comparison.gate.limits import limits_of
 
     return limits_of(texts, "fail-on")
 

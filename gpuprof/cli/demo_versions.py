@@ -42,7 +42,7 @@ def versions_of(session: Session, folder: Path) -> Versions:
     """Return the first fix of a story whose kernels come in the order of the fixes; its files will lie in `folder`."""
     from gpuprof._version import __version__
     from gpuprof.comparison.compare import compare
-    from gpuprof.comparison.pairs import NamedMatch
+    from gpuprof.comparison.pair import NamedMatch
     from gpuprof.comparison.sides import Run
 
     ends = session.kernels[:2]

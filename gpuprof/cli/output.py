@@ -66,15 +66,18 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     """Write all files or none: each beside its place first, then moved there. Raises UsageError with the reason."""
     made = _make_folders({path.parent for path in files})
     drafts: dict[Path, Path] = {}
+    place = next(iter(files))
     with cleaned_up_by(lambda: _clean_up(drafts.values(), made)):
         try:
             for path, content in files.items():
+                place = path
                 _write_draft(path, content, drafts)
-            for path, draft in drafts.items():
-                draft.replace(path)
+            for target, draft in drafts.items():
+                place = target
+                draft.replace(target)
         except OSError as error:
             _clean_up(drafts.values(), made)
-            raise UsageError(_cannot_write(error, next(iter(files))), "choose another place with -o") from error
+            raise UsageError(_cannot_write(error, place), "choose another place with -o") from error
         except BaseException:
             _clean_up(drafts.values(), made)
             raise
@@ -86,6 +89,8 @@ def _write_draft(path: Path, content: bytes, drafts: dict[Path, Path]) -> None:
         raise UsageError(f"{path} is a folder", "name a file with -o")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file", "name one with -o")
+    with contextlib.suppress(FileNotFoundError):
+        path.lstat()  # a name that is too long says so now, and not when others have been written
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     draft = drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
     with draft.open("xb") as out:

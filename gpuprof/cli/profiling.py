@@ -90,6 +90,17 @@ _OPTIONS = (
 _OF_COMMAND = ("plan_only", "dry_run")
 
 
+_OF_ONE_PROFILE = ("launch_skip", "launch_count", *_OF_COMMAND)
+"""Options that a program is not timed again and again with: they make no survey, or no result."""
+
+
+def timing_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add these options but for those of a single profile: `profiling` makes a request, as below."""
+    wrapped: Any = profiling_options(function)
+    wrapped.__click_params__[:] = [param for param in wrapped.__click_params__ if param.name not in _OF_ONE_PROFILE]
+    return wrapped  # type: ignore[no-any-return]
+
+
 def profiling_options(function: Callable[..., object]) -> Callable[..., object]:
     """Add the options on how a program is profiled: `profiling` makes a request of them, with what else it is given.
 
@@ -164,7 +175,7 @@ def profile_or_show(
         )
     if plan_only:
         refuse_no_survey(request)
-    request = replace(request, on_event=_Printer(plan_only=plan_only))
+    request = replace(request, on_event=Printer(plan_only=plan_only))
     if dry_run:
         for line in command_lines(request, also):
             click.echo(line)
@@ -184,15 +195,16 @@ def exit_code(outcome: ProfileOutcome, folder: Path) -> int:
     return 0
 
 
-class _Printer:
+class Printer:
     """Prints what profiling tells: to stderr, but to stdout the plan where that is what is asked for."""
 
-    def __init__(self, *, plan_only: bool) -> None:
+    def __init__(self, *, plan_only: bool = False) -> None:
         from gpuprof.collect.progress import ProgressLine
 
         self._plan_only, self._line = plan_only, ProgressLine()
 
     def __call__(self, event: ProfileEvent) -> None:
+        """Print an event."""
         from gpuprof.collect.events import ProfilePlanned, ProfileRemark, RunStarted
         from gpuprof.collect.survey_tools import NCU, TOOL_NAMES
         from gpuprof.present.plan_text import forecast_line, plan_lines

@@ -56,7 +56,7 @@ class Execution:
         self._request, self._remark = request, remark
         self._launcher, self._ranks = launcher_of(request.argv), str(request.ranks)
         self._monitor = Monitor()
-        self._stdin = _stdin_offset()
+        self._stdin = StandardInput()
         self._attempts: dict[Path, int] = {}
 
     def by_ncu(self, command: NcuCommand, stage: str, planned: int | None) -> Ended:
@@ -186,11 +186,23 @@ class Execution:
 
     def _rewind_stdin(self) -> None:
         """Let the program read a file on standard input again from where it was; a pipe can be read only once."""
-        if self._stdin is not None:
-            with contextlib.suppress(OSError):
-                os.lseek(0, self._stdin, os.SEEK_SET)
-        elif _stdin_is_pipe():
+        if not self._stdin.rewind() and _stdin_is_pipe():
             self._remark("standard input is a pipe, so only the first run of the program could read it")
+
+
+class StandardInput:
+    """Where standard input stands, so that each of several runs can read it from there."""
+
+    def __init__(self) -> None:
+        self._offset = _stdin_offset()
+
+    def rewind(self) -> bool:
+        """Put a file back to where it was; tell whether it is one."""
+        if self._offset is None:
+            return False
+        with contextlib.suppress(OSError):
+            os.lseek(0, self._offset, os.SEEK_SET)
+        return True
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.causes import causes_of
-from gpuprof.comparison.conditions import caches_alike, conditions_of, counts_rounded
+from gpuprof.comparison.causes.causes import causes_of
+from gpuprof.comparison.conditions.clocks import dram_shift
+from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
 from gpuprof.comparison.contract import (
     COMPARISON_VERSION,
     ComparedKernel,
@@ -18,16 +19,17 @@ from gpuprof.comparison.contract import (
     RunCondition,
 )
 from gpuprof.comparison.finding_changes import finding_changes
-from gpuprof.comparison.leftovers import order_of
+from gpuprof.comparison.labels import unique_labels
 from gpuprof.comparison.lines import line_changes
+from gpuprof.comparison.matching.leftovers import order_of
+from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.notes import notes_of
-from gpuprof.comparison.pairs import NamedMatch, Pair, pairs_of
+from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
 from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, sides_of
-from gpuprof.comparison.times import time_change
-from gpuprof.comparison.totals import totals_of
-from gpuprof.comparison.unique import unique_labels
-from gpuprof.comparison.work import work_change
+from gpuprof.comparison.timing.totals import totals_of
+from gpuprof.comparison.timing.verdict import time_change
+from gpuprof.comparison.work.verdict import work_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,10 @@ def compare(
     """
     ours, theirs, known = sides_of(base, new)
     conditions = conditions_of(ours, theirs)
-    identical = not named and are_identical(base, new)
-    allowed = _Allowed.by(conditions, identical=identical, paired=paired)
-    kernels, pairs = _changes(pairs_of(ours, theirs, named), ours.total_s, allowed)
+    identical = are_identical(base, new)
+    allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs))
+    matched = pairs_of(ours, theirs, named, identical=identical)
+    kernels, pairs = _changes(matched, ours.total_s, allowed)
     total = totals_of(ours, theirs, comparable=allowed.time)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
@@ -70,7 +73,9 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """Which verdicts the conditions allow, how exact counts are (see `work_change`), and how runs were made."""
+    """Which verdicts the conditions allow, how exact counts are (see `work_change`), how runs were made, and what times
+    can be apart by for the conditions (see `time_change`).
+    """
 
     time: bool
     work: bool
@@ -78,9 +83,10 @@ class _Allowed:
     rounded: bool
     identical: bool
     paired: bool
+    shift: float
 
     @classmethod
-    def by(cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool) -> _Allowed:
+    def by(cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool, shift: float) -> _Allowed:
         affected = {condition.affects for condition in conditions}
         return cls(
             time=affected.isdisjoint(("time", "both")),
@@ -89,6 +95,7 @@ class _Allowed:
             rounded=counts_rounded(conditions),
             identical=identical,
             paired=paired,
+            shift=shift,
         )
 
 
@@ -113,8 +120,8 @@ def _rank(item: tuple[KernelChange, Pair]) -> tuple[float, object]:
 
 
 def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
-    time = time_change(pair, comparable=allowed.time, paired=allowed.paired)
-    if allowed.identical and time.verdict == "unclear":
+    time = time_change(pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift)
+    if allowed.identical and _is_itself(pair) and time.verdict == "unclear":
         time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
     work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
     lines = line_changes(pair)
@@ -133,17 +140,19 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
         lines=lines,
         findings=finding_changes(pair, time),
         effect_s=effect_s,
-        effect=effect_s / base_s if effect_s is not None and base_s else None,
+        effect=effect_s / base_s if effect_s is not None and base_s and allowed.time else None,
     )
+
+
+def _is_itself(pair: Pair) -> bool:
+    """Tell whether both sides of a pair are the same kernels: of one recording, it is compared with itself."""
+    return [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
 
 
 def _effect_s(pair: Pair) -> float | None:
     """Return what a pair adds to the time of a run; None where the time of one of its kernels is not known."""
-    totals = [[kernel.total_s for kernel in kernels] for kernels in (pair.base, pair.new)]
-    if any(total is None for side in totals for total in side):
-        return None
-    before, after = (sum(total for total in side if total is not None) for side in totals)
-    return after - before
+    totals = pair.totals_s
+    return totals.new - totals.base if totals is not None else None
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:

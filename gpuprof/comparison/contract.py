@@ -6,7 +6,7 @@ are kept apart: `work` (what was executed, counted) and `time` (how long it took
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
@@ -23,7 +23,6 @@ CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
 MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone"]
 """`exact`: name, ranges and launch configuration; `reconfigured`: another grid, block or template arguments; `named`:
 by --match."""
-MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)
 Affects = Literal["time", "work", "both"]
 FindingWord = Literal["went", "came", "stayed"]
 GateWord = Literal["ok", "regression", "unclear", "accepted", "not-compared"]
@@ -167,7 +166,9 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     lines: Annotated[tuple[LineChange, ...], about("source lines whose work changed, by what they add or save")]
     findings: Annotated[tuple[FindingChange, ...], about("what went, came and stayed of its findings")]
     effect_s: Annotated[float | None, about("what it adds to the GPU time of a run; negative: it saves")]
-    effect: Annotated[float | None, about("the same as a fraction of the base's GPU time")]
+    effect: Annotated[
+        float | None, about("the same as a fraction of the base's GPU time; null where times are not comparable")
+    ]
 
 
 class QuantityChange(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.contract import FindingChange, FindingWord, TimeChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.model.field_types import SEVERITIES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from gpuprof.comparison.contract import LineChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import KernelProfile, LineWork
 
 _MOST = 20
@@ -40,7 +40,7 @@ def line_changes(pair: Pair) -> tuple[LineChange, ...]:
     Lines are matched by their text, in order, and by their number where neither side has text. A line that one side
     lacks did nothing there, unless that side kept only a part of its lines: then what it did is not known.
     """
-    if len(pair.base) != 1 or len(pair.new) != 1:
+    if not pair.is_one_to_one:
         return ()
     base, new = pair.base[0].speaker, pair.new[0].speaker
     if not base.lines or not new.lines:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Known, Side
 from gpuprof.model.session import Session, Source
+from gpuprof.units import spaced
 
 _CHOOSING = (
     "--kernel-name", "--kernel-id", "--kernel-regex", "--launch-skip", "--launch-skip-before-match", "--launch-count",
@@ -44,7 +45,7 @@ def _not_profiled(side: Side, called: str, word: str, number: int) -> Iterator[s
     reasons = [_partial(run.session) for run in side.runs]
     if not number or not side.kernels or not all(reasons):
         return
-    what = "1 kernel that is" if number == 1 else f"{number:,} kernels that are"
+    what = "1 kernel that is" if number == 1 else f"{spaced(number)} kernels that are"
     yield f"The {called} side was profiled in part ({reasons[0]}): {what} {word} may have run on both sides."
 
 
@@ -54,7 +55,7 @@ def _partial(session: Session) -> str:
         return "kernels were excluded"
     if session.run is not None:
         run, kept = session.run, sum(kernel.launches for kernel in session.kernels)
-        return f"{kept:,} of {run.launches:,} launches" if kept < run.launches else ""
+        return f"{spaced(kept)} of {spaced(run.launches)} launches" if kept < run.launches else ""
     return next((option for source in session.sources if (option := _chosen_by(source))), "")
 
 
@@ -82,7 +83,7 @@ def _in_some_runs(side: Side, called: str) -> Iterator[str]:
     whole = sum(bool(run.session.kernels) for run in side.runs)
     some = sum(len(kernel.runs) < whole for kernel in side.kernels)
     if some:
-        what = "1 kernel is" if some == 1 else f"{some:,} kernels are"
+        what = "1 kernel is" if some == 1 else f"{spaced(some)} kernels are"
         yield f"{what} in some of the {whole} runs of the {called} side only."
     if any(len(times) > len(kernel.runs) for kernel in side.kernels if (times := kernel.times)):
         yield f"The {called} side has several ranks or GPUs: each counts as a run in verdicts on time."
@@ -93,6 +94,6 @@ def _left_alone(pairs: Sequence[Pair]) -> Iterator[str]:
     gone, new = (sum(pair.match == word for pair in pairs) for word in ("gone", "new"))
     if gone and new:
         yield (
-            f"{gone:,} gone and {new:,} new kernels are like no other clearly enough: "
+            f"{spaced(gone)} gone and {spaced(new)} new kernels are like no other clearly enough: "
             "where one became the other, --match OLD=NEW compares them."
         )

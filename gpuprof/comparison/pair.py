@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.sides import SideKernel
+from gpuprof.comparison.words import Values
 
 
 class NamedMatch(NamedTuple):
@@ -23,6 +24,24 @@ class Pair:
     match: MatchKind
     base: tuple[SideKernel, ...]
     new: tuple[SideKernel, ...]
+
+    @property
+    def is_one_to_one(self) -> bool:
+        """Tell whether each side has one kernel of it."""
+        return len(self.base) == 1 and len(self.new) == 1
+
+    @property
+    def launches(self) -> Values:
+        """Return the launches of a run, of all its kernels."""
+        return Values(*(sum(kernel.launches for kernel in kernels) for kernels in (self.base, self.new)))
+
+    @property
+    def totals_s(self) -> Values | None:
+        """Return the time of all launches of a run; None where that of one of its kernels is not known."""
+        sides = [[kernel.total_s for kernel in kernels] for kernels in (self.base, self.new)]
+        if any(total is None for side in sides for total in side):
+            return None
+        return Values(*(sum(total for total in side if total is not None) for side in sides))
 
 
 def match_of(base: int, new: int, one_to_one: MatchKind) -> MatchKind:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprof.comparison.causes_words import Values, in_percent, pair_text, rise, short, speed
 from gpuprof.comparison.contract import ChangeCause, KernelChange, QuantityChange, RunCondition, TimeChange, WorkChange
-from gpuprof.comparison.pairs import Pair
-from gpuprof.units import format_si, significant
+from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.words import Values, both_text, short, speed_text, times_text
+from gpuprof.units import format_change, format_si, significant
 
 _LENGTH = 200
 """What a sentence on a kernel is cut to; the first cause is always told whole."""
@@ -15,8 +15,8 @@ _NAMED = 2
 """Kernels that the sentence on the run names."""
 _CONDITIONS = {
     "gpu": "the GPUs", "compute-capability": "the GPUs", "sm-count": "the numbers of SMs", "throttling": "throttling",
-    "dram-clock": "the DRAM clocks", "clock-control": "the ways in which clocks were locked",
-    "durations": "the ways in which times were taken", "cache-control": "the ways in which caches were flushed",
+    "clock-control": "the ways in which clocks were locked", "durations": "the ways in which times were taken",
+    "cache-control": "the ways in which caches were flushed",
 }  # fmt: skip
 """What differs, by the name of the condition that forbids a verdict."""
 _STEADY = ("same", "unclear", "unknown", "new", "gone")
@@ -40,7 +40,8 @@ def whole_sentence(
 ) -> str:
     """Say what became of the run, and which kernel most of it comes from; first of all what forbids a verdict."""
     if identical:
-        return "both sides are the same recording: nothing to compare"
+        named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
+        return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
     first = next((item for item in total if item.unit == "s" and item.base is not None and item.new is not None), None)
     parts = [] if first is None else [f"{_time_of_run(first)}{_of_both(kernels)}"]
     kernels_text = _kernels(kernels)
@@ -62,30 +63,30 @@ def _barred(conditions: Sequence[RunCondition]) -> str:
 
 def _verdict(pair: Pair, time: TimeChange) -> str:
     if time.verdict in ("slower", "faster") and time.ratio is not None:
-        return f"{speed(time.ratio)}{_per_run(pair)}"
+        return f"{speed_text(time.ratio)}{_per_run(pair)}"
     if time.verdict == "unclear" and time.ratio is not None and time.noise is None:
         return "times not comparable"
     if time.verdict == "unclear" and time.ratio is not None:
-        return f"unclear whether the time changed ({rise(time.ratio)})"
+        return f"time {format_change(time.ratio)}, unclear from {_runs(time)}"
     seconds = time.new_s if time.verdict == "new" else time.base_s if time.verdict == "gone" else None
     if seconds is not None:
         return f"{time.verdict}: {'it took ' if time.verdict == 'gone' else ''}{format_si(seconds, 's')} a launch"
     return {"same": "same time", "unknown": "time not known"}.get(time.verdict, time.verdict)
 
 
+def _runs(time: TimeChange) -> str:
+    """Say what an unclear verdict rests on: "1 run a side", "3 and 5 runs"."""
+    if time.base_runs != time.new_runs:
+        return f"{time.base_runs} and {time.new_runs} runs"
+    return f"{time.base_runs} {'run' if time.base_runs == 1 else 'runs'} a side"
+
+
 def _per_run(pair: Pair) -> str:
     """Add what became of all launches of a run, where it has more or fewer of them."""
-    sides = (pair.base, pair.new)
-    launches = [sum(kernel.launches for kernel in kernels) for kernels in sides]
-    totals = [[kernel.total_s for kernel in kernels] for kernels in sides]
-    if round(launches[0]) == round(launches[1]) or any(total is None for side in totals for total in side):
+    before, after = map(round, pair.launches)
+    if before == after or pair.totals_s is None:
         return ""
-    values = Values(*(sum(total for total in side if total is not None) for side in totals))
-    return f" a launch, {pair_text(Values(round(launches[0]), round(launches[1])))} launches, together {_times(values)}"
-
-
-def _times(values: Values) -> str:
-    return f"{pair_text(values, 's')}{in_percent(values)}"
+    return f" a launch, {both_text(before, after)} launches, together {times_text(pair.totals_s)}"
 
 
 def _reasons(time: TimeChange, work: WorkChange, causes: Sequence[ChangeCause], *, room: int) -> str:
@@ -121,7 +122,7 @@ def _joint(before: str, now: str) -> str:
 
 def _time_of_run(total: QuantityChange) -> str:
     values = Values(total.base or 0.0, total.new or 0.0)
-    return f"GPU time {_times(values)}"
+    return f"GPU time {times_text(values)}"
 
 
 def _of_both(kernels: Sequence[KernelChange]) -> str:
@@ -136,7 +137,7 @@ def _of_both(kernels: Sequence[KernelChange]) -> str:
     if not times[0] or any(time is None for side in times for time in side):
         return ""
     values = Values(*(sum(time for time in side if time is not None) for side in times))
-    return f", of the kernels on both sides {_times(values)}" if values.base > 0 else ""
+    return f", of the kernels on both sides {times_text(values)}" if values.base > 0 else ""
 
 
 def _kernels(kernels: Sequence[KernelChange]) -> str:
@@ -156,8 +157,21 @@ def _kernels(kernels: Sequence[KernelChange]) -> str:
         if count:
             noun, verb = ("kernel", "is ") if count == 1 else ("kernels", "are ")
             other = "more " if word in {kernel.time.verdict for kernel in named} else ""
-            texts.append(f"{count} {other}{noun} {'' if word == 'unknown' else verb}{text}")
+            about = _unclear([kernel for kernel in rest if kernel.time.verdict == word]) if word == "unclear" else ""
+            texts.append(f"{count} {other}{noun} {'' if word == 'unknown' else verb}{text}{about}")
     return "; ".join(texts)
+
+
+def _unclear(kernels: Sequence[KernelChange]) -> str:
+    """Add to unclear times what is known: how far apart they are, and that the work is the same."""
+    ratios = [
+        kernel.time.ratio for kernel in kernels if kernel.time.ratio is not None and kernel.time.noise is not None
+    ]
+    low, high = (format_change(end) for end in (min(ratios, default=1.0), max(ratios, default=1.0)))
+    parts = [f"time {low}" if low == high else f"times {low} to {high}"] if ratios else []
+    if all(kernel.work.verdict == "same" for kernel in kernels):
+        parts.append("the same work")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _named(kernel: KernelChange) -> str:
@@ -166,8 +180,8 @@ def _named(kernel: KernelChange) -> str:
         return f"{label} is {verdict}"
     ratio = kernel.time.ratio
     if kernel.effect_s is not None and (kernel.effect_s > 0) != (ratio > 1):
-        return f"{label} is {speed(ratio)} a launch, and called {_calls(kernel)}"
-    return f"{label} is {speed(ratio)}"
+        return f"{label} is {speed_text(ratio)} a launch, and called {_calls(kernel)}"
+    return f"{label} is {speed_text(ratio)}"
 
 
 def _calls(kernel: KernelChange) -> str:

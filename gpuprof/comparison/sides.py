@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from statistics import fmean, median
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpuprof.model.counts import spanning
 from gpuprof.model.kernel_key import kernel_key
@@ -89,9 +91,14 @@ def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
     if not base or len(base) != len(new):
         return False
     return all(
-        _hashes(ours) == _hashes(theirs) and ours.session.kernels == theirs.session.kernels
+        _hashes(ours) == _hashes(theirs) and _read(ours) == _read(theirs)
         for ours, theirs in zip(base, new, strict=True)
     )
+
+
+def _read(run: Run) -> Counter[KernelProfile]:
+    """Return what was read of a run: its kernels in any order and under any number, for a session has its own."""
+    return Counter(replace(kernel, id=0) for kernel in run.session.kernels)
 
 
 def _hashes(run: Run) -> list[str]:
@@ -219,9 +226,16 @@ def _speaker(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, KernelP
     counted = [member for member in members if member[1].counts or member[1].throughput] or members
     timed = [(member[1].duration_s or 0.0, member) for member in counted if _is_time(member[1].duration_s)]
     if not timed:
-        return counted[0]
+        return min(counted, key=lambda member: _known_of(member[1]))
     middle = median(duration_s for duration_s, _ in timed)
     return min(timed, key=lambda item: (abs(item[0] - middle), item[0]))[1]
+
+
+def _known_of(kernel: KernelProfile) -> tuple[object, ...]:
+    """Return what sorts profiles without a time by what is known of them, most first, in whichever order they come."""
+    amounts = [*(work.flop for work in kernel.work), *(traffic.bytes for traffic in kernel.traffic)]
+    known = [amount for amount in amounts if amount is not None]
+    return -len(kernel.counts), -len(known), sorted(known), sorted(count.value for count in kernel.counts)
 
 
 def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:

@@ -18,6 +18,7 @@ from gpuprof.model.torch_ranges import launched_by
 SURVEY = "survey"
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
+_ONLY_TIMED = "this run was only timed"
 _OUTSIDE = "it was surveyed but not profiled"
 
 
@@ -54,6 +55,19 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
         timeline=timeline,
     )
     return Analysis(session, tuple(recorded))
+
+
+def only_timed(surveyed: Analysis) -> Analysis:
+    """Return the kernels of a survey that no profile follows: their times are of the same kind as those of `joined`."""
+    throttled = [was_throttled(source.samples) for source in surveyed.session.sources]
+    missing = Missing("counters", _ONLY_TIMED, "the profile of the program has them")
+    kernels = (
+        replace(_outside(kernel), throttled=throttled[kernel.source], missing=(missing,))
+        for kernel in surveyed.session.kernels
+    )
+    sources = tuple(map(_as_survey, surveyed.session.sources))
+    session = replace(surveyed.session, sources=sources, kernels=tuple(kernels))
+    return Analysis(session, surveyed.recorded)
 
 
 def _devices_together(

@@ -1,19 +1,20 @@
-"""A comparison in the terminal: verdict, what is not alike, the gate, and a line for each kernel that changed.
+"""A comparison in the terminal: verdict, what is not alike, the gate, and the kernels that changed.
 
-With more asked for, kernels in depth: the interval of the time, counters, causes, findings, lines.
+With more asked for, kernels in depth: causes, the interval of the time, counters, findings, lines.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ComparedSide, Comparison, Gate, KernelChange, RunCondition
+from gpuprof.comparison.contract import ComparedSide, Comparison, KernelChange, RunCondition
+from gpuprof.present.compare_console_gate import gate_lines
 from gpuprof.present.compare_console_kernel import change_lines, file_name
-from gpuprof.present.compare_console_table import rows_of, table_lines
-from gpuprof.present.compare_text import gate_text, quantity_text
+from gpuprof.present.compare_console_table import limited, rows_of, table_lines
+from gpuprof.present.compare_text import quantity_text
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.session_text import count_text
@@ -24,14 +25,31 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _SCREEN, _LEAST_ROWS = 29, 3
-"""Lines of a screen, but for the one that says what to type next; kernels that it has in any case."""
-_CONDITIONS, _CHECKS, _NOTES, _TOTALS = 3, 5, 2, 3
-"""How many of each a screen has; -v has all."""
-_SIDE = 6
-"""Columns of what a side is called."""
-_TOLD = ("regression", "accepted")
-"""What is told of each check on a screen; of the others how many there are."""
-_GATE_STYLES = {"regression": "bold red", "unclear": "yellow", "not-compared": "yellow", "accepted": "dim"}
+"""Lines of a screen, but for the one that says what to type next; kernels that it has where that is possible."""
+_SIDE, _LEAST_FILE = 6, 24
+"""Columns of what a side is called, and of a file where there is little room."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Brief:
+    """How many conditions, failed limits, notes and totals a screen has, and lines of a text; -v has all."""
+
+    conditions: int
+    checks: int
+    notes: int
+    totals: int
+    lines: int
+
+
+_BREVITIES = (
+    _Brief(conditions=3, checks=5, notes=2, totals=4, lines=4),
+    _Brief(conditions=2, checks=4, notes=2, totals=3, lines=2),
+    _Brief(conditions=1, checks=3, notes=1, totals=2, lines=2),
+    _Brief(conditions=1, checks=2, notes=1, totals=1, lines=1),
+)
+"""From the most to the least; the first is taken that leaves room for kernels."""
+_REASONS = (3, 2, 1)
+"""Lines of reasons below the figures of a kernel, from the most to the least."""
 
 
 def print_comparison(
@@ -51,73 +69,104 @@ def print_comparison(
 def _screen(comparison: Comparison, sheet: Sheet, top: int | None) -> Iterator[Text]:
     from rich.text import Text
 
-    above = list(_above(comparison, sheet, brief=True))
-    notes = [sheet.paragraph(note, "dim") for note in comparison.notes[:_NOTES]]
-    room = _SCREEN - _height(above) - _height(notes)
+    rows = rows_of(comparison.kernels)
+    if top is not None:
+        rows = rows[:top] if top else list(comparison.kernels)
+    above: list[Text] = []
+    table: list[Text] = []
+    notes: list[Text] = []
+    for brief in _BREVITIES:
+        above = list(_above(comparison, sheet, brief))
+        notes = list(_notes(comparison, sheet, brief))
+        room = _SCREEN - _height(above) - _height(notes)
+        if top is not None:
+            table = list(table_lines(comparison, rows, sheet, 1))
+            break
+        table = _table(comparison, rows, sheet, room)
+        if _height(table) - 1 <= room and _rows_of(table) >= min(_LEAST_ROWS, len(rows)):
+            break
     yield from above
     yield Text("")
-    rows = rows_of(comparison.kernels)
-    if top is None:
-        most = len(rows)
-        table = list(table_lines(comparison, rows, sheet))
-        while _height(table) > room and most > _LEAST_ROWS:
-            most -= 1 if most < 2 * room else most // 2
-            table = list(table_lines(comparison, rows[:most], sheet))
-        yield from table
-    else:
-        shown = rows[:top] if top else comparison.kernels
-        yield from table_lines(comparison, shown, sheet)
+    yield from table
     if notes:
         yield Text("")
         yield from notes
 
 
+def _table(comparison: Comparison, rows: Sequence[KernelChange], sheet: Sheet, room: int) -> list[Text]:
+    """Return a table that fits: with long reasons, else with short ones, else of fewer kernels."""
+    for lines in _REASONS:
+        table = list(table_lines(comparison, rows[: 2 * _SCREEN], sheet, lines))
+        if _height(table) - 1 <= room and len(rows) <= 2 * _SCREEN:
+            return table
+    most = min(len(rows), max(room, 1))
+    while True:
+        table = list(table_lines(comparison, rows[:most], sheet, 1))
+        if _height(table) - 1 <= room or most <= 1:
+            return table
+        most -= 1
+
+
+def _rows_of(table: Sequence[Text]) -> int:
+    """Return how many kernels a table has: their lines are never broken, nor are the two above them."""
+    return sum(bool(line.no_wrap) for line in table) - 2
+
+
 def _whole(comparison: Comparison, sheet: Sheet, top: int | None, *, chosen: bool) -> Iterator[Text]:
     from rich.text import Text
 
-    yield from _above(comparison, sheet, brief=False)
-    yield Text("")
+    yield from _above(comparison, sheet, None)
     changed = rows_of(comparison.kernels)
     shown: Sequence[KernelChange] = comparison.kernels if chosen or top == 0 else changed
     shown = shown[:top] if top else shown
-    yield from table_lines(comparison, shown, sheet)
+    yield Text("")
+    # What is told of each kernel in depth is not told in the table, too.
+    yield from table_lines(comparison, shown, sheet, 0)
     for change in shown:
         yield Text("")
         yield from change_lines(change, comparison, sheet)
     if comparison.notes:
         yield Text("")
-        yield from (sheet.paragraph(note, "dim") for note in comparison.notes)
+        yield from _notes(comparison, sheet, None)
 
 
-def _above(comparison: Comparison, sheet: Sheet, *, brief: bool) -> Iterator[Text]:
+def _notes(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
+    for note in comparison.notes[: brief.notes if brief else None]:
+        yield limited(sheet, note, brief.lines if brief else None, "dim")
+
+
+def _above(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
     """Yield what comes before the kernels: the verdict, the sides, what is not alike, totals and the gate."""
-    yield sheet.paragraph(comparison.sentence, "bold")
-    yield from _sides(comparison, sheet, brief=brief)
-    yield from _conditions(comparison.conditions, sheet, brief=brief)
-    totals = [quantity for quantity in comparison.total[1:] if quantity.ratio not in (None, 1.0)]
-    for quantity in totals[: _TOTALS if brief else None]:
-        yield sheet.paragraph(quantity_text(quantity), indent=3)
+    yield limited(sheet, comparison.sentence, brief.lines + 1 if brief else None, "bold")
+    yield from _sides(comparison, sheet, brief)
+    yield from _totals(comparison, sheet, brief)
+    yield from _conditions(comparison.conditions, sheet, brief)
     if comparison.gate is not None:
-        yield from _gate(comparison.gate, comparison.kernels, sheet, brief=brief)
+        yield from gate_lines(
+            comparison.gate, comparison.kernels, sheet, brief.checks if brief else None, brief.lines if brief else None
+        )
 
 
-def _sides(comparison: Comparison, sheet: Sheet, *, brief: bool) -> Iterator[Text]:
+def _sides(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
     for name, side in (("base", comparison.base), ("new", comparison.new)):
-        room = sheet.width - _SIDE
-        if not brief:
-            yield sheet.hanging(name.ljust(_SIDE), f"{', '.join(side.files)}: {_told(side)}")
+        label, room, told = name.ljust(_SIDE), sheet.width - _SIDE, _told(side)
+        if brief is None:
+            yield sheet.hanging(label, f"{', '.join(side.files)}: {told}")
             continue
         files = _names(comparison, side)
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        told = _told(side)
-        file = sheet.fitted(files[0] if files else "", max(room - len(told) - len(more) - 2, room // 2))
-        yield sheet.hanging(name.ljust(_SIDE), sheet.clipped(f"{file}{more}: {told}", room))
+        beside = room - len(more) - len(told) - 2
+        lines = 1 if beside >= _LEAST_FILE else min(brief.lines, 2)
+        width = max(beside, _LEAST_FILE) if lines == 1 else room - len(more) - 1
+        file = sheet.fitted(files[0] if files else "nothing", width)
+        yield sheet.hanging(label, sheet.clipped(f"{file}{more}: {told}", lines * (room - 2) if lines > 1 else room))
 
 
 def _names(comparison: Comparison, side: ComparedSide) -> list[str]:
     """Return the files of a side without their folders, where no two are called the same then."""
-    every = [file_name(file) for file in (*comparison.base.files, *comparison.new.files)]
-    return [file_name(file) for file in side.files] if len(set(every)) == len(every) else list(side.files)
+    every = dict.fromkeys((*comparison.base.files, *comparison.new.files))
+    names = {file_name(file) for file in every}
+    return [file_name(file) for file in side.files] if len(names) == len(every) else list(side.files)
 
 
 def _told(side: ComparedSide) -> str:
@@ -131,41 +180,28 @@ def _told(side: ComparedSide) -> str:
     return ", ".join(parts)
 
 
-def _conditions(conditions: Sequence[RunCondition], sheet: Sheet, *, brief: bool) -> Iterator[Text]:
+def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
+    """Yield the figures of the run that changed, beside the GPU time, which the sentence has."""
+    changed = [quantity for quantity in comparison.total[1:] if quantity.ratio not in (None, 1.0)]
+    if not changed:
+        return
+    text = ", ".join(map(quantity_text, changed[: brief.totals if brief else None]))
+    if brief is not None:
+        text = sheet.clipped(text, 2 * (sheet.width - _SIDE) - _SIDE)
+    yield sheet.hanging("run".ljust(_SIDE), text)
+
+
+def _conditions(conditions: Sequence[RunCondition], sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
     """Yield what is not alike: what forbids a verdict in any case, the rest with -v."""
-    told = [condition for condition in conditions if condition.affects is not None or not brief]
-    for condition in told[: _CONDITIONS if brief else None]:
-        yield sheet.paragraph(condition.sentence, "yellow" if condition.affects is not None else "dim")
-    hidden = len(conditions) - min(len(told), _CONDITIONS) if brief else 0
+    told = [condition for condition in conditions if condition.affects is not None or brief is None]
+    told = told[: brief.conditions if brief else None]
+    for condition in told:
+        style = "yellow" if condition.affects is not None else "dim"
+        yield limited(sheet, condition.sentence, brief.lines if brief else None, style)
+    hidden = len(conditions) - len(told)
     if hidden:
-        yield sheet.paragraph(f"{count_text(hidden, 'other difference')} around the runs: -v shows all", "dim")
-
-
-def _gate(gate: Gate, kernels: Sequence[KernelChange], sheet: Sheet, *, brief: bool) -> Iterator[Text]:
-    from rich.text import Text
-
-    yield Text("")
-    yield sheet.paragraph(gate_text(gate), "bold green" if gate.passed else "bold red")
-    labels = {kernel.id: kernel.label for kernel in kernels}
-    told = [check for check in gate.checks if check.word in _TOLD or not brief]
-    for check in told[: _CHECKS if brief else None]:
-        kernel = f"{labels[check.kernel]}: " if check.kernel in labels else ""
-        reason = f"; {check.accepted}" if check.accepted else ""
-        text = f"{check.word.replace('-', ' ')}: {kernel}{check.sentence}{reason}"
-        yield sheet.paragraph(text, _GATE_STYLES[check.word], indent=2)
-    if brief:
-        yield from _folded(gate, len(told) - _CHECKS, sheet)
-
-
-def _folded(gate: Gate, more: int, sheet: Sheet) -> Iterator[Text]:
-    """Yield in a line how many checks are not told one by one."""
-    if more > 0:
-        yield sheet.paragraph(f"… and {count_text(more, 'more check')}: -v shows all", "dim", indent=2)
-    for word, what in (("unclear", "unclear"), ("not-compared", "not compared")):
-        limits = Counter(check.limit for check in gate.checks if check.word == word)
-        if limits:
-            listed = ", ".join(f"{limit} of {count_text(number, 'kernel')}" for limit, number in limits.items())
-            yield sheet.paragraph(f"{what}: {listed}; -v says why", "yellow", indent=2)
+        other = "other " if told else ""
+        yield sheet.paragraph(f"{count_text(hidden, f'{other}difference')} around the runs: -v shows all", "dim")
 
 
 def _height(lines: Sequence[Text]) -> int:

@@ -1,44 +1,45 @@
-"""A compared kernel in depth: time with its interval, counters, causes, findings and lines."""
+"""A compared kernel in depth: verdict, causes, time with its interval, launch, counters, findings and lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.comparison.contract import ComparedKernel, Comparison, FindingChange, KernelChange, LineChange, TimeChange
-from gpuprof.present.compare_text import (
-    both_text,
-    change_text,
-    count_name,
-    count_values,
-    interval_text,
-    match_text,
-    signed_percent,
-    value_text,
+from gpuprof.comparison.contract import (
+    ComparedKernel,
+    Comparison,
+    CountChange,
+    FindingChange,
+    KernelChange,
+    LineChange,
+    TimeChange,
 )
-from gpuprof.present.console_parts import Sheet, aligned
+from gpuprof.comparison.words import both_text, change_text, count_name, interval_text, side_texts, value_text
+from gpuprof.present.compare_console_table import TIME_STYLES
+from gpuprof.present.compare_text import match_text
+from gpuprof.present.compare_verdict import parts_of
+from gpuprof.present.console_parts import LABEL_WIDTH, Sheet, aligned
 from gpuprof.present.session_text import count_text, dims_text
-from gpuprof.units import format_percent, spaced
+from gpuprof.units import ARROW, format_percent, signed_percent, spaced
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_MOST_COUNTS, _MOST_LINES = 24, 12
+_MOST_LINES, _MOST_OPCODES, _MOST_LISTED = 12, 6, 16
+_NAME = 40
 _WORDS = {"went": "went", "came": "came", "stayed": "stays"}
+_OPCODE = "opcode."
 
 
 def change_lines(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Iterator[Text]:
-    """Yield everything about a kernel that the comparison has."""
+    """Yield everything about a kernel: verdict, why, time, launch, counters, findings, lines."""
     yield sheet.paragraph(f"#{change.id} {change.label}", "bold cyan")
-    yield sheet.paragraph(change.sentence, indent=3)
+    yield sheet.paragraph(_verdict(change), TIME_STYLES.get(change.time.verdict, ""), indent=3)
+    yield from _causes(change, sheet)
+    if change.match not in ("new", "gone"):
+        yield sheet.field("time", list(_time(change.time)))
     yield from _identity(change, comparison, sheet)
-    yield sheet.field("time", list(_time(change.time)))
-    if change.effect_s is not None and change.effect is not None:
-        text = f"{signed_percent(change.effect)} of the base's GPU time"
-        yield sheet.field("effect", text)
-    for number, cause in enumerate(change.causes):
-        place = f" ({file_name(cause.location)})" if cause.location else ""
-        yield sheet.field("why" if number == 0 else "", f"{cause.sentence}{place}: {cause.certainty}")
     yield from _counts(change, sheet)
     for number, finding in enumerate(change.findings):
         yield sheet.field("findings" if number == 0 else "", _finding(finding))
@@ -50,26 +51,51 @@ def file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
+def _verdict(change: KernelChange) -> str:
+    """Write what became of the kernel, and what that is of the run."""
+    verdict = parts_of(change).verdict or change.time.verdict
+    if change.effect is None or not math.isfinite(change.effect):
+        return verdict
+    return f"{verdict}; {signed_percent(change.effect)} of the base's GPU time"
+
+
+def _causes(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
+    """Yield the reasons, and of those that no counter tells how sure they are."""
+    for number, cause in enumerate(change.causes):
+        place = file_name(cause.location)
+        place = place if place not in cause.sentence else ""
+        doubt = cause.certainty if cause.certainty != "counted" else ""
+        known = ", ".join(part for part in (place, doubt) if part)
+        yield sheet.field("why" if number == 0 else "", f"{cause.sentence}{f' ({known})' if known else ''}")
+
+
 def _identity(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Iterator[Text]:
     told = match_text(change)
-    if told:
+    if told and change.match not in ("new", "gone"):
         yield sheet.field("matched", told)
-    for name, side, files in (
-        ("base", change.base, comparison.base.files),
-        ("new", change.new, comparison.new.files),
-    ):
-        for kernel in side:
-            yield sheet.field(name, _launch(kernel, files[kernel.run] if kernel.run < len(files) else ""))
+    sides = [
+        [_launch(kernel, files, change.label) for kernel in kernels]
+        for kernels, files in ((change.base, comparison.base.files), (change.new, comparison.new.files))
+    ]
+    if sides[0] == sides[1] and len(sides[0]) == 1:
+        yield sheet.field("launch", f"{sides[0][0]}, on both sides")
+        return
+    for name, texts in zip(("base", "new"), sides, strict=True):
+        for text in texts:
+            yield sheet.field(name, text)
 
 
-def _launch(kernel: ComparedKernel, file: str) -> str:
-    parts = [f"#{kernel.id} {kernel.label}"]
+def _launch(kernel: ComparedKernel, files: Sequence[str], known: str) -> str:
+    """Write how a kernel was launched; its name where that is not the change's, its file where the side has several."""
+    parts = [kernel.label] if kernel.label != known else []
     if kernel.grid is not None and kernel.block is not None:
         parts.append(f"grid {dims_text(kernel.grid)}, block {dims_text(kernel.block)}")
     if kernel.ranges:
         parts.append(f"in {' / '.join(kernel.ranges)}")
     parts.append(count_text(kernel.launches, "launch", "es"))
-    return f"{', '.join(parts)} ({file})" if file else ", ".join(parts)
+    if len(files) > 1 and kernel.run < len(files):
+        parts.append(f"as in {file_name(files[kernel.run])}")
+    return ", ".join(parts)
 
 
 def _time(time: TimeChange) -> Iterator[str]:
@@ -81,18 +107,23 @@ def _time(time: TimeChange) -> Iterator[str]:
         yield time.verdict
     if time.base_cycles is not None and time.new_cycles is not None:
         interval = interval_text(time.cycles_interval)
-        yield f"in SM cycles {both_text(time.base_cycles, time.new_cycles, '')}{_change(time.cycles_ratio, interval)}"
+        yield f"SM cycles {both_text(time.base_cycles, time.new_cycles, '')}{_change(time.cycles_ratio, interval)}"
     if time.base_launches or time.new_launches:
-        sides = (
-            f"{count_text(runs, 'run')} with {count_text(launches, 'launch', 'es')}"
-            for runs, launches in ((time.base_runs, time.base_launches), (time.new_runs, time.new_launches))
-        )
-        noise = f"; noise {format_percent(time.noise)}, {time.noise_source}" if time.noise is not None else ""
-        yield f"{' against '.join(sides)}{noise}"
+        yield f"measured: {_samples(time)}"
+    if time.noise is not None:
+        yield f"noise {format_percent(time.noise)}{f' ({time.noise_source})' if time.noise_source else ''}"
     if time.reason:
         yield time.reason
     if time.runs_needed is not None:
         yield f"{count_text(time.runs_needed, 'run')} a side would settle it at this noise"
+
+
+def _samples(time: TimeChange) -> str:
+    base, new = (
+        f"{count_text(launches, 'launch', 'es')} in {count_text(runs, 'run')}"
+        for runs, launches in ((time.base_runs, time.base_launches), (time.new_runs, time.new_launches))
+    )
+    return f"{base} on each side" if base == new else f"{base} on the base side, {new} on the new side"
 
 
 def _change(ratio: float | None, interval: str) -> str:
@@ -102,35 +133,47 @@ def _change(ratio: float | None, interval: str) -> str:
 
 
 def _counts(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
-    """Yield the counters of both sides, those that changed first."""
+    """Yield the verdict on work, the counters that are not the same, the opcodes that moved most, and the others."""
     from rich.text import Text
 
-    counts = change.work.counts
-    if change.work.reason:
-        yield sheet.field("work", f"{change.work.verdict}: {change.work.reason}")
-    elif not counts:
-        yield sheet.field("work", change.work.verdict)
-    if not counts:
-        return
-    shown = counts[:_MOST_COUNTS]
-    rows = [("", "base → new", "change", "")]
-    for count in shown:
-        band = " (data-dependent)" if count.data_dependent else ""
-        rows.append(
-            (
-                count_name(count.name),
-                count_values(count),
-                change_text(count.ratio) if count.ratio is not None else "–",
-                f"{count.word.replace('-', ' ')}{band}",
-            )
-        )
-    for index, line in enumerate(aligned([tuple(map(sheet.legible, row)) for row in rows], right=(1, 2))):
-        style = "bold" if index == 0 else "dim" if shown[index - 1].word == "same" else ""
-        yield Text(f"   {line}", style=style, no_wrap=True, overflow="ignore")
-    if len(counts) > len(shown):
-        yield Text(
-            sheet.legible(f"   … and {spaced(len(counts) - len(shown))} more: --format json has all"), style="dim"
-        )
+    work = change.work
+    if change.match not in ("new", "gone"):
+        yield sheet.field("work", f"{work.verdict}: {work.reason}" if work.reason else work.verdict)
+    moved = [count for count in work.counts if count.word != "same"]
+    opcodes = sorted((count for count in moved if count.name.startswith(_OPCODE)), key=_size, reverse=True)
+    shown = [*(count for count in moved if not count.name.startswith(_OPCODE)), *opcodes[:_MOST_OPCODES]]
+    if shown:
+        rows = [("counter", "base", "", "new", "change", "", ""), *(_row(count, sheet) for count in shown)]
+        for index, line in enumerate(aligned([tuple(map(sheet.legible, row)) for row in rows], right=(1, 3, 4))):
+            yield Text(f"   {line}", style="bold" if index == 0 else "", no_wrap=True, overflow="ignore")
+    more = len(opcodes) - _MOST_OPCODES
+    if more > 0:
+        text = f"… and {count_text(more, 'more opcode')} that changed less: --format json has all"
+        yield sheet.paragraph(text, "dim", indent=3)
+    same = [count_name(count.name) for count in work.counts if count.word == "same"]
+    if same:
+        rest = len(same) - _MOST_LISTED
+        listed = ", ".join(same[:_MOST_LISTED]) + (f" and {spaced(rest)} more" if rest > 0 else "")
+        yield sheet.field("unchanged", listed, "dim")
+
+
+def _size(count: CountChange) -> float:
+    """Return by how much a counter changed."""
+    size = abs((count.new or 0.0) - (count.base or 0.0))
+    return size if math.isfinite(size) else 0.0
+
+
+def _row(count: CountChange, sheet: Sheet) -> tuple[str, ...]:
+    base, new = side_texts(count.base, count.new, count.unit, count.name)
+    return (
+        sheet.fitted(count_name(count.name), _NAME),
+        base,
+        ARROW,
+        new,
+        change_text(count.ratio) if count.ratio is not None else "–",
+        count.word.replace("-", " "),
+        "depends on the data" if count.data_dependent else "",
+    )
 
 
 def _finding(finding: FindingChange) -> str:
@@ -141,24 +184,33 @@ def _finding(finding: FindingChange) -> str:
     if finding.location:
         parts.append(f"at {file_name(finding.location)}")
     if finding.promised is not None and finding.word == "went":
-        gained = f", gained {value_text(finding.gained, 'fraction', 2)}" if finding.gained is not None else ""
-        parts.append(f"promised at most {format_percent(finding.promised)}{gained}")
+        parts.append(f"promised at most {format_percent(finding.promised)}{_gained(finding.gained)}")
     return "; ".join(parts)
+
+
+def _gained(gained: float | None) -> str:
+    if gained is None or not math.isfinite(gained):
+        return ""
+    if gained < 0:
+        return f", gained nothing: the kernel takes {signed_percent(-gained)}"
+    return f", gained {value_text(gained, 'fraction')}"
 
 
 def _lines(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
     for number, line in enumerate(change.lines[:_MOST_LINES]):
-        yield sheet.field("lines" if number == 0 else "", _line(line))
+        text = sheet.clipped(_line(line), sheet.width - LABEL_WIDTH)
+        yield sheet.labelled("lines" if number == 0 else "", [text])
     if len(change.lines) > _MOST_LINES:
-        yield sheet.field("", f"… and {spaced(len(change.lines) - _MOST_LINES)} more")
+        yield sheet.field("", f"… and {spaced(len(change.lines) - _MOST_LINES)} more", "dim")
 
 
 def _line(line: LineChange) -> str:
-    number = line.new_line if line.new_line is not None else line.base_line
-    moved = (
-        f" (was {line.base_line})" if line.new_line is not None and line.base_line not in (None, line.new_line) else ""
-    )
-    unit = "local accesses" if line.what == "local" else line.what
-    name = file_name(line.file)
-    text = f": {line.text.strip()}" if line.text.strip() else ""
-    return f"{name}:{number}{moved} {unit} {both_text(line.base, line.new, '')}{text}"
+    """Write what a line does more or less of, and its code: "mlp.cu:12: 440 M → 17.7 M instructions: sum += a[i]"."""
+    name, unit = file_name(line.file), "local accesses" if line.what == "local" else line.what
+    code = f": {line.text.strip()}" if line.text.strip() else ""
+    if line.new_line is None:
+        return f"{name}:{line.base_line} is gone: {value_text(line.base, '')} {unit}{code}"
+    if line.base_line is None:
+        return f"{name}:{line.new_line} is new: {value_text(line.new, '')} {unit}{code}"
+    moved = f" (was {line.base_line})" if line.base_line != line.new_line else ""
+    return f"{name}:{line.new_line}{moved}: {both_text(line.base, line.new, '')} {unit}{code}"

@@ -1,30 +1,43 @@
-"""The table of compared kernels in the terminal: two lines each, figures and the verdict with its cause."""
+"""The table of compared kernels in the terminal: the figures of each, and below them what the figures do not say."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.contract import Comparison, KernelChange
-from gpuprof.present.compare_text import (
-    NOT_KNOWN,
-    change_text,
-    signed_percent,
-    time_values,
-    verdicts_text,
-)
+from gpuprof.comparison.words import change_text, side_texts, value_text
+from gpuprof.present.compare_text import verdicts_text
+from gpuprof.present.compare_verdict import beside_figures
 from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.session_text import count_text, dims_text
+from gpuprof.units import ARROW, signed_percent
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 _GAP = "  "
 _WANTED_NAME, _MOST_NAME = 30, 60
-_HEAD = ("time of a launch", "change", "time", "work", "effect")
+_HEAD = ("time of a launch", "change", "time", "work", "on the run")
 _LEFT = (2, 3)
-_STYLES = {"slower": "bold red", "faster": "green", "unclear": "yellow", "new": "cyan", "gone": "cyan"}
+_NONE = "–"
+TIME_STYLES = {
+    "slower": "bold red", "faster": "green", "unclear": "yellow", "unknown": "yellow", "new": "cyan", "gone": "cyan",
+}  # fmt: skip
+_LISTED, _LISTED_LENGTH = 3, 80
+_MOST_QUIET = 3
+_QUIET = {
+    ("same", "same"): "with the same work in the same time",
+    ("same", "unclear"): "with the same time; whether the work changed is unclear",
+    ("same", "unknown"): "with the same time; the work is not known",
+    ("unclear", "same"): "with the same work; whether the time changed is unclear",
+    ("unclear", "unclear"): "of which neither time nor work can be judged",
+    ("unclear", "unknown"): "whose change of time is unclear, and whose work is not known",
+    ("unknown", "same"): "with the same work; the time is not known",
+}
+"""What is said of kernels that are left out, by their verdicts on time and work."""
+_TOO_LITTLE = "without a verdict that they changed"
 
 
 def rows_of(kernels: Sequence[KernelChange]) -> list[KernelChange]:
@@ -42,50 +55,68 @@ def is_quiet(kernel: KernelChange) -> bool:
     return kernel.match == "exact" and is_same_work and kernel.time.verdict in ("same", "unclear", "unknown")
 
 
-def table_lines(comparison: Comparison, rows: Sequence[KernelChange], sheet: Sheet) -> Iterator[Text]:
-    """Yield a head, two lines for each of these kernels, and how many are left out with which verdict."""
+def table_lines(
+    comparison: Comparison, rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None = None
+) -> Iterator[Text]:
+    """Yield a head, these kernels, and how many are left out with which verdict.
+
+    `most_lines` is how many lines each text may take; None: as many as it needs, with 0 a kernel is its figures.
+    """
     from rich.text import Text
 
     if rows:
-        yield from _rows(rows, sheet, repeats=_repeats(comparison.kernels))
+        yield from _rows(rows, sheet, most_lines, repeats=_repeats(comparison.kernels))
     shown = {kernel.id for kernel in rows}
     hidden = [kernel for kernel in comparison.kernels if kernel.id not in shown]
-    quiet = [kernel for kernel in hidden if is_quiet(kernel)]
     others = [kernel for kernel in hidden if not is_quiet(kernel)]
     if others:
         text = (
             f"… and {count_text(len(others), 'more kernel')} that changed ({verdicts_text(others)}): --top 0 shows all"
         )
-        yield Text(sheet.legible(text), style="dim")
-    for text in _quiet_texts(quiet):
         yield sheet.paragraph(text, "dim")
+    if not comparison.kernels:
+        yield Text("no kernel on either side", style="dim")
+    for text in _quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
+        yield limited(sheet, text, most_lines, "dim")
+
+
+def limited(sheet: Sheet, text: str, most: int | None, style: str = "", indent: int = 0, hang: int = 0) -> Text:
+    """Return a text that takes no more lines than `most`: what is beyond goes. All but the first hang further in."""
+    from rich.text import Text
+
+    lines = sheet.wrapped(text, indent + hang)
+    if most is not None and len(lines) > max(most, 1):
+        kept = max(most, 1) - 1
+        lines = [*lines[:kept], sheet.clipped(" ".join(lines[kept:]), sheet.width - indent - hang)]
+    first, rest = " " * indent, " " * (indent + hang)
+    return Text(first + f"\n{rest}".join(lines), style=style, overflow="fold")
 
 
 def _quiet_texts(quiet: Sequence[KernelChange]) -> Iterator[str]:
     """Yield a text for each kind of kernel that is left out because nothing is known to have changed."""
-    kinds: dict[str, Callable[[KernelChange], bool]] = {
-        "with the same work in the same time": lambda kernel: kernel.time.verdict == "same",
-        "with the same work; whether their time changed is unclear": lambda kernel: kernel.work.verdict == "same",
-        "without a verdict: too little is known of them": lambda _: True,
-    }
-    left = list(quiet)
-    for what, belongs in kinds.items():
-        members = [kernel for kernel in left if belongs(kernel)]
-        left = [kernel for kernel in left if not belongs(kernel)]
-        if not members:
-            continue
+    kinds: dict[str, list[KernelChange]] = {}
+    for kernel in quiet:
+        kinds.setdefault(_QUIET.get((kernel.time.verdict, kernel.work.verdict), _TOO_LITTLE), []).append(kernel)
+    while len(kinds) > _MOST_QUIET:
+        _, members = kinds.popitem()
+        kinds.setdefault(_TOO_LITTLE, []).extend(members)
+        if list(kinds) == [_TOO_LITTLE]:
+            break
+    for what, members in kinds.items():
         names = list(dict.fromkeys(kernel.label for kernel in members))
-        listed = f": {', '.join(names)}" if len(names) <= 3 and sum(map(len, names)) <= 80 else ""
+        is_short = len(names) <= _LISTED and sum(map(len, names)) <= _LISTED_LENGTH
+        listed = f": {', '.join(names)}" if is_short else ""
         needed = max((kernel.time.runs_needed or 0 for kernel in members), default=0)
-        more = f"; {count_text(needed, 'run')} a side would tell" if needed and "unclear" in what else ""
+        more = f"; {count_text(needed, 'run')} a side would tell" if needed else ""
         yield f"{count_text(len(members), 'kernel')} {what}{more}{listed}"
 
 
-def _rows(rows: Sequence[KernelChange], sheet: Sheet, *, repeats: bool) -> Iterator[Text]:
+def _rows(rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None, *, repeats: bool) -> Iterator[Text]:
     from rich.text import Text
 
     limit = sheet.table_width
-    cells = [_cells(row, sheet) for row in rows]
+    times = _times(rows, sheet)
+    cells = [_cells(row, time, sheet) for row, time in zip(rows, times, strict=True)]
     head, *body = zip(
         *(padded(column, left=index in _LEFT) for index, column in enumerate(zip(_HEAD, *cells, strict=True))),
         strict=True,
@@ -107,20 +138,38 @@ def _rows(rows: Sequence[KernelChange], sheet: Sheet, *, repeats: bool) -> Itera
         text = Text(f"{str(row.id).rjust(first)}{_GAP}{fitted}", no_wrap=True, overflow="ignore")
         for index, cell in enumerate(texts[:shown]):
             text.append(_GAP)
-            text.append(cell, _STYLES.get(row.time.verdict, "") if index in (1, 2) else "")
+            text.append(cell, TIME_STYLES.get(row.time.verdict, "") if index in (1, 2) else "")
         text.rstrip()
         yield text
-        if row.sentence:
-            indent = first + len(_GAP)
-            yield sheet.paragraph(sheet.clipped(row.sentence, sheet.table_width - indent), "dim", indent=indent)
+        below = beside_figures(row) if most_lines != 0 else ""
+        if below:
+            yield limited(sheet, below, most_lines, "dim", first + len(_GAP))
 
 
-def _cells(row: KernelChange, sheet: Sheet) -> tuple[str, ...]:
-    change = change_text(row.time.ratio) if row.time.ratio is not None else "–"
-    effect = signed_percent(row.effect) if row.effect is not None else "–"
-    values = time_values(row.time)
-    texts = (values if values != NOT_KNOWN else "–", change, row.time.verdict, row.work.verdict, effect)
-    return tuple(map(sheet.legible, texts))
+def _times(rows: Sequence[KernelChange], sheet: Sheet) -> list[str]:
+    """Return the times of the kernels with their arrows below each other; a kernel on one side has a dash for none."""
+    pairs = [tuple(map(sheet.legible, _sides(row))) for row in rows]
+    arrow = sheet.legible(ARROW)
+    base, new = (padded(column, left=False) for column in zip(*pairs, strict=True))
+    return [f"{before} {arrow} {after}" for before, after in zip(base, new, strict=True)]
+
+
+def _sides(row: KernelChange) -> tuple[str, str]:
+    """Return the times of both sides; those without a verdict get no further digits to differ in: those are noise."""
+    time = row.time
+    if time.verdict in ("slower", "faster"):
+        texts = side_texts(time.base_s, time.new_s, "s")
+    else:
+        texts = value_text(time.base_s, "s"), value_text(time.new_s, "s")
+    is_there = (row.match != "new" and time.base_s is not None, row.match != "gone" and time.new_s is not None)
+    return texts[0] if is_there[0] else _NONE, texts[1] if is_there[1] else _NONE
+
+
+def _cells(row: KernelChange, time: str, sheet: Sheet) -> tuple[str, ...]:
+    change = change_text(row.time.ratio) if row.time.ratio is not None else _NONE
+    effect = signed_percent(row.effect) if row.effect is not None else _NONE
+    work = row.work.verdict if row.match not in ("new", "gone") else _NONE
+    return (time, *map(sheet.legible, (change, row.time.verdict, work, effect)))
 
 
 def _name(row: KernelChange, *, repeats: bool) -> str:

@@ -14,12 +14,13 @@ from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.hardware.specs import LEVELS, Level
 from gpuprof.model.headline import main_point
+from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import Ceiling, RooflinePoint
 from gpuprof.present.compare_text import time_text
 from gpuprof.present.figure_roofs import DrawnRoofs, drawn_roofs, shown_ceilings
 from gpuprof.present.figures import without_point
 from gpuprof.present.roofline_figure import Arrow, FigurePoint, Ridge, RoofLine, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES, count_text, work_unit
+from gpuprof.present.session_text import LEVEL_NAMES, count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_si
 
@@ -240,6 +241,8 @@ def _without_point(compared: Compared, drawn: set[int]) -> str:
     absent = [(*pair.new, *pair.base)[0].speaker for change, pair in numbered if change.id not in drawn]
     (why, _), *others = Counter(without_point(kernel).why for kernel in absent).most_common()
     reason = f"{'mostly ' if others else ''}{why}"
+    if len(absent) == len(compared.pairs):
+        return f"No kernel has a point: {reason}."
     return f"Not drawn: {len(absent)} of {count_text(len(compared.pairs), 'kernel')}: {reason}."
 
 

@@ -15,17 +15,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Gate, GateCheck, KernelChange
+from gpuprof.comparison.words import count_text as count_change_text
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
-from gpuprof.present.compare_text import (
-    changed_counts,
-    count_change_text,
-    gate_text,
-    match_text,
-    reason_text,
-    time_text,
-    time_values,
-)
+from gpuprof.present.compare_text import changed_counts, gate_text, match_text, reason_text, time_text, time_values
 from gpuprof.present.privacy import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.contract import FindingChange, KernelChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.compare_paths import Place, place_of
 

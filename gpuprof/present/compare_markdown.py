@@ -7,27 +7,23 @@ comment again, to update it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ComparedSide, Comparison, FindingChange, GateCheck, KernelChange, LineChange
+from gpuprof.comparison.words import both_text, change_text, count_name, count_values, interval_text, value_text
 from gpuprof.present.compare_markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
 from gpuprof.present.compare_text import (
-    both_text,
-    change_text,
     changed_counts,
-    count_name,
-    count_values,
     gate_text,
-    interval_text,
     match_text,
     quantity_text,
     reason_text,
     time_text,
     time_values,
-    value_text,
     verdicts_text,
     work_text,
 )
@@ -122,8 +118,9 @@ def _check_text(check: GateCheck, name: str) -> str:
 
 def _totals(comparison: Comparison) -> Iterator[str]:
     """Yield the figures of the run behind the first, which the verdict tells."""
-    if len(comparison.total) > 1:
-        yield " · ".join(cell(quantity_text(quantity)) for quantity in comparison.total[1:])
+    moved = [quantity for quantity in comparison.total[1:] if quantity.ratio != 1.0]
+    if moved:
+        yield " · ".join(cell(quantity_text(quantity)) for quantity in moved)
         yield ""
 
 
@@ -220,11 +217,18 @@ def _gains(change: FindingChange) -> str:
     if change.word != "went":
         return ""
     parts = (
-        f"at most {value_text(change.promised, 'fraction', 2)} was promised" if change.promised is not None else "",
-        f"{value_text(change.gained, 'fraction', 2)} was gained" if change.gained is not None else "",
+        f"at most {value_text(change.promised, 'fraction')} was promised" if change.promised is not None else "",
+        _gained(change.gained) if change.gained is not None else "",
     )
     told = ", ".join(part for part in parts if part)
     return f" ({told})" if told else ""
+
+
+def _gained(share: float) -> str:
+    """Write a share of the kernel's time that was saved, or what it takes longer."""
+    if share < 0:
+        return f"nothing was gained: it takes {value_text(-share, 'fraction')} longer"
+    return f"{value_text(share, 'fraction')} was gained"
 
 
 def _provenance(comparison: Comparison) -> Iterator[str]:
@@ -235,8 +239,15 @@ def _provenance(comparison: Comparison) -> Iterator[str]:
     yield f"gpuprof {cell(comparison.gpuprof_version)}; intervals at 99 %."
 
 
+def _in_folder(file: str) -> str:
+    """Return a file with the folder that it is in, which tells files of one name apart."""
+    return "/".join(re.split(r"[/\\]", file)[-2:])
+
+
 def _side(name: str, side: ComparedSide) -> Iterator[str]:
-    files = [cell(file_name(file)) for file in side.files[:_FILES]]
+    names = [file_name(file) for file in side.files]
+    told = names if len(set(names)) == len(names) else list(map(_in_folder, side.files))
+    files = list(map(cell, told[:_FILES]))
     if len(side.files) > _FILES:
         files.append(f"{len(side.files) - _FILES} more")
     gpus = ", ".join(map(cell, side.gpus[:_FILES])) or "GPU not known"

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import FindingChange, Gate, GateCheck, KernelChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import Finding
 from gpuprof.present.compare_lines import candidates, finding_candidates
 from gpuprof.present.compare_options import CompareOptions

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprof.diagnose.needs import pipe_name
 from gpuprof.model.headline import main_point, stalls_of
 from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.path_names import path_name
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.console_findings import finding_lines
@@ -19,7 +20,6 @@ from gpuprof.present.session_text import (
     dims_text,
     duration_text,
     occupancy_text,
-    path_name,
     point_text,
     rate_text,
     throughput_text,

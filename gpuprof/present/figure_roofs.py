@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import ORIGINS
+from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Ceiling, KernelProfile
 from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine
-from gpuprof.present.session_text import LEVEL_NAMES, path_name, work_unit
+from gpuprof.present.session_text import LEVEL_NAMES
 from gpuprof.units import format_si
 
 STYLES = {"rated": "dashed", "at-clock": "solid", "measured": "bold"}

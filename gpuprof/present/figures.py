@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import by_time, main_point
+from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
 from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_ceilings
@@ -16,12 +17,10 @@ from gpuprof.present.session_text import (
     count_text,
     intensity_text,
     missing_work,
-    path_name,
     paths_text,
     rate_text,
     remedy_for,
     row_noun,
-    work_unit,
 )
 from gpuprof.present.source_names import in_source, source_name
 from gpuprof.present.text import cut_middle

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gpuprof.model.path_names import path_name
 from gpuprof.present.plot_axes import draw_axes
 from gpuprof.present.plot_marks import MARKERS, STROKES, family
 from gpuprof.present.plot_text import SMALL, TITLE, fitted, ignore_missing_glyphs, wrapped
 from gpuprof.present.plot_theme import ThemeName, contrast_ratio, page_colours, theme_colours
 from gpuprof.present.roofline_figure import RooflineFigure
-from gpuprof.present.session_text import path_name
 from gpuprof.present.svg import finished_svg
 from gpuprof.present.text import printable
 

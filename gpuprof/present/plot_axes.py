@@ -193,13 +193,16 @@ def _draw_point(canvas: _Canvas, point: FigurePoint) -> None:
 
 
 def _draw_arrow(canvas: _Canvas, arrow: Arrow) -> None:
-    """Draw an arrow from edge to edge of its points; where they touch there is no room for one."""
+    """Draw an arrow from edge to edge of its points; where they touch, from middle to middle, over them."""
     from matplotlib.patches import FancyArrowPatch
 
     start, end = ((point.intensity, point.flop_per_s) for point in arrow)
     gaps = [point_reach(canvas.figure, point) + 1.5 for point in arrow]
     ends = (canvas.at(*start), canvas.at(*end))
-    if math.dist(*ends) < sum(gaps) + _LEAST_ARROW:
+    length = math.dist(*ends)
+    if length < sum(gaps) + _LEAST_ARROW:
+        gaps = [0.0, 0.0]
+    if length < _LEAST_ARROW:
         return
     patch = FancyArrowPatch(
         start, end, arrowstyle="-|>", mutation_scale=9, shrinkA=gaps[0], shrinkB=gaps[1], linewidth=1.2,

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.present.console import print_blocks
 from gpuprof.present.console_findings import verdict_lines
 from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES, count_text, intensity_text, path_name, rate_text, row_noun
+from gpuprof.present.session_text import LEVEL_NAMES, count_text, intensity_text, rate_text, row_noun
 from gpuprof.present.source_names import in_source
 from gpuprof.units import format_percent
 

@@ -6,30 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from gpuprof.model import recorded
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
+from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
-from gpuprof.units import format_percent, format_si
+from gpuprof.units import counted, format_percent, format_si
 
 NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
 _NEARLY_ALL = 0.995
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
-
-
-def path_name(path: str) -> str:
-    """Write a compute path as engineers do: "tensor.bf16" → "tensor BF16"."""
-    head, _, kind = path.rpartition(".")
-    return f"{head} {kind.upper()}".strip()
-
-
-def work_unit(path: str, per_second: bool = True) -> str:
-    """Return FLOP or OP, per second or not: integer work is counted in operations."""
-    unit = "OP" if "int" in path else "FLOP"
-    return f"{unit}/s" if per_second else unit
 
 
 def duration_text(seconds: float | None) -> str:
@@ -243,7 +232,7 @@ def row_noun(kernels: Sequence[KernelProfile]) -> tuple[str, str]:
 
 def count_text(number: int, noun: str, plural: str = "s") -> str:
     """Write a number and its noun: "1 launch", "10 000 launches"."""
-    return f"{number:,} {noun}{plural if number != 1 else ''}".replace(",", "\u202f")
+    return counted(number, noun, plural)
 
 
 def _where(devices: Sequence[Device]) -> str:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from html import escape
 
+from gpuprof.model.path_names import path_name
 from gpuprof.present.plot_marks import point_id, roof_id
 from gpuprof.present.plot_theme import ThemeName, page_variables
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES, intensity_text, path_name, rate_text
+from gpuprof.present.session_text import LEVEL_NAMES, intensity_text, rate_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent
 

@@ -22,7 +22,7 @@ from gpuprof.present.console import print_blocks
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.markdown import escape
 from gpuprof.present.session_text import count_text
-from gpuprof.units import format_percent
+from gpuprof.units import format_change
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _STYLES = {"better": "cyan", "worse": "bold red", "unclear": "yellow", "same": ""}
 _HEADS = ("base", "new", "change", "per clock", "")
+_SHOWN = 0.0005
+"""A change that is less is none: nothing is measured that well."""
 _WITHIN = f"{100 * SAME:.0f} %"
 _LEFT = (1, 4)
 """The columns that are set to the left: the new value and the verdict."""
@@ -101,14 +103,7 @@ def change_text(ratio: float | None) -> str:
     """Write a ratio as a change: 1.031 → "+3.1 %"."""
     if ratio is None:
         return ""
-    change = ratio - 1
-    if abs(change) < 0.0005:
-        return "0 %"
-    return f"{'+' if change > 0 else '-'}{100 * abs(change):.1f} %" if abs(change) < 0.1 else _large(change)
-
-
-def _large(change: float) -> str:
-    return f"{'+' if change > 0 else '-'}{format_percent(abs(change))}"
+    return format_change(ratio) if abs(ratio - 1) >= _SHOWN else "0 %"
 
 
 def difference_texts(difference: Difference) -> tuple[str, str, str]:

@@ -16,7 +16,8 @@ from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import ComparedValue
-from gpuprof.present.session_text import LEVEL_NAMES, count_text, path_name, work_unit
+from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.present.session_text import LEVEL_NAMES, count_text
 from gpuprof.units import format_percent, format_si
 
 OTHER = "other"

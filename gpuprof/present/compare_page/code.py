@@ -8,16 +8,18 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from gpuprof.comparison.contract import KernelChange, LineChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.words import side_texts
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.compare_page.parts import apart, speaker_of
-from gpuprof.present.compare_text import both_text, signed_percent
+from gpuprof.present.compare_page.parts import speaker_of
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
-from gpuprof.units import format_percent, format_si, spaced
+from gpuprof.units import format_percent, format_si, signed_percent, spaced
 
 _TAB, _LINE_LENGTH, _MOST_ROWS, _CONTEXT = 4, 200, 60, 2
+_FEW_LINES = 3
+"""So many changed lines are seen at once in the source."""
 _WHAT = {"instructions": "instructions", "local": "local accesses", "samples": "samples"}
 
 
@@ -75,10 +77,12 @@ class _Line:
     share: float | None
 
 
-def line_rows(change: KernelChange) -> Iterator[LineRow]:
-    """Yield the lines whose work changed, in the order of the comparison."""
+def line_rows(change: KernelChange, shown: Sequence[PairedCode]) -> Iterator[LineRow]:
+    """Yield the lines whose work changed, in the order of the comparison; none where the source has them all."""
+    if sum(len(row.gains) for code in shown for row in code.rows) == len(change.lines) <= _FEW_LINES:
+        return
     for line in change.lines:
-        base, new = apart(both_text(line.base, line.new, ""))
+        base, new = side_texts(line.base, line.new)
         yield LineRow(
             place=_place(line),
             text=_code(line.text).strip(),
@@ -218,7 +222,7 @@ def _gain(line: LineChange, *, with_what: bool) -> str:
     base, new = line.base or 0.0, line.new or 0.0
     what = f" {_WHAT.get(line.what, printable(line.what))}" if with_what else ""
     size = f"{'+' if new >= base else '−'}{_number(abs(new - base))}"
-    share = f" ({signed_percent(new / base - 1)})" if not with_what and base and new else ""
+    share = f" ({signed_percent(new / base - 1)})" if base and new else ""
     return f"{size}{what}{share}"
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, GateCheck, KernelChange, RunCondition
+from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.words import count_name
 from gpuprof.present.compare_figure import compared_figure, is_changed
 from gpuprof.present.compare_page.kernels import ChangeTable, change_table
 from gpuprof.present.compare_page.parts import TwoSided, told
@@ -19,14 +21,15 @@ from gpuprof.present.compare_page.provenance import (
     total_rows,
 )
 from gpuprof.present.compare_page.section import ChangeSection, change_section
-from gpuprof.present.compare_text import count_name, gate_text, signed_percent, verdicts_text
+from gpuprof.present.compare_text import gate_text, verdicts_text
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import Chart, KernelLabel, label
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
+from gpuprof.units import signed_percent
 
-_MOST_SECTIONS, _MOST_CHECKS = 20, 60
-_VALUE_LENGTH = 200
+_MOST_SECTIONS, _MOST_CHECKS, _MOST_NOTES = 20, 60, 6
+_VALUE_LENGTH, _FEW = 200, 12
 _TERMS = (
     Term("verdict on time", "How long a launch takes, sampled: SM cycles where both sides have them, else seconds. "
          "Unclear: too few launches or too much noise to tell."),
@@ -97,7 +100,8 @@ class ComparisonContents:
 def contents_of(compared: Compared) -> ComparisonContents:
     """Return everything that the page says of a comparison."""
     comparison = compared.comparison
-    changed = [change for change in comparison.kernels if _has_section(change)]
+    pairs = zip(comparison.kernels, compared.pairs, strict=True)
+    changed = [change for change, pair in pairs if _has_section(change, pair)]
     changed.sort(key=lambda change: not is_changed(change))
     detailed = {change.id for change in changed[:_MOST_SECTIONS]}
     sections = tuple(
@@ -108,7 +112,7 @@ def contents_of(compared: Compared) -> ComparisonContents:
     rest = len(changed) - len(sections)
     page = ComparisonContents(
         title=f"Comparison: {short_files(comparison.base)} → {short_files(comparison.new)}",
-        verdict=told(comparison.sentence),
+        verdict=_capital(told(comparison.sentence)),
         context=tuple(_context(comparison)),
         sides=tuple(side_rows(comparison)),
         gate=_gate(comparison, detailed),
@@ -128,18 +132,27 @@ def contents_of(compared: Compared) -> ComparisonContents:
     return replace(page, terms=(*_TERMS, *glossary(page)))
 
 
-def _has_section(change: KernelChange) -> bool:
-    """Tell whether there is more to show of a kernel than that it is the same."""
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _has_section(change: KernelChange, pair: Pair) -> bool:
+    """Tell whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
+    if change.match in ("new", "gone"):
+        speakers = [kernel.speaker for kernel in (*pair.base, *pair.new)]
+        return any(speaker.roofline or speaker.throughput for speaker in speakers)
     moved = any(finding.word != "stayed" for finding in change.findings)
     return is_changed(change) or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
 
 
 def _context(comparison: Comparison) -> Iterator[str]:
     counts = verdicts_text(comparison.kernels)
-    if counts:
+    if len(comparison.kernels) > _FEW:
         yield f"{count_text(len(comparison.kernels), 'kernel')}: {counts}."
-    for note in comparison.notes:
+    for note in comparison.notes[:_MOST_NOTES]:
         yield told(note)
+    if len(comparison.notes) > _MOST_NOTES:
+        yield f"{count_text(len(comparison.notes) - _MOST_NOTES, 'more note')}: gpuprof compare -v has all."
 
 
 def _gate(comparison: Comparison, detailed: set[int]) -> GatePart | None:
@@ -174,7 +187,7 @@ def _gate_row(check: GateCheck, labels: dict[int, str], detailed: set[int]) -> L
 def _condition(condition: RunCondition) -> ConditionRow:
     affects = {"time": "no verdict on time", "work": "no verdict on work", "both": "no verdict", None: ""}
     return ConditionRow(
-        name=printable(count_name(condition.name)),
+        name=_capital(printable(count_name(condition.name))),
         base=cut_middle(told(condition.base), _VALUE_LENGTH),
         new=cut_middle(told(condition.new), _VALUE_LENGTH),
         affects=affects[condition.affects],

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeChange
+from gpuprof.comparison.words import change_text, count_name, interval_text
 from gpuprof.present.compare_figure import is_changed
 from gpuprof.present.compare_page.parts import Span, span_of, span_reach, told
-from gpuprof.present.compare_text import (
-    change_text,
-    count_name,
-    interval_text,
-    main_count,
-    match_text,
-    signed_percent,
-    time_values,
-)
+from gpuprof.present.compare_text import main_count, match_text, time_values
 from gpuprof.present.page.kernels import Amount
 from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.present.text import cut_middle, printable
-from gpuprof.units import format_si
+from gpuprof.units import format_si, signed_percent
 
 _ALL_UP_TO, _MOST_OPEN, _MOST_FOLDED = 12, 100, 1000
 """So many kernels are all shown; of more, those without a change are folded, and so are the changed ones beyond."""
 _NAME_LENGTH, _REASON_LENGTH, _MATCH_LENGTH = 80, 280, 100
 _CAUSES = 3
 _NO_VERDICT = ("unclear", "unknown")
+_FIRST_CLAUSE = re.compile(r"[:;] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class ChangeTable:
     folded: tuple[ChangeRow, ...]
     folded_title: str
     left_out: str
-    span_note: str
+    note: str
     has_reasons: bool
 
 
@@ -89,7 +84,7 @@ def change_table(changes: Sequence[KernelChange], with_section: Collection[int])
         folded=rows(others[:_MOST_FOLDED]),
         folded_title=_folded_title(others),
         left_out=f"The table stops here; {count_text(rest, 'more kernel')}." if rest > 0 else "",
-        span_note=f"The line under a change is its interval at 99 %, the dot the ratio of the medians; the tick "
+        note=f"The line under a change is its interval at 99 %, the dot the ratio of the medians; the tick "
         f"in the middle stands for 1x, the ends for {1 / ends:.2g}x and {ends:.2g}x."
         if has_spans
         else "",
@@ -138,8 +133,8 @@ def _row(change: KernelChange, reach: float, *, has_section: bool, configured: b
 
 
 def _values(time: TimeChange) -> str:
-    """Write the median launch on both sides; of a kernel that is the same with no more digits than that takes."""
-    if time.verdict != "same" or time.base_s is None or time.new_s is None:
+    """Write the median launch on both sides; without a change that is known, with no more digits than that takes."""
+    if time.verdict not in ("same", "unclear") or time.base_s is None or time.new_s is None:
         return time_values(time)
     return " → ".join(dict.fromkeys(format_si(value, "s") for value in (time.base_s, time.new_s)))
 
@@ -182,11 +177,12 @@ def _reasons(change: KernelChange) -> Iterator[str]:
 
 
 def _needs(change: KernelChange) -> str:
-    """Say why there is no clear verdict on time, and what would settle it."""
+    """Say why there is no clear verdict on time, and what would settle it; not again what its interval says."""
     time = change.time
     if time.verdict not in _NO_VERDICT:
         return ""
-    reason = f"Time: {told(time.reason.rstrip('.'), _REASON_LENGTH)}." if time.reason else ""
+    why = _FIRST_CLAUSE.split(time.reason)[0] if time.interval is not None else time.reason
+    reason = f"Time: {told(why.rstrip('.'), _REASON_LENGTH)}." if why else ""
     runs = f"{count_text(time.runs_needed, 'run')} a side would settle it." if time.runs_needed is not None else ""
     return f"{reason} {runs}".strip()
 

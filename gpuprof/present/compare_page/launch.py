@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuprof.comparison.contract import KernelChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
+from gpuprof.comparison.words import side_texts
 from gpuprof.model.headline import limited_by
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.compare_page.parts import TwoSided, apart, speaker_of
-from gpuprof.present.compare_text import both_text
+from gpuprof.present.compare_page.parts import TwoSided, speaker_of
 from gpuprof.present.session_text import NOT_COLLECTED, count_text, dims_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves
@@ -50,7 +50,7 @@ def _times(change: KernelChange) -> Iterator[TwoSided]:
         ("SM cycles of it", time.base_cycles, time.new_cycles, "cycle"),
     ):
         if base is not None or new is not None:
-            before, after = apart(both_text(base, new, unit))
+            before, after = side_texts(base, new, unit)
             yield TwoSided(
                 name,
                 base=before if change.base else _ABSENT,

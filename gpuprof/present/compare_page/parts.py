@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gpuprof.comparison.contract import KernelChange, TimeChange
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.compare_text import ARROW
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.privacy import without_private_folders
 from gpuprof.present.text import cut_end, printable
@@ -42,22 +40,9 @@ class Span:
     middle: str
 
 
-class PairOfTexts(NamedTuple):
-    """The texts of a value on the base and on the new side."""
-
-    base: str
-    new: str
-
-
 def told(text: str, most: int = _LONGEST_SENTENCE) -> str:
     """Return a sentence safe to show: no private folder, nothing that hides, and not without end."""
     return cut_end(printable(without_private_folders(text[: 8 * most])), most)
-
-
-def apart(text: str) -> PairOfTexts:
-    """Return the two sides of a text "40 → 72"."""
-    base, _, new = text.partition(f" {ARROW} ")
-    return PairOfTexts(base, new)
 
 
 def speaker_of(kernels: Sequence[SideKernel]) -> KernelProfile | None:

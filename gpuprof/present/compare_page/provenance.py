@@ -9,8 +9,8 @@ from msgspec import structs
 
 from gpuprof.comparison.contract import ComparedSide, Comparison, QuantityChange
 from gpuprof.comparison.sides import Run, Side
-from gpuprof.present.compare_page.parts import TwoSided, apart
-from gpuprof.present.compare_text import both_text, change_text, count_name, value_text
+from gpuprof.comparison.words import change_text, count_name, side_texts, value_text
+from gpuprof.present.compare_page.parts import TwoSided
 from gpuprof.present.page.parts import LabelledText, percent_number
 from gpuprof.present.page.provenance import run_facts, source_facts
 from gpuprof.present.privacy import file_name, without_private
@@ -39,7 +39,10 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class TotalRow:
-    """A figure of the whole run on both sides; bars in percent of the larger one, None where a side lacks it."""
+    """A figure of the whole run on both sides; bars in percent of the larger one, None where a side lacks it.
+
+    `both` is its value where the sides have the same: there is nothing to draw.
+    """
 
     name: str
     base: str
@@ -48,6 +51,7 @@ class TotalRow:
     verdict: str
     base_bar: str | None
     new_bar: str | None
+    both: str
 
 
 def side_rows(comparison: Comparison) -> Iterator[TwoSided]:
@@ -75,7 +79,7 @@ def total_rows(comparison: Comparison) -> Iterator[TotalRow]:
         ),
     ):
         most = max(abs(value) for value in (item.base or 0.0, item.new or 0.0)) or 1.0
-        base, new = apart(both_text(item.base, item.new, item.unit))
+        base, new = side_texts(item.base, item.new, item.unit)
         name = printable(count_name(item.name))
         yield TotalRow(
             name=f"{name[:1].upper()}{name[1:]}",
@@ -85,6 +89,7 @@ def total_rows(comparison: Comparison) -> Iterator[TotalRow]:
             verdict=item.verdict,
             base_bar=percent_number(item.base / most) if item.base is not None else None,
             new_bar=percent_number(item.new / most) if item.new is not None else None,
+            both=base if item.base is not None and item.base == item.new else "",
         )
 
 

@@ -6,27 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, TimeChange
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.words import change_text, count_name, interval_text, side_texts, value_text
 from gpuprof.present.compare_page.code import LineRow, PairedCode, code_note, line_rows, paired_code
 from gpuprof.present.compare_page.launch import launch_facts
-from gpuprof.present.compare_page.parts import TwoSided, apart, told
+from gpuprof.present.compare_page.parts import TwoSided, told
 from gpuprof.present.compare_page.stalls import PairedStalls, paired_stalls
-from gpuprof.present.compare_text import (
-    NOT_KNOWN,
-    change_text,
-    count_name,
-    count_values,
-    interval_text,
-    match_text,
-    signed_percent,
-    value_text,
-)
+from gpuprof.present.compare_text import match_text, time_values
+from gpuprof.present.compare_verdict import parts_of
 from gpuprof.present.finding_text import CONFIDENCE_WORDS
 from gpuprof.present.page.findings import rule_name
 from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
-from gpuprof.units import format_percent
+from gpuprof.units import format_percent, signed_percent
 
 _NAME_LENGTH, _MATCH_LENGTH, _WHERE_LENGTH = 2000, 300, 120
 _BEFORE_VERDICT = 14
@@ -117,13 +110,15 @@ class ChangeSection:
 
 def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
     """Return the section of a change and the pair that it was made from."""
-    verdict, sentence = _split_sentence(change)
+    verdict, sentence = _verdict(change)
     counts = [_count_row(count) for count in change.work.counts]
     code = tuple(paired_code(change, pair))
     return ChangeSection(
         id=change.id,
         label=label(change.label),
-        match=cut_middle(printable(match_text(change)), _MATCH_LENGTH) if change.match not in ("new", "gone") else "",
+        match=_capital(cut_middle(printable(match_text(change)), _MATCH_LENGTH))
+        if change.match not in ("new", "gone")
+        else "",
         time=change.time.verdict,
         verdict=verdict,
         sentence=sentence,
@@ -137,11 +132,25 @@ def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
         work_reason=told(change.work.reason),
         findings=tuple(_findings(change)),
         stalls=paired_stalls(pair),
-        lines=tuple(line_rows(change)),
+        lines=tuple(line_rows(change, code)),
         code=code,
         code_note=code_note(pair) if not code else "",
         names=tuple(_names(change)),
     )
+
+
+def _verdict(change: KernelChange) -> tuple[str, str]:
+    """Return the verdict on time, which is coloured, and what follows it: its size where the causes stand below."""
+    time, parts = change.time, parts_of(change)
+    if not change.causes or not parts.reasons or change.match in ("new", "gone") or time.ratio is None:
+        return _split_sentence(change)
+    # Of the launches of a run, which stand behind the verdict, only that of one is coloured.
+    said = parts.verdict.partition(" (")[0] if time.verdict == "unclear" else parts.verdict
+    verdict, comma, calls = told(said).partition(", ")
+    interval = interval_text(time.interval)
+    size = f"{change_text(time.ratio)}{f'; {interval} at 99 %' if interval else ''}"
+    effect = f", {signed_percent(change.effect)} of the base's GPU time" if change.effect is not None else ""
+    return verdict, f"{comma}{calls}: {time_values(time)} ({size}){effect}."
 
 
 def _split_sentence(change: KernelChange) -> tuple[str, str]:
@@ -156,8 +165,6 @@ def _split_sentence(change: KernelChange) -> tuple[str, str]:
 def _time_note(time: TimeChange) -> str:
     """Say what the verdict on time rests on, and what would settle an unclear one."""
     parts = []
-    if time.interval is not None:
-        parts.append(f"{interval_text(time.interval)} at 99 %")
     if time.cycles_ratio is not None:
         parts.append(f"SM cycles {change_text(time.cycles_ratio)}")
     if time.base_launches or time.new_launches:
@@ -175,15 +182,20 @@ def _time_note(time: TimeChange) -> str:
 
 
 def _sentence(text: str) -> str:
-    text = told(text)
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return f"{_capital(told(text)).rstrip('.')}."
+
+
+def _capital(text: str) -> str:
+    """Return a text as a sentence begins; the name of a file or of an opcode stays as it is."""
+    first, *_ = text.split(" ", 1)
+    return f"{text[:1].upper()}{text[1:]}" if first.rstrip(":,;").replace("-", "").isalpha() else text
 
 
 def _causes(change: KernelChange) -> Iterator[CauseLine]:
     for cause in change.causes:
         yield CauseLine(
             sentence=_sentence(cause.sentence),
-            where=cut_middle(told(cause.location), _WHERE_LENGTH),
+            where=cut_middle(told(cause.location), _WHERE_LENGTH) if cause.location not in cause.sentence else "",
             certainty=cause.certainty,
             certainty_words=_CERTAINTY_WORDS[cause.certainty],
             dots=_CERTAINTY[cause.certainty],
@@ -192,30 +204,19 @@ def _causes(change: KernelChange) -> Iterator[CauseLine]:
 
 
 def _count_row(count: CountChange) -> CountRow:
-    base, new = apart(count_values(count))
+    base, new = side_texts(count.base, count.new, count.unit, count.name)
     word = {"only-base": "base only", "only-new": "new only"}.get(count.word, count.word)
+    name = "registers per thread" if count.name == "registers" else count_name(count.name)
     return CountRow(
-        name=printable(count_name(count.name)),
+        name=_capital(printable(name)),
         is_opcode=count.name.startswith("opcode."),
         metric=cut_middle(printable(count.metric), _MATCH_LENGTH),
-        base=printable(_valued(base, count)),
-        new=printable(_valued(new, count)),
+        base=printable(base),
+        new=printable(new),
         change=change_text(count.ratio) if count.ratio is not None else "",
         tolerance=_tolerance(count),
         word=word,
     )
-
-
-def _unit(count: CountChange) -> str:
-    """Return the unit where a name and a number do not say it."""
-    return " per thread" if count.name == "registers" else ""
-
-
-def _valued(text: str, count: CountChange) -> str:
-    """Write a value with its unit: "2.48 G" of bytes is "2.48 GB"."""
-    if count.unit == "B" and text != NOT_KNOWN and not text.endswith("B"):
-        return f"{text}B" if text[-1:].isalpha() else f"{text} B"
-    return f"{text}{_unit(count)}" if text != NOT_KNOWN else text
 
 
 def _tolerance(count: CountChange) -> str:
@@ -248,7 +249,7 @@ def _worth(finding: FindingChange) -> str:
     gained = ""
     if finding.gained is not None:
         lost = finding.gained < 0
-        gained = f"gained {value_text(finding.gained, 'fraction', 2)}" if not lost else "gained nothing"
+        gained = f"gained {value_text(finding.gained, 'fraction')}" if not lost else "gained nothing"
         gained += f", the kernel took {signed_percent(-finding.gained)}" if lost else ""
     parts = [part for part in (promised, gained) if part]
     return f"{', '.join(parts)} of the kernel's time" if parts and "took" not in gained else ", ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuprof.comparison.pairs import Pair
+from gpuprof.comparison.pair import Pair
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name

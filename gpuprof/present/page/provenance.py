@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 from gpuprof.model.denominators import amount
+from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Ceiling, KernelProfile, Session, Source
 from gpuprof.present.page.parts import LabelledText, Table
 from gpuprof.present.session_text import (
@@ -15,13 +16,11 @@ from gpuprof.present.session_text import (
     count_text,
     device_text,
     missing_work,
-    path_name,
     paths_text,
     remedy_for,
     row_noun,
     samples_text,
     source_text,
-    work_unit,
 )
 from gpuprof.present.text import printable
 from gpuprof.units import format_si

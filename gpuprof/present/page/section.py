@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.path_names import path_name
 from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
@@ -23,7 +24,6 @@ from gpuprof.present.session_text import (
     duration_text,
     intensity_text,
     occupancy_text,
-    path_name,
     rate_text,
 )
 from gpuprof.present.text import printable

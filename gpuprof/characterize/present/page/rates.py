@@ -10,8 +10,8 @@ from gpuprof.characterize.present.view import AssessedValue
 from gpuprof.characterize.present.words import amount, share, verdict_word
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.hardware.specs import INSTRUCTIONS, TENSOR_PATHS, ComputeKey
+from gpuprof.model.path_names import work_unit
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.session_text import work_unit
 
 _DATA = ("zeros", "random")
 _EMULATED = "emulated"

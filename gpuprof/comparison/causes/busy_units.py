@@ -1,0 +1,136 @@
+"""Reasons that follow from the time of units and of warps: how long a unit was busy, how long a warp takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gpuprof.comparison.causes.launch import unit_name
+from gpuprof.comparison.causes.reason import Reason
+from gpuprof.comparison.causes.time_model import BOUND, Parts, busiest, busy_fractions
+from gpuprof.comparison.words import Values, both_text, values_of
+from gpuprof.model.session import KernelProfile
+from gpuprof.model.stalls import NOT_STALLED, stall_name
+from gpuprof.units import ARROW, format_change, format_percent, format_si, significant
+
+_SAME = 0.05
+"""A unit whose busy time differs by less does the same: fractions of short kernels scatter by so much."""
+_ISSUES_MOVED = 0.01
+"""Instructions that follow from the issue rate move where they differ by more."""
+_STALL_SHARE = 0.4
+"""A stall reason is named alone if it makes up so much of what a warp takes more or less per instruction."""
+
+
+def unit_reasons(base: KernelProfile, new: KernelProfile, parts: Parts, *, counted: bool) -> Iterator[Reason]:
+    """Yield what the busiest unit had to do, and what warps took; `counted`: instructions are known as a count."""
+    if parts.bound:
+        yield from _busy_time(base, new, parts)
+        yield from _passes(base, new, parts)
+    if not counted and not parts.bound:
+        yield from _issued(parts)
+    yield from _waiting(base, new, parts)
+
+
+def _busy_time(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
+    """Yield how long the unit that binds the slower side was busy, before and after."""
+    unit, sides = parts.unit, (busy_fractions(base), busy_fractions(new))
+    if unit is None or parts.busy is None or unit not in sides[0] or unit not in sides[1]:
+        return
+    times = _busy(sides, unit, parts)
+    text = (
+        f"{unit_name(unit)} busy {both_text(*times, 's')}"
+        f" ({both_text(sides[0][unit], sides[1][unit], 'fraction')} of the time)"
+    )
+    binds = busiest(sides[1])
+    if parts.total < 0 and binds is not None and sides[1][binds] > max(BOUND, sides[1][unit] + _SAME):
+        text += f", now {unit_name(binds)} {format_percent(sides[1][binds])}"
+    if abs(parts.busy) < _ISSUES_MOVED:
+        return
+    effect = parts.busy if times.log_ratio * parts.busy > 0 else 0.0
+    yield Reason("unit-time", text, effect=effect, certainty="counted", first=True)
+
+
+def _passes(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
+    """Yield that L1 takes more or fewer passes for the same loads and stores, as the pipe before it tells."""
+    if parts.unit != "l1":
+        return
+    sides = busy_fractions(base), busy_fractions(new)
+    if any("lsu" not in side or "l1" not in side for side in sides):
+        return
+    requests, passes = _busy(sides, "lsu", parts), _busy(sides, "l1", parts)
+    if abs(requests.log_ratio) > _SAME or abs(passes.log_ratio) < _SAME:
+        return
+    rose = "more" if passes.log_ratio > 0 else "fewer"
+    yield Reason(
+        "coalescing",
+        f"{rose} L1 passes for the same loads and stores (LSU pipe busy {format_si(requests.new, 's')} on both sides)",
+        effect=passes.log_ratio,
+        certainty="inferred",
+    )
+
+
+def _busy(sides: tuple[dict[str, float], dict[str, float]], unit: str, parts: Parts) -> Values:
+    return Values(sides[0][unit] * parts.times.base, sides[1][unit] * parts.times.new)
+
+
+def _issued(parts: Parts) -> Iterator[Reason]:
+    """Yield the change of the instructions that the issue rate implies."""
+    if parts.instructions is None or abs(parts.instructions) < _ISSUES_MOVED:
+        return
+    text = f"issued instructions {format_change(math.exp(parts.instructions))}"
+    yield Reason("instructions", text, effect=parts.instructions, certainty="inferred")
+
+
+def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
+    """Yield what a warp takes per instruction, by the stall reason that moved most, if one did."""
+    latency = parts.latency
+    if latency is None or abs(latency) < _SAME:
+        return
+    effect = latency
+    if parts.bound:
+        if parts.fill is None or latency * parts.fill <= 0:
+            return
+        effect = math.copysign(min(abs(latency), abs(parts.fill)), latency)
+    stall = _stall(base, new)
+    if stall is not None:
+        yield Reason("stalls", stall, effect=effect, certainty="inferred")
+        return
+    taken = values_of(_per_instruction(base), _per_instruction(new))
+    text = f"a warp takes {significant(math.exp(abs(latency)), 2)}x {'more' if latency > 0 else 'fewer'} cycles"
+    if taken is not None:
+        text = f"a warp takes {significant(taken.base, 2)} {ARROW} {significant(taken.new, 2)} cycles per instruction"
+    yield Reason("latency", text, effect=effect, certainty="inferred")
+
+
+def _stall(base: KernelProfile, new: KernelProfile) -> str | None:
+    """Write the stall reason that most of the change of a warp's cycles per instruction is."""
+    sides = _stalls(base), _stalls(new)
+    if not sides[0] or not sides[1]:
+        return None
+    change = {
+        reason: sides[1].get(reason, 0.0) - sides[0].get(reason, 0.0)
+        for reason in {*sides[0], *sides[1]}
+        if reason not in NOT_STALLED
+    }
+    whole = sum(sides[1].values()) - sum(sides[0].values())
+    most = max(change, key=lambda reason: change[reason] * whole, default=None)
+    if most is None or change[most] * whole <= 0 or abs(change[most]) < _STALL_SHARE * abs(whole):
+        return None
+    values = Values(sides[0].get(most, 0.0), sides[1].get(most, 0.0))
+    return (
+        f"{stall_name(most)} {significant(values.base)} {ARROW} {significant(values.new)} cycles per instruction "
+        f"(of {significant(sum(sides[0].values()))} {ARROW} {significant(sum(sides[1].values()))})"
+    )
+
+
+def _stalls(kernel: KernelProfile) -> dict[str, float]:
+    told = ((stall.reason, stall.cycles_per_issue) for stall in kernel.stalls)
+    return {reason: cycles for reason, cycles in told if cycles is not None and math.isfinite(cycles)}
+
+
+def _per_instruction(kernel: KernelProfile) -> float | None:
+    """Return the warps of a scheduler over the instructions that it issues in a cycle (Little's law)."""
+    scheduler = kernel.scheduler
+    if scheduler is None or scheduler.active_warps is None or not scheduler.issue_active:
+        return None
+    return scheduler.active_warps / scheduler.issue_active

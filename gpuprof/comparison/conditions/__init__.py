@@ -1,0 +1,1 @@
+"""What is not alike around two runs, and which verdict that forbids."""

@@ -1,0 +1,143 @@
+"""Pairs renamed kernels that are clearly most like each other."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import combinations, product
+from math import log2
+
+from gpuprof.comparison.matching.leftovers import Leftovers
+from gpuprof.comparison.matching.same_code import is_same_function, may_be_same
+from gpuprof.comparison.matching.traits import Traits, words_of_ranges
+from gpuprof.comparison.sides import KernelKey
+
+_MOST_COMPARED = 60_000
+"""Pairs that are looked at: those that share what fewest have. It bounds the time; what all share tells nothing."""
+_RAREST = 3
+"""Words of a kernel that are looked for in twos."""
+_LEAST_NAME, _LEAST = 0.45, 0.65
+"""A pair shares about half of what its names say, and most of all that is known."""
+_MARGIN = 0.1
+"""By so much it is better than the next best, for both of its kernels."""
+_NAME, _RANGES, _CONFIGURATION, _LAUNCHES, _WORK = 4.0, 2.0, 2.0, 1.0, 3.0
+"""How much each likeness counts; what a side does not know does not count."""
+
+_Edge = tuple[KernelKey, KernelKey]
+
+
+def pair_similar(left: Leftovers) -> None:
+    """Pair kernels of which each is the other's best, by a margin. No pair is a guess: what is unclear stays alone."""
+    weights = _weights(left)
+    likeness: dict[_Edge, float] = {}
+    for base, new in _compared(left, weights):
+        edge = base.key, new.key
+        if edge not in likeness and may_be_same(base, new):
+            likeness[edge] = _likeness(base, new, weights)
+    for base_key, new_key in sorted(_mutual(likeness), key=lambda edge: -likeness[edge]):
+        base, new = left.base[base_key], left.new[new_key]
+        left.pair("reconfigured" if is_same_function(base, new) else "renamed", [base], [new])
+
+
+def _weights(left: Leftovers) -> dict[str, float]:
+    """Return what each word is worth: the rarer on the side where it is less rare, the more."""
+    sides = [Counter(word for traits in side.values() for word in traits.all_words) for side in (left.base, left.new)]
+    return {word: 1 / log2(1 + max(side[word] for side in sides)) for word in {**sides[0], **sides[1]}}
+
+
+def _compared(left: Leftovers, weights: Mapping[str, float]) -> Iterator[tuple[Traits, Traits]]:
+    """Yield the pairs to look at: those that share the rarest words, function, or place; all of one rarity or none."""
+    ours: dict[Hashable, list[Traits]] = {}
+    for traits in left.base.values():
+        for hint in _hints(traits, weights):
+            ours.setdefault(hint, []).append(traits)
+    theirs: dict[Hashable, list[Traits]] = {}
+    for traits in left.new.values():
+        for hint in _hints(traits, weights):
+            if hint in ours:
+                theirs.setdefault(hint, []).append(traits)
+    by_pairs: defaultdict[int, list[tuple[list[Traits], list[Traits]]]] = defaultdict(list)
+    for hint, new in theirs.items():
+        by_pairs[len(ours[hint]) * len(new)].append((ours[hint], new))
+    seen = 0
+    for pairs in sorted(by_pairs):
+        seen += pairs * len(by_pairs[pairs])
+        if seen > _MOST_COMPARED:
+            return
+        yield from (edge for group in by_pairs[pairs] for edge in product(*group))
+
+
+def _hints(traits: Traits, weights: Mapping[str, float]) -> Iterator[Hashable]:
+    key = traits.key
+    yield from traits.own_words
+    for two in combinations(_rarest(traits, weights), 2):
+        yield two
+        yield two, key.grid, key.block
+    yield "function", traits.function
+    yield "name", key.name
+    yield "place", key.ranges, key.grid, key.block, round(traits.kernel.launches)
+
+
+def _rarest(traits: Traits, weights: Mapping[str, float]) -> list[str]:
+    return sorted(traits.own_words, key=lambda word: (-weights[word], word))[:_RAREST]
+
+
+def _likeness(base: Traits, new: Traits, weights: Mapping[str, float]) -> float:
+    """Return how alike two kernels are, between 0 and 1; 0 where their names are not."""
+    name = _name(base, new, weights)
+    if name < _LEAST_NAME:
+        return 0.0
+    known = [(_NAME, name), (_LAUNCHES, _ratio(base.kernel.launches, new.kernel.launches))]
+    if base.key.ranges or new.key.ranges:
+        ours, theirs = words_of_ranges(base.key.ranges), words_of_ranges(new.key.ranges)
+        known.append((_RANGES, _overlap(ours, theirs, {})))
+    if base.threads is not None and new.threads is not None:
+        known.append((_CONFIGURATION, _configuration(base, new)))
+    work = [_ratio(amount, new.work[name]) for name, amount in base.work.items() if name in new.work]
+    if work:
+        known.append((_WORK, sum(work) / len(work)))
+    return sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
+
+
+def _name(base: Traits, new: Traits, weights: Mapping[str, float]) -> float:
+    if base.key.name == new.key.name:
+        return 1.0
+    if base.function == new.function and base.head != new.head:
+        return 0.0  # one carrier, such as an elementwise kernel, of two functors
+    own = _overlap(base.own_words, new.own_words, weights)
+    return 0.7 * own + 0.3 * _overlap(base.all_words, new.all_words, weights)
+
+
+def _overlap(base: frozenset[str], new: frozenset[str], weights: Mapping[str, float]) -> float:
+    """Return twice what two sets share over what both have."""
+    shared, every = (sum(weights.get(word, 1.0) for word in some) for some in (base & new, (*base, *new)))
+    return 2 * shared / every if every else 0.0
+
+
+def _configuration(base: Traits, new: Traits) -> float:
+    if (base.key.grid, base.key.block) == (new.key.grid, new.key.block):
+        return 1.0
+    return 0.5 * _ratio(base.threads or 0, new.threads or 0)
+
+
+def _ratio(base: float, new: float) -> float:
+    """Return the smaller over the larger; 1 for two zeros."""
+    return min(base, new) / max(base, new) if max(base, new) > 0 else 1.0
+
+
+def _mutual(likeness: Mapping[_Edge, float]) -> list[_Edge]:
+    """Return the pairs that are for both kernels alike enough, and more so by a margin than any other."""
+    best: defaultdict[tuple[int, KernelKey], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for edge, value in likeness.items():
+        for place, key in enumerate(edge):
+            top = best[place, key]
+            if value > top[0]:
+                top[:] = [value, top[0]]
+            elif value > top[1]:
+                top[1] = value
+    return [
+        edge
+        for edge, value in likeness.items()
+        if value >= _LEAST
+        and all(value == best[place, key][0] >= best[place, key][1] + _MARGIN for place, key in enumerate(edge))
+    ]

@@ -1,0 +1,156 @@
+"""What kernels without an equal on the other side can be recognised by: parts of the name, size, launches, work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite, prod
+
+from gpuprof.comparison.sides import KernelKey, SideKernel
+from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.type_words import DTYPES
+
+_READ_CHARACTERS = 16_000
+"""Of a longer name only its beginning is looked at: it has the function and what it is a template of."""
+_MOST_WORDS, _MOST_OF_A_WORD = 64, 500
+_OPENING, _CLOSING = frozenset("<("), frozenset(">)")
+_TYPE_WORDS = frozenset({*DTYPES, *DTYPES.values(), "void", "unsigned", "signed", "true", "false", "nullptr"})
+_SAY_NOTHING = frozenset(
+    (
+        "kernel",
+        "kernels",
+        "gpu",
+        "cuda",
+        "device",
+        "global",
+        "impl",
+        "launch",
+        "triton",
+        "poi",
+        "red",
+        "per",
+        "fused",
+        "julia",
+    )
+)
+"""Words that kernels have in common which do different things; poi, red and per are Triton's kinds of kernels."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NUMBER_PART = re.compile(r"(?<=_)\d+(?=_|$)")
+"""A number that a compiler gave: a line in `step_232_gpu`, a counter in `triton_poi_fused_add_0`, `julia_frb_5885`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traits:
+    """A kernel and what it can be recognised by.
+
+    `function` is its qualified name without arguments; `stem` its whole name without the numbers that compilers count
+    their kernels with, which are `numbers`. `classes` are the types among its arguments, without numbers and data
+    types, and `head` is the first of them: what a carrier such as `cutlass::Kernel` runs. `own_words` are those of the
+    function's own name, `all_words` its numbers and those of the arguments, too. `threads` are all that a launch has.
+    `work` is what a launch counts, by name; `paths` are those that its FLOP are of.
+    """
+
+    kernel: SideKernel
+    function: str
+    stem: str
+    numbers: tuple[int, ...]
+    classes: frozenset[str]
+    head: str
+    own_words: frozenset[str]
+    all_words: frozenset[str]
+    threads: int | None
+    work: dict[str, float]
+    paths: frozenset[str]
+
+    @property
+    def key(self) -> KernelKey:
+        """Return what the kernel is known by, which no other of its side has."""
+        return self.kernel.key
+
+
+def traits_of(kernel: SideKernel) -> Traits:
+    """Return the traits of a kernel."""
+    key = kernel.key
+    name = key.name[:_READ_CHARACTERS]
+    if name.startswith("_Z"):
+        name = parse_name(name).base
+    tokens = name.split(" ")
+    outside, classes = _split(tokens)
+    own = outside[-1] if outside else name
+    own_words = frozenset(_words_of(own))
+    return Traits(
+        kernel=kernel,
+        function=" ".join(outside),
+        stem=_NUMBER_PART.sub("#", key.name),
+        numbers=tuple(int(number[:18]) for number in _NUMBER_PART.findall(own)),
+        classes=frozenset(classes),
+        head=classes[0] if classes else "",
+        own_words=own_words,
+        all_words=own_words.union(
+            _parts(_NUMBER_PART.sub("", own)), *(_words_of(class_) for class_ in classes[:_MOST_WORDS])
+        ),
+        threads=_threads(key),
+        work=_work(kernel),
+        paths=frozenset(path.path for path in kernel.speaker.work if path.flop),
+    )
+
+
+def words_of_ranges(ranges: Sequence[str]) -> frozenset[str]:
+    """Return the words and the numbers of ranges."""
+    return frozenset(_parts("/".join(ranges)))
+
+
+def _split(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the scopes and the name outside of all brackets, and the types inside, by their last names, in order."""
+    outside: list[str] = []
+    classes: list[str] = []
+    depth = 0
+    for place, token in enumerate(tokens):
+        if token in _OPENING:
+            depth += 1
+        elif token in _CLOSING:
+            depth -= 1
+        elif token in (",", "*,"):
+            continue
+        elif depth <= 0:
+            outside.append(token)
+        elif _is_class(token, tokens[place + 1] if place + 1 < len(tokens) else ","):
+            classes.append(token)
+    return outside, classes
+
+
+def _is_class(token: str, following: str) -> bool:
+    """Tell whether a token among arguments is a type's own name: no number, data type, or scope of what follows."""
+    is_last = following in (",", "*,") or following in _OPENING or following in _CLOSING
+    return is_last and token not in _TYPE_WORDS and not token.lstrip("-")[:1].isdigit()
+
+
+def _words_of(name: str) -> Iterator[str]:
+    """Yield the words of an identifier that say something: `sgemmNaive_kernel2` has sgemm and naive."""
+    return (part for part in _parts(name) if not part.isdigit() and part not in _SAY_NOTHING)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.lower() for part in _WORD.findall(text[:_MOST_OF_A_WORD])]
+
+
+def _threads(key: KernelKey) -> int | None:
+    if key.grid is None or key.block is None:
+        return None
+    return prod((*key.grid, *key.block))
+
+
+def _work(kernel: SideKernel) -> dict[str, float]:
+    """Return instructions, FLOP of all paths and bytes of DRAM of a launch, those that are known."""
+    speaker = kernel.speaker
+    work = {}
+    if (instructions := kernel.counts.get("instructions")) is not None:
+        work["instructions"] = instructions.value
+    flop = [path.flop for path in speaker.work if path.flop is not None]
+    if flop:
+        work["flop"] = sum(flop)
+    dram = next((traffic.bytes for traffic in speaker.traffic if traffic.level == "dram"), None)
+    if dram is not None:
+        work["dram-bytes"] = dram
+    return {name: value for name, value in work.items() if isfinite(value) and value >= 0}

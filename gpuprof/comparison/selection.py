@@ -1,0 +1,99 @@
+"""A comparison of the kernels that are asked for: what else was compared stays in the totals, and is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec.structs import replace as changed
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import KernelChange
+from gpuprof.comparison.sentences import whole_sentence
+from gpuprof.errors import UsageError
+from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
+from gpuprof.units import format_percent
+
+_MOST_NAMED = 5
+
+
+def narrowed(compared: Compared, kernel: str | None = None, exclude: Sequence[str] = ()) -> Compared:
+    """Return the comparison of the kernels that are asked for, on either side; numbers are those of the comparison.
+
+    Raises UsageError for a pattern that is none, and where no kernel is left.
+    """
+    changes = compared.comparison.kernels
+    wanted = kernel_pattern(kernel, "--kernel") if kernel is not None else None
+    unwanted = [kernel_pattern(text, "--exclude") for text in exclude]
+    kept = [
+        (change, pair)
+        for change, pair in zip(changes, compared.pairs, strict=True)
+        if (wanted is None or fits(wanted, change)) and not any(fits(pattern, change) for pattern in unwanted)
+    ]
+    if len(kept) == len(changes):
+        return compared
+    if not kept:
+        raise _nothing_left(changes, kernel, exclude)
+    left = tuple(change for change, _ in kept)
+    comparison = compared.comparison
+    identical = comparison.sentence == whole_sentence((), (), (), identical=True)
+    comparison = changed(
+        comparison,
+        kernels=left,
+        sentence=whole_sentence(comparison.total, left, comparison.conditions, identical=identical),
+        notes=(*comparison.notes, _note(changes, left, kernel, exclude)),
+    )
+    return replace(compared, comparison=comparison, pairs=tuple(pair for _, pair in kept))
+
+
+def unused(compared: Compared, exclude: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns that name no kernel of either side."""
+    patterns = [kernel_pattern(text, "--exclude") for text in exclude]
+    return tuple(
+        pattern.text for pattern in patterns if not any(fits(pattern, change) for change in compared.comparison.kernels)
+    )
+
+
+def fits(pattern: KernelPattern, change: KernelChange) -> bool:
+    """Tell whether a pattern names a kernel of either side, or a change by its number."""
+    return pattern.fits(change.label, change.label, change.id) or any(
+        pattern.fits(label, demangled) for label, demangled in names_of(change)
+    )
+
+
+def names_of(change: KernelChange) -> list[tuple[str, str]]:
+    """Return labels and full names of the kernels of a change, of both sides."""
+    return [(kernel.label, kernel.demangled) for kernel in (*change.new, *change.base)]
+
+
+def nothing_fits(changes: Sequence[KernelChange], option: str) -> UsageError:
+    """Return what to say of a pattern that names no kernel."""
+    names = [f"#{change.id} {change.label}" for change in changes[:_MOST_NAMED]]
+    more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
+    return UsageError(f"{option} matches no kernel", f"there are: {'; '.join(names)}{more}" if names else None)
+
+
+def _nothing_left(changes: Sequence[KernelChange], kernel: str | None, exclude: Sequence[str]) -> UsageError:
+    if kernel is not None and not any(fits(kernel_pattern(kernel, "--kernel"), change) for change in changes):
+        return nothing_fits(changes, f"--kernel {kernel!r:.80}")
+    return UsageError("every kernel is excluded", f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}")
+
+
+def _note(
+    changes: Sequence[KernelChange], left: Sequence[KernelChange], kernel: str | None, exclude: Sequence[str]
+) -> str:
+    options = [f"--kernel {kernel}"] if kernel is not None else []
+    options += [f"--exclude {text}" for text in exclude]
+    kept = {change.id for change in left}
+    times = [_time(change) for change in changes]
+    gone = [time for change, time in zip(changes, times, strict=True) if change.id not in kept]
+    number = f"{len(gone)} of {len(changes)} kernels"
+    whole = sum(time for time in times if time is not None)
+    share = sum(time for time in gone if time is not None) / whole if whole else None
+    told = f" ({format_percent(share)} of the time)" if share is not None else ""
+    return f"{number} are left out{told}: {' '.join(options)[:200]}. Totals are of all kernels."
+
+
+def _time(change: KernelChange) -> float | None:
+    known = [kernel.time_total_s for kernel in change.base or change.new if kernel.time_total_s is not None]
+    return sum(known) if known else None

@@ -1,0 +1,104 @@
+"""Figures of the whole run on both sides: GPU time, launches, idle time, copies, steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+from statistics import fmean, median
+
+from gpuprof.comparison.contract import QuantityChange, TimeWord
+from gpuprof.comparison.sides import Side, run_time_s
+from gpuprof.comparison.timing.noise import Samples, estimate, too_few
+from gpuprof.model.session import DeviceTimeline, Session
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """A figure of a run: `of` gives those of a session, one for each of what it has several of, such as steps."""
+
+    name: str
+    unit: str
+    of: Callable[[Session], float | None]
+
+
+def totals_of(base: Side, new: Side, *, comparable: bool = True) -> tuple[QuantityChange, ...]:
+    """Return what is known of a side or both, the GPU time of all kernels first."""
+    sides = [[run.session for run in side.runs] for side in (base, new)]
+    changes = (_change(quantity, sides[0], sides[1], comparable=comparable) for quantity in _QUANTITIES)
+    return tuple(change for change in changes if change.base is not None or change.new is not None)
+
+
+def _change(quantity: _Quantity, base: list[Session], new: list[Session], *, comparable: bool) -> QuantityChange:
+    samples = [_samples(quantity, sessions) for sessions in (base, new)]
+    before, after = (fmean(values) if values else None for values in samples)
+    return QuantityChange(
+        name=quantity.name,
+        unit=quantity.unit,
+        base=before,
+        new=after,
+        ratio=after / before if before and after is not None else None,
+        verdict=_verdict(samples[0], samples[1]) if comparable and quantity.unit == "s" else "unknown",
+    )
+
+
+def _samples(quantity: _Quantity, sessions: Sequence[Session]) -> list[float]:
+    values = (quantity.of(session) for session in sessions)
+    return [value for value in values if value is not None and isfinite(value) and value >= 0]
+
+
+def _verdict(base: Sequence[float], new: Sequence[float]) -> TimeWord:
+    """Return the verdict on times of whole runs, where enough of them tell their noise; no noise is assumed."""
+    if not base or not new or too_few(len(base), len(new)) or min(*base, *new) <= 0:
+        return "unknown"
+    ours, theirs = (Samples(tuple(log(value) for value in side), (0.0,) * len(side)) for side in (base, new))
+    return estimate(ours, theirs).word
+
+
+def _launches(session: Session) -> float | None:
+    if session.run is not None:
+        return session.run.launches
+    return sum(kernel.launches for kernel in session.kernels) if session.kernels else None
+
+
+def _of_gpus(of: Callable[[DeviceTimeline], float | None]) -> Callable[[Session], float | None]:
+    """Return what gives a figure of a run's timelines, the mean of its GPUs; None unless it is known of all."""
+
+    def mean(session: Session) -> float | None:
+        devices = session.timeline.devices if session.timeline is not None else ()
+        values = [value for device in devices if (value := of(device)) is not None]
+        return fmean(values) if values and len(values) == len(devices) else None
+
+    return mean
+
+
+def _idle_s(device: DeviceTimeline) -> float | None:
+    return device.gaps.total_s if device.gaps is not None else None
+
+
+def _copies_s(device: DeviceTimeline) -> float | None:
+    times = [copies.time_s for copies in device.copies if copies.time_s is not None]
+    return sum(times) if len(times) == len(device.copies) else None
+
+
+def _step_s(session: Session) -> float | None:
+    """Return the median step of the loop that the program's work is counted by, in the middle of its sources."""
+    steps = session.timeline.steps if session.timeline is not None else ()
+    medians = [step.duration_percentiles_s.p50 for step in steps if step.loop]
+    return median(medians) if medians else None
+
+
+def _peak_memory(session: Session) -> float | None:
+    return session.timeline.peak_memory_bytes if session.timeline is not None else None
+
+
+_QUANTITIES = (
+    _Quantity("gpu-time", "s", run_time_s),
+    _Quantity("launches", "launches", _launches),
+    _Quantity("step", "s", _step_s),
+    _Quantity("span", "s", _of_gpus(lambda device: device.span_s)),
+    _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s)),
+    _Quantity("idle", "s", _of_gpus(_idle_s)),
+    _Quantity("copies", "s", _of_gpus(_copies_s)),
+    _Quantity("peak-memory", "B", _peak_memory),
+)

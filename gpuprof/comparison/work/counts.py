@@ -1,0 +1,143 @@
+"""One count on both sides: more, less, the same, or unclear."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from gpuprof.comparison.contract import CountChange, CountWord
+from gpuprof.comparison.work.amounts import WorkAmount
+from gpuprof.comparison.work.tolerances import ESTIMATE, MARGIN, Tolerance, can_tell, tolerance_of
+
+RESOURCES = ("registers", "shared-memory", "occupancy")
+"""What a launch takes: by itself it makes work neither more nor less."""
+OPCODES = "opcode."
+"""What the names of opcodes begin with: parts of `instructions`."""
+FLOP = "flop."
+LAUNCHES = "launches"
+"""How often a kernel is launched in a run: it is told, and no part of the verdict on what a launch does."""
+CACHED = ("dram-bytes", "l2-bytes", "l2-sectors")
+"""What depends on what the caches hold when a launch begins."""
+EXACT = ("instructions", "thread-instructions", "global-load-requests", "global-store-requests")
+"""Counts of what the code executes, which are exact; so are FLOP and opcodes."""
+_ROUNDING = 1e-12
+"""How far sums of products of equal numbers can lie apart, as a fraction."""
+_LARGEST = 1e30
+"""What `Number` allows."""
+
+
+def count_change(
+    name: str, base: WorkAmount | None, new: WorkAmount | None, *, judged: bool = True, varying: bool = False
+) -> CountChange:
+    """Return one count on both sides, and whether it is more, less or the same.
+
+    Of a kernel whose launches are known to be `varying`, a count that is known of one launch varies, too, and one that
+    moves within the tolerance.
+    """
+    word, tolerance, dependent = _judged(name, base, new, varying=varying)
+    comparable = judged or base is None or new is None
+    metrics = dict.fromkeys(amount.metric for amount in (base, new) if amount is not None)
+    known = new if new is not None else base
+    return CountChange(
+        name=name,
+        unit=known.unit if known is not None else "",
+        base=base.value if base is not None else None,
+        new=new.value if new is not None else None,
+        ratio=_ratio(base, new),
+        word=word if comparable else "unclear",
+        tolerance=tolerance,
+        data_dependent=dependent,
+        metric="; ".join(metrics),
+    )
+
+
+def _judged(
+    name: str, base: WorkAmount | None, new: WorkAmount | None, *, varying: bool
+) -> tuple[CountWord, float, bool]:
+    """Return the word, what the count may differ by as a fraction of the base, and whether it depends on data.
+
+    Where launches of a side differ by more than the tolerance, the work depends on data or on races. It then changed
+    only if all launches of one side lie beyond all of the other, by a margin, and are enough for that to be no chance;
+    it is the same if its least and its most are; else it is unclear.
+    """
+    tolerance = tolerance_of(name)
+    if base is None or new is None:
+        known = base or new
+        return (
+            ("only-new" if base is None else "only-base"),
+            tolerance.fraction,
+            known is not None and _varies(name, known),
+        )
+    band = _band(tolerance, base, new)
+    width = max(base.high - base.low, new.high - new.low)
+    moves = any(side.launches == 1 or side.high > side.low for side in (base, new))
+    unsure = varying and moves and name not in (*RESOURCES, LAUNCHES)
+    dependent = unsure or _varies(name, base) or _varies(name, new)
+    allowed = band + (1 + MARGIN) * width if dependent else band
+    relative = min(round(allowed / base.value, 9), _LARGEST) if base.value > 0 else tolerance.fraction
+    if _counted_otherwise(name, base, new):
+        return "unclear", relative, dependent
+    if dependent:
+        same = _ROUNDING * max(base.value, new.value) if _is_exact(name) else band
+        return _beyond(base, new, band, width=width, same=same), relative, dependent
+    if abs(new.value - base.value) <= band:
+        return "same", relative, dependent
+    return ("more" if new.value > base.value else "less"), relative, dependent
+
+
+def _varies(name: str, amount: WorkAmount) -> bool:
+    """Tell whether launches of one side differ by more than the tolerance."""
+    return amount.high - amount.low > tolerance_of(name).band(amount.high, amount.summed)
+
+
+def _band(tolerance: Tolerance, base: WorkAmount, new: WorkAmount) -> float:
+    """Return what both values may differ by; more where one was not counted."""
+    largest = max(base.value, new.value)
+    estimate = 0.0 if base.exact and new.exact else ESTIMATE
+    return tolerance.band(largest, max(base.summed, new.summed)) + (estimate + _ROUNDING) * largest
+
+
+def _counted_otherwise(name: str, base: WorkAmount, new: WorkAmount) -> bool:
+    """Tell whether bytes of a cache are from other counters, which take in other traffic: up to 2.5 % at L2, and stores
+    or not at L1. At DRAM all count the same."""
+    return name in ("l1-bytes", "l2-bytes") and base.metric != new.metric
+
+
+def _beyond(base: WorkAmount, new: WorkAmount, band: float, *, width: float, same: float) -> CountWord:
+    """Return the word for work that depends on data, from the ranges of both sides: the same data give the same ends,
+    races give them hardly ever."""
+    if abs(new.low - base.low) <= same and abs(new.high - base.high) <= same:
+        return "same"
+    if can_tell(base.launches, new.launches):
+        apart = max(band, MARGIN * width)
+        if new.low - base.high > apart:
+            return "more"
+        if base.low - new.high > apart:
+            return "less"
+    return "unclear"
+
+
+def _ratio(base: WorkAmount | None, new: WorkAmount | None) -> float | None:
+    if base is None or new is None or base.value == 0:
+        return None
+    ratio = new.value / base.value
+    return ratio if math.isfinite(ratio) else None
+
+
+def is_work(count: CountChange) -> bool:
+    """Tell whether it is of what a launch does, as a whole."""
+    return count.name not in (*RESOURCES, LAUNCHES) and not count.name.startswith(OPCODES)
+
+
+def is_exact(count: CountChange) -> bool:
+    """Tell whether the same code on the same data gives it exactly again, so that it vouches for both."""
+    return _is_exact(count.name)
+
+
+def varies(amounts: Mapping[str, WorkAmount]) -> bool:
+    """Tell whether launches of a side do not execute the same."""
+    return any(_is_exact(name) and _varies(name, amount) for name, amount in amounts.items())
+
+
+def _is_exact(name: str) -> bool:
+    return name in EXACT or name.startswith((FLOP, OPCODES))

@@ -1,0 +1,116 @@
+"""What holds of every comparison: swapped sides, kernels that have nothing to do with one another, scaled counters."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from gpuprof.comparison.compare import compare
+from gpuprof.comparison.contract import Comparison, KernelChange
+from gpuprof.comparison.timing.noise import Samples, estimate
+from gpuprof.comparison.timing.verdict import CLOCK_STEP_S
+from gpuprof.model.session import KernelProfile
+from gpuprof.model.trace import Trace
+from gpuprof.read.files import read_file
+from tests.compare_builders import kernel, run, source
+
+MIRRORED = {"faster": "slower", "slower": "faster", "less": "more", "more": "less", "new": "gone", "gone": "new"}
+FACTORS = some.sampled_from([0.3, 0.97, 0.999, 1.0, 1.0004, 1.02, 1.5, 4.0])
+
+
+def a_kernel(name: str, duration_s: float, instructions: float, dram_bytes: float) -> KernelProfile:
+    """A launch with its time, what it executes and what it moves."""
+    counts: dict[str, Any] = {"instructions": instructions, "global-load-requests": instructions / 10}
+    return kernel(
+        name, (duration_s,) * 2, counts=counts, traffic={"dram": dram_bytes}, flop={"fp32": instructions * 32}
+    )
+
+
+def compared(base: list[KernelProfile], new: list[KernelProfile], runs: int = 1) -> Comparison:
+    """Compare so many equal runs a side."""
+    files = [(source(sha256=number * 64),) for number in "12"]
+    sides = [[run(*kernels, sources=file)] * runs for kernels, file in zip((base, new), files, strict=True)]
+    return compare(sides[0], sides[1], "0").comparison
+
+
+def verdicts(change: KernelChange) -> tuple[str, str, str]:
+    """How kernels were matched, and both verdicts."""
+    return change.match, change.time.verdict, change.work.verdict
+
+
+@settings(max_examples=60, deadline=None)
+@given(time=FACTORS, executed=FACTORS, moved=FACTORS, runs=some.sampled_from([1, 6]))
+def test_swapped_sides_have_mirrored_verdicts(time: float, executed: float, moved: float, runs: int) -> None:
+    base, new = a_kernel("a", 1e-3, 1e8, 1e8), a_kernel("a", 1e-3 * time, 1e8 * executed, 1e8 * moved)
+    (there,), (back,) = (compared([before], [after], runs).kernels for before, after in ((base, new), (new, base)))
+    assert verdicts(back) == tuple(MIRRORED.get(word, word) for word in verdicts(there))
+    words = {count.name: MIRRORED.get(count.word, count.word) for count in there.work.counts}
+    assert {count.name: count.word for count in back.work.counts} == words
+
+
+@settings(max_examples=60, deadline=None)
+@given(time=FACTORS, executed=FACTORS, other=FACTORS)
+def test_a_kernel_that_has_nothing_to_do_with_another_changes_nothing_of_it(
+    time: float, executed: float, other: float
+) -> None:
+    base, new = a_kernel("a", 1e-3, 1e8, 1e8), a_kernel("a", 1e-3 * time, 1e8 * executed, 1e8)
+    (alone,) = compared([base], [new]).kernels
+    beside = compared([base, a_kernel("z", 2e-3, 1e7, 1e7)], [new, a_kernel("z", 2e-3 * other, 1e7 * other, 1e7)])
+    (same,) = (change for change in beside.kernels if change.label == "a")
+    assert (same.time, same.work, same.causes, same.sentence) == (alone.time, alone.work, alone.causes, alone.sentence)
+
+
+@settings(max_examples=60, deadline=None)
+@given(time=FACTORS, executed=FACTORS, scale=some.sampled_from([2.0, 10.0, 1000.0]))
+def test_twice_the_work_in_twice_the_time_on_both_sides_has_the_same_verdicts(
+    time: float, executed: float, scale: float
+) -> None:
+    def change(factor: float) -> KernelChange:
+        base = a_kernel("a", 1e-3 * factor, 1e8 * factor, 1e9 * factor)
+        new = a_kernel("a", 1e-3 * time * factor, 1e8 * executed * factor, 1e9 * factor)
+        return compared([base], [new]).kernels[0]
+
+    assert verdicts(change(scale)) == verdicts(change(1.0))
+
+
+def test_counters_that_a_side_did_not_collect_are_no_loss_of_work() -> None:
+    """The full set against the basic one, either way round."""
+    full, basic = a_kernel("a", 1e-3, 1e8, 1e9), kernel("a", (1e-3,) * 2)
+    for base, new in ((full, basic), (basic, full)):
+        (change,) = compared([base], [new]).kernels
+        assert change.work.verdict == "unknown"
+        assert {count.word for count in change.work.counts} <= {"same", "only-base", "only-new"}
+        assert not [cause for cause in change.causes if cause.direction != "neutral"]
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
+def test_equal_launches_of_a_recorded_kernel_are_no_change(reports: Path, runs: int) -> None:
+    """Launches of one configuration in a real trace, the first ones held against those that follow."""
+    words: Counter[str] = Counter()
+    for durations in _launches(reports / "traces" / "miniweather-gp100.nsys.sqlite").values():
+        for start in range(0, len(durations) - 2 * runs + 1, 2 * runs):
+            sides = durations[start : start + runs], durations[start + runs : start + 2 * runs]
+            base, new = (_samples(side) for side in sides)
+            words[estimate(base, new).word] += 1
+    assert sum(words.values()) > 100
+    assert (words["faster"] + words["slower"]) / sum(words.values()) < 0.01
+
+
+def _samples(durations: list[float]) -> Samples:
+    return Samples(tuple(map(math.log, durations)), (0.0,) * len(durations), CLOCK_STEP_S / min(durations))
+
+
+def _launches(path: Path) -> dict[object, list[float]]:
+    trace = read_file(str(path))
+    assert isinstance(trace, Trace)
+    launches: defaultdict[object, list[float]] = defaultdict(list)
+    for activity in trace.activities:
+        if activity.kind == "kernel" and activity.duration_s:
+            launches[activity.name, activity.grid, activity.block].append(activity.duration_s)
+    return launches
