@@ -35,6 +35,14 @@ def minutes(text: str) -> float:
     return value
 
 
+def count(text: str) -> int:
+    """Read a whole number above zero."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return value
+
+
 def add_part_options(command: argparse.ArgumentParser) -> None:
     """Add what work on a GPU has that can be done in parts."""
     command.add_argument("--minutes", type=minutes, metavar="M", help="stop before what does not fit; goes on later")

@@ -141,8 +141,9 @@ def _folder_of(request: MeasureRequest) -> Iterator[Path]:
         with taken(folder):
             yield folder
     finally:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
+        if made:
+            with contextlib.suppress(OSError):  # something is in it, or the program has removed it
+                folder.rmdir()
 
 
 class _Turns:
@@ -227,16 +228,16 @@ class _Turns:
         self._input.rewind()
         try:
             outcome = timed(self._by_tool(_quiet(self._request.of(side), place)))
+            self.error = _why(outcome, place)
+            if self.error is None:
+                file = self._request.sample(side, len(self._runs[side]) + 1)
+                self._keep(side, outcome.session, file, None)
         except GpuprofError as error:
             self.error = error
-            return False
-        self.error = _why(outcome, place)
-        if self.error is not None:
-            return False
-        file = self._request.sample(side, len(self._runs[side]) + 1)
-        self._keep(side, outcome.session, file, None)
+        except OSError as error:
+            self.error = UsageError(f"cannot write {place.parent}: {error.strerror or error}", "choose another with -o")
         self._longest_s[side] = max(self._longest_s[side], self._request.clock() - started_s)
-        return True
+        return self.error is None
 
     def _keep(self, side: SideName, session: Session, file: Path, page: Path | None) -> None:
         self._request.keep(session, file, page)

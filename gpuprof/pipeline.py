@@ -136,8 +136,9 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
         with taken(folder):
             yield _collector(request, chosen.path), finder
     except BaseException:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
+        if made:
+            with contextlib.suppress(OSError):  # something is in it, or the program has removed it
+                folder.rmdir()
         raise
 
 

@@ -406,6 +406,12 @@ def test_the_run_is_told_by_its_time_and_the_kernels_that_it_comes_from() -> Non
     assert told == "GPU time 15.5 → 12.7 ms (−18 %): compute_tendencies is 1.8x faster; 4 kernels are the same"
 
 
+def test_a_step_is_not_told_as_gpu_time() -> None:
+    """The GPU time is not known of a side, the step is."""
+    totals = [replace(_gpu_time(1e-3, 1e-3), base=None), replace(_gpu_time(0.2, 0.1), name="step")]
+    assert whole_sentence(totals, [], []) == "nothing to compare"
+
+
 def test_kernels_that_came_or_went_are_kept_apart_from_those_on_both_sides() -> None:
     def on(seconds: float) -> ComparedKernel:
         return ComparedKernel(

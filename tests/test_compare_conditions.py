@@ -196,6 +196,11 @@ def test_throttling_on_one_side_forbids_the_verdict_on_time_and_on_both_it_is_to
     assert only(a_side(throttled=True), a_side()).new == "not known"
 
 
+def test_throttling_is_told_where_no_kernel_has_a_time() -> None:
+    base, new = (side(kernel("a", (), throttled=state)) for state in (False, True))
+    assert "throttling" in names(base, new)
+
+
 def test_throttling_of_kernels_that_take_no_time_is_not_told() -> None:
     short = side(kernel("long", LONG_S, throttled=False), kernel("short", (1e-5,), throttled=True))
     assert names(short, side(kernel("long", LONG_S, throttled=False))) == []
@@ -214,6 +219,15 @@ def test_durations_by_other_means_forbid_the_verdict_on_time() -> None:
     condition = only(a_side(duration_source="counters"), a_side(duration_source="survey"))
     assert (condition.name, condition.affects) == ("durations", "time")
     assert (condition.base, condition.new) == ("counters", "survey")
+
+
+def test_kernels_that_were_measured_by_other_means_the_other_way_round_are_told() -> None:
+    base, new = (
+        side(kernel("a", LONG_S, duration_source=first), kernel("b", LONG_S, duration_source=second))
+        for first, second in (("counters", "survey"), ("survey", "counters"))
+    )
+    condition = only(base, new)
+    assert (condition.name, condition.affects, condition.base) == ("durations", "time", "counters, survey")
 
 
 def test_releases_of_the_tools_are_told_and_forbid_nothing() -> None:

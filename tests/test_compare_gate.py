@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import (
     ComparedKernel,
     ComparedSide,
@@ -29,10 +29,12 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.gate.accepted import Accepted, accepted_of
 from gpuprof.comparison.gate.gate import judged
 from gpuprof.comparison.gate.limits import COUNTS, GateLimit, limit_of, limits_of
-from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.selection import narrowed
 from gpuprof.comparison.sides import Side
 from gpuprof.errors import InputError, UsageError
+from tests.compare_builders import kernel as profile
+from tests.compare_builders import run
 
 TODAY = date(2026, 11, 23)
 
@@ -379,6 +381,11 @@ def test_more_than_is_accepted_fails_and_says_so() -> None:
     assert check.sentence.endswith("; accepted only up to 5.0 %")
 
 
+def test_of_two_entries_the_one_that_still_holds_says_why_it_is_not_enough() -> None:
+    (check,), _ = held(entry("time:8%", until="2020-01-01") + entry("time:5%"))
+    assert (check.word, check.sentence.partition("; ")[2]) == ("regression", "accepted only up to 5.0 %")
+
+
 def test_an_accepted_regression_ends_after_its_day() -> None:
     assert held(entry(until=str(TODAY)))[0][0].word == "accepted"
     (check,), _ = held(entry(until="2026-11-22"))
@@ -469,6 +476,12 @@ def test_a_comparison_is_narrowed_by_name_or_number_and_says_so() -> None:
         "2 of 3 kernels are left out (67 % of the time): --kernel gemm|conv --exclude #1. Totals are of all kernels.",
     )
     assert narrowed(sides, None, ["nope"]) is sides
+
+
+def test_a_narrowed_comparison_of_one_recording_with_itself_still_says_so() -> None:
+    sides = [run(profile("a"), profile("b"), profile("c"))]
+    whole = compare(sides, sides, "0", [NamedMatch("^a$", "^b$")])
+    assert narrowed(whole, "a").comparison.sentence.startswith("both sides are the same recording")
 
 
 @pytest.mark.parametrize(("kernel_", "exclude"), [("nope", ()), ("(", ()), (None, (".",))])

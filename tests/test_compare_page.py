@@ -412,6 +412,12 @@ def test_source_on_one_side_alone_is_said_to_lack_on_the_other() -> None:
     assert section.code_note.startswith("Source: not collected on the base side")
 
 
+def test_a_file_of_thousands_of_lines_is_aligned_in_part_and_the_rest_counted() -> None:
+    base, new = ([f"{name}{place}();" if place % 2 else "__syncwarp();" for place in range(3000)] for name in "ab")
+    (code,) = contents_of(_with(lines=(lines_of(*base), lines_of(*new)))).sections[0].code
+    assert len(code.rows) == 60 and code.left_out == 2940
+
+
 def test_source_of_excerpts_is_aligned_where_no_line_was_counted() -> None:
     excerpt = Excerpt(
         language="source", file="a.cu", weight="samples",

@@ -147,6 +147,11 @@ def test_what_the_budget_cannot_settle_ends_it_early() -> None:
     assert look("unclear", 5, needed=None).until is None
 
 
+def test_where_no_kernel_is_on_both_sides_nothing_is_said_to_be_clear() -> None:
+    told = next_look((), {}, Pace(rounds=3, left_s=100.0, round_s=1.0), alike=True)
+    assert told == TurnsLook(None, "no kernel that matters is on both sides with a time", ())
+
+
 def test_unlike_conditions_end_it() -> None:
     assert "differs too much" in look("unclear", 3, alike=False).why
 
@@ -353,6 +358,10 @@ def test_programs_that_pytorch_times_are_timed_by_it_again(two: Two, reports: Pa
         (("--run", "--update-baseline", "--fail-on", "time:3%", "--", "true", "---", "true"), "--update-baseline"),
         (("--run", "-o", "a", "-o", "b", "--", "true", "---", "true"), "-o names two folders: a and b"),
         (("--run", "-o", "out.csv", "--", "true", "---", "true"), "out.csv"),
+        (("--run", "-o", "json=gpuprof-compare", "--", "true", "---", "true"), "--run leaves there what it measures"),
+        (("--run", "-o", "a", "-o", "a/base/session.json", "--", "true", "---", "true"), "--run leaves there what"),
+        (("--run", "true", "---", "true"), "--- stands between two programs, and they stand behind --run --"),
+        (("true", "---", "true"), "--- stands between two programs, and they stand behind --run --"),
         (("--run", "--open", "--", "true", "---", "true"), "--open opens a page, and none is written"),
         (("--run", "--fail-on", "speed:3%", "--", "true", "---", "true"), "speed"),
         (("--run", "--", "true", "---", "./nosuch"), "./nosuch: no such file"),
@@ -420,6 +429,29 @@ def test_a_timed_run_that_fails_does_not_count_and_ends_measuring(two: Two) -> N
     assert done.returncode == 4, done.stderr
     assert len(two.calls) == 9 and len(two.samples()) == 4
     assert "comparing 3 and 3 runs" in done.stderr and "gate passed" in done.stderr and "gemm" in done.stdout
+
+
+def test_a_timed_run_that_cannot_be_written_does_not_count_and_what_there_is_is_compared(two: Two) -> None:
+    two.times(around(1e-3, 2), around(1.3e-3, 2))
+    (two.folder / "out").mkdir()
+    (two.folder / "out/samples").write_text("mine")
+    done = two.measure()
+    assert done.returncode == 2 and "cannot write out/samples: Not a directory: comparing 1 and 1 runs" in done.stderr
+    assert "gemm" in done.stdout and (two.folder / "out/samples").read_text() == "mine"
+
+
+def test_a_sample_that_cannot_be_kept_does_not_count_and_what_there_is_is_compared(two: Two) -> None:
+    two.times(around(1e-3, 3), around(1.3e-3, 3))
+    done = two.measure(new=("sh", "-c", "mkdir -p out/samples/new-02.session.json", "new"))
+    assert done.returncode == 2 and "new-02.session.json is a folder: comparing 1 and 1 runs" in done.stderr
+    assert "gemm" in done.stdout
+
+
+def test_a_program_that_removes_the_folder_is_told_without_a_second_error(two: Two) -> None:
+    two.times(around(1e-3, 2), around(1.3e-3, 2))
+    done = two.measure(new=("sh", "-c", "rm -rf out", "new"))
+    assert done.returncode == 3 and "error: out: No such file" not in done.stderr
+    assert "gpuprof doctor checks what profiling needs" in done.stderr
 
 
 def test_a_timed_run_that_hangs_is_ended_by_its_timeout(two: Two) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ChangeCause, KernelChange, TimeWord
+from gpuprof.comparison.contract import ChangeCause, Gate, KernelChange, TimeWord
 from gpuprof.diagnose.registry import RULES
 from gpuprof.present.compare_annotations import left_out_texts
 from gpuprof.present.compare_options import CompareOptions, PathMap
@@ -217,6 +217,16 @@ def test_fingerprints_name_rule_and_kernel_and_not_numbers_lines_or_order() -> N
     assert at(1.18, 88, "a", "b") == at(1.5, 90, "b", "a")
     assert len(at(1.18, 88, "a", "b")) == 4
     assert at(1.18, 88, "a") < at(1.18, 88, "a", "b")
+
+
+def test_a_limit_on_a_name_with_colons_has_a_fingerprint_that_no_other_quantity_has() -> None:
+    def of(*limits: str) -> list[str]:
+        gate = Gate(passed=False, exit_code=6, checks=tuple(made.check(limit=limit) for limit in limits), ok=0)
+        return prints(made.compared(made.change(findings=()), gate=gate))
+
+    assert of("ns::a=time:3%") == of("ns::a=time:5%")
+    assert not set(of("ns::a=time:3%")) & set(of("ns::a=registers"))
+    assert not set(of("time:3%")) & set(of("ns::a=time:3%"))
 
 
 def test_results_of_kernels_with_one_name_have_fingerprints_of_their_own() -> None:

@@ -64,6 +64,19 @@ def test_many_runs_a_side_have_a_verdict_on_the_whole() -> None:
     assert totals(base, slower)["launches"].verdict == "unknown"
 
 
+def test_another_clock_of_the_sm_makes_no_run_slower() -> None:
+    """At 0.8 of the clock a run takes 25 % longer at most; what takes 40 % longer was changed."""
+
+    def verdict(factor: float) -> str:
+        base, new = (
+            [run(kernel("a", [longer * (1e-3 + 1e-6 * noise)], clocks_hz=[clock])) for noise in range(6)]
+            for longer, clock in ((1.0, 1e9), (factor, 0.8e9))
+        )
+        return compare(base, new, "0").comparison.total[0].verdict
+
+    assert [verdict(factor) for factor in (1.0, 1.25, 1.4)] == ["unclear", "unclear", "slower"]
+
+
 def test_what_was_not_profiled_counts_in_the_time_of_the_run() -> None:
     known = RunTotals(
         kernels=9, launches=90, timed_launches=90, timed_shapes=9, time_s=0.5, main_kernels=1, main_time_s=0.4

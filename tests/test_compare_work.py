@@ -112,6 +112,13 @@ def test_opcodes_are_not_zero_where_a_side_has_no_histogram() -> None:
     assert change.verdict == "same"
 
 
+def test_an_opcode_that_a_side_lacks_was_counted_in_the_launches_of_that_side() -> None:
+    base = {"counts": {"opcode.CS2R": 100}}
+    new = {"counts": {"opcode.CS2R": 100, "opcode.ATOM": (50, 40, 60)}, "durations_s": [1e-5] * 20}
+    assert word_of(base, new, "opcode.ATOM") == "unclear"
+    assert word_of({**base, "durations_s": [1e-5] * 20}, new, "opcode.ATOM") == "more"
+
+
 def test_a_large_change_outweighs_a_small_one_the_other_way_and_no_other() -> None:
     base = instructions(1e9, traffic={"dram": 1000 * MB})
     assert changed(base, instructions(4e8, traffic={"dram": 1018 * MB})).verdict == "less"

@@ -123,6 +123,13 @@ def test_aims_that_are_missed_are_named() -> None:
     ]
 
 
+@pytest.mark.parametrize("pairs", ["0", "-1"])
+def test_no_pairs_are_no_benchmark_that_passes(pairs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--pairs", pairs])
+    assert f"{pairs} is not above zero" in capsys.readouterr().err
+
+
 def test_quick_benchmark_prints_a_row_for_each_condition_and_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--pairs", "5", "--quick", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()

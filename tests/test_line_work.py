@@ -107,6 +107,11 @@ def test_a_line_outside_of_its_file_has_no_text(number: int) -> None:
     assert [work.text for work in kernel(at(0, number, executed=1.0)).lines] == [""]
 
 
+def test_a_form_feed_ends_no_line() -> None:
+    profile = kernel(at(0, 3, executed=1.0), sources={FILE: "first;\r\n\fsecond;\r\nthird;"})
+    assert profile.lines[0].text == "third;"
+
+
 def test_a_long_line_is_cut() -> None:
     (work,) = kernel(at(0, 1, executed=1.0), sources={FILE: "x" * 15_000}).lines
     assert work.text == "x" * 200

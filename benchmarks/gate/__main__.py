@@ -17,11 +17,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.command_line import count
 from benchmarks.command_line import run as run_command
 from benchmarks.gate import work
 from benchmarks.gate.launches import read_kernels, write_kernels
 from benchmarks.gate.rates import Cell, cells, missed_aims, rows
 from benchmarks.gate.recorded import planted_rows, repeats_rows
+from gpuprof.errors import UsageError
 
 PAIRS, QUICK_PAIRS = 10_000, 200
 
@@ -29,7 +31,7 @@ PAIRS, QUICK_PAIRS = 10_000, 200
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate, print the tables; return 0, or 1 where an aim is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gate", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=PAIRS, metavar="N", help="pairs of each kind (%(default)s)")
+    parser.add_argument("--pairs", type=count, default=PAIRS, metavar="N", help="pairs of each kind (%(default)s)")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--all", action="store_true", help="every number of runs a side")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs, no aims")
@@ -44,6 +46,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.write_launches is not None:
         print(f"{write_kernels(options.write_launches)} kernels")
         return 0
+    if options.repeats is not None and len(options.repeats) < 2:
+        raise UsageError("--repeats has one file, and a run is compared with another", "name two files or more")
     if options.planted is not None or options.repeats is not None:
         table = planted_rows(options.planted) if options.planted is not None else repeats_rows(options.repeats)
         print("\n".join(_lines(table, markdown=options.markdown)))

@@ -1,4 +1,4 @@
-"""The verdict of `gpuprof.comparison.times` for thousands of pairs at once. A test holds that both say the same."""
+"""The verdict of `gpuprof.comparison.timing` for thousands of pairs at once. A test holds that both say the same."""
 
 from __future__ import annotations
 

@@ -89,10 +89,11 @@ def _measured(context: click.Context, files: Sequence[str], options: Mapping[str
     """Measure two programs and compare what that has left; return the exit code, of what went wrong or of the gate."""
     if files or options["base"] or options["new"]:
         raise UsageError("files and --run cannot be combined", "name two files, or two programs behind --run --")
-    from gpuprof.cli.compare_run import measured_sides, programs_to_run
+    from gpuprof.cli.compare_run import measured_sides, programs_to_run, refuse_measured_places
 
     to_run = programs_to_run(programs_of(context.meta.get(PROGRAM, ())), options)
     asked = _Asked.of(SideFiles((), ()), {**options, "outputs": to_run.outputs})
+    refuse_measured_places([output.file for output in asked.outputs], to_run.folder)
     measured = measured_sides(to_run, lambda base, new: _so_far(base, new, asked))
     # What is excluded is in no session.
     code = _compare(replace(asked, sides=measured.sides, exclude=(), paired=True))

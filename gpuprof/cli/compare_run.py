@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,6 +88,16 @@ def _folder_and_files(outputs: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     folder = Path(folders[0]) if folders else Path(_FOLDER)
     refuse_folder(folder)
     return folder, tuple(name for name in outputs if name not in folders)
+
+
+def refuse_measured_places(files: Iterable[Path], folder: Path) -> None:
+    """Raise UsageError for a file that would take the place of what is measured, or of the folder of it."""
+    own = folder.resolve()
+    taken = [own / name for name in ("base", "new", "samples")]
+    for file in files:
+        place = file.resolve()
+        if place == own or any(place == part or part in place.parents for part in taken):
+            raise UsageError(f"-o {file}: --run leaves there what it measures", "choose another name with -o")
 
 
 def _names_folder(name: str) -> bool:

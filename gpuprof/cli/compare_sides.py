@@ -18,6 +18,7 @@ from gpuprof.errors import InputError, UsageError
 _OF_SIDES = ("--base", "--new")
 _BETWEEN = "---"
 """What stands between the two programs."""
+_HOW_TO_RUN = "gpuprof compare --run -- ./base 4096 --- ./new 4096"
 _TWO = "gpuprof compare base.ncu-rep new.ncu-rep"
 _SEVERAL = "gpuprof compare --base BASE... --new NEW..."
 
@@ -45,6 +46,8 @@ class TakesSides(WithExamples):
         if "--run" in args[:place]:
             ctx.meta[PROGRAM] = tuple(args[place + 1 :])
             args = args[:place]
+        if _BETWEEN in args[:place] and not ctx.resilient_parsing:
+            raise UsageError(f"{_BETWEEN} stands between two programs, and they stand behind --run --", _HOW_TO_RUN)
         return super().parse_args(ctx, _spread(args, ctx))
 
 
@@ -159,7 +162,7 @@ def _refuse_folder(file: str) -> None:
 
 def programs_of(line: Sequence[str]) -> Programs:
     """Return the two command lines behind --run --. Raises UsageError where one is missing, or there are more."""
-    how = "gpuprof compare --run -- ./base 4096 --- ./new 4096"
+    how = _HOW_TO_RUN
     if not line:
         raise UsageError("--run needs two programs behind --", how)
     parts: list[list[str]] = [[]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.causes import causes_of
-from gpuprof.comparison.conditions.clocks import dram_shift
+from gpuprof.comparison.conditions.clocks import clock_shift, dram_shift
 from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
 from gpuprof.comparison.contract import (
     COMPARISON_VERSION,
@@ -55,7 +55,7 @@ def compare(
     allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs))
     matched = pairs_of(ours, theirs, named, identical=identical)
     kernels, pairs = _changes(matched, ours.total_s, allowed)
-    total = totals_of(ours, theirs, comparable=allowed.time)
+    total = totals_of(ours, theirs, comparable=allowed.time, shift=clock_shift(ours, theirs))
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,

@@ -101,7 +101,7 @@ def _change(word: FindingWord, base: Finding | None, new: Finding | None, time: 
     return FindingChange(
         word=word,
         rule=told.rule,
-        severity=base.severity if base is not None and word == "went" else told.severity,
+        severity=told.severity,
         base=base.headline if base is not None else "",
         new=new.headline if new is not None else "",
         promised=base.gain_kernel if base is not None else None,

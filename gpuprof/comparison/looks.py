@@ -123,6 +123,8 @@ def next_look(kernels: Sequence[Waited], held: Mapping[Hashable, Since], pace: P
     """Return when to look again. `held` are the verdicts with this look's; `alike`: verdicts on time can be given."""
     if pace.rounds < LEAST_ROUNDS:
         return _on(LEAST_ROUNDS, tuple(kernel.label for kernel in kernels), pace)
+    if not kernels:
+        return TurnsLook(None, "no kernel that matters is on both sides with a time", ())
     if not alike:
         return TurnsLook(None, "what is around the runs differs too much to compare their times", ())
     wanted, pending, noisy = [], [], []

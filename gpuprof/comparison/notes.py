@@ -85,7 +85,7 @@ def _in_some_runs(side: Side, called: str) -> Iterator[str]:
     if some:
         what = "1 kernel is" if some == 1 else f"{spaced(some)} kernels are"
         yield f"{what} in some of the {whole} runs of the {called} side only."
-    if any(len(times) > len(kernel.runs) for kernel in side.kernels if (times := kernel.times)):
+    if any(len(kernel.times) > len(kernel.runs) for kernel in side.kernels):
         yield f"The {called} side has several ranks or GPUs: each counts as a run in verdicts on time."
 
 

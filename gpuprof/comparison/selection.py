@@ -10,6 +10,7 @@ from msgspec.structs import replace as changed
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sentences import whole_sentence
+from gpuprof.comparison.sides import are_identical
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.units import format_percent
@@ -36,7 +37,7 @@ def narrowed(compared: Compared, kernel: str | None = None, exclude: Sequence[st
         raise _nothing_left(changes, kernel, exclude)
     left = tuple(change for change, _ in kept)
     comparison = compared.comparison
-    identical = comparison.sentence == whole_sentence((), (), (), identical=True)
+    identical = are_identical(compared.base.runs, compared.new.runs)
     comparison = changed(
         comparison,
         kernels=left,

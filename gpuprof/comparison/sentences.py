@@ -42,8 +42,9 @@ def whole_sentence(
     if identical:
         named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
-    first = next((item for item in total if item.unit == "s" and item.base is not None and item.new is not None), None)
-    parts = [] if first is None else [f"{_time_of_run(first)}{_of_both(kernels)}"]
+    time = next((item for item in total if item.name == "gpu-time"), None)
+    known = time is not None and time.base is not None and time.new is not None
+    parts = [f"{_time_of_run(time)}{_of_both(kernels)}"] if time is not None and known else []
     kernels_text = _kernels(kernels)
     text = ": ".join([*parts, kernels_text]) if kernels_text else "".join(parts)
     barred = _barred(conditions)

@@ -78,5 +78,5 @@ def _text(source: str, number: int) -> str:
 
 @lru_cache(maxsize=64)
 def _lines(source: str) -> tuple[str, ...]:
-    """Split a source once for all launches that it is of."""
-    return tuple(source.splitlines())
+    """Split a source once for all launches that it is of: where compilers do, not at a form feed."""
+    return tuple(source.replace("\r\n", "\n").split("\n"))

@@ -102,10 +102,16 @@ def _of_check(
         level="error" if fails_gate else "note",
         title=f"{name}: {_GATE_WORDS[check.word]} of {limit}",
         message=_message(name, *told),
-        key=_hashed(rule, check.limit.partition(":")[0], *_identity(kernel)),
+        key=_hashed(rule, _without_percent(check.limit), *_identity(kernel)),
         told=not fails_gate,
     )
     return problem if problem.told else _placed(problem, kernel, pair, options)
+
+
+def _without_percent(limit: str) -> str:
+    """Return a limit without the rise that it allows: kernels and quantity. Names of C++ have colons, too."""
+    kernels, equals, quantity = limit.rpartition("=")
+    return f"{kernels}{equals}{quantity.partition(':')[0]}"
 
 
 _GATE_WORDS = {

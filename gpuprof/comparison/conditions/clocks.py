@@ -73,6 +73,15 @@ def dram_shift(base: Side, new: Side) -> float:
     return abs(log(dram.ratio)) if dram is not None and abs(dram.ratio - 1) > _DRAM_CLOCK else 0.0
 
 
+def clock_shift(base: Side, new: Side) -> float:
+    """Return what other clocks, of SM or DRAM, can change seconds by, as a logarithm: of a run no cycles tell them
+    from a change of the code. 0 where they are alike or not known.
+    """
+    sm = _clock_change(base, new, lambda kernel: kernel.sm_clock_hz)
+    shift = abs(log(sm.ratio)) if sm is not None and abs(sm.ratio - 1) > _SM_CLOCK else 0.0
+    return shift + dram_shift(base, new)
+
+
 def warmth(base: Side, new: Side) -> Iterator[RunCondition]:
     """Say whether a side was much warmer."""
     hottest = [_hottest(side) for side in (base, new)]
@@ -86,12 +95,14 @@ _STATES = {True: "throttled", False: "not throttled", None: NOT_KNOWN}
 
 
 def _throttling(side: Side) -> bool | None:
-    """Tell whether kernels that take a part of the time ran with lowered clocks; None where nothing says so."""
+    """Tell whether kernels that take a part of the time ran with lowered clocks, or any where no time is known; None
+    where nothing says so.
+    """
     states = [(kernel.speaker.throttled, kernel.total_s or 0.0) for kernel in side.kernels]
     if any(state is not None for state, _ in states):
         total_s = sum(time_s for _, time_s in states)
         lowered_s = sum(time_s for state, time_s in states if state)
-        return lowered_s > _THROTTLED_SHARE * total_s
+        return lowered_s > _THROTTLED_SHARE * total_s if total_s > 0 else any(state for state, _ in states)
     told = [was_throttled(source.samples) for source in sources(side)]
     return any(told) if any(state is not None for state in told) else None
 

@@ -140,10 +140,10 @@ def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
     pairs = [(before.speaker.duration_source, after.speaker.duration_source) for before, after in common(base, new)]
     pairs = [pair for pair in pairs if all(pair)]
     unlike = [pair for pair in pairs if pair[0] != pair[1]]
-    values = [known(values) for values in zip(*unlike, strict=True)]
+    values = [known(pair[place] for pair in unlike) for place in (0, 1)]
     if not pairs:
         values = [known(kernel.speaker.duration_source for kernel in side.kernels) for side in (base, new)]
-    if values and differ(*values):
+    if unlike or differ(*values):
         sentence = (
             "Durations were measured by other means, and times are not compared: under ncu kernels run alone, often "
             "with locked clocks and empty caches. Record both sides alike."

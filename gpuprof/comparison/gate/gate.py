@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Gate, GateCheck, KernelChange
 from gpuprof.comparison.gate.accepted import Accepted, fitting
@@ -129,15 +131,13 @@ def _let_pass(
     check: GateCheck, case: _Case, entries: Sequence[Accepted], today: date
 ) -> tuple[GateCheck, Accepted | None]:
     """Return a check as accepted where an entry says so; else with why those that are about it do not hold."""
-    from msgspec.structs import replace
-
     for entry in entries:
         if entry.holds(today) and (entry.most is None or case.hold(entry.most).word == "ok"):
             until = f"{check.sentence}; accepted until {entry.until}"
             return replace(check, word="accepted", sentence=until, accepted=entry.reason), entry
     if not entries:
         return check, None
-    entry = entries[0]
+    entry = next((entry for entry in entries if entry.holds(today)), entries[0])
     why = (
         f"accepted only up to {format_percent(entry.most or 0.0)}"
         if entry.holds(today)

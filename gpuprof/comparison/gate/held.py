@@ -84,7 +84,9 @@ def held_total(total: Sequence[QuantityChange], most: float, *, alike: bool = Tr
     if time.verdict == "slower" and _beyond(rise, most):
         return Held("regression", rise, f"{said}, {_limit(most)}")
     if time.verdict in ("unclear", "unknown"):
-        return Held("unclear", rise, f"{said}, {_limit(most)}: the runs of a side are too few or too noisy to tell")
+        return Held(
+            "unclear", rise, f"{said}, {_limit(most)}: the runs are too few, too noisy or at other clocks to tell"
+        )
     within = time.verdict == "faster" or not _beyond(rise, most)
     return Held("ok" if within else "unclear", rise, f"{said}, {_limit(most)}")
 

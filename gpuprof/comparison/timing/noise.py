@@ -114,10 +114,13 @@ def word_of(change: float, half: float, *, apart: bool) -> SampleWord:
 
 
 def runs_needed(estimated: RatioEstimate, runs: int, step: float, *, paired: bool = False) -> int | None:
-    """Return the runs a side at which this change would be told, or told to be none; None where no number does.
+    """Return the runs a side at which this change would be told, or told to be none; None where no number does, as of
+    runs that drift: more of them drift further.
 
     `runs` are those of the side that has fewer.
     """
+    if estimated.drift:
+        return None
     size = abs(estimated.change)
     enough = max(size if size >= SMALLEST else 0.0, MARGIN - size)
     least = max(FEWEST_RUNS, runs + 1)
@@ -215,7 +218,7 @@ def _reason(change: float, half: float, *, few: bool, drift: float, shift: float
         return "so few runs do not show the noise between them"
     if drift:
         alone = format_percent(math.expm1(abs(drift)))
-        return f"the runs of a side drift, which alone can make the sides differ by {alone}"
+        return f"the runs of a side drift, which alone can make the sides differ by {alone}: measure both in turn"
     if abs(change) > half:
         return "the runs of the two sides overlap too much"
     return "too noisy for the number of runs"

@@ -22,14 +22,19 @@ class _Quantity:
     of: Callable[[Session], float | None]
 
 
-def totals_of(base: Side, new: Side, *, comparable: bool = True) -> tuple[QuantityChange, ...]:
-    """Return what is known of a side or both, the GPU time of all kernels first."""
+def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
+    """Return what is known of a side or both, the GPU time of all kernels first.
+
+    `shift`: what other clocks alone can set seconds of the sides apart by, as a logarithm.
+    """
     sides = [[run.session for run in side.runs] for side in (base, new)]
-    changes = (_change(quantity, sides[0], sides[1], comparable=comparable) for quantity in _QUANTITIES)
+    changes = (_change(quantity, sides[0], sides[1], comparable=comparable, shift=shift) for quantity in _QUANTITIES)
     return tuple(change for change in changes if change.base is not None or change.new is not None)
 
 
-def _change(quantity: _Quantity, base: list[Session], new: list[Session], *, comparable: bool) -> QuantityChange:
+def _change(
+    quantity: _Quantity, base: list[Session], new: list[Session], *, comparable: bool, shift: float
+) -> QuantityChange:
     samples = [_samples(quantity, sessions) for sessions in (base, new)]
     before, after = (fmean(values) if values else None for values in samples)
     return QuantityChange(
@@ -38,7 +43,7 @@ def _change(quantity: _Quantity, base: list[Session], new: list[Session], *, com
         base=before,
         new=after,
         ratio=after / before if before and after is not None else None,
-        verdict=_verdict(samples[0], samples[1]) if comparable and quantity.unit == "s" else "unknown",
+        verdict=_verdict(samples[0], samples[1], shift) if comparable and quantity.unit == "s" else "unknown",
     )
 
 
@@ -47,12 +52,12 @@ def _samples(quantity: _Quantity, sessions: Sequence[Session]) -> list[float]:
     return [value for value in values if value is not None and isfinite(value) and value >= 0]
 
 
-def _verdict(base: Sequence[float], new: Sequence[float]) -> TimeWord:
+def _verdict(base: Sequence[float], new: Sequence[float], shift: float) -> TimeWord:
     """Return the verdict on times of whole runs, where enough of them tell their noise; no noise is assumed."""
     if not base or not new or too_few(len(base), len(new)) or min(*base, *new) <= 0:
         return "unknown"
     ours, theirs = (Samples(tuple(log(value) for value in side), (0.0,) * len(side)) for side in (base, new))
-    return estimate(ours, theirs).word
+    return estimate(ours, theirs, shift=shift).word
 
 
 def _launches(session: Session) -> float | None:

@@ -76,10 +76,11 @@ def _alike(
 
 
 def _zeros(amounts: Mapping[str, WorkAmount], known: Mapping[str, WorkAmount]) -> dict[str, WorkAmount]:
-    if not any(name.startswith(OPCODES) for name in known):
+    counted = next((amount for name, amount in known.items() if name.startswith(OPCODES)), None)
+    if counted is None:
         return {}
     return {
-        name: amount._replace(value=0.0, low=0.0, high=0.0)
+        name: amount._replace(value=0.0, low=0.0, high=0.0, launches=counted.launches, summed=counted.summed)
         for name, amount in amounts.items()
         if name.startswith(OPCODES) and name not in known
     }

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from gpuprof.comparison.contract import KernelChange, LineChange
+from gpuprof.comparison.lines import FEW_LINES
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.words import side_texts
 from gpuprof.model.session import KernelProfile
@@ -20,6 +21,8 @@ from gpuprof.units import format_percent, format_si, signed_percent, spaced
 _TAB, _LINE_LENGTH, _MOST_ROWS, _CONTEXT = 4, 200, 60, 2
 _FEW_LINES = 3
 """So many changed lines are seen at once in the source."""
+_MOST_MATCHED = 2000
+"""Lines of a file that are aligned: what lies behind them is counted as left out."""
 _WHAT = {"instructions": "instructions", "local": "local accesses", "samples": "samples"}
 
 
@@ -123,7 +126,8 @@ def _paired(file: str, base: Sequence[_Line], new: Sequence[_Line], changes: Seq
     weights = [_weight(line, counted=counted) or 0.0 for line in (*base, *new)]
     most = max(weights, default=0.0)
     gains = _gains_by_number(changes)
-    base, new = _dedented(base, new)
+    behind = max(len(base), len(new), _MOST_MATCHED) - _MOST_MATCHED
+    base, new = _dedented(base[:_MOST_MATCHED], new[:_MOST_MATCHED])
     rows = []
     for old, fresh in _aligned(base, new):
         of_row = gains.get((old.number if old else None, fresh.number if fresh else None), ())
@@ -135,7 +139,7 @@ def _paired(file: str, base: Sequence[_Line], new: Sequence[_Line], changes: Seq
         weight=weight,
         rows=tuple(_with_gaps(rows, shown)),
         has_gains=any(row.gains for row in rows),
-        left_out=len(rows) - len(shown),
+        left_out=len(rows) - len(shown) + behind,
     )
 
 
@@ -175,7 +179,7 @@ def _file(path: str) -> str:
 def _aligned(base: Sequence[_Line], new: Sequence[_Line]) -> Iterator[tuple[_Line | None, _Line | None]]:
     """Yield the lines of both sides in order, those of equal text together."""
     before, after = ([" ".join(line.text.split()) for line in side] for side in (base, new))
-    for word, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for word, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=len(after) > FEW_LINES).get_opcodes():
         if word == "equal" or i2 - i1 == j2 - j1:
             yield from zip(base[i1:i2], new[j1:j2], strict=True)
         else:

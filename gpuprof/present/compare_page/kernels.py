@@ -84,7 +84,7 @@ def change_table(changes: Sequence[KernelChange], with_section: Collection[int])
         folded=rows(others[:_MOST_FOLDED]),
         folded_title=_folded_title(others),
         left_out=f"The table stops here; {count_text(rest, 'more kernel')}." if rest > 0 else "",
-        note=f"The line under a change is its interval at 99 %, the dot the ratio of the medians; the tick "
+        note=f"The line under a change is its interval at 99 %, the dot the ratio; the tick "
         f"in the middle stands for 1x, the ends for {1 / ends:.2g}x and {ends:.2g}x."
         if has_spans
         else "",
