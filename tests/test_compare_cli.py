@@ -168,6 +168,7 @@ def test_what_is_unclear_or_missing_fails_where_it_is_to(place: Path) -> None:
 
 
 def test_several_files_a_side_are_runs(place: Path) -> None:
+    (place / "again.ncu-rep").write_bytes(report(1.0001e6))
     for words in (
         ("--base", "base.ncu-rep", "again.ncu-rep", "--new", "new.ncu-rep", "--fail-on", "registers"),
         ("--new=new.ncu-rep", "--base", "base.ncu-rep", "--base", "again.ncu-rep", "--fail-on", "registers"),

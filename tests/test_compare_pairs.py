@@ -474,3 +474,16 @@ def test_real_traces_of_two_releases_of_one_network_pair_only_kernels_of_one_fun
     for pair in pairs:
         base, new = pair.base[0].key.name, pair.new[0].key.name
         assert [family in base for family in families] == [family in new for family in families], (base, new)
+
+
+def test_a_copy_of_a_recording_is_no_other_run() -> None:
+    base = [run(kernel("f", [1e-3])), run(kernel("f", [1e-3])), run(kernel("f", [1.001e-3]))]
+    new = [run(kernel("f", [2e-3]))] * 5
+    told = compare(base, new, "0").comparison
+    assert (told.kernels[0].time.base_runs, told.kernels[0].time.new_runs) == (2, 1)
+    assert told.notes[:2] == (
+        "On the base side 1 file is a copy of another and not counted as runs: a copy does not show noise.",
+        "On the new side 4 files are copies of another and not counted as runs: a copy does not show noise.",
+    )
+    paired = compare(new, new, "0", paired=True).comparison.kernels[0].time
+    assert (paired.base_runs, paired.new_runs) == (5, 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.notes import notes_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
-from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, sides_of
+from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, sides_of, without_copies
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
@@ -47,8 +47,11 @@ def compare(
 ) -> Compared:
     """Compare the runs of two sides. Raises UsageError for a match that names no kernel.
 
-    `paired`: the nth runs of both sides were made side by side, in the order ABBA.
+    `paired`: the nth runs of both sides were made side by side, in the order ABBA. Of files, copies count once.
     """
+    given = (base, new)
+    if not paired:
+        base, new = without_copies(base), without_copies(new)
     ours, theirs, known = sides_of(base, new)
     conditions = conditions_of(ours, theirs)
     identical = are_identical(base, new)
@@ -66,9 +69,18 @@ def compare(
         conditions=conditions,
         total=total,
         kernels=kernels,
-        notes=notes_of(ours, theirs, known, pairs),
+        notes=(*_copies(given, (base, new)), *notes_of(ours, theirs, known, pairs)),
     )
     return Compared(comparison, pairs, ours, new=theirs)
+
+
+def _copies(given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run], Sequence[Run]]) -> Iterator[str]:
+    """Say how many files of a side are copies of another one."""
+    for side, before, after in zip(("base", "new"), given, kept, strict=True):
+        copies = len(before) - len(after)
+        if copies:
+            what = "file is a copy" if copies == 1 else "files are copies"
+            yield f"On the {side} side {copies} {what} of another and not counted as runs: a copy does not show noise."
 
 
 @dataclass(frozen=True, slots=True)

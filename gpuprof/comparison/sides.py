@@ -96,6 +96,15 @@ def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
     )
 
 
+def without_copies(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the runs without those that are a recording which is there already: a copy tells nothing of the noise."""
+    kept: list[Run] = []
+    for run in runs:
+        if not any(are_identical([run], [other]) for other in kept):
+            kept.append(run)
+    return tuple(kept)
+
+
 def _read(run: Run) -> Counter[KernelProfile]:
     """Return what was read of a run: its kernels in any order and under any number, for a session has its own."""
     return Counter(replace(kernel, id=0) for kernel in run.session.kernels)
