@@ -47,7 +47,7 @@ from gpuprof.present.compare_options import CompareOptions
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
-    from gpuprof.comparison.contract import Gate
+    from gpuprof.comparison.contract import Comparison, Gate
     from gpuprof.comparison.gate.accepted import Accepted
     from gpuprof.comparison.gate.limits import GateLimit
     from gpuprof.comparison.pair import NamedMatch
@@ -181,9 +181,18 @@ def _compare(asked: _Asked) -> int:
         with contextlib.suppress(OSError):  # where stderr takes nothing, the exit code still tells
             say(closing_line(compared))
         return comparison.gate.exit_code
-    if asked.form == TABLE and asked.kernel is None and comparison.kernels and not asked.paired:
-        say(f"next: {_to_compare(asked)} --kernel '#{comparison.kernels[0].id}'")
+    if asked.form == TABLE and asked.kernel is None and not asked.paired:
+        _tell_next(asked, comparison)
     return 0
+
+
+def _tell_next(asked: _Asked, comparison: Comparison) -> None:
+    """Say how the first kernel that both sides have and that is not the same is shown in depth; nothing without one."""
+    from gpuprof.present.compare_console_table import rows_of
+
+    first = next((change for change in rows_of(comparison.kernels) if change.base and change.new), None)
+    if first is not None:
+        say(f"next: {_to_compare(asked)} --kernel '#{first.id}'")
 
 
 @contextlib.contextmanager

@@ -201,7 +201,7 @@ def _conditions(conditions: Sequence[RunCondition], sheet: Sheet, brief: _Brief 
     hidden = len(conditions) - len(told)
     if hidden:
         other = "other " if told else ""
-        yield sheet.paragraph(f"{count_text(hidden, f'{other}difference')} around the runs: -v shows all", "dim")
+        yield sheet.paragraph(f"{count_text(hidden, f'{other}note')} on the runs: -v shows all", "dim")
 
 
 def _height(lines: Sequence[Text]) -> int:

@@ -63,8 +63,8 @@ def _text(check: GateCheck, labels: Mapping[int, str], sheet: Sheet) -> str:
 
 
 def _name(check: GateCheck, labels: Mapping[int, str], sheet: Sheet) -> str:
-    if check.kernel is None:
-        return "the run"
+    if check.kernel is None:  # a limit for some kernels, of which there are none, or one on the run
+        return "no kernel" if "=" in check.limit else "the run"
     return sheet.fitted(labels.get(check.kernel, f"#{check.kernel}"), min(_NAME, sheet.width // 3))
 
 

@@ -207,7 +207,7 @@ def _findings(kernel: KernelChange) -> Iterator[str]:
     told = [change for change in kernel.findings if change.word != "stayed"]
     for change in told[:_FINDINGS]:
         headline = change.new if change.word == "came" else change.base
-        yield f"- {change.word}: {cell(change.rule)}: {cell(headline, _TEXT_WIDTH)}{cell(_gains(change))}"
+        yield f"- {change.word}: {cell(headline or change.rule, _TEXT_WIDTH)}{cell(_gains(change))}"
     if len(told) > _FINDINGS:
         yield f"- and {count_text(len(told) - _FINDINGS, 'more finding')}"
 
