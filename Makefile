@@ -42,7 +42,7 @@ $(RUNS): pyproject.toml $(CONSTRAINTS)
 	@touch $(RUNS)
 
 $(TESTS): $(RUNS)
-	@echo "adding what the tests need to $(VENV), about 470 MB more"
+	@echo "adding what the tests need to $(VENV), about 830 MB more"
 	@$(PIP) --editable '.[dev]'
 	@touch $(TESTS)
 

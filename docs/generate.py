@@ -1,8 +1,8 @@
 """Writes docs/reference from code and data: commands, the session, rules, counters, hardware, probes, and so on.
 
-`python docs/generate.py` writes the files, and what examples print into the README and the how-to of comparisons; with
-`--check` it writes nothing and fails if one is out of date. `--pictures` also takes the README's pictures of a page;
-their bytes depend on the browser.
+`python docs/generate.py` writes the files, and what examples print into the README and the how-to of `compare` and
+`check`; with `--check` it writes nothing and fails if one is out of date. `--pictures` also takes the README's pictures
+of a page; their bytes depend on the browser.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import distributions
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +25,7 @@ from typing import Any, Literal
 
 import click
 from bottlenecks_page import bottlenecks_page
+from check_page import check_page, code_rules_page, rule_lines
 from comparison_page import comparison_page
 from measured_page import measured_page
 from probes_page import probes_page
@@ -33,9 +36,10 @@ from gpuprof import errors
 from gpuprof.cli.demo_versions import versions_of
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Rule
+from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
+from gpuprof.present.check_json import review_schema
 from gpuprof.present.compare_json import comparison_schema
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
@@ -46,6 +50,7 @@ from gpuprof.units import format_percent, format_si, significant
 REFERENCE = Path(__file__).resolve().parent / "reference"
 ROOT = REFERENCE.parents[1]
 README = ROOT / "README.md"
+CHECK = REFERENCE.parent / "how-to" / "check.md"
 NOTE = "<!-- Written by docs/generate.py; change the code instead. -->\n"
 WIDTH = 100
 
@@ -73,6 +78,8 @@ def main() -> int:
 EXAMPLE = "a40-beamformer"
 """The recording that the README shows, in the terminal and as a page."""
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+SOURCES = re.compile(r"(?<=<!-- the file: )(\S+\.cu) -->\n```cuda\n(.*?)(?=```\n)", re.DOTALL)
+"""Files that a page shows, for its examples."""
 EXAMPLES = re.compile(r"(?<=<!-- the example: )(gpuprof [^\n]*)( -->\n```text\n).*?(?=```\n)", re.DOTALL)
 REPORTS = ROOT.parent / "shared" / "reports"
 """Real reports, where they lie beside the checkout; an example of those that do not stays as it is."""
@@ -115,7 +122,7 @@ def _gpuprof(*arguments: str, cwd: str) -> str:
 
 
 def readme() -> str:
-    """The README as it is, with what `gpuprof show` prints of the example."""
+    """The README as it is, with what `gpuprof show` and `gpuprof check` print of the examples."""
     with tempfile.TemporaryDirectory() as scratch:
         _example(scratch)
         return _with_examples(README, scratch)
@@ -132,6 +139,12 @@ def compare_how_to() -> str:
         return _with_examples(REFERENCE.parent / "how-to" / "compare.md", scratch)
 
 
+def check_how_to() -> str:
+    """The how-to as it is, with what `gpuprof check` prints of its source."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return _with_examples(CHECK, scratch)
+
+
 def _versions(folder: str) -> None:
     """Write the two versions that `gpuprof demo` leaves into a folder."""
     (story,) = (shipped for shipped in recordings() if shipped.steps)
@@ -144,18 +157,31 @@ def _versions(folder: str) -> None:
 
 
 def _with_examples(page: Path, folder: str) -> str:
-    """Return a page with what its examples print in a folder; one whose files are not there stays."""
+    """Return a page with what its examples print in a folder; one whose files or tools are not there stays."""
+    text = page.read_text(encoding="utf-8")
+    for name, source in SOURCES.findall(text):
+        (Path(folder) / name).write_text(source, encoding="utf-8")
 
     def printed(place: re.Match[str]) -> str:
         command, fence = place.groups()
-        files = [word for word in shlex.split(command) if word.endswith((".ncu-rep", ".json"))]
-        if not all((Path(folder) / file).is_file() for file in files):
+        files = [word for word in shlex.split(command) if word.endswith((".ncu-rep", ".json", ".cu"))]
+        if not all((Path(folder) / file).is_file() for file in files) or (" check " in command and not _compiles()):
             return place[0]
         return f"{command}{fence}$ {command}\n{_gpuprof(*shlex.split(command)[1:], cwd=folder).strip()}\n"
 
-    text = page.read_text(encoding="utf-8")
     assert EXAMPLES.search(text), f"{page.name} has no place for an example"
     return EXAMPLES.sub(printed, text)
+
+
+def _compiles() -> bool:
+    """Tell whether NVIDIA's compiler and disassembler are installed as `constraints.txt` has them."""
+    wheels = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
+    return all(wheel in _installed() for wheel in wheels)
+
+
+@cache
+def _installed() -> frozenset[str]:
+    return frozenset(distribution.metadata["Name"] for distribution in distributions())
 
 
 def cli_page() -> str:
@@ -304,19 +330,8 @@ def rules_page() -> str:
     lines += [f"| [`{rule.id}`](#{rule.id}) | {rule.title} | {rule.about} |" for rule in RULES]
     lines.append("")
     for rule in RULES:
-        lines += _rule_lines(rule)
+        lines += [*rule_lines(rule), f"- **Gain**: {rule.gain}", f"- **Silent** when: {rule.silent}\n"]
     return "\n".join(lines)
-
-
-def _rule_lines(rule: Rule) -> Iterator[str]:
-    yield f"## `{rule.id}`\n"
-    yield f"{rule.title}.\n"
-    yield f"- **Looks at**: {rule.looks_at}"
-    for item in rule.thresholds:
-        value = format_si(item.value, "s") if item.unit == "s" else f"{item.value:g} {item.unit}".strip()
-        yield f"- **Threshold**, {item.name}: {value}; {item.reason}."
-    yield f"- **Gain**: {rule.gain}"
-    yield f"- **Silent** when: {rule.silent}\n"
 
 
 def _of_run() -> str:
@@ -359,12 +374,16 @@ FILES: dict[str, Callable[[], str]] = {
     "session.schema.json": session_schema,
     "comparison.md": lambda: NOTE + "\n" + comparison_page(),
     "comparison.schema.json": comparison_schema,
+    "check.md": lambda: NOTE + "\n" + check_page(),
+    "check.schema.json": review_schema,
+    "code-rules.md": lambda: NOTE + "\n" + code_rules_page(),
     "hardware.md": hardware_page,
     "counters.md": counters_page,
     "probes.md": lambda: NOTE + "\n" + probes_page(),
     "measured.md": lambda: NOTE + "\n" + measured_page(),
     "bottlenecks.md": lambda: NOTE + "\n" + bottlenecks_page(),
     "../how-to/compare.md": compare_how_to,
+    "../how-to/check.md": check_how_to,
     "../../README.md": readme,
 }
 

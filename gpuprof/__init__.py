@@ -8,11 +8,11 @@ from gpuprof._version import __version__
 
 if TYPE_CHECKING:
     from gpuprof import errors, events
-    from gpuprof.api import compare, load, load_spec
+    from gpuprof.api import check, compare, load, load_spec
     from gpuprof.profiling import plan, profile
     from gpuprof.ranges import annotate
 
-__all__ = ["__version__", "annotate", "compare", "errors", "events", "load", "load_spec", "plan", "profile"]
+__all__ = ["__version__", "annotate", "check", "compare", "errors", "events", "load", "load_spec", "plan", "profile"]
 
 
 if not TYPE_CHECKING:  # a name that is not there is then told by type checkers
@@ -23,7 +23,7 @@ if not TYPE_CHECKING:  # a name that is not there is then told by type checkers
             from gpuprof.ranges import annotate
 
             return annotate
-        if name in ("compare", "load", "load_spec"):
+        if name in ("check", "compare", "load", "load_spec"):
             from gpuprof import api
 
             return getattr(api, name)

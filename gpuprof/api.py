@@ -1,12 +1,12 @@
 """What Python programs use: `gpuprof.load(path)` gives a session that shows itself in notebooks.
 
-`gpuprof.compare(base, new)` compares two, and holds them against limits.
+`gpuprof.compare(base, new)` compares two, and holds them against limits; `gpuprof.check(file)` reviews kernels.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -37,6 +37,8 @@ from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
 from gpuprof.read.files import STDIN, read_file
+from gpuprof.review.asked import GivenSize, request_of
+from gpuprof.review.contract import Review
 
 
 def load(
@@ -160,6 +162,40 @@ def today() -> date:
 
 def _several(files: Files) -> list[str]:
     return [os.fspath(files)] if isinstance(files, (str, os.PathLike)) else [os.fspath(file) for file in files]
+
+
+def check(
+    *files: str | os.PathLike[str],
+    arch: str | Iterable[str] = (),
+    kernel: str | None = None,
+    block: GivenSize | None = None,
+    grid: GivenSize | None = None,
+    dynamic_shared: str | int | None = None,
+    args: Mapping[str | int, int] | None = None,
+    defines: Iterable[str] = (),
+    include: Iterable[str | os.PathLike[str]] = (),
+) -> Review:
+    """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
+
+    `arch` names architectures to compile for or to choose ("sm_90"); `kernel` is an expression that names have, or
+    "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
+    place. `defines` ("N=4096") and `include` are for compilers. Raises a GpuprofError: InputError, DamagedInput,
+    EnvironmentProblem where a tool is missing, UsageError for what an argument cannot be.
+    """
+    from gpuprof.review.review import review
+
+    request = request_of(
+        files,
+        arch=arch,
+        kernel=kernel,
+        block=block,
+        grid=grid,
+        dynamic_shared=dynamic_shared,
+        args=args or {},
+        defines=defines,
+        include=include,
+    )
+    return review(request, __version__)
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -11,7 +11,15 @@ from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
-from gpuprof.model.recorded import Dim3, FixedDetails, Launch, LaunchDetails, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import (
+    Dim3,
+    EmbeddedProgram,
+    FixedDetails,
+    Launch,
+    LaunchDetails,
+    ProfiledInstruction,
+    RuleResult,
+)
 from gpuprof.model.session import Finding, KernelProfile, Session
 from tests import builders
 
@@ -109,6 +117,12 @@ class Program:
 
     def machine_code(self) -> bytes:
         return self.machine
+
+    def program(self) -> EmbeddedProgram | None:
+        return None
+
+    def program_text(self, size_bytes: int) -> Mapping[int, str]:
+        return {}
 
 
 def counted_code(*lines: tuple[str, float, float], executed: float = 1000.0) -> Made:

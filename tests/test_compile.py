@@ -22,8 +22,8 @@ from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.code import compile as compiling
-from gpuprof.code import disassemble as disassembling
 from gpuprof.code import nvrtc as border
+from gpuprof.code import programs
 from gpuprof.code.compile import Compiled, NotCompiled, compiler_for
 from gpuprof.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
 from gpuprof.code.elf import kernel_code
@@ -375,12 +375,12 @@ def found_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Di
     """Let these be all the nvdisasm there are, and return what is found."""
 
     def found(*paths: Path) -> tuple[Disassembler, ...]:
-        monkeypatch.setattr(disassembling, "_candidates", lambda environ: iter(paths))
-        find_disassemblers.cache_clear()
+        monkeypatch.setattr(programs, "_candidates", lambda name, environ: iter(paths))
+        programs.find_programs.cache_clear()
         return find_disassemblers()
 
     yield found
-    find_disassemblers.cache_clear()
+    programs.find_programs.cache_clear()
 
 
 def test_the_newest_disassembler_reads_all_but_the_oldest_target(

@@ -58,7 +58,9 @@ def test_commands_are_completed(folder: Path) -> None:
     assert answers("gpuprof --v", folder) == ["--version"]
 
 
-@pytest.mark.parametrize("command", ["show", "report", "roofline", "run", "demo", "characterize", "compare", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["show", "report", "roofline", "run", "demo", "characterize", "compare", "check", "doctor"]
+)
 def test_every_option_is_completed(command: str, folder: Path) -> None:
     known = cli.get_command(click.Context(cli), command)
     assert known is not None
@@ -95,6 +97,18 @@ def test_both_sides_of_a_comparison_are_completed_with_measured_files_too(before
     (folder / "a.measured.yaml").touch()
     listed = ["<dir>", "a.ncu-rep", "a.nsight-cuprof-report", "a.measured.yaml"]
     assert answers(f"gpuprof compare {before}a", folder) == listed
+
+
+def test_files_with_code_are_completed_for_a_check(folder: Path) -> None:
+    for name in ("k.cu", "k.PTX", "k.cubin", "k.fatbin", "libk.so", "libk.a", "k.o", "k.txt"):
+        (folder / name).touch()
+    assert answers("gpuprof check ", folder) == [
+        "<dir>", "a.ncu-rep", "k.PTX", "k.cu", "k.cubin", "k.fatbin", "k.o", "libk.a", "libk.so",
+        "my first report.ncu-repz",
+    ]  # fmt: skip
+    assert answers("gpuprof check -o ", folder) == ["<file>"]
+    assert answers("gpuprof check --arch sm_9", folder) == ["sm_90"]
+    assert answers("gpuprof check --arch sm_80,sm_9", folder) == ["sm_80,sm_90"]
 
 
 def test_every_ending_that_can_be_read_is_completed(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ import runpy, subprocess, sys
 printed = sys.stdin.read()
 run_itself = subprocess.run
 def run(words, *, env, **how):
-    if words[3] == "compare":
+    if words[3] in {"check", "compare"}:
         return run_itself(words, env=env, **how)
     assert words[1:] == ["-m", "gpuprof", "show", "a40-beamformer.ncu-rep"] and env["COLUMNS"] == "100"
     return subprocess.CompletedProcess(words, 0, printed)

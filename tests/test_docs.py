@@ -322,6 +322,17 @@ def test_how_often_the_readme_says_that_the_gate_is_wrong_is_what_the_table_says
     assert f"are called faster or slower in {kept} of {len(false)} cases" in text
 
 
+def test_what_the_readme_says_of_known_accesses_is_what_the_table_says() -> None:
+    lines = (DOCS / "explanation" / "check.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| all (27) |")]
+    accesses, known = (sum(int(row[column]) for row in rows) for column in (2, 3))
+    right = [tuple(map(int, row[8].split(" of "))) for row in rows]
+    assert len(rows) == 3 and all(agreed == compared for agreed, compared in right)
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"gpuprof knew them for {known} of {accesses:,} instructions" in text
+    assert f"agreed with all {sum(compared for _, compared in right)} that could be compared" in text
+
+
 def test_the_format_of_a_probe_lists_every_target() -> None:
     text = (ROOT / "microkernels" / "README.md").read_text(encoding="utf-8")
     (listed,) = re.findall(r"Targets: (sm_[\w ]+);", text)

@@ -22,7 +22,12 @@ MOST_BY_POSITION = 3
 
 MADE_IN_NUMBERS = {
     "Activity": "of a trace",
+    "ElfSection": "of a program",
+    "ElfSymbol": "of a program",
     "Instruction": "of a program",
+    "RegisterPlace": "of a program, which is a key",
+    "WalkStep": "of a program",
+    "_Effect": "of a program",
     "Sample": "of a series, which its file has as a row",
     "Cells": "of a table, which is a row of texts",
     "Box": "that labels are tried in",

@@ -10,11 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuprof.code.calls import jumping_calls
 from gpuprof.code.compile import compiler_for
 from gpuprof.code.disassemble import disassemble, disassembler_for
 from gpuprof.code.elf import kernel_code
 from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
-from gpuprof.code.lanes.constants import POINTER, ArgumentBytes, constants_for
+from gpuprof.code.lanes.constants import (
+    POINTER,
+    ArgumentBytes,
+    PlacedArgument,
+    constants_for,
+    known_constants,
+    pointers,
+)
+from gpuprof.code.lanes.operands import ThreadBlock
+from gpuprof.code.lanes.warps import any_warp, thread_indices, warps_of
 from gpuprof.code.sass import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 
@@ -83,6 +93,10 @@ CTAID = "S2R R2, SR_CTAID.X"
         (["PRMT R0, R1, 0x7601, R1"], lambda lane: lane << 8),
         (["IADD R0, R1, -0x1", "PRMT R0, R0, 0x8880, RZ"], lambda lane: lane - 1),
         (["POPC R0, R1"], lambda lane: lane.bit_count()),
+        (["SGXT.U32 R0, R1, 0x3"], lambda lane: lane % 8),
+        (["SGXT R0, R1, 0x3"], lambda lane: (lane % 8) - 8 * (lane % 8 >= 4)),
+        (["S2R R2, SR_CTAID.X", "IMAD R0, R2, 0x8, R1", "SGXT.U32 R0, R0, 0x3"], lambda lane: lane % 8),
+        (["S2R R2, SR_CTAID.X", "IMAD R0, R2, 0x8, R1", "SGXT.U32 R0, R0, 0x4"], UNKNOWN),
         (["BREV R0, R1"], lambda lane: int(f"{lane:032b}"[::-1], 2)),
         (["HFMA2.MMA R0, -RZ, RZ, 0, 2.384185791015625e-07"], lambda lane: 4),
         (["HFMA2 R0, -RZ, RZ, 1.875, 0"], lambda lane: 0x3F800000),
@@ -137,11 +151,123 @@ def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_i
     assert held(TID, "HMMA.16816.F32 R12, R4, R8, R12", "MOV R0, R1") == every(LANES)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "last"),
+    [
+        ("HMMA.16816.F32 R24, R12, R20, R24", 27),
+        ("IMMA.16832.S8.S8 R24, R12.ROW, R20.COL, R24", 27),
+        ("HMMA.884.F32.F32.STEP0 R24, R12.reuse.COL, R20.reuse.ROW, R24", 31),
+        ("DMMA.16816 R24, R12, R20, R24", 31),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", 55),
+        ("QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR8], R24", 87),
+        ("SHF.L.U64.HI R24, R20, 0x1, R21", 24),
+    ],
+)
+def test_what_multiplies_matrices_or_shifts_two_registers_leaves_those_behind_its_result(
+    instruction: str, last: int
+) -> None:
+    assert held(f"S2R R{last + 1}, SR_TID.X", instruction, f"MOV R0, R{last + 1}") == every(LANES)
+    assert held(f"S2R R{last}, SR_TID.X", instruction, f"MOV R0, R{last}") is None
+
+
 def test_wide_results_overwrite_the_next_register() -> None:
     assert held("S2R R3, SR_TID.X", "F2F.F64.F32 R2, R8", "MOV R0, R3") is None
     assert held("S2R R3, SR_TID.X", "LDG.E.64 R2, [R8.64]", "MOV R0, R3") is None
     assert held("S2R R5, SR_TID.X", "LDS.128 R2, [R8]", "MOV R0, R5") is None
     assert held("S2R R3, SR_TID.X", "IMNMX.S64 PT, PT, R2, R12, R2, !PT, !PT", "MOV R0, R3") is None
+
+
+# Warps
+
+
+@given(st.tuples(st.integers(1, 70), st.integers(1, 12), st.integers(1, 6)))
+def test_what_stands_for_all_full_warps_holds_for_each(block: tuple[int, int, int]) -> None:
+    every = any_warp(block)
+    full = block[0] * block[1] * block[2] // 32
+    if every is None:
+        return
+    assert full
+    for warp in range(full):
+        for known, indices in zip(thread_indices(every), ThreadBlock(block, warp).indices(), strict=True):
+            assert known is not None
+            rest = {(index - lane) % 2**32 for index, lane in zip(indices, known.lanes, strict=True)}
+            assert len(rest) == 1
+            assert rest.pop() % (1 << known.align) == 0
+
+
+@pytest.mark.parametrize("block", [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)])
+def test_blocks_whose_warps_are_alike_have_one_that_stands_for_all(block: tuple[int, int, int]) -> None:
+    assert any_warp(block) is not None
+
+
+@pytest.mark.parametrize("block", [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)])
+def test_blocks_whose_warps_differ_have_none(block: tuple[int, int, int]) -> None:
+    assert any_warp(block) is None
+
+
+@given(st.tuples(st.integers(1, 1024), st.integers(1, 4), st.integers(1, 2)), st.integers(1, 8))
+def test_a_sample_of_warps_stands_for_all(block: tuple[int, int, int], most: int) -> None:
+    threads = block[0] * block[1] * block[2]
+    sample = warps_of(block, most)
+    assert len({warp.number for warp in sample}) == len(sample) <= max(most, 1 + (threads % 32 > 0))
+    assert sum(warp.weight for warp in sample) == pytest.approx(-(-threads // 32))
+    assert all(32 * warp.number < threads for warp in sample)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("lines", "pointers_at"),
+    [
+        (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]"], {0x160}),
+        (["LDC.64 R2, c[0x0][0x160]", "IMAD.WIDE R4, R0, 0x4, R2"], {0x160}),
+        (["ULDC.64 UR4, c[0x0][0x160]", "LDG.E R0, desc[UR6][R2.64+UR4]"], {0x160}),
+        (["LEA R2, P0, R0, c[0x0][0x160], 0x2"], {0x160}),
+        (["IADD3 R2, P0, R0, c[0x0][0x160], RZ"], {0x160}),
+        (["IMAD R2, R0, c[0x0][0x160], RZ", "IADD3 R2, P0, R0, c[0x0][0x160], RZ"], set()),
+        (["ISETP.GE.U32.AND P0, PT, R0, c[0x0][0x160], PT"], set()),
+        (["MOV R2, c[0x0][0x160]", "SHF.L.U32 R2, R2, 0x2, RZ"], set()),
+        (["MOV R2, c[0x0][0x160]", "MOV R2, R9", "LDG.E R0, [R2.64]"], {0x160}),
+        (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x168]"], set()),
+    ],
+)  # fmt: skip
+def test_what_is_only_added_is_a_pointer(lines: list[str], pointers_at: set[int]) -> None:
+    assert pointers(sass(*lines), {0x160}) == pointers_at
+
+
+def test_arguments_lie_where_the_cubin_says() -> None:
+    given_arguments = [PlacedArgument(0, 8), PlacedArgument(16, 4, 0x01020304), PlacedArgument(24, 2, -1)]
+    known = known_constants("sm_90a", (64, 2, 1), None, given_arguments, begin=None, aligned=lambda begin: {begin})
+    assert known[0x0] == 64
+    assert known[0x4] == 2
+    assert 0xC not in known
+    assert known[0x210] == 0
+    assert 0x211 not in known
+    assert [known[0x220 + at] for at in range(4)] == [4, 3, 2, 1]
+    assert (known[0x228], known[0x229], 0x22A in known) == (255, 255, False)
+    moved = known_constants("sm_80", None, (7, 1, 1), [PlacedArgument(0, 4, 5)], begin=0x100, aligned=lambda _: set())
+    assert (moved[0x100], moved[0xC], 0x0 in moved) == (5, 7, False)
+
+
+# Calls
+
+
+def test_a_call_from_which_nothing_returns_is_a_jump() -> None:
+    """ptxas leaves loops so, also in kernels with functions that do return."""
+    code = sass(
+        "CALL.REL.NOINC 0x60", "@P0 CALL.REL.NOINC 0x40", "NOP", "BRA 0x10",
+        "@P1 BRA 0x10", "EXIT", "IADD3 R2, R2, 0x1, RZ", "RET.REL.NODEC R2 0x0",
+    )  # fmt: skip
+    assert jumping_calls(code) == {0x10}
+    assert jumping_calls(sass("CALL.ABS.NOINC 0x0", "EXIT")) == frozenset()
+    assert jumping_calls(sass("CALL.REL.NOINC 0x1000", "EXIT")) == frozenset()
+
+
+def test_what_is_known_in_a_loop_that_a_call_leaves_stays_known() -> None:
+    lines = (TID, "MOV R16, 0x60", "CALL.REL.NOINC 0x70", "LDS R9, [R1.X4]", "@!P0 CALL.REL.NOINC 0x60", "BRA 0x30",
+             "EXIT", "RET.REL.NODEC R16 0x0")  # fmt: skip
+    assert accesses(sass(*lines), (32, 1, 1), {})[0].offsets == tuple(4 * lane for lane in LANES)
 
 
 # Values that are the same for all lanes
@@ -365,6 +491,17 @@ def test_code_that_this_warp_does_not_come_to_is_told_from_unknown_code() -> Non
     assert only("LDS R9, [R1]").runs
 
 
+def test_bits_that_all_lanes_are_asked_for_are_known_beside_those_of_a_number_that_all_share() -> None:
+    """A loop's counter, in steps of 128, and from the lane 4 bits of which one is kept."""
+    lines = (TID, "LDG.E R6, [R8.64]", "UIADD3 UR4, UR4, UR5, URZ", "USHF.L.U32 UR4, UR4, 0x7, URZ",
+             "IMAD.SHL.U32 R2, R1, 0x20, RZ", "LOP3.LUT R3, R2, 0x40, RZ, 0xc0, !PT")  # fmt: skip
+    joined = (*lines, "LOP3.LUT R4, R3, UR4, RZ, 0xfc, !PT")
+    assert only(*joined, "LDS R9, [R4]").offsets == tuple(32 * lane & 64 for lane in LANES)
+    masked = (*lines, "MOV R4, UR4", "LOP3.LUT R4, R4, 0x40, R2, 0xf8, !PT")
+    assert only(*masked, "LDS R9, [R4]").offsets == tuple(32 * lane & 64 for lane in LANES)
+    assert only(*lines, "MOV R4, UR4", "LOP3.LUT R4, R4, 0x80, R2, 0xf8, !PT", "LDS R9, [R4]").offsets is None
+
+
 def test_a_predicate_guards_what_is_written_under_it() -> None:
     """@P0 address; @P0 load: known, though not what the register holds in the other lanes."""
     lines = (TID, "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 IMAD R0, R1, 0x8, RZ")
@@ -381,10 +518,14 @@ def test_a_call_may_write_what_its_function_writes() -> None:
              "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
     first, second = accesses(sass(*lines), (32, 1, 1), {})
     assert (ways(first), ways(second)) == (1, None)
-    elsewhere = accesses(
-        sass(TID, "CALL.ABS.NOINC 0x7000", "LDS R9, [R1.X4]", "EXIT", "RET.REL.NODEC R4 0x0"), (32, 1, 1), {}
-    )
-    assert elsewhere[0].offsets is None
+
+
+@pytest.mark.parametrize("target", ["0x7000", "0x0"])
+def test_a_call_of_a_function_elsewhere_keeps_what_it_cannot_return(target: str) -> None:
+    """Not even 0 is in this code: it stands where an absolute address comes when the code is linked."""
+    lines = (TID, "MOV R17, R1", "MOV R4, R1", f"CALL.ABS.NOINC {target}")
+    kept, returned = accesses(sass(*lines, "LDS R9, [R17.X4]", "LDS R9, [R4.X4]", "MOV R17, R8"), (32, 1, 1), {})
+    assert (ways(kept), ways(returned)) == (1, None)
 
 
 def test_jumps_to_unknown_places_leave_nothing_known() -> None:
@@ -414,7 +555,7 @@ def test_sectors_are_the_pieces_of_32_bytes_that_are_touched(width: int, stride:
 @pytest.mark.parametrize(
     ("width", "stride", "passes", "degree"),
     [(4, 4, 1, 1), (4, 0, 1, 1), (4, 8, 2, 2), (4, 128, 32, 32), (4, 132, 1, 1), (4, 12, 1, 1), (4, 64, 16, 16),
-     (8, 8, 2, 1), (8, 16, 4, 2), (8, 256, 32, 16), (8, 264, 2, 1), (8, 0, 2, 1),
+     (8, 8, 2, 1), (8, 16, 4, 2), (8, 256, 32, 16), (8, 264, 2, 1), (8, 0, 1, 1), (16, 0, 2, 1),
      (16, 16, 4, 1), (16, 32, 8, 2), (16, 128, 32, 8), (16, 528, 4, 1), (1, 1, 1, 1), (2, 2, 1, 1), (1, 128, 32, 32)],
 )  # fmt: skip
 def test_ways_are_the_passes_beyond_those_of_the_width(width: int, stride: int, passes: int, degree: int) -> None:
@@ -446,11 +587,17 @@ def test_sectors_are_those_of_the_bytes_one_by_one(at: list[int], active: list[b
     assert sectors(request("global", width, [width * place for place in at], active, start * width)) == len(touched)
 
 
-@given(places, parts, st.sampled_from([1, 2, 4, 8, 16]))
+@given(
+    places | places.map(lambda at: [at[lane & ~1] for lane in LANES]),
+    parts | st.just([True] * 32),
+    st.sampled_from([1, 2, 4, 8, 16]),
+)
 def test_wavefronts_are_those_of_banks_that_serve_a_word_at_a_time(
     at: list[int], active: list[bool], width: int
 ) -> None:
     together = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[width]
+    paired = width > 4 and all(active) and (at[::2] == at[1::2] or at == [at[lane ^ 2] for lane in LANES])
+    together *= 1 + paired
     passes = least = 0
     for first in range(0, 32, together):
         lanes = [lane for lane in range(first, first + together) if active[lane]]
@@ -462,7 +609,7 @@ def test_wavefronts_are_those_of_banks_that_serve_a_word_at_a_time(
             passes += 1
     access = request("shared", width, [width * place for place in at], active)
     assert wavefronts(access) == passes
-    assert ways(access) == -(-passes // least)
+    assert ways(access) == -(-passes // (min(passes, 2 * least) if paired else least))
 
 
 # Constants

@@ -200,7 +200,7 @@ def test_gpuprof_alone_says_what_to_type_first(place: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", ["run", "show", "roofline", "report", "compare"])
+@pytest.mark.parametrize("name", ["run", "show", "roofline", "report", "compare", "check"])
 def test_help_ends_with_examples_that_can_be_typed(place: Path, name: str) -> None:
     text = typed(place, name, "--help").stdout
     examples = re.findall(r"^  (gpuprof .*)$", text.partition("\nExamples:\n")[2], re.MULTILINE)

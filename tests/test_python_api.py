@@ -34,6 +34,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.read.native_guard import quiet
 from gpuprof.recordings import recordings
 from tests import builders, ncu_bytes
+from tests.cuda_tools import needs_cuda_wheels
 from tests.test_docs import blocks
 from tests.test_run import FAILED, NO_DRIVER, STANDIN, Bench
 
@@ -719,7 +720,7 @@ def app(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 def test_the_programs_of_the_page_run(app: Place, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    programs = blocks(PAGE, "python")
+    programs = [program for program in blocks(PAGE, "python") if "gpuprof.check(" not in program]
     assert len(programs) == 7
     for name in ("base.json", "new1.json", "new2.json"):
         gpuprof.load(app.report).save(app.folder / name)
@@ -731,6 +732,20 @@ def test_the_programs_of_the_page_run(app: Place, capsys: pytest.CaptureFixture[
     assert "saxpy 1 1.0" in shown and "\nncu: " in shown
     folders = {path.parent.name for path in app.folder.glob("*/session.json")}
     assert folders == {"gpuprof-app", "planned", "profile", "watched", "awaited", "failing"}
+
+
+@needs_cuda_wheels
+def test_the_program_of_the_page_that_checks_a_kernel_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (program,) = (program for program in blocks(PAGE, "python") if "gpuprof.check(" in program)
+    (tmp_path / "kernel.cu").write_text(
+        "__global__ void copy(float* out, const float* in, int n) { out[threadIdx.x * n] = in[threadIdx.x]; }\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, PAGE.name, "exec"), {})
+    shown = capsys.readouterr().out
+    assert "copy sm_90 " in shown and "kernel.cu 1 global 4.0" in shown and "kernel.cu 1 global 32.0" in shown
 
 
 def test_the_table_of_the_page_has_each_argument_that_differs() -> None:

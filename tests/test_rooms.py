@@ -24,8 +24,8 @@ PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 BASE = ("_version", "errors", "units", "resources", "ranges")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "collect", "present",
-    "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api", "profiling",
+    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "review", "collect",
+    "present", "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api", "profiling",
     "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
@@ -35,9 +35,10 @@ NOTHING_OF = {
     "read": {"recordings"},
     "diagnose": {"recordings", "store", "read"},
     "comparison": {"recordings", "code", "store", "read"},
-    "collect": {"recordings", "code", "store", "read", "comparison"},
+    "review": {"recordings", "store", "comparison"},
+    "collect": {"recordings", "code", "store", "read", "comparison", "review"},
     "present": {"read"},
-    "characterize": {"recordings", "store", "diagnose"},
+    "characterize": {"recordings", "store", "diagnose", "review"},
 }
 """Rooms that come before, and that a room all the same does without."""
 STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present")

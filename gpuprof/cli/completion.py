@@ -64,6 +64,28 @@ def comparable_files(context: click.Context, param: click.Parameter, incomplete:
     return [*readable_files(context, param, incomplete), *map(CompletionItem, measured)]
 
 
+_WITH_CODE = (".cu", ".ptx", ".cubin", ".fatbin", ".o", ".so", ".a", ".ncu-rep", ".ncu-repz")
+
+
+def checkable_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the files that have GPU code by their endings, and folders."""
+    from click.shell_completion import CompletionItem
+
+    files = _names(incomplete, lambda name: name.lower().endswith(_WITH_CODE))
+    return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, files)]
+
+
+def architectures(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of architectures, the last one of a list."""
+    from click.shell_completion import CompletionItem
+
+    from gpuprof.hardware.library import SpecLibrary
+
+    before, comma, begun = incomplete.rpartition(",")
+    names = [path.stem for path in SpecLibrary().arch_files()]
+    return [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(begun)]
+
+
 def any_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete whatever file there is."""
     from click.shell_completion import CompletionItem

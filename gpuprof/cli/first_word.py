@@ -23,12 +23,14 @@ _OTHER_NAMES = {
     "report": "export html page web",
     "characterize": "bench benchmark calibrate characterise measure microbench",
     "compare": "cmp diff",
-    "doctor": "check env setup",
+    "check": "cuobjdump disasm disassemble lint nvdisasm review",
+    "doctor": "env setup",
     "specs": "gpus hardware spec",
     "demo": "example examples test try tutorial",
 }
 """What other tools and tempers call a command."""
 _STANDARD_INPUT = "-"
+_GPU_CODE = (".ptx", ".cubin", ".fatbin")
 
 
 def is_program(word: str) -> bool:
@@ -82,6 +84,8 @@ def _no_name(word: str, rest: Sequence[str], commands: Collection[str]) -> Usage
             return error
         what = "a Python script" if word.endswith(".py") else "a program"
         return UsageError(f"{word} is {what}, not a command", f"gpuprof run -- {shell_line([named, *rest])}")
+    if word.lower().endswith(_GPU_CODE) and os.path.lexists(word):
+        return UsageError(f"{word} is GPU code, not a command", f"gpuprof check {to_type([word])}")
     near = get_close_matches(word.lower(), commands, n=1)
     message = f"gpuprof has no command {word}"
     if os.path.lexists(word):

@@ -9,6 +9,7 @@ START = (
     ("gpuprof show report.ncu-rep", "Read a report of Nsight Compute."),
     ("gpuprof run -- ./app", "Profile a program on this machine's GPU."),
     ("gpuprof compare a.ncu-rep b.ncu-rep", "Compare two runs or versions."),
+    ("gpuprof check kernel.cu", "Review the code of kernels. Needs no GPU."),
 )
 """What a new user types, and what it does."""
 EXAMPLES = {
@@ -35,6 +36,11 @@ EXAMPLES = {
         "gpuprof compare base.ncu-rep new.ncu-rep",
         "gpuprof compare base.json new.json --fail-on time:3% --fail-on registers",
         "gpuprof compare --base a.json b.json --new c.json d.json -o page.html",
+    ),
+    "check": (
+        "gpuprof check kernel.cu --arch sm_90 --block 256",
+        "gpuprof check --kernel gemm --arg n=4096 kernels.cubin",
+        "gpuprof check -o review.md extension.so",
     ),
 }
 """Command lines that can be typed, for each command that has files or programs."""

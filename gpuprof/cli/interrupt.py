@@ -10,9 +10,13 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from gpuprof.errors import Interrupted
+
+_MOMENT_S = 8.0
+"""What was started is given so long to end; processes that review code take 3 s at most each."""
 
 _clean_ups: list[Callable[[], None]] = []
 
@@ -32,6 +36,66 @@ def cleaned_up_by(action: Callable[[], None]) -> Iterator[None]:
             yield
     finally:
         _clean_ups.remove(action)
+
+
+class _Stopped(BaseException):
+    """A signal that ends the program. It is no Exception, so that nothing takes it for an error."""
+
+    def __init__(self, which: int) -> None:
+        super().__init__(which)
+        self.which = which
+
+
+@contextlib.contextmanager
+def unwinding() -> Iterator[None]:
+    """Let Ctrl-C, the end of the terminal and `kill` leave the block as an exception does.
+
+    Programs that it started are then ended, and their folders removed. The second time, or where that takes longer than
+    a moment, the program ends at once. Raises Interrupted for Ctrl-C; the others end the program behind the block.
+    """
+    process, before = os.getpid(), _signals_that_end()
+    again: list[threading.Timer] = []
+
+    def stop(which: int, _: object) -> None:
+        if os.getpid() != process:
+            os._exit(128 + which)
+        _restore(before)
+        again.append(threading.Timer(_MOMENT_S, os.kill, (process, which)))
+        again[0].daemon = True
+        again[0].start()
+        raise _Stopped(which)
+
+    for which in before:
+        signal.signal(which, stop)
+    try:
+        yield
+    except _Stopped as stopped:
+        if stopped.which == signal.SIGINT:
+            raise Interrupted("interrupted") from None
+        os.kill(process, stopped.which)
+        raise
+    finally:
+        for timer in again:
+            timer.cancel()
+        _restore(before)
+
+
+def _signals_that_end() -> dict[int, Any]:
+    """Return the signals that end this process, with what deals with each; none that its caller wants ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    every = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handlers = {which: signal.getsignal(which) for which in every}
+    return {
+        which: handler
+        for which, handler in handlers.items()
+        if handler is signal.SIG_DFL or (which == signal.SIGINT and callable(handler))
+    }
+
+
+def _restore(handlers: Mapping[int, Any]) -> None:
+    for which, handler in handlers.items():
+        signal.signal(which, handler)
 
 
 @contextlib.contextmanager

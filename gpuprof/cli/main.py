@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "Write a report as one self-contained HTML page.",
     "characterize": "Measure what this GPU can do, with micro-kernels.",
     "compare": "Compare two runs: what changed, why; a gate for CI.",
+    "check": "Review compiled kernels without a GPU: what their code shows.",
     "doctor": "Check what profiling needs, with the fix for what is missing.",
     "specs": "List, show, check and match hardware specs.",
     "demo": "Show what gpuprof says of recorded kernels, or of this GPU.",

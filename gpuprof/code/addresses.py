@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 
 from gpuprof.code.lanes.graph import ControlFlowGraph, graph_of
-from gpuprof.code.lanes.requests import AccessKind, requests
+from gpuprof.code.lanes.requests import RequestKind, requests
 from gpuprof.code.lanes.values import LANES, signed
 from gpuprof.code.lanes.writes import may_write
 from gpuprof.code.operands import named, sources
@@ -44,7 +44,7 @@ class Touched:
     """
 
     address: int
-    kind: AccessKind
+    kind: RequestKind
     width_bytes: int
     base: str
     offset: int

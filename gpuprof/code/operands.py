@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.code.sass import Instruction
@@ -34,10 +35,19 @@ _WIDTHS = (
 )
 
 
+_KEPT = 1 << 14
+"""Operands that were read once need not be read again: code repeats itself."""
+
+
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
-    destinations = instruction.operands[: _destinations(instruction)]
-    return tuple(name for operand in destinations for name in registers_of(operand, instruction.opcode))
+    return _written(instruction.opcode, instruction.operands)
+
+
+@lru_cache(maxsize=_KEPT)
+def _written(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
+    destinations = operands[: _destinations(opcode, operands)]
+    return tuple(name for operand in destinations for name in registers_of(operand, opcode))
 
 
 def named(operand: str) -> tuple[str, ...]:
@@ -54,18 +64,18 @@ def registers_of(operand: str, opcode: str) -> tuple[str, ...]:
     return tuple(f"{numbered[1]}{int(numbered[2]) + index}" for index in range(width))
 
 
-def _destinations(instruction: Instruction) -> int:
+def _destinations(opcode: str, operands: Sequence[str]) -> int:
     """Return how many operands, from the first, are written.
 
     A comparison writes two predicates; else there may be a predicate, then a register, then the predicate of a carry.
     """
-    if _WRITES_NOTHING.match(instruction.opcode):
+    if _WRITES_NOTHING.match(opcode):
         return 0
-    shape = "".join(_kind(operand) for operand in instruction.operands[:3])
+    shape = "".join(_kind(operand) for operand in operands[:3])
     pattern = "P?RP?|P?R?"
-    if _COMPARES.match(instruction.opcode):
+    if _COMPARES.match(opcode):
         pattern = "P{0,2}"
-    elif _TWO_REGISTERS.match(instruction.opcode):
+    elif _TWO_REGISTERS.match(opcode):
         pattern = "RR"
     destinations = re.match(pattern, shape)
     return destinations.end() if destinations else 0
@@ -79,7 +89,12 @@ def _kind(operand: str) -> str:
 
 def sources(instruction: Instruction) -> tuple[str, ...]:
     """Return the operands that are read."""
-    return instruction.operands[_destinations(instruction) :]
+    return _sources(instruction.opcode, instruction.operands)
+
+
+@lru_cache(maxsize=_KEPT)
+def _sources(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
+    return operands[_destinations(opcode, operands) :]
 
 
 class AddressTerm(NamedTuple):
@@ -90,6 +105,7 @@ class AddressTerm(NamedTuple):
     number: int
 
 
+@lru_cache(maxsize=_KEPT)
 def address_terms(operand: str) -> tuple[AddressTerm, ...] | None:
     """Return the terms of the address between brackets, `desc[UR4][R2.64+UR8+0x10]`; None for other operands."""
     match = _BRACKETS.search(operand)

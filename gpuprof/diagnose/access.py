@@ -388,8 +388,9 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
     yield RuleVerdict(
         headline=f"Narrow accesses: {format_percent(share)} of global accesses move at most {size} bytes per thread",
         why=(
-            "A load instruction costs the load/store unit the same for 1 as for 16 bytes per thread. Narrow accesses "
-            "take up to 16 times as many instructions, fill its queue and let address arithmetic dominate."
+            "An instruction takes one issue slot and one entry in the load/store unit's queue, for 1 byte per thread "
+            "as for 16. Narrow accesses take up to 16 times as many instructions for the same bytes, and address "
+            "arithmetic for each."
         ),
         action="Load and store 16 bytes per thread at once (float4, uint4)",
         advice=(

@@ -100,15 +100,19 @@ def lane_shapes(code: tuple[Instruction, ...], target: str, block: Dim3, grid: D
     """
     constants = constants_for(target, block, grid)
     walked = accesses(code, block, constants, most_rounds=_MOST_ROUNDS)
-    lanes = {access.address: access for access in walked if access.space == "global"}
-    seen = touched(code, block, constants)
+    lanes = {access.address: _offsets(access) for access in walked if access.space == "global"}
+    return shapes_of(touched(code, block, constants), lanes, block)
+
+
+def shapes_of(seen: Sequence[Touched], lanes: Mapping[int, Sequence[int]], block: Dim3) -> Mapping[int, LaneShape]:
+    """Return the shape of each of these accesses, by address; `lanes`: where active lanes lie, of those known."""
     groups: defaultdict[tuple[object, ...], list[Touched]] = defaultdict(list)
     for access in seen:
         groups[access.base, access.kind, access.loop].append(access)
     sides = {access: run for group in groups.values() for run in _runs(group) for access in run.accesses}
     shapes = {}
     for access in seen:
-        offsets = _offsets(lanes.get(access.address))
+        offsets = lanes.get(access.address, ())
         shape = _by_lanes(access, offsets) if offsets else _by_index(access, block)
         if shape is None and not _one_place(offsets):
             shape = _by_neighbours(access, sides[access], _apart(offsets) if offsets else _along_x(access, block))
@@ -117,9 +121,9 @@ def lane_shapes(code: tuple[Instruction, ...], target: str, block: Dim3, grid: D
     return shapes
 
 
-def _offsets(access: Access | None) -> tuple[int, ...]:
+def _offsets(access: Access) -> tuple[int, ...]:
     """Return where the active lanes touch memory, by the distance from lane 0; nothing where that is not known."""
-    if access is None or access.offsets is None:
+    if access.offsets is None:
         return ()
     return tuple(offset for offset, active in zip(access.offsets, access.active, strict=True) if active)
 

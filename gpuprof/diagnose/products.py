@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.code.operands import named, sources, written
-from gpuprof.code.sass import instruction_of
+from gpuprof.code.sass import Instruction, instruction_of
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.model.recorded import ProfiledInstruction
 
@@ -62,7 +62,15 @@ class _Parsed:
 
 def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
     """Return what the hot code multiplies and how much of it as outer products; None where the code is not known."""
-    parsed = list(_parsed(code))
+    return _of_hot(list(_profiled(code)))
+
+
+def outer_products_of_loop(loop: Iterable[Instruction]) -> OuterProducts | None:
+    """Return the same of the instructions of an innermost loop, all of which run equally often."""
+    return _of_hot([_parsed(instruction, 1.0) for instruction in loop if not instruction.idle])
+
+
+def _of_hot(parsed: Sequence[_Parsed]) -> OuterProducts | None:
     most = max((item.count for item in parsed if _path(item) is not None), default=0.0)
     if most <= 0:
         return None
@@ -81,16 +89,20 @@ def _path(item: _Parsed) -> str | None:
     return MULTIPLY_ADDS.get(item.opcode.partition(".")[0]) if len(item.sources) >= 3 else None
 
 
-def _parsed(code: Iterable[ProfiledInstruction]) -> Iterator[_Parsed]:
+def _profiled(code: Iterable[ProfiledInstruction]) -> Iterator[_Parsed]:
     for profiled in code:
         instruction = instruction_of(profiled.sass)
         if instruction is not None:
-            yield _Parsed(
-                opcode=instruction.opcode,
-                destinations=tuple(name for name in written(instruction) if name.startswith("R")),
-                sources=sources(instruction),
-                count=profiled.counts.get(EXECUTED, 0.0),
-            )
+            yield _parsed(instruction, profiled.counts.get(EXECUTED, 0.0))
+
+
+def _parsed(instruction: Instruction, count: float) -> _Parsed:
+    return _Parsed(
+        opcode=instruction.opcode,
+        destinations=tuple(name for name in written(instruction) if name.startswith("R")),
+        sources=sources(instruction),
+        count=count,
+    )
 
 
 @dataclass(frozen=True, slots=True)

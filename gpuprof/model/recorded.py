@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -158,6 +158,13 @@ class ProfiledInstruction:
     counts: Mapping[str, float]
 
 
+class EmbeddedProgram(NamedTuple):
+    """The cubin that a source embeds of a launch, and the name of the kernel's symbol in it."""
+
+    mangled: str
+    cubin: bytes
+
+
 class LaunchDetails(Protocol):
     """What a report holds about a launch beyond its metrics; read on demand, because it can be large."""
 
@@ -179,6 +186,14 @@ class LaunchDetails(Protocol):
 
     def machine_code(self) -> bytes:
         """Return the kernel's machine code, 16 bytes an instruction, executed or not; empty where none is embedded."""
+        ...
+
+    def program(self) -> EmbeddedProgram | None:
+        """Return the cubin that the kernel is in; None where none is embedded."""
+        ...
+
+    def program_text(self, size_bytes: int) -> Mapping[int, str]:
+        """Return the SASS of the kernel's first bytes as the source has it, by offset; empty where it has none."""
         ...
 
 
@@ -207,6 +222,14 @@ class FixedDetails:
     def machine_code(self) -> bytes:
         """Return nothing: a text export has no program."""
         return b""
+
+    def program(self) -> EmbeddedProgram | None:
+        """Return nothing: a text export has no program."""
+        return None
+
+    def program_text(self, size_bytes: int) -> Mapping[int, str]:  # noqa: ARG002
+        """Return nothing: a text export has no SASS."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A comparison without numbers that JSON cannot represent: what is not finite becomes missing, and a note says so."""
+"""A contract without numbers that JSON cannot represent: what is not finite becomes missing, and a note says so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from msgspec import Struct, structs
 
 from gpuprof.comparison.contract import Comparison
+from gpuprof.review.contract import Review
 
+Noted = TypeVar("Noted", bound=Comparison | Review)
 Record = TypeVar("Record", bound=Struct)
 _NAMED = 5
 """Places that the note names."""
@@ -19,15 +21,15 @@ class _Unfit(Exception):
     """A record has to have a number and has none: whatever holds the record is without it."""
 
 
-def finite(comparison: Comparison) -> Comparison:
-    """Return the comparison with null for each number that is not finite.
+def finite(contract: Noted) -> Noted:
+    """Return a comparison or a review with null for each number that is not finite.
 
     Where a field cannot be null, its record is: it is null in what holds it, or left out of its list.
     """
-    places = list(_places(comparison, ""))
+    places = list(_places(contract, ""))
     if not places:
-        return comparison
-    made = _without(comparison)
+        return contract
+    made = _without(contract)
     named = ", ".join(places[:_NAMED])
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     note = f"Not finite, and therefore missing: {named}{more}."

@@ -226,18 +226,23 @@ def resized_header(data: bytes, block: RawBlock, payload_size: int) -> bytes:
     return prefixed(out)
 
 
-def program_of(data: Bytes, container: Container, span: MessageSpan) -> tuple[str, bytes] | None:
-    """Return a launch's mangled kernel name and the cubin that holds it; None where the report embeds none."""
+def program_name(data: Bytes, span: MessageSpan) -> tuple[str, int] | None:
+    """Return a launch's mangled kernel name and by which number it refers to its cubin; None where it does not."""
     program = _first_fields(data, span, (_RESULT_MANGLED, _RESULT_SOURCE))
     name, source = program.get(_RESULT_MANGLED), program.get(_RESULT_SOURCE)
     if not isinstance(name, bytes) or not isinstance(source, bytes):
         return None
     reference = _small_numbers(source, span).get(_SOURCE_REFERENCE)
+    return (_text(name), reference) if reference is not None else None
+
+
+def cubin_of(data: Bytes, container: Container, reference: int) -> bytes | None:
+    """Return the cubin that launches refer to by this number; None where the report embeds none."""
     for start, end in container.sources:
         entry = _first_fields(data, MessageSpan(start, end, None), (_SOURCE_REFERENCE, _SOURCE_BINARY))
         binary = entry.get(_SOURCE_BINARY)
         if entry.get(_SOURCE_REFERENCE) == reference and isinstance(binary, bytes):
-            return _text(name), binary
+            return binary
     return None
 
 

@@ -15,17 +15,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuprof.code.elf import instruction_word, kernel_code
+from gpuprof.code.elf import INSTRUCTION_BYTES, instruction_word, kernel_code
+from gpuprof.code.sass import instruction_of
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.recorded import Dim3, Launch, Metric, ProfiledInstruction, Report, RuleResult, plausible
+from gpuprof.model.recorded import (
+    Dim3,
+    EmbeddedProgram,
+    Launch,
+    Metric,
+    ProfiledInstruction,
+    Report,
+    RuleResult,
+    plausible,
+)
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.container import (
     Container,
     MessageSpan,
     clocks_locked,
+    cubin_of,
     launch_dimensions,
-    program_of,
+    program_name,
     section_names,
     walk,
 )
@@ -151,6 +162,9 @@ def _damage_place(container: Container, packing: Packing | None) -> str | None:
     return f"at byte {container.damage.offset}{unpacked}, {container.damage.why}"
 
 
+_STACK_POINTER = "c[0x0][0x28]"
+"""What the first instruction of a kernel reads on Volta, and that of a function that it calls does not."""
+_MOST_FUNCTIONS = 1000
 _EXECUTED = "inst_executed"
 """Counted by instruction: a report that has it has code to look at."""
 
@@ -214,7 +228,8 @@ class _File:
     lean: LeanReport
     opened: NamedBytes
     programs: dict[tuple[int | None, str], _Program | DamagedInput] = field(default_factory=dict)
-    codes: dict[tuple[int | None, str], bytes] = field(default_factory=dict)
+    codes: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    cubins: dict[int, bytes | None] = field(default_factory=dict)
 
 
 def _launch(
@@ -441,6 +456,17 @@ class _NcuMetrics:
                 ) from error
         return self._instances[name]
 
+    def addresses(self, name: str) -> tuple[int, ...]:
+        """Return the addresses that a metric lists; none where it lists none."""
+        native = self.native(name) if name in self._shared.names else None
+        if native is None:
+            return ()
+        try:
+            values = [_value_of(native, index) for index in range(native.num_instances())]
+        except _NATIVE_ERRORS as error:
+            raise DamagedInput(f"a report is damaged: the values of {name} cannot be read: {error}", _AGAIN) from error
+        return tuple(value for value in values if isinstance(value, int))
+
     def _read_instances(self, name: str) -> Mapping[str | int, float] | None:
         native = self.native(name)
         if native is None or not native.has_correlation_ids():
@@ -534,14 +560,48 @@ class _NcuDetails:
 
     def machine_code(self) -> bytes:
         """Return the kernel's machine code; empty where the report embeds none or it is damaged."""
-        key = self._key()
+        program = self.program()
+        if program is None:
+            return b""
+        key = (id(program.cubin), program.mangled)
         if key not in self._file.codes:
-            program = program_of(self._file.data, self._file.container, self._span) if self._span is not None else None
             try:
-                self._file.codes[key] = kernel_code(program[1], program[0]) if program is not None else b""
+                self._file.codes[key] = kernel_code(program.cubin, program.mangled)
             except DamagedInput:
                 self._file.codes[key] = b""
         return self._file.codes[key]
+
+    def program(self) -> EmbeddedProgram | None:
+        """Return the cubin that the kernel is in; None where the report embeds none. Launches of it share the bytes."""
+        named = program_name(self._file.data, self._span) if self._span is not None else None
+        cubins = self._file.cubins
+        if named is None:
+            return None
+        mangled, reference = named
+        if reference not in cubins:
+            cubins[reference] = cubin_of(self._file.data, self._file.container, reference)
+        cubin = cubins[reference]
+        return EmbeddedProgram(mangled, cubin) if cubin is not None else None
+
+    def program_text(self, size_bytes: int) -> Mapping[int, str]:
+        """Return the SASS of the kernel's first bytes by offset, jumps to offsets, too; empty where there is no text.
+
+        NVIDIA's reader has none of chips that it no longer knows: that of 2026.2 and later, of Volta.
+        """
+        start = self._start()
+        if start is None:
+            return {}
+        places = self._code.places(self._number, range(start, start + size_bytes, INSTRUCTION_BYTES))
+        texts = {pc - start: instruction_of(place.sass, pc) for pc, place in places.items()}
+        return {offset: str(text.moved(-start)) for offset, text in texts.items() if text is not None}
+
+    def _start(self) -> int | None:
+        """Return the kernel's address: of several functions, that of the only one that sets up a stack pointer."""
+        starts = self._metrics.addresses("launch__function_pcs")[:_MOST_FUNCTIONS]
+        if len(starts) > 1:
+            places = self._code.places(self._number, starts)
+            starts = tuple(start for start in starts if _STACK_POINTER in places[start].sass)
+        return starts[0] if len(starts) == 1 else None
 
     def _key(self) -> tuple[int | None, str]:
         return (self._span.process if self._span is not None else None, self._kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from struct import Struct
 from typing import NamedTuple
 
 from gpuprof.code.lanes.values import (
@@ -12,7 +13,6 @@ from gpuprof.code.lanes.values import (
     WORD,
     WORD_BITS,
     LaneValue,
-    exactly,
     same,
     signed,
     value,
@@ -22,6 +22,9 @@ from gpuprof.code.lanes.values import (
 WIDE_BITS = 64
 _WIDE = 1 << WIDE_BITS
 _GUESSES = tuple(product((0, -1), repeat=3))
+_WORDS = Struct(f"<{LANES}I")
+_LANES_MASK = (1 << WORD_BITS * LANES) - 1
+_ONES = _LANES_MASK // (WORD - 1)
 
 
 class Wide(NamedTuple):
@@ -196,23 +199,38 @@ def logic(table: int, sources: Sequence[LaneValue | None]) -> LaneValue | None:
     if len(known) < len(sources):
         return None
     if all(source.exact for source in known):
-        return exactly(lambda *sources: _truth(table, sources), *known)
+        return LaneValue(_unpacked(_truth(table, [_packed(source.lanes) for source in known])))
     align = min(source.align for source in known)
-    tries = [_tried(table, known, unknown) for unknown in _GUESSES]
-    if all(same([guess[lane] >> align for guess in tries]) for lane in range(LANES)):
-        return value(tries[0])
-    if all(_same_above(source, align) for source in known):
-        return value((word % (1 << align) for word in tries[0]), align)
+    packed = [(_packed(source.lanes), _every_lane((1 << source.align) - 1)) for source in known]
+    tries = [_tried(table, packed, unknown) for unknown in _GUESSES]
+    above = _every_lane(WORD - 1 >> align << align)
+    if all((guess ^ tries[0]) & above == 0 for guess in tries):
+        return LaneValue(_unpacked(tries[0]))
+    within = all(source.exact or max(source.lanes) < 1 << source.align for source in known)
+    if within and all(_alike(guess & above) for guess in tries):
+        return value(_unpacked(tries[0] & _every_lane((1 << align) - 1)), align)
     return None
 
 
-def _tried(table: int, sources: Sequence[LaneValue], unknown: Sequence[int]) -> list[int]:
-    """Apply a table of truth with given bits for those that are unknown."""
-    columns = []
-    for source, guess in zip(sources, unknown, strict=True):
-        mask = (1 << source.align) - 1
-        columns.append([word & mask | guess & ~mask & (WORD - 1) for word in source.lanes])
-    return [_truth(table, column) for column in zip(*columns, strict=True)]
+def _tried(table: int, sources: Sequence[tuple[int, int]], unknown: Sequence[int]) -> int:
+    """Apply a table of truth in all lanes, with given bits for those that are unknown: outside the second of each."""
+    return _truth(
+        table, [word & mask | guess & ~mask & _LANES_MASK for (word, mask), guess in zip(sources, unknown, strict=True)]
+    )
+
+
+def _packed(lanes: Sequence[int]) -> int:
+    """Put the words of all lanes one behind the other."""
+    return int.from_bytes(_WORDS.pack(*lanes), "little")
+
+
+def _unpacked(packed: int) -> tuple[int, ...]:
+    return _WORDS.unpack(packed.to_bytes(_WORDS.size, "little"))
+
+
+def _every_lane(word: int) -> int:
+    """Give all lanes the same word."""
+    return word * _ONES
 
 
 def _truth(table: int, operands: Sequence[int]) -> int:
@@ -224,10 +242,9 @@ def _truth(table: int, operands: Sequence[int]) -> int:
             a = first if index & 4 else ~first
             two = second if index & 2 else ~second
             result |= a & two & (third if index & 1 else ~third)
-    return result % WORD
+    return result & _LANES_MASK
 
 
-def _same_above(source: LaneValue, align: int) -> bool:
-    """Tell whether the bits from `align` up are surely the same in all lanes."""
-    within = source.exact or max(source.lanes) < 1 << source.align
-    return within and same([word >> align for word in source.lanes])
+def _alike(packed: int) -> bool:
+    """Tell whether all lanes hold the same word."""
+    return packed == _every_lane(packed & WORD - 1)

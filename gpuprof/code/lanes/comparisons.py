@@ -18,6 +18,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "EQ": lambda a, b: a == b,
     "NE": lambda a, b: a != b,
 }
+_TABLE_SOURCES = 3
 _COMBINE: dict[str, Callable[[int, int], int]] = {
     "AND": lambda a, b: a & b,
     "OR": lambda a, b: a | b,
@@ -78,6 +79,8 @@ def _flag_logic(instruction: Instruction, reader: Reader) -> Results | None:
         return None
     first, second, *operands, table, other_table = instruction.operands
     flags = [reader.flag(operand) for operand in operands]
+    if len(flags) != _TABLE_SOURCES:
+        return None
     return [
         (name, exactly(lambda a, b, c, bits=int(text, 0): bits >> (4 * a + 2 * b + c) & 1, *flags))
         for name, text in ((first, table), (second, other_table))

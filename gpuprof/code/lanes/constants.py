@@ -1,9 +1,15 @@
-"""Where a launch's sizes and a kernel's arguments lie in constant bank 0."""
+"""Where a launch's sizes and a kernel's arguments lie in constant bank 0, and which arguments are pointers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+from gpuprof.code.operands import sources, written
+from gpuprof.code.sass import Instruction
+
+_Dims = tuple[int, int, int]
 
 
 class ArgumentBytes(NamedTuple):
@@ -20,6 +26,14 @@ class ArgumentBytes(NamedTuple):
 POINTER = ArgumentBytes(8, aligned=256)
 
 
+class PlacedArgument(NamedTuple):
+    """An argument, how far behind the first one it lies, in bytes, and its value, if that is known."""
+
+    offset: int
+    size_bytes: int
+    value: int | None = None
+
+
 class _Layout(NamedTuple):
     block: int
     grid: int
@@ -32,24 +46,21 @@ _LAYOUTS = (
     (0, _Layout(0x0, 0xC, 0x160)),
 )
 """From which compute capability: where code that NVRTC 13.5 compiles reads blockDim, gridDim and its arguments."""
+_NUMBER = re.compile(r"sm_(\d+)")
 
 
 def constants_for(
     target: str,
-    block: tuple[int, int, int],
-    grid: tuple[int, int, int] | None,
+    block: _Dims,
+    grid: _Dims | None,
     arguments: Sequence[ArgumentBytes] = (),
 ) -> dict[int, int]:
     """Return the known bytes of constant bank 0 by their offset, for one launch; `grid` None: not known.
 
     Arguments lie one behind the other, each at a multiple of its own size.
     """
-    number = int(target.removeprefix("sm_").rstrip("af"))
-    layout = next(layout for lowest, layout in _LAYOUTS if number >= lowest)
-    known: dict[int, int] = {}
-    for start, sizes in ((layout.block, block), (layout.grid, grid or ())):
-        for index, size in enumerate(sizes):
-            known |= _bytes(start + 4 * index, 4, size)
+    layout = _layout(target)
+    known = _sizes(layout, block, grid)
     offset = layout.arguments
     for argument in arguments:
         offset += -offset % argument.size_bytes
@@ -61,6 +72,105 @@ def constants_for(
     return known
 
 
+def known_constants(
+    target: str,
+    block: _Dims | None,
+    grid: _Dims | None,
+    arguments: Iterable[PlacedArgument],
+    *,
+    begin: int | None,
+    aligned: Callable[[int], Collection[int]],
+) -> dict[int, int]:
+    """Return the known bytes of constant bank 0 by their offset, with arguments where the cubin says that they lie.
+
+    `begin`: where the first one does; None: where the architecture has it. `aligned` is asked which offsets hold
+    pointers: multiples of 256, as cudaMalloc returns them (CUDA C++ Programming Guide, Device Memory Accesses).
+    """
+    layout = _layout(target)
+    first = begin if begin is not None else layout.arguments
+    known = _sizes(layout, block, grid) | dict.fromkeys(aligned(first), 0)
+    for argument in arguments:
+        if argument.value is not None:
+            known |= _bytes(first + argument.offset, min(argument.size_bytes, 8), argument.value)
+    return known
+
+
+def _layout(target: str) -> _Layout:
+    match = _NUMBER.match(target)
+    number = int(match[1]) if match else 0
+    return next(layout for lowest, layout in _LAYOUTS if number >= lowest)
+
+
+def _sizes(layout: _Layout, block: _Dims | None, grid: _Dims | None) -> dict[int, int]:
+    known: dict[int, int] = {}
+    for start, sizes in ((layout.block, block or ()), (layout.grid, grid or ())):
+        for index, size in enumerate(sizes):
+            known |= _bytes(start + 4 * index, 4, size)
+    return known
+
+
 def _bytes(offset: int, size: int, value: int) -> dict[int, int]:
     content = (value % (1 << 8 * size)).to_bytes(size, "little")
     return {offset + index: byte for index, byte in enumerate(content)}
+
+
+# Pointers
+
+_BANK = re.compile(r"c\[0x0\]\[(0x[0-9a-f]+)\]")
+_REGISTER = re.compile(r"U?R\d+")
+_COPIES = {"MOV", "UMOV", "LDC", "LDCU", "ULDC", "R2UR"}
+_SUMS = {"IADD3", "UIADD3", "IADD", "UIADD"}
+_LAST = {"IMAD", "UIMAD"}
+_SECOND = {"LEA", "ULEA"}
+
+
+def pointers(code: Sequence[Instruction], offsets: Collection[int]) -> frozenset[int]:
+    """Return those of these offsets in bank 0 whose two words are only ever added to something, or used as an address.
+
+    What is multiplied, shifted, compared or masked is a number. Copies in registers count until they are overwritten,
+    in the order of the code.
+    """
+    held: dict[str, int] = {}
+    seen: set[int] = set()
+    numbers: set[int] = set()
+    for instruction in code:
+        used = list(_used(instruction, offsets, held))
+        for name in written(instruction):
+            held.pop(name, None)
+        is_copy = instruction.name in _COPIES or instruction.is_a("IMAD.MOV")
+        for place, offset in used:
+            seen.add(offset)
+            if is_copy:
+                held.update((name, offset) for name in _filled(instruction))
+            elif not _adds(instruction, place):
+                numbers.add(offset)
+    return frozenset(seen - numbers)
+
+
+def _used(instruction: Instruction, offsets: Collection[int], held: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """Yield which sources of an instruction are the lower word of such a constant, and its offset."""
+    for place, operand in enumerate(sources(instruction)):
+        match = _BANK.search(operand)
+        if match is not None and int(match[1], 16) in offsets:
+            yield place, int(match[1], 16)
+        elif held:
+            yield from ((place, held[name]) for name in _REGISTER.findall(operand) if name in held)
+
+
+def _filled(instruction: Instruction) -> list[str]:
+    """Return the first register that a copy writes: that of the lower word."""
+    return [name for name in instruction.operands[:1] if _REGISTER.fullmatch(name)]
+
+
+def _adds(instruction: Instruction, place: int) -> bool:
+    """Tell whether a source of an instruction is only added to something, or an address."""
+    operands = sources(instruction)
+    if "[" in operands[place] and not operands[place].startswith("c["):
+        return True
+    plain = [at for at, operand in enumerate(operands) if "P" not in operand]
+    at = plain.index(place) if place in plain else -1
+    if instruction.name in _SUMS:
+        return not operands[place].startswith("-")
+    if instruction.name in _LAST:
+        return at == 2
+    return instruction.name in _SECOND and at == 1

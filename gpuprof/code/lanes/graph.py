@@ -5,19 +5,30 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from gpuprof.code.calls import jumping_calls
+from gpuprof.code.dominators import immediate_dominators
+from gpuprof.code.lanes.relevance import Relevance, relevance_of
 from gpuprof.code.lanes.writes import may_write
-from gpuprof.code.loops import jumping_calls, natural_loops
+from gpuprof.code.loops import natural_loops
 from gpuprof.code.sass import JUMPS, Instruction
 
 ENDS = {"EXIT", "RET", "KILL"}
 _ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
 _LEAVES = JUMPS | ENDS | {"BSYNC", "CALL"}
+_SCRATCH = frozenset(
+    [f"R{number}" for number in range(4, 16)]
+    + [f"UR{number}" for number in range(63)]
+    + [f"{kind}{number}" for kind in ("P", "UP") for number in range(7)]
+)
+"""What a function that lies elsewhere is taken to write: it returns in R4 and the next, and keeps what is read after
+it and is none of these."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ControlFlowGraph:
     """The basic blocks of a kernel, by number; the first begins it.
 
@@ -34,11 +45,41 @@ class ControlFlowGraph:
 
     def predecessors(self) -> list[list[int]]:
         """Return the predecessors of each block."""
+        return self._predecessors
+
+    @cached_property
+    def _predecessors(self) -> list[list[int]]:
         predecessors: list[list[int]] = [[] for _ in self.blocks]
         for block, successors in enumerate(self.successors):
             for successor in successors:
                 predecessors[successor].append(block)
         return predecessors
+
+    @cached_property
+    def relevance(self) -> Relevance:
+        """Return which instructions matter for addresses and branches, and what of registers does."""
+        return relevance_of(self.blocks, self.successors, frozenset(JUMPS | ENDS))
+
+    @cached_property
+    def loops_around(self) -> Mapping[int, tuple[int, ...]]:
+        """Return the headers of the loops that each block is in; none for those that are in no loop."""
+        around: dict[int, list[int]] = {}
+        for header, body in self.loops.items():
+            for block in body:
+                around.setdefault(block, []).append(header)
+        return {block: tuple(headers) for block, headers in around.items()}
+
+    @cached_property
+    def written(self) -> tuple[frozenset[str] | None, ...]:
+        """Return what each block may write, with the function that it calls; None: any register."""
+        written = [frozenset(_may_write(block)) for block in self.blocks]
+        called = [self.called.get(number, frozenset()) for number in range(len(written))]
+        return tuple(None if more is None else names | more for names, more in zip(written, called, strict=True))
+
+    @cached_property
+    def common_ends(self) -> Mapping[int, int]:
+        """Return for blocks the first block that lies on every way from them to the end; none where there is none."""
+        return _common_ends(self.successors, self._predecessors)
 
     def order(self) -> list[int]:
         """Return the blocks that can be reached, each after those that it comes after, but for loops."""
@@ -135,10 +176,13 @@ def _add_reconvergence(
 def _called(
     blocks: Sequence[Sequence[Instruction]], numbers: Mapping[int, int], jumps: frozenset[int]
 ) -> dict[int, int | None]:
-    """Return for each block that ends with a call the block that it calls; None: it is elsewhere."""
+    """Return for each block that ends with a call the block that it calls; None: it is elsewhere.
+
+    An absolute address is none of this code: it is 0 as long as the code is not linked.
+    """
     ends = {number: block[-1] for number, block in enumerate(blocks)}
     return {
-        number: None if last.target is None else numbers.get(last.target)
+        number: None if last.target is None or ".ABS" in last.opcode else numbers.get(last.target)
         for number, last in ends.items()
         if last.name == "CALL" and last.address not in jumps
     }
@@ -157,8 +201,8 @@ def _written(
     while waiting:
         block = waiting.pop()
         if block is None:
-            return None
-        if block not in seen:
+            names |= _SCRATCH
+        elif block not in seen:
             seen.add(block)
             names.update(_may_write(blocks[block]))
             waiting += [*successors[block], *([called[block]] if block in called else [])]
@@ -175,11 +219,11 @@ def reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
     That is in the block that all ways from there lead to, if there is one; in blocks before it that both ways lead to;
     and behind a loop that they leave after different numbers of iterations.
     """
-    end = _common_end(graph, number)
+    end = graph.common_ends.get(number)
     sides = [_reached(graph, successor, end) for successor in graph.successors[number]]
     both = frozenset.intersection(*sides)
     inside = frozenset.union(*sides, {number}) - {end}
-    loops = [loop for loop in graph.loops.values() if number in loop]
+    loops = [graph.loops[header] for header in graph.loops_around.get(number, ())]
     before = graph.predecessors()
     blocks = {
         block
@@ -194,10 +238,10 @@ def reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
 def _all_written(graph: ControlFlowGraph, blocks: Iterable[int]) -> frozenset[str] | None:
     names: set[str] = set()
     for block in blocks:
-        called = graph.called.get(block, frozenset())
-        if called is None:
+        written = graph.written[block]
+        if written is None:
             return None
-        names |= {*_may_write(graph.blocks[block]), *called}
+        names |= written
     return frozenset(names)
 
 
@@ -213,20 +257,30 @@ def _reached(graph: ControlFlowGraph, first: int, end: int | None) -> frozenset[
     return frozenset(seen)
 
 
-def _common_end(graph: ControlFlowGraph, number: int) -> int | None:
-    """Return the first block that lies on every way from a block to the end of the kernel."""
-    reached = sorted(_reached(graph, number, None))
-    everything = sum(1 << block for block in reached)
-    after = dict.fromkeys(reached, everything)
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(reached):
-            new = everything if graph.successors[block] else 0
-            for successor in graph.successors[block]:
-                new &= after[successor]
-            new |= 1 << block
-            changed |= new != after[block]
-            after[block] = new
-    candidates = [block for block in reached if block != number and after[number] >> block & 1]
-    return max(candidates, key=lambda block: after[block].bit_count(), default=None)
+def _common_ends(successors: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the immediate postdominator of blocks; ways that never come to an end are left out.
+
+    Of blocks from which there is no way to an end, it is the first other block that they lead to.
+    """
+    whole = len(successors)
+    last = [block for block, targets in enumerate(successors) if not targets]
+    backwards = [*before, last]
+    ends = {block: end for block, end in immediate_dominators(backwards, whole).items() if end != whole}
+    ending = {*immediate_dominators(backwards, whole)}
+    for block in range(whole):
+        if block not in ending:
+            others = _reached_by(successors, block) - {block}
+            if others:
+                ends[block] = min(others)
+    return ends
+
+
+def _reached_by(successors: Sequence[Sequence[int]], first: int) -> set[int]:
+    seen: set[int] = set()
+    waiting = [first]
+    while waiting:
+        block = waiting.pop()
+        if block not in seen:
+            seen.add(block)
+            waiting += successors[block]
+    return seen

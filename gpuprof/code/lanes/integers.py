@@ -23,7 +23,7 @@ from gpuprof.code.lanes.arithmetic import (
     upper,
 )
 from gpuprof.code.lanes.operands import Reader
-from gpuprof.code.lanes.values import LANES, WORD_BITS, LaneValue, constant, exactly
+from gpuprof.code.lanes.values import LANES, WORD_BITS, LaneValue, constant, exactly, value
 from gpuprof.code.sass import Instruction
 
 Results = Sequence["tuple[str, LaneValue | None]"]
@@ -112,7 +112,7 @@ def _shift_add(instruction: Instruction, reader: Reader) -> Results | None:
     carried_in = [operand for operand in operands if IS_FLAG.fullmatch(operand.lstrip("!"))]
     *terms, count = operands[: len(operands) - len(carried_in)]
     by = number_of(reader.word(count))
-    if by is None or any(term[0] == "-" for term in terms[:1]):
+    if by is None or by >= WORD_BITS or any(term[0] == "-" for term in terms[:1]):
         return None
     first, second = reader.word(terms[0]), reader.word(terms[1])
     if ".HI" not in instruction.opcode:
@@ -189,6 +189,18 @@ def _reverse_bits(instruction: Instruction, reader: Reader) -> Results | None:
     return None if rest else [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.word(source)))]
 
 
+def _extend(instruction: Instruction, reader: Reader) -> Results | None:
+    """SGXT: keep so many of the lowest bits, and fill the others with the sign; .U32: with zeros."""
+    target, source, count = instruction.operands
+    bits, word = number_of(reader.word(count)), reader.word(source)
+    if instruction.opcode.removeprefix("U") not in {"SGXT", "SGXT.U32"} or bits is None or not 0 < bits <= WORD_BITS:
+        return None
+    if word is None or word.high or word.align < bits:
+        return None
+    top = 0 if instruction.opcode.endswith(".U32") else 1 << bits - 1
+    return [(target, value((lane % (1 << bits) ^ top) - top for lane in word.lanes))]
+
+
 INTEGER_RULES: dict[str, LaneRule] = {
     "BREV": _reverse_bits,
     "IADD": _sum,
@@ -198,6 +210,7 @@ INTEGER_RULES: dict[str, LaneRule] = {
     "LOP3": _logic,
     "POPC": _count_bits,
     "PRMT": _permute,
+    "SGXT": _extend,
     "SHF": _shift,
     "VIADD": _sum,
 }

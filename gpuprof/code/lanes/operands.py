@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuprof.code.lanes.arithmetic import (
@@ -75,6 +75,24 @@ class WarpRegisters:
         self.active = active
         self.values = dict(values or {})
         self.guarded = dict(guarded or {})
+
+    def same_as(self, other: WarpRegisters) -> bool:
+        """Tell whether the same is known."""
+        return self.active == other.active and self.values == other.values and self.guarded == other.guarded
+
+    def kept(self, active: int, names: Collection[str]) -> WarpRegisters:
+        """Return what is known of some registers, in these lanes."""
+        held = {name: self.values[name] for name in self.values if name in names}
+        guarded = {name: self.guarded[name] for name in self.guarded if name in names}
+        return WarpRegisters(active, held, guarded)
+
+    def read(self, names: Sequence[str], predicate: str | None) -> list[LaneValue | str | None]:
+        """Return what registers hold; where a predicate is given, also what they hold under which predicate."""
+        held: list[LaneValue | str | None] = list(map(self.values.get, names))
+        if predicate is not None and self.guarded:
+            for name in names:
+                held += self.guarded.get(name, (None, None))
+        return held
 
     def get(self, name: str, predicate: str | None = None) -> LaneValue | None:
         """Return what a register or a predicate holds where an instruction's predicate is true."""

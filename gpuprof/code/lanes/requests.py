@@ -11,9 +11,9 @@ from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass import Instruction
 
 Space = Literal["global", "shared", "local", "generic"]
-AccessKind = Literal["load", "store", "atomic", "copy"]
+RequestKind = Literal["load", "store", "atomic", "copy"]
 
-_REQUESTS: dict[str, tuple[AccessKind, tuple[Space, ...]]] = {
+_REQUESTS: dict[str, tuple[RequestKind, tuple[Space, ...]]] = {
     "LDG": ("load", ("global",)),
     "STG": ("store", ("global",)),
     "ATOMG": ("atomic", ("global",)),
@@ -32,7 +32,8 @@ _REQUESTS: dict[str, tuple[AccessKind, tuple[Space, ...]]] = {
     "LDGSTS": ("copy", ("shared", "global")),
 }
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8, "128": 16, "256": 32}
-_VECTOR = re.compile(r"B?F(\d+)x(\d+)")
+_VECTOR = re.compile(r"B?F(\d{1,3})x(\d{1,3})")
+_WIDEST = 32
 _MATRICES = re.compile(r"^(?:LDSM|STSM)\.16\.MT?88(?:\.([24]))?$")
 _MATRIX_NAMES = {"LDSM", "STSM"}
 _ROW_BYTES = 16
@@ -43,7 +44,7 @@ class LaneRequest:
     """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
 
     space: Space
-    kind: AccessKind
+    kind: RequestKind
     width_bytes: int
     operand: str
     lanes: int
@@ -54,17 +55,23 @@ class LaneRequest:
         return self.space in {"global", "generic"}
 
 
-@lru_cache(maxsize=4096)
 def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
     """Return what a memory instruction asks for; nothing for others, and for those that never run."""
-    kind, spaces = _REQUESTS.get(instruction.name, ("load", ()))
-    if instruction.idle or not spaces:
+    _, opcode, operands, predicate = instruction
+    return _requests(opcode, operands, predicate) if opcode.partition(".")[0] in _REQUESTS else ()
+
+
+@lru_cache(maxsize=1 << 14)
+def _requests(opcode: str, operands: tuple[str, ...], predicate: str | None) -> tuple[LaneRequest, ...]:
+    instruction = Instruction(0, opcode, operands, predicate=predicate)
+    if instruction.idle:
         return ()
-    operands = [operand for operand in instruction.operands if "[" in operand and not operand.startswith("c[")]
+    kind, spaces = _REQUESTS[instruction.name]
+    places = [operand for operand in operands if "[" in operand and not operand.startswith("c[")]
     width = width_bytes(instruction)
     return tuple(
         LaneRequest(space, kind, width, operand=operand, lanes=_lanes(instruction))
-        for space, operand in zip(spaces, operands, strict=False)
+        for space, operand in zip(spaces, places, strict=False)
     )
 
 
@@ -75,7 +82,7 @@ def width_bytes(instruction: Instruction) -> int:
     for part in instruction.opcode.split("."):
         vector = _VECTOR.fullmatch(part)
         if vector:
-            return int(vector[1]) * int(vector[2]) // 8
+            return min(_WIDEST, int(vector[1]) * int(vector[2]) // 8)
         if part in _WIDTHS:
             return _WIDTHS[part]
     return 4

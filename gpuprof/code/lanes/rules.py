@@ -20,6 +20,7 @@ from gpuprof.code.lanes.values import (
     uniform_of,
     value,
 )
+from gpuprof.code.lanes.warps import thread_indices
 from gpuprof.code.lanes.writes import LANE_BY_LANE, first_register, may_write
 from gpuprof.code.operands import sources, written
 from gpuprof.code.sass import Instruction
@@ -35,11 +36,17 @@ def results(instruction: Instruction, reader: Reader) -> Results:
     if writes is None:
         writes = [(name, None) for name in may_write(instruction)]
         if instruction.name in LANE_BY_LANE:
-            held = uniform_of(map(reader.register, _registers_read(instruction)))
+            held = uniform_of(map(reader.register, registers_read(instruction)))
             writes += [(name, held) for name in written(instruction)]
         elif _loads_from_one_place(instruction, reader):
             writes = [(name, UNIFORM) for name, _ in writes if "P" not in name]
     return writes
+
+
+def only_same_from_same(instruction: Instruction) -> bool:
+    """Tell whether no more is known of a result than that it is the same in all lanes where all that is read is."""
+    name = instruction.name
+    return name in LANE_BY_LANE and name not in _RULES and name.removeprefix("U") not in _RULES
 
 
 def _by_rule(instruction: Instruction, reader: Reader) -> Results | None:
@@ -52,7 +59,7 @@ def _by_rule(instruction: Instruction, reader: Reader) -> Results | None:
     return writes if {name for name, _ in writes or ()}.issuperset(first_register(instruction)) else None
 
 
-def _registers_read(instruction: Instruction) -> Iterator[str]:
+def registers_read(instruction: Instruction) -> Iterator[str]:
     """Yield the registers and predicates that are read, of numbers of two words both."""
     double = "64" in instruction.opcode or instruction.name.startswith("D")
     for operand in sources(instruction):
@@ -130,7 +137,7 @@ def _special(instruction: Instruction, reader: Reader) -> Results | None:
     target, source = instruction.operands
     name = source.removeprefix("SR_")
     if name in _INDICES:
-        return [(target, value(reader.block.indices()[_INDICES.index(name)]))]
+        return [(target, thread_indices(reader.block)[_INDICES.index(name)])]
     if name == "LANEID":
         return [(target, value(range(LANES)))]
     if name.startswith("CTAID"):

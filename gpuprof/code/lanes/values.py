@@ -16,6 +16,7 @@ from gpuprof.units import WARP_THREADS
 LANES = WARP_THREADS
 WORD_BITS = 32
 WORD = 1 << WORD_BITS
+_MASK, _HALF = WORD - 1, WORD // 2
 
 
 class LaneValue(NamedTuple):
@@ -42,12 +43,11 @@ class LaneValue(NamedTuple):
 
 def value(lanes: Iterable[int], align: int = WORD_BITS, *, high: bool = False) -> LaneValue:
     """Return a value in its normal form: what a shared unknown can take over is taken out of the lanes."""
-    in_range = tuple(word % WORD for word in lanes)
     if align >= WORD_BITS:
-        return LaneValue(in_range)
-    near = [signed(word) for word in in_range]
+        return LaneValue(tuple([word & _MASK for word in lanes]))
+    near = [(word + _HALF & _MASK) - _HALF for word in lanes]
     base = min(near) >> align << align
-    return LaneValue(tuple((word - base) % WORD for word in near), align, high)
+    return LaneValue(tuple([word - base & _MASK for word in near]), align, high)
 
 
 def constant(number: int) -> LaneValue:
@@ -83,8 +83,8 @@ def exactly(function: Callable[..., int], *sources: LaneValue | None) -> LaneVal
 
 def join(first: LaneValue | None, second: LaneValue | None) -> LaneValue | None:
     """Return what holds for both of two values that all lanes together may have."""
-    if first is None or second is None:
-        return None
+    if first is second or first is None or second is None:
+        return first if second is not None else None
     if first == second:
         return first
     difference = _difference(first.lanes, second.lanes)
@@ -97,6 +97,8 @@ def join(first: LaneValue | None, second: LaneValue | None) -> LaneValue | None:
 def _difference(first: Sequence[int], second: Sequence[int]) -> int | None:
     """Return by what all lanes differ, if it is the same for all."""
     difference = (first[0] - second[0]) % WORD
+    if (first[-1] - second[-1]) % WORD != difference:
+        return None
     return difference if all((a - b) % WORD == difference for a, b in zip(first, second, strict=True)) else None
 
 

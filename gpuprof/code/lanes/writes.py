@@ -30,7 +30,11 @@ _NOTHING = {
     *("EXIT", "JMP", "JMX", "KILL", "LDGDEPBAR", "MEMBAR", "NANOSLEEP", "NOP", "PMTRIG", "RET", "WARPSYNC", "YIELD"),
 }
 _MATRIX = re.compile(r"^[BDHIOQ]MMA$")
+_OF_WARPGROUP = re.compile(r"^[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
+"""wgmma: 64 rows of so many columns, of 4 bytes at most, over the 128 threads of a warpgroup (PTX ISA, wgmma)."""
 _SETS_PREDICATES = {"DSETP", "ELECT", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3", "UISETP", "UPLOP3"}
+_FUNNEL_SHIFTS = {"SHF", "USHF"}
+"""SHF.L.U64.HI shifts two registers, and writes one of them."""
 _REGISTER = re.compile(r"U?R(?:\d+|Z)")
 _PLAIN = re.compile(r"(U?[RP])(\d+)(?:\.reuse)?")
 _MOST = {"R": 255, "UR": 255, "P": 7, "UP": 7}
@@ -38,9 +42,15 @@ _ALL = {"PR": ("P",), "UPR": ("UP",)}
 _LEADING = 3
 
 
-@lru_cache(maxsize=4096)
 def may_write(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that may hold something else after an instruction."""
+    _, opcode, operands, predicate = instruction
+    return _may_write(opcode, operands, predicate)
+
+
+@lru_cache(maxsize=1 << 14)
+def _may_write(opcode: str, operands: tuple[str, ...], predicate: str | None) -> tuple[str, ...]:
+    instruction = Instruction(0, opcode, operands, predicate=predicate)
     if instruction.idle or instruction.name in _NOTHING:
         return ()
     return tuple(dict.fromkeys(_names(instruction)))
@@ -66,14 +76,25 @@ def _names(instruction: Instruction) -> Iterator[str]:
         yield from (f"{kind}{number}" for kind, number in leading if kind.endswith("P"))
         for name in first_register(instruction):
             match = _PLAIN.fullmatch(name)
-            yield from _from(match[1], int(match[2]), 2 if "64" in instruction.opcode else 1) if match else ()
+            two = "64" in instruction.opcode and instruction.name not in _FUNNEL_SHIFTS
+            yield from _from(match[1], int(match[2]), 2 if two else 1) if match else ()
     elif _MATRIX.match(instruction.name):
-        yield from (name for kind, number in leading[:1] for name in _from(kind, number, 8))
+        yield from (name for kind, number in leading[:1] for name in _from(kind, number, _of_matrix(instruction)))
+    elif (wide := _OF_WARPGROUP.match(instruction.opcode)) is not None:
+        yield from (name for kind, number in leading[:1] for name in _from(kind, number, int(wide[1]) // 2))
     else:
         for kind, number in leading:
             yield from _from(kind, number, 1 if kind.endswith("P") else _MOST[kind])
         for kind in _ALL.get("".join(instruction.operands[:1]), ()):
             yield from _from(kind, 0, _MOST[kind])
+
+
+def _of_matrix(instruction: Instruction) -> int:
+    """Return the registers of a result of mma.sync: 16 rows of 8 columns of 4 bytes at most over 32 lanes.
+
+    FP64 has 8 bytes, and Volta's HMMA.884 a tile for each quarter of the warp (PTX ISA, mma).
+    """
+    return 8 if instruction.name == "DMMA" or instruction.is_a("HMMA.884") else 4
 
 
 def _from(kind: str, first: int, count: int) -> Iterator[str]:

@@ -129,7 +129,7 @@ def contents_of(compared: Compared) -> ComparisonContents:
         terms=(),
         version=printable(comparison.gpuprof_version),
     )
-    return replace(page, terms=(*_TERMS, *glossary(page)))
+    return replace(page, terms=glossary(page, _TERMS))
 
 
 def _capital(text: str) -> str:

@@ -96,7 +96,7 @@ def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -
             cause=printable(cause_text(finding, kernel)),
             cause_href=f"#{card_id(cause)}" if cause is not None else None,
             certainty=CONFIDENCE_WORDS[finding.confidence],
-            evidence=tuple(_evidence_row(item) for item in finding.evidence),
+            evidence=tuple(evidence_row(item) for item in finding.evidence),
             why=printable(finding.why),
             action="" if says_itself else printable(f"{finding.action.rstrip('.')}."),
             advice=printable(finding.advice),
@@ -116,6 +116,20 @@ def rule_name(rule: str) -> str:
     return rule.replace("-", " ").replace("_", " ")
 
 
+def evidence_row(item: Evidence) -> EvidenceRow:
+    """Return a value that a finding rests on, with its bar where it is a percentage."""
+    length = evidence_bar(item)
+    has_mark = length is not None and item.threshold is not None
+    return EvidenceRow(
+        meaning=printable(item.meaning or item.metric),
+        metric=printable(item.metric) if item.meaning else "",
+        value=printable(value_text(item.value, item.unit)),
+        threshold=printable(value_text(item.threshold, item.unit)) if item.threshold is not None else "",
+        percent=percent_number(length) if length is not None else None,
+        mark=percent_number(item.threshold / 100) if has_mark and item.threshold is not None else None,
+    )
+
+
 def _fix_line(item: Fix) -> FixLine:
     return FixLine(
         href=f"#{card_id(item.finding)}",
@@ -131,19 +145,6 @@ def _fix_line(item: Fix) -> FixLine:
         confidence=item.confidence,
         certainty=CONFIDENCE_WORDS[item.confidence],
         doubt=item.doubt,
-    )
-
-
-def _evidence_row(item: Evidence) -> EvidenceRow:
-    length = evidence_bar(item)
-    has_mark = length is not None and item.threshold is not None
-    return EvidenceRow(
-        meaning=printable(item.meaning or item.metric),
-        metric=printable(item.metric) if item.meaning else "",
-        value=printable(value_text(item.value, item.unit)),
-        threshold=printable(value_text(item.threshold, item.unit)) if item.threshold is not None else "",
-        percent=percent_number(length) if length is not None else None,
-        mark=percent_number(item.threshold / 100) if has_mark and item.threshold is not None else None,
     )
 
 

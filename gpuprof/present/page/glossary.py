@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 from gpuprof.model.stalls import stall_name
@@ -89,10 +89,10 @@ _STATES = {
 }
 
 
-def glossary(page: object) -> tuple[Term, ...]:
-    """Return the terms that the texts of a page use, then the states of warps that occur on it."""
-    text = "\n".join(_texts(page))
-    general = [term for term in _TERMS if term.pattern is None or re.search(term.pattern, text, re.IGNORECASE)]
+def glossary(page: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
+    """Return the terms that the texts of a page use, its `own` first, then the states of warps that occur on it."""
+    text = "\n".join(dict.fromkeys(_texts(page)))
+    general = [term for term in (*own, *_TERMS) if term.pattern is None or re.search(term.pattern, text, re.IGNORECASE)]
     states = [
         Term(name, f"A warp in this state {meaning}.")
         for name, meaning in ((stall_name(reason), meaning) for reason, meaning in _STATES.items())
@@ -107,7 +107,7 @@ def _texts(item: object) -> Iterable[str]:
         yield from (item.label, *item.notes) if item.svg is not None else ()
     elif isinstance(item, str):
         yield item
-    elif isinstance(item, tuple):
+    elif isinstance(item, tuple | list):
         for part in item:
             yield from _texts(part)
     elif is_dataclass(item) and not isinstance(item, type):

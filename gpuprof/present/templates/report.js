@@ -1,4 +1,4 @@
-// What the page can do beyond its text: sort and filter the table, join points with rows, copy links, open for print.
+// What the page can do beyond its text: sort and filter the table, join points with rows, copy links, open what is closed.
 (() => {
   "use strict";
   const table = document.getElementById("kernel-table");
@@ -163,13 +163,36 @@
     for (const box of boxes) watch.observe(box);
   };
 
+  // What a link leads to may lie in a closed part of the page.
+  const openWhatIsLinked = () => {
+    const open = () => {
+      const item = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      const inner = item?.querySelector(":scope > details");
+      if (inner) inner.open = true;
+      for (let box = item?.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+      item?.scrollIntoView();
+    };
+    addEventListener("hashchange", open);
+    if (location.hash) open();
+  };
+
   const openForPrint = () => {
     let opened = [];
+    let removed = [];
     addEventListener("beforeprint", () => {
+      // Hidden parts that links lead to cost a browser minutes: it looks for each of them on every page.
+      removed = [...document.querySelectorAll(".only-screen")].map((item) => {
+        const place = document.createComment("");
+        item.replaceWith(place);
+        return [place, item];
+      });
       opened = [...document.querySelectorAll("details:not([open])")];
       for (const item of opened) item.open = true;
     });
-    addEventListener("afterprint", () => { for (const item of opened) item.open = false; });
+    addEventListener("afterprint", () => {
+      for (const item of opened) item.open = false;
+      for (const [place, item] of removed) place.replaceWith(item);
+    });
   };
 
   if (table) {
@@ -179,5 +202,6 @@
   }
   addCopyButtons();
   markWhatScrolls();
+  openWhatIsLinked();
   openForPrint();
 })();

@@ -1,0 +1,63 @@
+"""The reference of a review: every object of its JSON, with the type and the meaning of each field; its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from session_page import contract_page
+
+from gpuprof.diagnose.rule import Rule
+from gpuprof.present.check_json import schema_of_review
+from gpuprof.review.registry import CODE_RULES
+from gpuprof.review.rules.files import FILE_RULES
+from gpuprof.review.rules.rule import DescribedRule
+from gpuprof.units import format_si
+
+INTRO = """What `gpuprof check FILE --format json` writes, and what `gpuprof.check` returns. This page is made from the
+types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json).
+
+- Everything is read from machine code. Numbers are bytes and counts, with the unit in the name; nothing is a time.
+- `null` means not known; zero means that there is none. Why the cost of an access is not known, its `unknown` says. A
+  number that is not finite is written as `null`, or its record is left out, and `notes` says which.
+- `offset` counts bytes from the first instruction of the kernel.
+- Costs of an access are those of a request with all 32 lanes of a warp.
+- A report has an entry for each launch, in its order; other files, one for each kernel and architecture.
+- gpuprof writes all fields. A later gpuprof can add some: read past what you do not know.
+- A *word* has letters, digits, `.`, `_`, `-` and spaces, at most 60 of them; where the words are few, they are listed.
+"""
+
+RULES_INTRO = """What [`gpuprof check`](../how-to/check.md) finds in the code of a kernel and, by the last two rules, in
+a file as a whole. A rule that [the diagnosis](rules.md) of a profiled kernel has, too, has the same id.
+
+- What is found is certain **from code**, where the instructions show it, or a **guess**, where they show a sign of it.
+- A finding names the instructions, those in the deepest loops first, with their lines where the code has line
+  information. It never says what they cost in time: that depends on data and on the GPU.
+- What the code does not tell is not guessed: the rule is silent then.
+"""
+
+
+def check_page() -> str:
+    """Return the page of the contract."""
+    return contract_page("Review", INTRO, schema_of_review())
+
+
+def code_rules_page() -> str:
+    """Return the page of the rules on code, as they describe themselves."""
+    rules: tuple[DescribedRule, ...] = (*CODE_RULES, *FILE_RULES)
+    lines = ["# Rules on code\n", RULES_INTRO]
+    lines += ["| rule | says |", "|---|---|"]
+    lines += [f"| [`{rule.id}`](#{rule.id}) | {rule.title} |" for rule in rules]
+    lines.append("")
+    for rule in rules:
+        lines += [*rule_lines(rule), f"- **Silent** when: {rule.silent}\n"]
+    return "\n".join(lines)
+
+
+def rule_lines(rule: Rule | DescribedRule) -> Iterator[str]:
+    """Yield what a rule of either kind is, what it reads, and its thresholds."""
+    yield f"## `{rule.id}`\n"
+    yield f"{rule.title}.\n"
+    yield f"- **Looks at**: {rule.looks_at}"
+    for item in rule.thresholds:
+        value = format_si(item.value, "s") if item.unit == "s" else f"{item.value:g} {item.unit}".strip()
+        yield f"- **Threshold**, {item.name}: {value}; {item.reason}."

@@ -1,0 +1,166 @@
+"""`gpuprof check FILE…`: what compiled kernels say about themselves, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprof.cli.check_outputs import TABLE, file_formats, print_reviewed, writing, written
+from gpuprof.cli.check_progress import CodeProgress
+from gpuprof.cli.completion import architectures, checkable_files
+from gpuprof.cli.config import configured
+from gpuprof.cli.help import WithExamples
+from gpuprof.cli.options import overwriting
+from gpuprof.cli.output import say, to_type
+from gpuprof.collect.command import shell_line
+from gpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprof.review.contract import Review
+    from gpuprof.review.inputs.request import ReviewRequest
+
+
+@click.command("check", cls=WithExamples)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=checkable_files)
+@click.option(
+    "--arch",
+    "targets",
+    multiple=True,
+    metavar="sm_90",
+    shell_complete=architectures,
+    help="Architecture to compile for, or to take of those in a file. Repeatable, or a list: sm_80,sm_90.",
+)
+@click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro for the compiler. Repeatable.")
+@click.option("-I", "include_folders", multiple=True, metavar="DIR", help="Folder of headers. Repeatable.")
+@click.option("--block", metavar="X[,Y[,Z]]", help="Threads per block: for occupancy, and which threads share a warp.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="Blocks in the grid.")
+@click.option("--dynamic-shared", metavar="BYTES", help="Dynamic shared memory per block, such as 48KiB.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="N|NAME=VALUE",
+    help="Value of an argument, by its place from 0 or its name: 3=4096, n=4Ki. Repeatable.",
+)
+@click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or kernel number N; in depth.")
+@writing
+@overwriting
+@configured("top")
+def command(files: tuple[str, ...], **options: Any) -> None:
+    """Review compiled kernels without a GPU: resources, occupancy, loops, memory accesses, costly habits.
+
+    FILE is a source (.cu, .ptx), a .cubin, a .fatbin, a program, an object, a library or an archive (.o, .so, .a), a
+    folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run.
+    """
+    asked = _Asked.of(files, options)
+    _check(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is reviewed, and where it is written."""
+
+    request: ReviewRequest
+    form: str
+    outputs: tuple[Path, ...]
+    force: bool
+    top: int | None
+    verbose: bool
+
+    @classmethod
+    def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
+        """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
+        from gpuprof.review.asked import request_of
+
+        outputs = tuple(options["outputs"])
+        file_formats(outputs, files, force=options["force"])
+        request = request_of(
+            files,
+            arch=options["targets"],
+            kernel=_kernel(options["kernel"]),
+            block=options["block"],
+            grid=options["grid"],
+            dynamic_shared=options["dynamic_shared"],
+            args=options["arguments"],
+            defines=options["defines"],
+            include=options["include_folders"],
+        )
+        return cls(
+            request=request,
+            form=options["form"],
+            outputs=outputs,
+            force=options["force"],
+            top=options["top"],
+            verbose=options["verbose"],
+        )
+
+
+def _kernel(pattern: str | None) -> str | None:
+    """Return an expression that can be tried on names in time."""
+    if pattern is not None and not pattern.strip():
+        raise UsageError("--kernel is empty", "leave it out to review all kernels")
+    return pattern
+
+
+def _check(asked: _Asked) -> None:
+    """Review, write what is asked for, and say what to type next."""
+    review = _reviewed(asked.request)
+    written(review, asked.outputs, asked.top)
+    chosen = asked.request.kernel is not None
+    print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+    if asked.form == TABLE and not chosen and not asked.verbose:
+        _tell_next(review, asked.request)
+
+
+def _reviewed(request: ReviewRequest) -> Review:
+    from gpuprof._version import __version__
+    from gpuprof.cli import patience
+    from gpuprof.cli.interrupt import unwinding
+    from gpuprof.review.review import review
+
+    limit = UsageError(
+        f"--kernel {request.kernel!r:.80} takes longer than {patience.LIMIT_S:g} s on the kernels' names",
+        "write it without a repeat inside a repeat",
+    )
+    request = replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
+    with unwinding(), CodeProgress() as progress:
+        return review(request, __version__, progress)
+
+
+def _tell_next(review: Review, request: ReviewRequest) -> None:
+    """Say what shows more: how the kernels are launched where that is not known, else the first one in depth."""
+    from gpuprof.present.check_blocks import blocks_of, ranked
+
+    blocks = ranked(blocks_of(review))
+    if not blocks:
+        return
+    line = _to_check(request)
+    if request.block is None and all(kernel.block is None for kernel in review.kernels):
+        say(f"next: {line} --block 256")
+    else:
+        say(f"next: {line} --kernel '#{blocks[0].kernel.id}'")
+
+
+def _to_check(request: ReviewRequest) -> str:
+    """Return the command that reviews the same files as this one does."""
+    options = [*(["--arch", ",".join(request.targets)] if request.targets else [])]
+    for option, texts in (("-D", request.defines), ("-I", request.include_folders)):
+        options += [part for text in texts for part in (option, text)]
+    for option, size in (("--block", request.block), ("--grid", request.grid)):
+        options += [option, _size(size)] if size is not None else []
+    if request.dynamic_shared_bytes is not None:
+        options += ["--dynamic-shared", str(request.dynamic_shared_bytes)]
+    options += [part for name, value in request.arguments.items() for part in ("--arg", f"{name}={value}")]
+    return " ".join(("gpuprof check", to_type(request.files), *([shell_line(options)] if options else [])))
+
+
+def _size(size: Sequence[int]) -> str:
+    """Write a block or a grid as it is typed, without trailing ones."""
+    parts = list(size)
+    while len(parts) > 1 and parts[-1] == 1:
+        parts.pop()
+    return ",".join(map(str, parts))

@@ -1,0 +1,34 @@
+"""Gives PTX that was written by hand its own lines: without `.loc`, ptxas records none."""
+
+from __future__ import annotations
+
+import re
+
+NAME = "source.ptx"
+"""What the line table calls the file."""
+
+_HAS_PLACES = re.compile(rb"^\s*\.(?:loc|file)\b", re.MULTILINE)
+_INSTRUCTION = re.compile(rb"\s*(?:[$%\w]+:\s*)*(?P<start>(?:@!?[$%\w]+\s+)?[a-z][a-z0-9_]*(?:[.:]+\w+)*)(?=[\s;(])")
+_COMMENT = re.compile(rb"//.*$")
+_ENDS = (b";", b"{", b"}", b":")
+
+
+def with_own_lines(ptx: bytes) -> bytes:
+    """Return PTX in which each instruction of a function names its line; as it is where it names lines already.
+
+    No line moves, so that errors name the right ones. Text with comments of several lines is left as it is.
+    """
+    if _HAS_PLACES.search(ptx) or b"/*" in ptx:
+        return ptx
+    lines, depth, ended = ptx.split(b"\n"), 0, True
+    for index, line in enumerate(lines):
+        code = _COMMENT.sub(b"", line).rstrip()
+        if not code:
+            continue
+        match = _INSTRUCTION.match(code) if depth > 0 and ended else None
+        if match is not None:
+            at = match.start("start")
+            lines[index] = line[:at] + b".loc 1 %d 0 " % (index + 1) + line[at:]
+        depth += code.count(b"{") - code.count(b"}")
+        ended = code.endswith(_ENDS)
+    return b"\n".join([*lines, b'.file 1 "%s"' % NAME.encode(), b""])

@@ -1,0 +1,102 @@
+"""Findings of a kernel on the page: a card for each, with why, what to do, evidence, and the instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpuprof.present.check_blocks import Block, BlockFinding
+from gpuprof.present.check_page.fixes import loops_text
+from gpuprof.present.check_page.room import Room
+from gpuprof.present.check_page.texts import card_id, names_text, place, sass, sentence
+from gpuprof.present.check_text import is_number, place_text, where_text
+from gpuprof.present.page.findings import EvidenceRow, evidence_row, rule_name
+from gpuprof.present.session_text import count_text
+from gpuprof.present.text import printable
+from gpuprof.review.contract import CodePlace
+
+_PREDICATE = re.compile(r"^@!?\w+\s+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRow:
+    """Instructions at a line: the first of them, and how many are like it."""
+
+    place: str
+    offset: str
+    sass: str
+    times: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeCard:
+    """Everything about one finding. `advice_href` leads to the card that has its advice, where it is not here."""
+
+    id: str
+    rule: str
+    is_guess: bool
+    loops: str
+    only: str
+    headline: str
+    where: str
+    why: str
+    action: str
+    advice: str
+    advice_href: str
+    evidence: tuple[EvidenceRow, ...]
+    places: tuple[PlaceRow, ...]
+    more_places: str
+    has_lines: bool
+
+
+def code_cards(block: Block, room: Room, advised: dict[str, str]) -> Iterator[CodeCard]:
+    """Yield a card for each finding of a kernel. `advised` has the card of each advice that the page has so far."""
+    for number, told in enumerate(block.findings):
+        card = card_id(block, number)
+        first = card if room.repeats else advised.setdefault(told.finding.advice, card)
+        yield _card(card, told, room, first if first != card else "")
+
+
+def _card(card: str, told: BlockFinding, room: Room, advised: str) -> CodeCard:
+    finding = told.finding
+    says_itself = finding.advice.startswith(finding.action.rstrip("."))
+    rows = list(_places(finding.places))
+    shown = rows[: room.places]
+    more = finding.more_places + sum(number for _, number in rows[room.places :])
+    return CodeCard(
+        id=card,
+        rule=printable(rule_name(finding.rule)),
+        is_guess=finding.certainty == "guess",
+        loops=loops_text(finding.loop_depth),
+        only=names_text(told.only),
+        headline=sentence(finding.headline),
+        where=place(where_text(finding)),
+        why=sentence(finding.why),
+        action=sentence(f"{finding.action.rstrip('.')}.") if finding.action and (advised or not says_itself) else "",
+        advice=sentence(finding.advice) if not advised else "",
+        advice_href=f"#{advised}" if advised else "",
+        evidence=tuple(evidence_row(item) for item in finding.evidence if is_number(item.value)),
+        places=tuple(_place_row(first, number) for first, number in shown),
+        has_lines=any(first.file is not None for first, _ in shown),
+        more_places=f"And {count_text(more, 'more place')}." if more else "",
+    )
+
+
+def _places(places: Sequence[CodePlace]) -> Iterator[tuple[CodePlace, int]]:
+    """Yield places in their order, those of one line and opcode once with how many there are."""
+    groups: dict[tuple[object, ...], list[CodePlace]] = {}
+    for item in places:
+        opcode = _PREDICATE.sub("", item.sass).partition(" ")[0]
+        groups.setdefault((item.file, item.line, opcode) if item.line is not None else (item.offset,), []).append(item)
+    for group in groups.values():
+        yield group[0], len(group)
+
+
+def _place_row(item: CodePlace, number: int) -> PlaceRow:
+    return PlaceRow(
+        place=place(place_text(item)) if item.file is not None else "",
+        offset=f"0x{item.offset:x}" if item.offset is not None else "",
+        sass=sass(item.sass),
+        times=f"×{number}" if number > 1 else "",
+    )

@@ -1,0 +1,79 @@
+"""A request from what a user writes, on the command line or in Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from gpuprof.errors import UsageError
+from gpuprof.model.kernel_match import kernel_pattern
+from gpuprof.review.inputs.request import READS, ReviewRequest
+from gpuprof.review.options import (
+    arguments_of,
+    block_of,
+    bytes_of,
+    grid_of,
+    macros_of,
+    named_arguments,
+    targets_of,
+)
+
+GivenSize = str | int | Sequence[int]
+"""A block or a grid: 256, "16,16", (16, 16, 1)."""
+
+
+def request_of(
+    files: Iterable[str | os.PathLike[str]],
+    *,
+    arch: str | Iterable[str] = (),
+    kernel: str | None = None,
+    block: GivenSize | None = None,
+    grid: GivenSize | None = None,
+    dynamic_shared: str | int | None = None,
+    args: Mapping[str | int, int] | Iterable[str] = (),
+    defines: Iterable[str] = (),
+    include: Iterable[str | os.PathLike[str]] = (),
+) -> ReviewRequest:
+    """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
+    named = tuple(os.fspath(file) for file in files)
+    _refuse(named)
+    if kernel is not None:
+        kernel_pattern(kernel, "--kernel")
+    return ReviewRequest(
+        files=named,
+        targets=targets_of([arch] if isinstance(arch, str) else arch),
+        kernel=kernel,
+        block=block_of(_several(block)) if block is not None else None,
+        grid=grid_of(_several(grid)) if grid is not None else None,
+        dynamic_shared_bytes=bytes_of(dynamic_shared) if dynamic_shared is not None else None,
+        arguments=named_arguments(args) if isinstance(args, Mapping) else arguments_of(args),
+        defines=macros_of(defines),
+        include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
+    )
+
+
+def _several(size: GivenSize) -> str | Sequence[int]:
+    return (size,) if isinstance(size, int) else size
+
+
+def _refuse(files: Sequence[str]) -> None:
+    """Raise UsageError where there is no file, one is given twice, or one is standard input."""
+    if not files:
+        raise UsageError("no file given", READS)
+    places: set[str] = set()
+    for name in files:
+        if name in ("", "-") or "\0" in name:
+            empty = "a file has a zero byte in its name" if name else "a file has an empty name"
+            raise UsageError(f"gpuprof check: {'standard input is not read' if name == '-' else empty}", "name a file")
+        place = os.path.realpath(name)
+        if place in places:
+            raise UsageError(f"{name} is given twice", "name each file once")
+        places.add(place)
+
+
+def _folder(name: str) -> str:
+    if not Path(name).is_dir():
+        what = "is a file" if Path(name).is_file() else "does not exist"
+        raise UsageError(f"-I {name:.200} {what}", "name a folder of headers")
+    return name

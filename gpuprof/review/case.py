@@ -1,0 +1,94 @@
+"""One kernel's code with what follows from it: all that a rule reads."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuprof.code.sass import Instruction
+from gpuprof.review.code import KernelCode
+from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, CodePlace, KernelResources
+from gpuprof.review.loops import innermost_loops, loops_of
+from gpuprof.review.memory import accesses_of
+from gpuprof.review.resources import occupancy_of, resources_of
+from gpuprof.review.sequences import Operation, operations
+
+_MOST_PLACES = 20
+
+
+@dataclass(frozen=True)
+class CodeCase:
+    """One kernel for the rules."""
+
+    known: KernelCode
+
+    @property
+    def code(self) -> tuple[Instruction, ...]:
+        """Return its instructions in order, by their offset from the first."""
+        return self.known.code
+
+    @cached_property
+    def at(self) -> Mapping[int, Instruction]:
+        """Return its instructions by their offset."""
+        return {instruction.address: instruction for instruction in self.code}
+
+    @cached_property
+    def loops(self) -> tuple[CodeLoop, ...]:
+        """Return its loops by the offsets of their headers; the id of each is its index."""
+        return loops_of(self.known)
+
+    @cached_property
+    def innermost(self) -> Mapping[int, int]:
+        """Return the id of the innermost loop around each instruction, by offset; none for those outside."""
+        return innermost_loops(self.known)
+
+    @cached_property
+    def accesses(self) -> tuple[CodeAccess, ...]:
+        """Return its memory instructions and what their requests cost."""
+        return accesses_of(self.known, self.innermost)
+
+    @cached_property
+    def resources(self) -> KernelResources:
+        """Return what it takes."""
+        return resources_of(self.known, self.innermost)
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the divisions, roots and slow functions that instructions were written for."""
+        return operations(self.code, self.known.kernel.kernel.inner)
+
+    @cached_property
+    def occupancy(self) -> CodeOccupancy | None:
+        """Return its theoretical occupancy; None where block or limits are not known."""
+        return occupancy_of(self.known, self.resources)
+
+    def index(self, offset: int) -> int:
+        """Return the index of the first instruction from an offset on."""
+        return bisect_left(self.code, offset, key=lambda instruction: instruction.address)
+
+    def between(self, start: int, end: int) -> Sequence[Instruction]:
+        """Return the instructions from one offset to another."""
+        return self.code[self.index(start) : self.index(end)]
+
+    def depth(self, offset: int | None) -> int:
+        """Return how many loops are around an instruction."""
+        loop = self.innermost.get(offset) if offset is not None else None
+        return self.loops[loop].depth if loop is not None else 0
+
+    def place(self, instruction: Instruction) -> CodePlace:
+        """Return where an instruction is."""
+        file, line = self.known.lines.get(instruction.address, (None, None))
+        return CodePlace(
+            offset=instruction.address,
+            sass=str(instruction),
+            file=file,
+            line=line,
+            loop=self.innermost.get(instruction.address),
+        )
+
+    def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[CodePlace, ...], int]:
+        """Return the first places of these instructions, those deepest in loops first, and how many are left out."""
+        ranked = sorted(instructions, key=lambda item: (-self.depth(item.address), item.address))
+        return tuple(map(self.place, ranked[:_MOST_PLACES])), max(0, len(ranked) - _MOST_PLACES)

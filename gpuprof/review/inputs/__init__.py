@@ -1,0 +1,1 @@
+"""Files of all kinds into compiled kernels: sources, PTX, cubins, fat binaries, programs, Triton's cache, reports."""

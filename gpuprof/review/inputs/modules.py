@@ -1,0 +1,142 @@
+"""Finds what a file is, by content first and then by name, and turns it into modules of compiled kernels."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuprof.code.host_binary import binary_kind
+from gpuprof.errors import InputError, UsageError
+from gpuprof.model.recorded import dims_text
+from gpuprof.read.identify import Look, is_report
+from gpuprof.review.inputs.arguments import with_arguments
+from gpuprof.review.inputs.binaries import binary_modules
+from gpuprof.review.inputs.chosen import KernelChoice, choice_of
+from gpuprof.review.inputs.file_bytes import head_of
+from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
+from gpuprof.review.inputs.request import READS, ReviewRequest
+from gpuprof.review.inputs.sources import source_modules
+from gpuprof.review.inputs.triton import cubin_beside, triton_module, triton_modules
+from gpuprof.review.kernel import CompiledKernel, InputModule
+
+_HEAD_BYTES = 2**16
+_CUDA = re.compile(rb"\b__(?:global|device)__\b|\bcuda_runtime\.h\b")
+_SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp")
+_PACKED = (".whl", ".zip", ".gz", ".tgz", ".zst", ".xz", ".bz2")
+_OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((".py",), "is a Python script", "run it, and name the kernels that it compiled: Triton's are in ~/.triton/cache"),
+    (_PACKED, "is a compressed archive", "unpack it, and name the .so inside"),
+    ((".nsys-rep", ".qdrep", ".sqlite"), "is of Nsight Systems, and has no code", "name a report of ncu"),
+    ((".hsaco",), "is compiled for AMD's GPUs", "gpuprof check reads NVIDIA's code"),
+    ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),
+)
+"""What files of no use are told by their names, what they are, and what to name instead."""
+
+
+def modules_of(request: ReviewRequest) -> Iterator[InputModule]:
+    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput."""
+    choice = choice_of(request)
+    modules = [module for name in request.files for module in _modules(name, choice)]
+    modules = _numbered(modules, choice)
+    _check_chosen(modules, choice)
+    yield from with_arguments(modules, request.arguments)
+
+
+def _modules(name: str, choice: KernelChoice) -> Iterator[InputModule]:
+    """Yield the device code of a file or a folder."""
+    path = Path(name)
+    if os.path.isdir(name):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
+        yield from triton_modules(path, name, choice)
+        return
+    yield from _reader(Look(name, path, head_of(path, name, _HEAD_BYTES)))(path, name, choice)
+
+
+_Reader = Callable[[Path, str, KernelChoice], Iterator[InputModule]]
+
+
+def _reader(look: Look) -> _Reader:
+    """Return what reads a file. Raises InputError where nothing does."""
+    name = look.name.lower()
+    if is_report(look):
+        return _report
+    kind = binary_kind(look.head)
+    if kind == "cubin":
+        return _cubin
+    if kind is not None:
+        return binary_modules
+    if is_ptx(look.head) or name.endswith(".ptx"):
+        return ptx_modules
+    for suffixes, what, hint in _OTHERS:
+        if name.endswith(suffixes):
+            raise InputError(f"{look.name} {what}", hint)
+    if name.endswith(".json") and look.head.lstrip().startswith(b"{"):
+        return _metadata
+    if look.head.startswith(b"version https://git-lfs"):
+        raise InputError(f"{look.name} is a Git LFS pointer, not the file itself", "git lfs pull")
+    if b"\0" not in look.head and (name.endswith(_SOURCES) or _CUDA.search(look.head)):
+        return source_modules
+    what = "binary data of an unknown kind" if b"\0" in look.head else "no kind of file that has GPU code"
+    raise InputError(f"{look.name} is {what}", READS)
+
+
+def _report(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+    from gpuprof.review.inputs.reports import report_modules
+
+    return report_modules(path, name, choice)
+
+
+def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+    yield triton_module(path, name, choice)
+
+
+def _metadata(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+    cubin = cubin_beside(path, name)
+    return _cubin(cubin, str(Path(name).with_suffix(".cubin")), choice)
+
+
+def _numbered(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
+    """Leave the kernel of the number that is asked for, if one is."""
+    if choice.pattern is None or choice.pattern.number is None:
+        return list(modules)
+    kernels = [kernel for module in modules for kernel in module.kernels]
+    number = choice.pattern.number
+    if number >= len(kernels):
+        raise UsageError(
+            f"--kernel #{number}: the last kernel is #{len(kernels) - 1}" if kernels else "there is no kernel"
+        )
+    return [
+        replace(module, kernels=tuple(kernel for kernel in module.kernels if kernel is kernels[number]))
+        for module in modules
+    ]
+
+
+def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
+    """Raise UsageError where nothing that was asked for is there."""
+    kernels = [kernel for module in modules for kernel in module.kernels]
+    if kernels:
+        _check_block(kernels, choice)
+        return
+    if choice.pattern is not None and choice.names:
+        names = list(choice.names)
+        more = " and more" if len(names) > 5 else ""
+        told = "; ".join(f"{name:.100}" for name in names[:5])
+        raise UsageError(f"no kernel matches {choice.pattern.text!r:.80}", f"there are: {told}{more}")
+    targets = sorted({module.target for module in modules if module.holds})
+    if choice.targets and targets and not any(module.form == "ptx" for module in modules):
+        raise UsageError(
+            f"there is no code that runs on {', '.join(choice.targets)}", f"there is code for {', '.join(targets)}"
+        )
+
+
+def _check_block(kernels: Sequence[CompiledKernel], choice: KernelChoice) -> None:
+    """Refuse a block that can be applied to no kernel."""
+    block = choice.request.block
+    if block is not None and not any(kernel.shape.block == block for kernel in kernels):
+        why = kernels[0].notes[-1].partition(": ")[2]
+        raise UsageError(
+            f"--block {dims_text(block)} fits no kernel, such as {kernels[0].name:.100}: {why}",
+            "leave --block out, or choose kernels by --kernel",
+        )

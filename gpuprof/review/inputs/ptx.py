@@ -1,0 +1,76 @@
+"""PTX into kernels: compiled by ptxas, with the source's lines where it names them, else with its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuprof.code.compile import NotCompiled
+from gpuprof.code.line_table import line_tables
+from gpuprof.code.ptx_lines import NAME, with_own_lines
+from gpuprof.code.ptxas import compile_ptx, known_targets
+from gpuprof.errors import InputError
+from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
+from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.targets import compiles_for
+from gpuprof.review.kernel import InputModule
+
+_MOST_PTX = 512 * 2**20
+_TARGET = re.compile(rb"^\s*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)
+_VERSION = re.compile(rb"^\s*\.version\s+\d+\.\d+", re.MULTILINE)
+
+
+def is_ptx(head: bytes) -> bool:
+    """Tell whether text is PTX: it says its version and its target first."""
+    return b"\0" not in head and _VERSION.search(head) is not None and _TARGET.search(head) is not None
+
+
+def ptx_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+    """Yield the kernels of a PTX file for each target. Raises InputError where it does not compile."""
+    ptx = read_bytes(path, name, _MOST_PTX).rstrip(b"\0\n ") + b"\n"
+    match = _TARGET.search(ptx)
+    if match is None:
+        raise InputError(f"{name} is not PTX: it has no .target", "write it with nvcc -ptx, or name the .cu")
+    own = match[1].decode()
+    notes: tuple[str, ...] = ()
+    targets: Sequence[str] = choice.targets
+    if not targets:
+        targets = (_own_or_next(own, name),)
+        notes = () if targets[0] == own else (f"{name}: compiled for {targets[0]}, since no ptxas here knows {own}",)
+    for target in targets:
+        if not compiles_for(own, target):
+            raise InputError(f"{name} is PTX for {own}, which does not compile for {target}")
+        yield compiled_ptx(ptx, name, target, choice, notes=notes)
+
+
+def compiled_ptx(
+    ptx: bytes, name: str, target: str, choice: KernelChoice, *, origin: str | None = None, notes: tuple[str, ...] = ()
+) -> InputModule:
+    """Return the kernels of PTX that was compiled for a target. Raises InputError where it does not compile.
+
+    `name` is what lines and errors call the PTX.
+    """
+    compiled = compile_ptx(with_own_lines(ptx), target, name)
+    if isinstance(compiled, NotCompiled):
+        raise InputError(f"{name} does not compile for {target}: {compiled.why[:1000]}")
+    tool = " ".join((compiled.compiler, *compiled.options))
+    module = module_of_cubin(compiled.cubin, origin or name, choice, tools=(tool,), notes=notes, wanted=True)
+    lines = {
+        kernel: {offset: (name if file == NAME else file, line) for offset, (file, line) in places.items()}
+        for kernel, places in line_tables(compiled.cubin).items()
+    }
+    kernels = (replace(kernel, lines=lines.get(kernel.kernel.mangled, {})) for kernel in module.kernels)
+    return replace(module, target=target, kernels=tuple(kernels))
+
+
+def _own_or_next(own: str, name: str) -> str:
+    """Return the target that PTX names, or the next newer one that a ptxas here knows."""
+    known = known_targets()
+    if own in known:
+        return own
+    newer = [target for target in known if target[-1].isdecimal() and compiles_for(own, target)]
+    if not newer:
+        raise InputError(f"{name} is PTX for {own}, which no ptxas here compiles")
+    return min(newer, key=lambda target: int(target.removeprefix("sm_")))

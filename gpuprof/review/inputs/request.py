@@ -1,0 +1,33 @@
+"""What a user asks to be reviewed, as the command line and `gpuprof.check` give it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from gpuprof.model.recorded import Dim3
+
+READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so, archives, Triton's cache and .ncu-rep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest:
+    """What is to be reviewed and how it is launched; `asked.py` refuses what cannot be.
+
+    `targets`: architectures to compile for, or to choose of those that a file has; empty: of sources the default, of
+    binaries all. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of
+    a kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
+    by ordinal or name ("3", "N"). `defines` and `include_folders` are for compilers.
+    """
+
+    files: tuple[str, ...]
+    targets: tuple[str, ...] = ()
+    kernel: str | None = None
+    block: Dim3 | None = None
+    grid: Dim3 | None = None
+    dynamic_shared_bytes: int | None = None
+    arguments: Mapping[str, int] = field(default_factory=dict)
+    defines: tuple[str, ...] = ()
+    include_folders: tuple[str, ...] = ()
+    in_time: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -1,0 +1,179 @@
+"""CUDA sources into kernels: compiled by NVRTC or, where they need a host compiler's headers, by nvcc."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.code.compile import (
+    Compiled,
+    NotCompiled,
+    compiled_with,
+    compiler_for,
+    cuda_header_folders,
+    first_errors,
+    include_options,
+    target_options,
+)
+from gpuprof.code.line_table import line_tables
+from gpuprof.code.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
+from gpuprof.code.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
+from gpuprof.code.nvrtc_child import compile_apart
+from gpuprof.code.programs import NVCC_HINT, find_programs
+from gpuprof.errors import EnvironmentProblem, InputError, UsageError
+from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
+from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.signatures import argument_names, names_for
+from gpuprof.review.inputs.targets import DEFAULT_TARGET
+from gpuprof.review.kernel import InputModule
+
+_MOST_SOURCE = 64 * 2**20
+_FIRST_WITH_SUFFIX = 90
+_PTX_FILE = re.compile(r"ptxas \S+\.ptx, line \d+; error\s*: ")
+"""How ptxas begins what it says of the file that nvcc wrote, and has removed since."""
+_LINES = {"nvrtc": "--generate-line-info", "nvcc": "-lineinfo"}
+
+
+class _Source(NamedTuple):
+    """A source as it was typed, where it lies, and what it says."""
+
+    name: str
+    path: Path
+    text: str
+
+
+def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+    """Yield the kernels of a source for each target. Raises InputError where it does not compile."""
+    text = read_bytes(path, name, _MOST_SOURCE).decode("utf-8-sig", "replace")
+    source = _Source(name, path, text)
+    declared = argument_names(text)
+    notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
+    for target in choice.targets or (DEFAULT_TARGET,):
+        compiled = _compiled(source, target, choice)
+        tool = " ".join((compiled.compiler, *compiled.options))
+        module = module_of_cubin(compiled.cubin, name, choice, tools=(tool,), notes=notes, wanted=True)
+        if not module.holds and declared:
+            raise InputError(
+                f"{name}: has kernels, but none was compiled: nothing instantiates its templates",
+                "add a line for each that is to be checked: template __global__ void NAME<TYPE>(PARAMETERS);",
+            )
+        lines = _lines_of(compiled.cubin, source)
+        yield replace(
+            module,
+            target=target,
+            kernels=tuple(
+                replace(
+                    kernel,
+                    lines=lines.get(kernel.kernel.mangled, {}),
+                    argument_names=names_for(kernel.name, len(kernel.kernel.parameters), declared),
+                )
+                for kernel in module.kernels
+            ),
+        )
+
+
+def _compiled(source: _Source, target: str, choice: KernelChoice) -> Compiled:
+    """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
+    nvrtc = _nvrtc_for(target)
+    refused = _by_nvrtc(nvrtc, source, target, choice) if nvrtc is not None else None
+    if isinstance(refused, Compiled):
+        return refused
+    nvcc = nvcc_for(target)
+    if nvcc is None:
+        if refused is None:
+            raise _no_compiler(source, target)
+        raise _refusal(source, target, refused, _without_nvcc(target))
+    compiled = compile_with_nvcc(nvcc, source.path, target, _nvcc_options(choice))
+    if isinstance(compiled, Compiled):
+        return compiled
+    if lacks_host_compiler(compiled):
+        if refused is None:
+            raise EnvironmentProblem(
+                f"{nvcc} finds no C++ compiler", "install g++, or name the one to take: NVCC_CCBIN"
+            )
+        raise _refusal(
+            source, target, refused, "if it needs a host compiler's headers, install g++: nvcc takes them from it"
+        )
+    raise _refusal(source, target, compiled, _of_another_target(target, compiled.why))
+
+
+def _of_another_target(target: str, why: str) -> str | None:
+    """Say which target has the instructions that a plain one refuses, such as wgmma."""
+    if "not supported on .target" in why and target[-1:].isdecimal() and int(target[3:]) >= _FIRST_WITH_SUFFIX:
+        return f"--arch {target}a has the instructions of that architecture alone"
+    return None
+
+
+def _nvrtc_for(target: str) -> Nvrtc | None:
+    """Return an NVRTC for the target; None where there is none: nvcc may do."""
+    try:
+        return compiler_for(target)
+    except EnvironmentProblem:
+        return None
+
+
+def _no_compiler(source: _Source, target: str) -> UsageError | EnvironmentProblem:
+    """Say which targets the compilers here know, or how to get one."""
+    said = f"{source.name}: no compiler here compiles for {target}"
+    try:
+        numbers = {number for nvrtc in find_nvrtc() for number in nvrtc.architectures}
+    except EnvironmentProblem as error:
+        return EnvironmentProblem(said, error.hint or INSTALL_HINT)
+    return UsageError(said, f"there are {', '.join(f'sm_{number}' for number in sorted(numbers))}")
+
+
+def _without_nvcc(target: str) -> str:
+    """Say what is missing where NVRTC refused a source, and there is no nvcc for the target."""
+    if find_programs("nvcc"):
+        return f"if it needs a host compiler's headers, {target} needs another nvcc than those here"
+    return f"if it needs a host compiler's headers, it needs nvcc; {NVCC_HINT}"
+
+
+def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, choice: KernelChoice) -> Compiled | NotCompiled:
+    folders = [source.path.absolute().parent, *map(Path, choice.request.include_folders)]
+    options = (
+        *target_options(target),
+        _LINES["nvrtc"],
+        *(f"--define-macro={define}" for define in choice.request.defines),
+        *include_options(*folders, *cuda_header_folders(nvrtc)),
+    )
+    outcome = compile_apart(nvrtc, source.text, source.name, options)
+    if outcome.cubin is None:
+        return NotCompiled(False, first_errors(outcome.log) or " ".join(outcome.log[:300].split()), outcome.log)
+    return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
+
+
+def _nvcc_options(choice: KernelChoice) -> tuple[str, ...]:
+    return (
+        "-std=c++17",
+        _LINES["nvcc"],
+        *(f"-D{define}" for define in choice.request.defines),
+        *include_options(*(Path(folder).absolute() for folder in choice.request.include_folders)),
+    )
+
+
+def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | None) -> InputError:
+    why = _PTX_FILE.sub("ptxas: ", refused.why.replace(str(source.path.absolute()), source.name))
+    return InputError(f"{source.name} does not compile for {target}: {why[:2000]}", hint)
+
+
+def _lines_of(cubin: bytes, source: _Source) -> Mapping[str, Mapping[int, tuple[str, int]]]:
+    """Return the lines of each kernel, files named as the user would: from the folder that this runs in."""
+
+    @cache
+    def short(file: str) -> str:
+        if os.path.normpath(file) in names:
+            return source.name
+        return os.path.relpath(file) if os.path.normpath(file).startswith(here) else file
+
+    here = f"{Path.cwd()}{os.sep}"
+    names = {os.path.normpath(source.path.absolute()), os.path.realpath(source.path)}
+    return {
+        kernel: {offset: (short(file), line) for offset, (file, line) in lines.items()}
+        for kernel, lines in line_tables(cubin).items()
+    }

@@ -1,0 +1,59 @@
+"""A compiled kernel as it came out of a file, before it is disassembled, and what its user said of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuprof.code.cubin import CubinKernel
+from gpuprof.model.recorded import Dim3
+from gpuprof.review.contract import ModuleForm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLaunch:
+    """How a kernel is launched, as far as that is known. `arguments` are values by ordinal."""
+
+    block: Dim3 | None = None
+    grid: Dim3 | None = None
+    dynamic_shared_bytes: int | None = None
+    arguments: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledKernel:
+    """One kernel for one target; of a report, one launch.
+
+    `lines` has the source place of instructions by offset where it was read elsewhere (a report), else None: they are
+    read from the cubin. `sass` likewise: its text by offset, where no disassembler needs to be asked. `argument_names`
+    are by ordinal; `label` is the short name, which `review.py` gives.
+    """
+
+    name: str
+    label: str = ""
+    target: str
+    origin: str
+    cubin: bytes
+    kernel: CubinKernel
+    shape: KnownLaunch
+    launch: int | None = None
+    sass: Mapping[int, str] | None = None
+    lines: Mapping[int, tuple[str, int]] | None = None
+    argument_names: tuple[str | None, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputModule:
+    """The device code of one file or member: its kernels, or none where it is PTX that nothing compiled.
+
+    `holds` counts its kernels, chosen or not; `kernels` are the chosen ones. `tools` made or unpacked it.
+    """
+
+    origin: str
+    target: str
+    form: ModuleForm
+    holds: int
+    kernels: tuple[CompiledKernel, ...]
+    tools: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,119 @@
+"""What a user writes of architectures, sizes, arguments and macros, as values. Raises UsageError where it is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpuprof.errors import UsageError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.recorded import Dim3
+from gpuprof.review.inputs.targets import target_named
+from gpuprof.units import BINARY_PREFIXES, DECIMAL_PREFIXES, parse_quantity
+
+_MOST_THREADS, _MOST_BLOCK = 1024, (1024, 1024, 64)
+_MOST_GRID = (2**31 - 1, 65_535, 65_535)
+"""Limits of every architecture that there is: CUDA C++ Programming Guide, technical specifications."""
+_MOST_BYTES = 2**31 - 1
+_NUMBER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})([A-Za-z]{0,2})")
+_PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
+_MACRO = re.compile(r"[A-Za-z_]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
+
+
+def targets_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the architectures that are named, each once: "90", "9.0", "sm_90" are sm_90; a text may list several."""
+    named = [part.strip() for text in texts for part in text.split(",")]
+    return tuple(dict.fromkeys(map(_target, named)))
+
+
+def _target(text: str) -> str:
+    known = [path.stem for path in SpecLibrary().arch_files()]
+    target = target_named(text)
+    if target is None or target.rstrip("af") not in known:
+        raise UsageError(f"--arch {text!r:.60} is not an architecture that gpuprof knows", f"known: {', '.join(known)}")
+    return target
+
+
+def block_of(text: str | Sequence[int]) -> Dim3:
+    """Return the threads of a block: "256", "16,16", (16, 16, 1)."""
+    block = _size(text, "--block", _MOST_BLOCK, "256 or 16,16")
+    if block[0] * block[1] * block[2] > _MOST_THREADS:
+        told = ",".join(map(str, block))
+        raise UsageError(f"--block {told} has {block[0] * block[1] * block[2]} threads", "a block has 1024 at most")
+    return block
+
+
+def grid_of(text: str | Sequence[int]) -> Dim3:
+    """Return the blocks of a grid."""
+    return _size(text, "--grid", _MOST_GRID, "4096 or 64,64")
+
+
+def _size(given: str | Sequence[int], option: str, most: Dim3, example: str) -> Dim3:
+    parts = re.split(r"[,x×]", given.strip("() ")) if isinstance(given, str) else list(map(str, given))
+    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"\s*[0-9]{1,10}\s*", part) for part in parts):
+        raise UsageError(f"{option} {_shown(given)} is not X, X,Y or X,Y,Z", f"such as {option} {example}")
+    x, y, z = (*map(int, parts), *[1] * (3 - len(parts)))
+    for axis, number, limit in zip("xyz", (x, y, z), most, strict=True):
+        if not 1 <= number <= limit:
+            raise UsageError(f"{option} {_shown(given)}: {axis} is {number}", f"{axis} is 1 to {limit}")
+    return x, y, z
+
+
+def _shown(given: object) -> str:
+    return f"{given if isinstance(given, str) else repr(given):.60}"
+
+
+def bytes_of(given: str | int) -> int:
+    """Return a size: 49152, "49152", "48KiB", "48 KiB"."""
+    text = str(given).strip()
+    try:
+        value = float(text) if text.isdecimal() else parse_quantity(text).value
+        unit = "B" if text.isdecimal() else parse_quantity(text).unit
+    except ValueError:
+        value, unit = -1.0, ""
+    if unit != "B" or not 0 <= value <= _MOST_BYTES or value != int(value):
+        raise UsageError(f"--dynamic-shared {text!r:.60} is not a number of bytes", "such as 49152 or 48KiB")
+    return int(value)
+
+
+def arguments_of(texts: Iterable[str]) -> dict[str, int]:
+    """Return the values of arguments by ordinal or name: "3=4096", "n=4Ki"."""
+    arguments: dict[str, int] = {}
+    for text in texts:
+        name, equals, number = text.partition("=")
+        key = name.strip()
+        if not equals or not key:
+            raise UsageError(f"--arg {text!r:.80} is not ORDINAL=VALUE or NAME=VALUE", "such as --arg 3=4096")
+        key = str(int(key)) if key.isascii() and key.isdigit() and len(key) < 10 else key
+        value = _number(number.strip(), text)
+        if arguments.setdefault(key, value) != value:
+            raise UsageError(f"--arg {key:.60} is given twice, with two values", "give each argument once")
+    return arguments
+
+
+def _number(number: str, text: str) -> int:
+    match = _NUMBER.fullmatch(number)
+    factor = _PREFIXES.get(match[3]) if match is not None else None
+    value = int(match[2], 0 if match[2][:2] in ("0x", "0X") else 10) if match is not None else 0
+    whole = value * int(factor or 0) * (-1 if match is not None and match[1] == "-" else 1)
+    if match is None or factor is None or not -(2**63) <= whole < 2**64:
+        hint = "values are whole numbers of 64 bits: 4096, -1, 0x1000, 4Ki (4096), 4K (4000)"
+        raise UsageError(f"--arg {text!r:.80}: {number!r:.60} is not a whole number", hint)
+    return whole
+
+
+def named_arguments(values: Mapping[str | int, int]) -> dict[str, int]:
+    """Return the values of arguments that a program gives, by ordinal or name."""
+    for key, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UsageError(f"args[{key!r:.60}] cannot be {value!r:.60}", "values of arguments are whole numbers")
+    return arguments_of(f"{key}={value}" for key, value in values.items())
+
+
+def macros_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the macros for a compiler: "N", "N=4096"."""
+    macros = tuple(texts)
+    for text in macros:
+        if not _MACRO.fullmatch(text) or "\0" in text:
+            raise UsageError(f"-D {text!r:.80} is not NAME or NAME=VALUE", "such as -D TILE=32")
+    return macros

@@ -1,0 +1,53 @@
+"""Reviews the compiled kernels of files: what they take, how they loop, what they touch, what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpuprof.errors import InputError
+from gpuprof.model.labels import label_kernels
+from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
+from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule
+from gpuprof.review.inputs.modules import modules_of
+from gpuprof.review.inputs.request import READS, ReviewRequest
+from gpuprof.review.kernel import CompiledKernel
+from gpuprof.review.rules.files import file_findings
+
+
+def review(request: ReviewRequest, version: str, progress: Progress = lambda *_: None) -> Review:
+    """Review what is asked for; `progress` is told how far it is.
+
+    Raises InputError and DamagedInput for files, EnvironmentProblem where a tool is missing.
+    """
+    modules = tuple(modules_of(request))
+    kernels = _labelled([kernel for module in modules for kernel in module.kernels])
+    if not any(module.kernels or module.form == "ptx" for module in modules):
+        why = next((f": {note}" for module in modules for note in module.notes), "")
+        raise InputError(_nothing(request) + why, READS)
+    tools = disassemblers_for(kernels)
+    return Review(
+        schema_version=REVIEW_VERSION,
+        gpuprof_version=version,
+        files=request.files,
+        tools=tuple(dict.fromkeys((*(tool for module in modules for tool in module.tools), *map(str, tools)))),
+        modules=tuple(
+            ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
+            for module in modules
+        ),
+        kernels=tuple(reviewed_kernels(kernels, progress)),
+        findings=file_findings(modules, request),
+        notes=tuple(dict.fromkeys(note for module in modules for note in module.notes)),
+    )
+
+
+def _labelled(kernels: Sequence[CompiledKernel]) -> list[CompiledKernel]:
+    """Give each kernel its short name."""
+    labels = label_kernels([kernel.name for kernel in kernels])
+    return [replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True)]
+
+
+def _nothing(request: ReviewRequest) -> str:
+    files = ", ".join(f"{name:.100}" for name in request.files)
+    chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
+    return f"{files}: no kernel{chosen}"

@@ -1,0 +1,61 @@
+"""All that is told of one kernel, from its code."""
+
+from __future__ import annotations
+
+from gpuprof.review.case import CodeCase
+from gpuprof.review.code import KernelCode
+from gpuprof.review.contract import CodeFinding, KernelArgument, ReviewedKernel
+from gpuprof.review.memory import assumptions_of
+from gpuprof.review.registry import CODE_RULES
+
+
+def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
+    """Return all that is told of one kernel; `number` is its place in the review."""
+    kernel, case = code.kernel, CodeCase(code)
+    return ReviewedKernel(
+        id=number,
+        name=kernel.name,
+        label=kernel.label,
+        mangled=kernel.kernel.mangled,
+        target=kernel.target,
+        origin=kernel.origin,
+        launch=kernel.launch,
+        block=kernel.shape.block,
+        grid=kernel.shape.grid,
+        arguments=_arguments(code),
+        resources=case.resources,
+        occupancy=case.occupancy,
+        loops=case.loops,
+        accesses=case.accesses,
+        findings=_findings(case),
+        has_lines=bool(code.lines),
+        notes=(*kernel.notes, *_assumptions(case)),
+    )
+
+
+def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
+    kernel = code.kernel
+    names = dict(enumerate(kernel.argument_names))
+    return tuple(
+        KernelArgument(
+            ordinal=parameter.ordinal,
+            name=names.get(parameter.ordinal),
+            size_bytes=parameter.size_bytes,
+            value=kernel.shape.arguments.get(parameter.ordinal),
+        )
+        for parameter in kernel.kernel.parameters
+    )
+
+
+def _assumptions(case: CodeCase) -> tuple[str, ...]:
+    """Return what the costs of accesses rest on, where some are known."""
+    known = any(
+        access.sectors_per_request is not None or access.wavefronts_per_request is not None for access in case.accesses
+    )
+    return assumptions_of(case.known) if known else ()
+
+
+def _findings(case: CodeCase) -> tuple[CodeFinding, ...]:
+    """Return what to change, that in the deepest loops first; rules in their order where that is the same."""
+    findings = [finding for rule in CODE_RULES for finding in rule.check(case)]
+    return tuple(sorted(findings, key=lambda finding: -finding.loop_depth))

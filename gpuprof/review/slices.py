@@ -1,0 +1,146 @@
+"""Reviews a few kernels of one target: one call of nvdisasm, and what follows from its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import groupby
+
+from gpuprof.code.disassemble import VOLTA_HINT, NotAnswered, disassemble, disassembler_for
+from gpuprof.code.elf import INSTRUCTION_BYTES
+from gpuprof.code.line_table import line_tables
+from gpuprof.code.sass import Instruction, instruction_of, without_padding
+from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.review.code import KernelCode
+from gpuprof.review.contract import ReviewedKernel
+from gpuprof.review.kernel import CompiledKernel
+from gpuprof.review.reviewed import reviewed_kernel
+
+_SLICE_BYTES = 8000 * INSTRUCTION_BYTES
+"""Code of one call of nvdisasm: it takes 0.2 s for so much, its start a tenth of that."""
+_MOST_KERNELS = 200
+_TARGET = re.compile(r"sm_\d{2,3}[af]?")
+_BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
+"""What code that no compiler wrote may lead to."""
+
+Numbered = tuple[int, CompiledKernel]
+"""A kernel, and its place in the review."""
+SourceLines = Mapping[int, tuple[str, int]]
+
+
+def slices_of(kernels: Mapping[int, CompiledKernel]) -> Iterator[list[int]]:
+    """Yield the numbers of kernels in order, together those of one cubin and target that one call reads."""
+    for _, group in groupby(kernels, key=lambda number: (kernels[number].target, id(kernels[number].cubin))):
+        piece: list[int] = []
+        size = 0
+        for number in group:
+            length = len(kernels[number].kernel.code)
+            if piece and (size + length > _SLICE_BYTES or len(piece) >= _MOST_KERNELS):
+                yield piece
+                piece, size = [], 0
+            piece.append(number)
+            size += length
+        yield piece
+
+
+def reviewed_slice(kernels: Sequence[Numbered]) -> list[ReviewedKernel]:
+    """Return what is told of kernels of one target. What cannot be read has a note that says why, and no accesses."""
+    codes = _instructions([kernel for _, kernel in kernels])
+    return [_reviewed(number, kernel, code) for (number, kernel), code in zip(kernels, codes, strict=True)]
+
+
+def _instructions(kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, ...] | str]:
+    """Return the instructions of each kernel, or why there are none."""
+    given = [_given(kernel) for kernel in kernels]
+    unread = [kernel for kernel, code in zip(kernels, given, strict=True) if code is None]
+    read = iter(_disassembled(unread))
+    return [next(read) if code is None else code for code in given]
+
+
+def _given(kernel: CompiledKernel) -> tuple[Instruction, ...] | str | None:
+    """Return what can be told without nvdisasm; None where it has to be asked."""
+    if kernel.sass is not None:
+        texts = sorted(kernel.sass.items())
+        return tuple(filter(None, (instruction_of(text, address) for address, text in texts)))
+    code = kernel.kernel.code
+    if not code:
+        return "the file holds no machine code of it"
+    if len(code) % INSTRUCTION_BYTES:
+        return f"{len(code)} bytes of machine code are not a whole number of instructions of {INSTRUCTION_BYTES} bytes"
+    if not _TARGET.fullmatch(kernel.target) or disassembler_for(kernel.target) is None:
+        return _no_tool(kernel.target)
+    return None
+
+
+def _no_tool(target: str) -> str:
+    hint = f"; {VOLTA_HINT}" if target == "sm_70" else ""
+    return f"no nvdisasm at hand reads {target:.40}{hint}"
+
+
+def _disassembled(kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, ...] | str]:
+    """Have nvdisasm read kernels of one target; where it fails, half of them at a time, until the broken is alone."""
+    if not kernels:
+        return []
+    tool = disassembler_for(kernels[0].target)
+    if tool is None:
+        return [_no_tool(kernel.target) for kernel in kernels]
+    try:
+        return [*disassemble(tool, kernels[0].target, [kernel.kernel.code for kernel in kernels])]
+    except NotAnswered as error:
+        return [str(error)] * len(kernels)
+    except EnvironmentProblem as error:
+        if len(kernels) == 1:
+            return [str(error)]
+    half = len(kernels) // 2
+    return [*_disassembled(kernels[:half]), *_disassembled(kernels[half:])]
+
+
+def _reviewed(number: int, kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> ReviewedKernel:
+    if isinstance(code, str):
+        return _without_code(number, kernel, code)
+    lines, notes = _lines(kernel)
+    kernel = replace(kernel, notes=(*kernel.notes, *notes))
+    known = KernelCode(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
+    try:
+        return reviewed_kernel(known, number)
+    except _BROKEN as error:
+        return _without_code(number, kernel, f"{type(error).__name__}: {error}")
+
+
+def given_up(number: int, kernel: CompiledKernel) -> ReviewedKernel:
+    """Return what is told of a kernel whose review crashed or took too long."""
+    return _without_code(number, kernel, "reading them crashed or took too long")
+
+
+def _without_code(number: int, kernel: CompiledKernel, why: str) -> ReviewedKernel:
+    kernel = replace(kernel, notes=(*kernel.notes, f"Its instructions could not be read: {why:.300}."))
+    return reviewed_kernel(KernelCode(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target)), number)
+
+
+def _lines(kernel: CompiledKernel) -> tuple[SourceLines, tuple[str, ...]]:
+    """Return the source lines of a kernel, and what there is to say of them."""
+    if kernel.lines is not None or not kernel.cubin:
+        return kernel.lines or {}, ()
+    tables = _tables(kernel.cubin, innermost=kernel.launch is None)
+    if isinstance(tables, str):
+        return {}, (f"Its source lines could not be read: {tables:.300}.",)
+    return tables.get(kernel.kernel.mangled, {}), ()
+
+
+@lru_cache(maxsize=2)
+def _tables(cubin: bytes, *, innermost: bool) -> Mapping[str, SourceLines] | str:
+    """Return the lines by kernel; of a report those that ncu and `gpuprof show` name, else those of nvdisasm."""
+    try:
+        return line_tables(cubin, innermost=innermost)
+    except DamagedInput as error:
+        return str(error)
+
+
+@lru_cache(maxsize=16)
+def _arch(target: str) -> ArchSpec | None:
+    """Return what is known of the architecture of a target: sm_90a is one of sm_90; None where no spec describes it."""
+    return SpecLibrary().arch(target.rstrip("af")) if _TARGET.fullmatch(target) else None

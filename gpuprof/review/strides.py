@@ -1,0 +1,287 @@
+"""Why an access is not known: what its address depends on, and what it would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+
+from gpuprof.code.lane_addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
+from gpuprof.code.lanes.access import Access, sectors, wavefronts
+from gpuprof.code.lanes.constants import PlacedArgument, known_constants
+from gpuprof.code.sass import Instruction
+from gpuprof.model.recorded import Dim3
+from gpuprof.review.code import KernelCode
+
+_MOST_INSTRUCTIONS = 50_000
+_MOST_NAMED, _LONGEST_NAME = 3, 60
+_VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Values of an argument for which costs are worked out; from the last on, they stay the same."""
+_BANKS = 32
+_BLOCK_NEEDED = "the block size is needed: --block"
+_GRID_NEEDED = "the grid size is needed: --grid"
+_FULL_ROWS = " (in blocks whose rows fill warps; --block tells)"
+_AXES = "xyz"
+
+
+def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
+    """Return for accesses, by offset and space, in words what makes their cost unknown.
+
+    Such as "the stride is argument 2 (n): 1 → 4 sectors, 32 or more → 32".
+    """
+    addresses = kernel_addresses(code)
+    if addresses is None:
+        return {}
+    explanation = _Explanation(code, addresses)
+    return {key: cause for key, item in addresses.of.items() if (cause := explanation.cause(item))}
+
+
+def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
+    """Return what the addresses of a kernel are made of; None where its jumps are not known, or it is too long."""
+    if len(code.code) > _MOST_INSTRUCTIONS:
+        return None
+    block = block_of(code)
+    return _followed(code.code, block, tuple(_constants(code, block).items()))
+
+
+def block_of(code: KernelCode) -> Dim3 | None:
+    """Return the block that it is launched with, if that is known."""
+    return code.kernel.shape.block or code.kernel.kernel.required_block
+
+
+@lru_cache(maxsize=4)
+def _followed(
+    code: tuple[Instruction, ...], block: Dim3 | None, constants: tuple[tuple[int, int], ...]
+) -> KernelAddresses | None:
+    try:
+        return lane_addresses(code, block, dict(constants))
+    except (ValueError, IndexError, KeyError):  # code that no compiler wrote
+        return None
+
+
+def _constants(code: KernelCode, block: Dim3 | None) -> dict[int, int]:
+    kernel, shape = code.kernel.kernel, code.kernel.shape
+    given = [
+        PlacedArgument(place.offset, place.size_bytes, shape.arguments.get(place.ordinal))
+        for place in kernel.parameters
+        if place.ordinal in shape.arguments
+    ]
+    return _known(code, block, shape.grid, given)
+
+
+def _known(
+    code: KernelCode, block: Dim3 | None, grid: Dim3 | None, given: Sequence[PlacedArgument] = ()
+) -> dict[int, int]:
+    begin = code.kernel.kernel.parameters_offset
+    return known_constants(code.kernel.target, block, grid, given, begin=begin, aligned=lambda _: ())
+
+
+def requested(item: LaneAddress, lanes: Sequence[int], start: int | None = None) -> Access:
+    """Return a request whose lanes lie so far from the first; what is not known of its address counts as zero."""
+    instruction, request = item.instruction, item.request
+    return Access(
+        address=instruction.address,
+        opcode=instruction.opcode,
+        space=request.space,
+        kind=request.kind,
+        width_bytes=request.width_bytes,
+        offsets=tuple(lanes),
+        start=item.offset % (1 << 20) if start is None else start,
+    )
+
+
+def cost(item: LaneAddress, lanes: Sequence[int]) -> int | None:
+    """Return what a request of these lanes costs: sectors of global, wavefronts of shared memory."""
+    access = requested(item, lanes)
+    return wavefronts(access) if item.request.space == "shared" else sectors(access)
+
+
+def costs_of_values(item: LaneAddress) -> Mapping[int, int]:
+    """Return what a request costs by values of the one factor of its stride that is not known; none if there are more.
+
+    For global memory the values end where more cost no more.
+    """
+    costs = {}
+    for value in _VALUES:
+        lanes = item.lanes(value)
+        spent = cost(item, lanes) if lanes is not None else None
+        if spent is not None:
+            costs[value] = spent
+    return costs
+
+
+def stride_arguments(code: KernelCode, item: LaneAddress) -> tuple[int, ...]:
+    """Return the ordinals of the arguments whose product is the unknown factor of a stride; none if it is not that."""
+    if len(item.times) != 1 or item.varying:
+        return ()
+    ordinals = [_ordinal(code, symbol) for factors in item.times for symbol in factors]
+    return tuple(ordinal for ordinal in ordinals if ordinal is not None) if None not in ordinals else ()
+
+
+def argument_words(code: KernelCode, ordinals: Iterable[int]) -> str:
+    """Name arguments: "argument 2 (n)"."""
+    names = dict(enumerate(code.kernel.argument_names))
+    told = []
+    for ordinal in list(dict.fromkeys(ordinals))[:_MOST_NAMED]:
+        name = names.get(ordinal)
+        told.append(f"argument {ordinal} ({name:.{_LONGEST_NAME}})" if name else f"argument {ordinal}")
+    return " × ".join(told)
+
+
+def cost_words(item: LaneAddress) -> str:
+    """Say what a request costs by the value of its unknown stride: "1 → 4 sectors, 8 or more → 32"."""
+    costs = costs_of_values(item)
+    if len(costs) < len(_VALUES):
+        return ""
+    if item.request.space == "shared":
+        least, most = costs[1], costs[_BANKS]
+        return f"1 → {_counted(least, 'wavefront')}, {_BANKS} → {most}" if least != most else ""
+    last = costs[_VALUES[-1]]
+    if costs[1] == last:
+        return f"1 or more → {_counted(last, 'sector')}"
+    since = next(value for value in _VALUES if all(costs[more] == last for more in _VALUES if more >= value))
+    return f"1 → {_counted(costs[1], 'sector')}, {since} or more → {last}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _bank_offset(symbol: str) -> int | None:
+    """Return the offset in constant bank 0 that a symbol stands for."""
+    if not symbol.startswith("c[0x0][0x") or not symbol.endswith("]"):
+        return None
+    try:
+        return int(symbol[len("c[0x0][") : -1], 16)
+    except ValueError:
+        return None
+
+
+def _ordinal(code: KernelCode, symbol: str) -> int | None:
+    """Return which argument a symbol is."""
+    offset, begin = _bank_offset(symbol), code.kernel.kernel.parameters_offset
+    if offset is None or begin is None:
+        return None
+    return next(
+        (
+            place.ordinal
+            for place in code.kernel.kernel.parameters
+            if begin + place.offset <= offset < begin + place.offset + place.size_bytes
+        ),
+        None,
+    )
+
+
+class _Explanation:
+    """Says what makes the accesses of one kernel unknown."""
+
+    def __init__(self, code: KernelCode, addresses: KernelAddresses) -> None:
+        self._code, self._addresses = code, addresses
+        self._said: dict[str, str] = {}
+        self._blind = block_of(code) is None and addresses.sums.assumed_rows
+        self._block_words = sorted(_known(code, (1, 1, 1), None))[::4]
+        self._grid_words = sorted(_known(code, None, (1, 1, 1)))[::4]
+
+    def cause(self, item: LaneAddress) -> str:
+        """Say what makes a request unknown; nothing where that is not known, either."""
+        if item.known:
+            return _BLOCK_NEEDED if self._blind else ""
+        if item.varying:
+            return next(filter(None, map(self._said_of, item.varying)), "")
+        return self._stride(item)
+
+    def _stride(self, item: LaneAddress) -> str:
+        told = {self._factors(factors) for factors in item.times}
+        if None in told:
+            return ""
+        vectors = list(item.times.values())
+        by = stride_of(vectors[0]) if len(vectors) == 1 else None
+        rest = stride_of(item.apart)
+        names = " and ".join(sorted(name for name in told if name))
+        costs = cost_words(item)
+        needs = _GRID_NEEDED if "gridDim" in names else costs
+        tail = f": {needs}{_FULL_ROWS if self._blind and needs is costs and costs else ''}" if needs else ""
+        if by is None or rest is None:
+            return f"how far apart the lanes are depends on {names}{tail}"
+        more = f" {'+' if rest > 0 else '-'} {abs(rest)} B" if rest else ""
+        return f"the stride from lane to lane is {names} × {by} B{more}{tail}"
+
+    def _factors(self, factors: Sequence[str]) -> str | None:
+        """Name a product of what all lanes share."""
+        ordinals = [_ordinal(self._code, symbol) for symbol in factors]
+        if None not in ordinals:
+            return argument_words(self._code, (ordinal for ordinal in ordinals if ordinal is not None))
+        told = [self._shared(symbol) for symbol in factors]
+        return " × ".join(name for name in told if name) if None not in told else None
+
+    def _shared(self, symbol: str) -> str | None:
+        """Name a value that all lanes share."""
+        ordinal = _ordinal(self._code, symbol)
+        if ordinal is not None:
+            return argument_words(self._code, [ordinal])
+        at = _bank_offset(symbol)
+        for offsets, name in ((self._block_words, "blockDim"), (self._grid_words, "gridDim")):
+            if at in offsets:
+                return f"{name}.{_AXES[offsets.index(at)]}"
+        kind = self._addresses.symbol(symbol).kind
+        if kind in {"loaded", "shared"}:
+            return f"a value loaded{self._at([symbol])}"
+        if symbol.startswith("SR_CTAID"):
+            return "the block index"
+        arguments = self._arguments(self._addresses.leaves(symbol))
+        return f"a value that follows from {arguments}" if arguments else "a value that the code works out"
+
+    def _said_of(self, symbol: str) -> str:
+        if symbol not in self._said:
+            self._said[symbol] = self._differs(symbol)
+        return self._said[symbol]
+
+    def _differs(self, symbol: str) -> str:
+        """Say why lanes differ by what is not known."""
+        leaves = self._addresses.leaves(symbol)
+        loaded = [leaf for leaf in leaves if self._addresses.symbol(leaf).kind in {"loaded", "shared"}]
+        kind = self._addresses.symbol(symbol).kind
+        if kind in {"loaded", "shared"} or (loaded and kind == "result"):
+            return self._gather(loaded or [symbol])
+        deciding = self._arguments(self._addresses.deciding(symbol))
+        if deciding:
+            return f"{deciding} decides which of several addresses it is"
+        if loaded:
+            return self._gather(loaded)
+        arguments = self._arguments(leaves)
+        if kind == "join":
+            return "lanes reach it by different paths with different addresses, and only one path is followed"
+        if arguments and kind != "start":
+            return f"it follows from the thread index and {arguments} by more than a product, such as a division"
+        return _BLOCK_NEEDED if self._blind else ""
+
+    def _gather(self, loaded: Sequence[str]) -> str:
+        shared = all(self._addresses.symbol(leaf).kind == "shared" for leaf in loaded)
+        memory = "shared memory" if shared else "memory"
+        return f"the address follows from what is loaded from {memory}{self._at(loaded)} (a gather)"
+
+    def _at(self, symbols: Sequence[str]) -> str:
+        places = [address for name in symbols if (address := self._addresses.symbol(name).address) is not None]
+        lines = {self._code.lines[address] for address in sorted(places) if address in self._code.lines}
+        if lines:
+            file, line = min(lines)
+            return f" at {file.rpartition('/')[2]:.100}:{line}"
+        return f" at offset {min(places):#x}" if places else ""
+
+    def _arguments(self, leaves: Iterable[str]) -> str:
+        return argument_words(self._code, sorted(self._ordinals(leaves))).replace(" × ", " and ")
+
+    def _ordinals(self, leaves: Iterable[str]) -> Iterator[int]:
+        sizes = {place.ordinal: place.size_bytes for place in self._code.kernel.kernel.parameters}
+        pointers = self._pointers
+        for leaf in leaves:
+            ordinal = _ordinal(self._code, leaf)
+            if ordinal is not None and sizes.get(ordinal, 0) <= 8 and ordinal not in pointers:
+                yield ordinal
+
+    @cached_property
+    def _pointers(self) -> frozenset[int]:
+        """Return the arguments that addresses begin with."""
+        bases = (part for item in self._addresses.of.values() for part in item.base.split(" + "))
+        symbols = (part.partition("·")[2] for part in bases if part.startswith("1·"))
+        ordinals = (_ordinal(self._code, symbol) for symbol in symbols)
+        return frozenset(ordinal for ordinal in ordinals if ordinal is not None)

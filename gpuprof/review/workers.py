@@ -1,0 +1,143 @@
+"""Does work in several processes: each gets a job at a time, and one that dies or hangs costs its job alone.
+
+The processes are forks of this one, so that a job is a few numbers and what they stand for need not be sent. They are
+in process groups of their own: Ctrl-C reaches the parent, which ends them and waits for them to clear up.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from multiprocessing import connection, get_all_start_methods, get_context
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
+
+Answer = TypeVar("Answer")
+Job = list[int]
+
+_CLEARS_UP_S = 3.0
+_SENT = (pickle.UnpicklingError, EOFError, OSError)
+
+
+def processors() -> int:
+    """Return how many processes may run at a time; 1 where none can be forked."""
+    if "fork" not in get_all_start_methods() or sys.platform == "darwin":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def done_by_workers(
+    jobs: Iterable[Job], work: Callable[[Job], Answer], count: int, patience_s: Callable[[Job], float]
+) -> Iterator[tuple[Job, Answer | None]]:
+    """Yield what became of each job, in the order in which they end.
+
+    A job whose process dies, or takes longer than it may, is halved and tried again; None for one that cannot be.
+    """
+    waiting = iter(jobs)
+    again: deque[Job] = deque()
+    workers: list[_Worker[Answer]] = []
+    try:
+        while True:
+            busy = [worker for worker in workers if worker.job is not None]
+            job = again.popleft() if again else next(waiting, None) if len(busy) < count else None
+            if job is not None and len(busy) >= count:
+                again.appendleft(job)
+            elif job is not None:
+                idle = next((worker for worker in workers if worker.job is None), None)
+                if idle is None:
+                    idle = _Worker(work, [worker.pipe for worker in workers])
+                    workers.append(idle)
+                idle.begin(job, patience_s(job))
+                continue
+            if not busy:
+                return
+            for worker, job, result in _ended(busy):
+                if result is not None or len(job) < 2:
+                    yield job, result
+                else:
+                    again += [job[: len(job) // 2], job[len(job) // 2 :]]
+                if result is None:
+                    workers.remove(worker)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _ended(busy: list[_Worker[Answer]]) -> Iterator[tuple[_Worker[Answer], Job, Answer | None]]:
+    """Wait until a job has ended or its time is over, and yield those."""
+    first = min(worker.until_s for worker in busy)
+    ready = connection.wait([worker.pipe for worker in busy], max(0.0, first - time.monotonic()))
+    for worker in busy:
+        job = worker.job or []
+        if worker.pipe in ready:
+            yield worker, job, worker.result()
+        elif time.monotonic() >= worker.until_s:
+            worker.end()
+            yield worker, job, None
+
+
+class _Worker(Generic[Answer]):
+    """One process. `job` is what it does; `until_s`, by the monotonic clock, when that has to be done."""
+
+    def __init__(self, work: Callable[[Job], Answer], others: list[Connection[Any, Any]]) -> None:
+        fork = get_context("fork")
+        self.pipe, theirs = fork.Pipe()
+        self.job: Job | None = None
+        self.until_s = 0.0
+        self._process: ForkProcess = fork.Process(target=_serve, args=(work, theirs, [self.pipe, *others]), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def begin(self, job: Job, patience_s: float) -> None:
+        """Send it a job; a process that is gone shows when its result is asked for."""
+        self.job, self.until_s = job, time.monotonic() + patience_s
+        with suppress(OSError):
+            self.pipe.send(job)
+
+    def result(self) -> Answer | None:
+        """Return what became of its job; None where it died, and then it is at an end."""
+        self.job = None
+        try:
+            result: Answer = self.pipe.recv()
+        except _SENT:
+            self.end()
+            return None
+        return result
+
+    def end(self) -> None:
+        """End the process: it gets a moment to end what it started and to clear up."""
+        self.pipe.close()
+        self._process.terminate()
+        self._process.join(_CLEARS_UP_S)
+        if self._process.is_alive():
+            with suppress(OSError):
+                os.killpg(self._process.pid or 0, signal.SIGKILL)
+            self._process.kill()
+            self._process.join()
+
+
+def _serve(work: Callable[[Job], Answer], pipe: Connection[Any, Any], others: list[Connection[Any, Any]]) -> None:
+    """Do jobs until the pipe is closed."""
+    with suppress(OSError):
+        os.setpgid(0, 0)
+    for which in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(which, _leave)
+    for other in others:
+        other.close()
+    with suppress(EOFError, OSError, SystemExit):
+        while True:
+            pipe.send(work(pipe.recv()))
+    os._exit(0)
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit

@@ -1,0 +1,29 @@
+"""The fat binaries and object files of tests/data/device_code, and the cubins in them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpuprof.code.cuobjdump import find_cuobjdump
+from gpuprof.code.fatbin import FatEntry, fatbin_entries
+
+FOLDER = Path(__file__).parent / "data" / "device_code"
+
+needs_cuobjdump = pytest.mark.skipif(
+    find_cuobjdump() is None, reason="there is no cuobjdump (python -m pip install nvidia-cuda-cuobjdump)"
+)
+
+
+def entries(name: str) -> list[FatEntry]:
+    """The entries of a fat binary in that folder."""
+    return list(fatbin_entries((FOLDER / name).read_bytes()))
+
+
+@cache
+def cubin_for(target: str) -> bytes:
+    """The cubin of scale.cu for a target: sm_80, sm_90a or sm_100f."""
+    (entry,) = (entry for entry in entries("plain.fatbin") if entry.target == target)
+    return entry.content()

@@ -1,0 +1,210 @@
+"""What machines and pull requests read of a review: every format, with hostile names and numbers that are none."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct, structs
+
+from gpuprof.present.check_formats import FORMATS, format_of
+from gpuprof.present.check_json import review_schema, schema_of_review
+from gpuprof.present.check_markdown import MARKER, ROWS
+from gpuprof.review.contract import Review
+from tests import reviews as made
+from tests.test_compare_formats import HOSTILE_TEXTS, MOST_CHARACTERS, ODD_NUMBERS
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "check.schema.json"
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+ESCAPED_BY_JSON = {"json": {"Cn", "Co"}}
+"""JSON is the review as it is: it escapes what steers a terminal, and leaves characters that are only unknown."""
+
+
+def text_of(form: str, review: Review, top: int | None = None) -> str:
+    return "\n".join(FORMATS[form].lines(review, top))
+
+
+def many(number: int, **changes: Any) -> Review:
+    kernels = [
+        made.kernel(index, made.finding("rule", made.place(index + 1)), label=f"kernel_{index}", **changes)
+        for index in range(number)
+    ]
+    return made.review(*kernels)
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_text_of_a_file_steers_a_terminal_or_breaks_a_line(form: str, text: str) -> None:
+    lines = list(FORMATS[form].lines(made.everything(text, text)))
+    assert lines
+    for line in lines:
+        assert not [c for c in line if unicodedata.category(c) in HIDDEN - ESCAPED_BY_JSON.get(form, set())]
+    "\n".join(lines).encode("utf-8")
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+def test_no_text_of_a_file_is_markup_in_markdown(text: str) -> None:
+    page = text_of("md", made.everything(text, text))
+    ours = re.sub(r"</?details>|</?summary>|<!-- gpuprof-check -->", "", page)
+    assert not re.search(r"(?<!\\)[<>`]", ours)
+    assert not re.search(r"@(?!&#8203;)", ours)
+    assert "://" not in ours and not re.search(r"www\.", ours)
+    tables = re.findall(r"^\|.*\|$", page, re.MULTILINE)
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in tables} == {7}
+    assert page.count("<details>") == page.count("</details>") == 2
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+def test_no_text_of_a_file_is_markup_in_html(text: str) -> None:
+    plain, hostile = _Tags(), _Tags()
+    plain.feed(text_of("html", made.everything()))
+    hostile.feed(text_of("html", made.everything(text, text)))
+    assert hostile.tags == plain.tags
+
+
+def with_numbers(value: Any, number: float) -> Any:
+    """The value with another number for every floating-point one."""
+    if isinstance(value, float):
+        return number
+    if isinstance(value, Struct):
+        names = value.__struct_fields__
+        return structs.replace(value, **{name: with_numbers(getattr(value, name), number) for name in names})
+    return tuple(with_numbers(item, number) for item in value) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("number", ODD_NUMBERS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_odd_numbers_are_written_and_never_as_numbers_that_they_are_not(form: str, number: float) -> None:
+    text = text_of(form, with_numbers(made.everything(), number))
+    if form == "json":
+        json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} in JSON"))
+    assert not re.search(r"\b(nan|inf)\b", text)
+
+
+# JSON
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema_of_review())
+
+
+def test_json_is_the_review_and_valid_by_its_schema(schema: jsonschema.Draft202012Validator) -> None:
+    review = made.everything()
+    text = text_of("json", review)
+    assert msgspec.json.decode(text, type=Review) == review
+    schema.validate(json.loads(text))
+    schema.validate(json.loads(text_of("json", made.review())))
+
+
+def test_json_has_every_kernel_on_a_line_whatever_is_to_be_shown() -> None:
+    lines = text_of("json", many(5), 2).split("\n")
+    assert sum(line.startswith('    {"id": ') for line in lines) == 5
+
+
+def test_what_is_not_known_is_null_and_never_zero() -> None:
+    kernel = made.kernel(resources=made.resources(registers=None, spills=None), occupancy=None)
+    document = json.loads(text_of("json", made.review(kernel)))["kernels"][0]
+    assert document["resources"]["registers"] is None and document["resources"]["spills"] is None
+    assert document["occupancy"] is None and document["grid"] is None
+    assert document["accesses"][2]["sectors_per_request"] is None
+
+
+def test_every_field_of_the_review_is_described() -> None:
+    schema = schema_of_review()
+    records = {"Review": schema, **schema["$defs"]}
+    assert {"ReviewedKernel", "CodeAccess", "CodeLoop", "OccupancyStep"} <= set(records)
+    bare = [
+        f"{name}.{field}"
+        for name, record in records.items()
+        for field, value in record["properties"].items()
+        if not value.get("description")
+    ]
+    assert bare == []
+
+
+def test_the_schema_in_the_reference_is_the_one_of_the_types() -> None:
+    assert REFERENCE.read_text(encoding="utf-8") == review_schema()
+
+
+def test_a_number_that_is_not_finite_is_missing_with_a_note(schema: jsonschema.Draft202012Validator) -> None:
+    kernel = made.kernel(accesses=(made.access(sectors_per_request=math.nan),))
+    document = json.loads(text_of("json", made.review(kernel)))
+    schema.validate(document)
+    assert document["kernels"][0]["accesses"][0]["sectors_per_request"] is None
+    assert document["notes"] == ["Not finite, and therefore missing: kernels[0].accesses[0].sectors_per_request."]
+
+
+@given(st.text(), st.integers(0, 2**40), st.none() | st.floats(0, 1e30))
+def test_json_is_valid_whatever_a_file_says(text: str, offset: int, sectors: float | None) -> None:
+    access = made.access(opcode=text, offset=offset, sectors_per_request=sectors, unknown=text)
+    document = json.loads(text_of("json", made.review(made.kernel(name=text, label=text, accesses=(access,)))))
+    jsonschema.Draft202012Validator(schema_of_review()).validate(document)
+
+
+# Markdown
+
+
+def test_markdown_begins_with_the_verdict_and_findings_by_line() -> None:
+    lines = text_of("md", made.review(made.kernel(0, made.finding()))).split("\n")
+    assert lines[0] == MARKER
+    assert lines[1] == r"**transpose.cu for sm\_90: 1 kernel, 1 finding**"
+    assert lines[3].startswith(
+        "- **transpose.cu:12** Uncoalesced global access: 32 sectors per request, 4 are needed → "
+    )
+    assert lines[3].endswith(r"– transpose\_naive")
+
+
+def test_markdown_has_a_finding_of_a_line_once_for_all_instances_of_a_template() -> None:
+    kernels = [made.kernel(number, made.finding(), label=f"k{number}") for number in range(5)]
+    told = [
+        line for line in text_of("md", made.review(*kernels)).split("\n") if line.startswith("- **transpose.cu:12**")
+    ]
+    assert len(told) == 2  # what, and folded why
+    assert told[0].endswith("– k0, k1, k2 and 2 more")
+
+
+def test_markdown_lists_as_many_findings_as_are_asked_for_and_counts_the_rest() -> None:
+    def listed(text: str) -> int:
+        return len(re.findall(r"^- \*\*transpose.cu:\d+\*\* Uncoalesced", text, re.MULTILINE))
+
+    assert listed(text_of("md", many(50))) == ROWS
+    assert "30 more findings: gpuprof check shows all." in text_of("md", many(50))
+    assert listed(text_of("md", many(50), 7)) == 7
+    assert listed(text_of("md", many(50), 0)) == 50
+
+
+def test_markdown_fits_a_comment_however_much_there_is() -> None:
+    text = text_of("md", many(3000), 0)
+    assert len(text) < MOST_CHARACTERS
+    assert "left out: a comment holds 65,536 characters." in text
+    assert "From the code alone, without a GPU: gpuprof 0.1.0 with NVRTC 13.1" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "form"),
+    [("a.json", "json"), ("A.MD", "md"), ("a.markdown", "md"), ("a.htm", "html"), ("a.html", "html"), ("a.txt", None)],
+)
+def test_the_ending_of_a_file_tells_its_format(file: str, form: str | None) -> None:
+    row = format_of(file)
+    assert (row.name if row is not None else None) == form

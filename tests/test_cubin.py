@@ -1,0 +1,318 @@
+"""Cubins of every toolkit and architecture are read to what cuobjdump and ncu say of them; broken ones are refused."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import subprocess
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.code.compile import Compiled, compile_file
+from gpuprof.code.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.code.cubin_attributes import CubinParameter
+from gpuprof.code.cuobjdump import find_cuobjdump
+from gpuprof.code.elf import kernel_code
+from gpuprof.errors import DamagedInput
+from gpuprof.model.recorded import Launch
+from gpuprof.read.ncu_rep import read_ncu_rep
+from tests.conftest import REAL_REPORTS
+from tests.cuda_tools import needs_cuda_wheels
+from tests.device_code import cubin_for, needs_cuobjdump
+from tests.elf_files import Content, attribute, cubin_file, symbol
+from tests.test_nvrtc_releases import nvrtc_of
+
+SOURCE = """
+struct Wide { int x[7]; };
+extern "C" __device__ __noinline__ float inner(float x) { return x * sinf(x); }
+extern "C" __global__ void __launch_bounds__(128, 2) bounded(float *o, const float *a, int n, char c)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    o[i] = inner(a[i]) / a[n] + c;
+    asm volatile("bar.sync 3, 64;");
+}
+extern "C" __global__ void nothing() { }
+extern "C" __global__ void shares(Wide s, double d, float *o)
+{
+    __shared__ double q[1000];
+    q[threadIdx.x] = d;
+    __syncthreads();
+    o[0] = q[s.x[3]];
+}
+extern "C" __global__ void dynamic(float *o)
+{
+    extern __shared__ float q[];
+    o[0] = q[threadIdx.x];
+}
+extern "C" __global__ void prints(int n) { printf("%d", n); }
+"""
+TARGETS = (
+    "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103a", "sm_110",
+    "sm_120", "sm_120a", "sm_121",
+)  # fmt: skip
+BANK = {7: 352, 8: 352, 9: 528, 10: 896, 11: 896, 12: 896}
+"""Where parameters begin in constant bank 0, by the major compute capability."""
+
+
+def cubin(tmp_path: Path, target: str, *options: str, source: str = SOURCE, release: str = "13.5") -> bytes:
+    """The source compiled by an NVRTC of a release."""
+    file = tmp_path / "source.cu"
+    file.write_text(source)
+    outcome = compile_file(file, target, (f"--gpu-architecture={target}", *options), nvrtc_of(release))
+    assert isinstance(outcome, Compiled), outcome
+    return outcome.cubin
+
+
+def by_name(read: Cubin) -> dict[str, CubinKernel]:
+    return {kernel.mangled: kernel for kernel in read.kernels}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_cubin_says_what_its_kernels_take(target: str, tmp_path: Path) -> None:
+    data = cubin(tmp_path, target, "-lineinfo")
+    read = read_cubin(data)
+    kernels = by_name(read)
+    assert (read.target, read.has_lines, read.has_debug, read.relocatable) == (target, True, False, False)
+    assert sorted(kernels) == ["bounded", "dynamic", "nothing", "prints", "shares"]
+    assert all(kernel.code == kernel_code(data, name) for name, kernel in kernels.items())
+    bounded = kernels["bounded"]
+    assert (bounded.max_threads, bounded.required_block, bounded.barriers) == (128, None, 4)
+    sizes = ((0, 0, 8), (1, 8, 8), (2, 16, 4), (3, 20, 1))
+    assert bounded.parameters == tuple(CubinParameter(ordinal=n, offset=at, size_bytes=size) for n, at, size in sizes)
+    assert bounded.parameters_offset == BANK[int(re.sub(r"\D", "", target)) // 10]
+    assert [parameter.size_bytes for parameter in kernels["shares"].parameters] == [28, 8, 8]
+    nothing = kernels["nothing"]
+    assert (nothing.parameters, nothing.barriers, nothing.stack_bytes, nothing.max_threads) == ((), 0, 0, None)
+    shared = {name: kernel.static_shared_bytes for name, kernel in kernels.items()}
+    assert shared == {"bounded": 0, "dynamic": 0, "nothing": 0, "prints": 0, "shares": 8000}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120"])
+def test_functions_inside_a_kernel_and_those_that_it_calls_are_named(target: str, tmp_path: Path) -> None:
+    kernels = by_name(read_cubin(cubin(tmp_path, target)))
+    inner = kernels["bounded"].inner
+    names = " ".join(function.name for function in inner)
+    assert "inner" in names
+    assert "div_rn_noftz_f32_slowpath" in names
+    assert [function.offset for function in inner] == sorted(function.offset for function in inner)
+    ends = [function.offset + function.size_bytes for function in inner]
+    assert max(ends) <= len(kernels["bounded"].code)
+    ((at, name),) = kernels["prints"].calls
+    assert name == "vprintf"
+    assert 0 < at < len(kernels["prints"].code)
+    assert at % 16 == 0
+    assert not kernels["nothing"].inner
+    assert not kernels["nothing"].calls
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(("release", "target"), [("12.9", "sm_52"), ("12.9", "sm_70"), ("12.9", "sm_90a"),
+                                                 ("12.9", "sm_100a"), ("12.9", "sm_120f"), ("13.0", "sm_75"),
+                                                 ("13.0", "sm_90a"), ("13.0", "sm_100f")])  # fmt: skip
+def test_older_compilers_say_it_otherwise_and_mean_the_same(release: str, target: str, tmp_path: Path) -> None:
+    """Those before CUDA 13 have registers and barriers in the headers of sections, and the target in other flags."""
+    read = read_cubin(cubin(tmp_path, target, release=release))
+    kernels = by_name(read)
+    assert read.target == target
+    assert (kernels["bounded"].barriers, kernels["bounded"].max_threads) == (4, 128)
+    assert kernels["shares"].static_shared_bytes == 8000
+    assert all(kernel.registers and kernel.stack_bytes is not None for kernel in kernels.values())
+
+
+@needs_cuda_wheels
+@needs_cuobjdump
+@pytest.mark.parametrize("target", TARGETS)
+def test_registers_stack_and_shared_memory_are_those_of_cuobjdump(target: str, tmp_path: Path) -> None:
+    """cuobjdump counts what the driver reserves from Hopper on, where the kernel has a section for shared memory."""
+    file = tmp_path / "source.cubin"
+    file.write_bytes(cubin(tmp_path, target))
+    read = read_cubin(file.read_bytes())
+    reserved = 1024 if int(re.sub(r"\D", "", target)) >= 90 else 0
+    told = {
+        kernel.mangled: (kernel.registers, kernel.stack_bytes, kernel.static_shared_bytes) for kernel in read.kernels
+    }
+    assert told == usage_by_cuobjdump(file, reserved)
+
+
+def usage_by_cuobjdump(file: Path, reserved: int) -> dict[str, tuple[int, int, int]]:
+    tool = find_cuobjdump()
+    assert tool is not None
+    text = subprocess.run([tool.path, "-res-usage", file], capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)", text)
+    return {name: (int(count), int(stack), max(0, int(shared) - reserved)) for name, count, stack, shared in rows}
+
+
+@needs_cuda_wheels
+def test_parameters_of_more_than_four_kilobytes_have_their_size(tmp_path: Path) -> None:
+    source = (
+        "struct Large { int x[5000]; }; __global__ void f(const __grid_constant__ Large l, int *o) { *o = l.x[*o]; }"
+    )
+    (kernel,) = read_cubin(cubin(tmp_path, "sm_90", source=source)).kernels
+    assert [(p.offset, p.size_bytes) for p in kernel.parameters] == [(0, 20_000), (20_000, 8)]
+
+
+@needs_cuda_wheels
+def test_code_for_a_debugger_says_so(tmp_path: Path) -> None:
+    read = read_cubin(cubin(tmp_path, "sm_80", "-G"))
+    assert read.has_debug
+    assert not read_cubin(cubin(tmp_path, "sm_80")).has_lines
+
+
+@needs_cuda_wheels
+def test_what_is_to_be_linked_calls_what_is_elsewhere_and_does_not_know_its_stack(tmp_path: Path) -> None:
+    source = """
+    extern __device__ float other(float);
+    __global__ void calls(float *a) { __shared__ float t[512]; t[threadIdx.x] = *a; *a = other(t[0]); }
+    """
+    read = read_cubin(cubin(tmp_path, "sm_90", "--relocatable-device-code=true", source=source))
+    (kernel,) = read.kernels
+    assert read.relocatable
+    assert [name for _, name in kernel.calls] == ["_Z5otherf"]
+    assert kernel.stack_bytes is None
+    assert kernel.static_shared_bytes == 2048, "the linker adds what the driver reserves"
+
+
+@pytest.mark.parametrize("path", REAL_REPORTS, ids=lambda path: path.name)
+def test_a_real_cubin_says_what_ncu_recorded_of_the_launch(path: Path) -> None:
+    """ncu records at least the 16 registers that the driver gives a thread."""
+    checked = 0
+    for launch in read_ncu_rep(path, salvage=True).launches:
+        program = launch.details.program()
+        registers = value(launch, "launch__registers_per_thread")
+        if program is None or registers is None:
+            continue
+        kernel = by_name(read_cubin(program.cubin))[program.mangled]
+        assert kernel.registers is not None
+        assert max(16, kernel.registers) == registers
+        assert kernel.static_shared_bytes == value(launch, "launch__shared_mem_per_block_static")
+        assert len(kernel.code) % 128 == 0
+        assert kernel.max_threads is None or math.prod(launch.block or ()) <= kernel.max_threads
+        checked += 1
+    if not checked:
+        pytest.skip(f"{path.name} embeds no code, or no registers")
+
+
+def value(launch: Launch, name: str) -> float | None:
+    metric = launch.metrics.get(name)
+    recorded = getattr(metric, "value", None)
+    return float(recorded) if recorded is not None else None
+
+
+def test_code_that_was_copied_from_a_running_program_has_its_functions_where_they_are(reports: Path) -> None:
+    """In this report the symbols of kernel and functions are addresses in memory."""
+    details = read_ncu_rep(reports / "indexspaces.jl-profile-3176628.ncu-rep").launches[1].details
+    program = details.program()
+    assert program is not None
+    kernel = by_name(read_cubin(program.cubin))[program.mangled]
+    assert [function.offset for function in kernel.inner] == [0x61B0, 0x62A0]
+    assert kernel.required_block == (768, 1, 1)
+
+
+# Made by hand
+
+
+def test_a_kernel_made_by_hand_is_read() -> None:
+    info = attribute(0x05, struct.pack("<III", 32, 4, 2)) + attribute(0x17, struct.pack("<IHHI", 0, 0, 8, 4 << 18))
+    read = read_cubin(cubin_file(info=info))
+    (kernel,) = read.kernels
+    assert (read.target, kernel.mangled, kernel.registers, kernel.code) == ("sm_90", "kernel", 24, bytes(range(128)))
+    assert (kernel.max_threads, kernel.stack_bytes, kernel.barriers) == (256, None, 0)
+    assert kernel.parameters == (CubinParameter(ordinal=0, offset=8, size_bytes=4),)
+
+
+@pytest.mark.parametrize(
+    ("info", "why"),
+    [
+        (b"\4\x17\x0c\0", "truncated within its attributes"),
+        (b"\4\x17\x0c", "truncated within its attributes"),
+        (b"\7\x17\0\0", "unknown form 7"),
+    ],
+)
+def test_attributes_that_do_not_parse_are_damage(info: bytes, why: str) -> None:
+    with pytest.raises(DamagedInput, match=why):
+        read_cubin(cubin_file(info=info))
+
+
+def test_attributes_that_cannot_be_are_not_known() -> None:
+    none = struct.pack("<III", 0, 4, 2)
+    (kernel,) = read_cubin(cubin_file(info=attribute(0x05, none) + attribute(0x10, b"\1\2"))).kernels
+    assert (kernel.max_threads, kernel.required_block) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "why"),
+    [
+        (bytes(24) + symbol(1, 77), "section or symbol that it does not have"),
+        (bytes(24) + symbol(5000, 3), "has no end"),
+        (bytes(24) + symbol(1, 3) + symbol(1, 3, value=4096, entry=False), "outside its code"),
+    ],
+)
+def test_symbols_that_cannot_be_are_damage(symbols: bytes, why: str) -> None:
+    with pytest.raises(DamagedInput, match=why):
+        read_cubin(cubin_file(symbols=symbols))
+
+
+def test_sections_that_overlap_are_refused_before_they_are_copied() -> None:
+    liars = [Content(f".text.{number}", kind=1, size=100_000_000) for number in range(50)]
+    with pytest.raises(DamagedInput, match="sections hold 5,000,000,"):
+        read_cubin(cubin_file(*liars))
+
+
+def test_names_without_an_end_cost_little() -> None:
+    """20 000 kernels share one name of a million characters from other places in it."""
+    names = b"\0" + b"x" * 900_000 + b"\0"
+    symbols = bytes(24) + b"".join(symbol(1 + number, 3) for number in range(20_000))
+    data = cubin_file(symbols=symbols, names=names)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedInput, match="more than 32 MiB"):
+            read_cubin(data)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_kernels_and_functions_of_one_section_are_read_once() -> None:
+    """A file of 1 MB must not take their product: 20 000 kernels, each with the same 20 000 functions."""
+    kernels, inside = symbol(1, 3) * 20_000, symbol(1, 3, entry=False) * 20_000
+    read = read_cubin(cubin_file(symbols=bytes(24) + kernels + inside))
+    assert len(read.kernels) == 20_000
+    assert len({id(kernel.inner) for kernel in read.kernels}) == len({id(kernel.code) for kernel in read.kernels}) == 1
+
+
+@given(st.binary(max_size=300))
+def test_bytes_that_are_no_cubin_are_damage(content: bytes) -> None:
+    for start in (b"", b"\x7fELF\x02\x01", cubin_file()[:64]):
+        with pytest.raises(DamagedInput):
+            read_cubin(start + content)
+
+
+@given(st.data(), st.sampled_from(["sm_80", "sm_90a", "sm_100f"]))
+def test_a_cubin_that_was_altered_is_read_or_refused(data: st.DataObject, target: str) -> None:
+    content = bytearray(cubin_for(target))
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(content) - 8))
+        big = data.draw(st.sampled_from([0, 1, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63, 2**64 - 1]))
+        size = data.draw(st.sampled_from([1, 2, 4, 8]))
+        content[at : at + size] = (big % 2 ** (8 * size)).to_bytes(size, "little")
+    try:
+        read = read_cubin(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    except DamagedInput as error:
+        assert len(error.message) < 1000
+    else:
+        assert sum(len(kernel.code) for kernel in read.kernels) <= 2 * len(content)
+
+
+@given(st.data())
+def test_attributes_that_were_altered_are_read_or_refused(data: st.DataObject) -> None:
+    try:
+        read_cubin(cubin_file(info=data.draw(st.binary(max_size=64)), symbols=data.draw(st.binary(max_size=120))))
+    except DamagedInput as error:
+        assert error.message

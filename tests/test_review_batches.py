@@ -1,0 +1,258 @@
+"""Many kernels reviewed by several processes: order, progress, what is reviewed once, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpuprof.code import disassemble as disassembling
+from gpuprof.code.compile import compiler_for, target_options
+from gpuprof.code.cubin import CubinKernel
+from gpuprof.code.disassemble import Disassembler
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.sass import parse_sass, without_padding
+from gpuprof.errors import EnvironmentProblem
+from gpuprof.review import batches, slices
+from gpuprof.review.batches import disassemblers_for, reviewed_kernels
+from gpuprof.review.code import KernelCode
+from gpuprof.review.contract import ReviewedKernel
+from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.review.reviewed import reviewed_kernel
+from gpuprof.review.workers import done_by_workers, processors
+from tests.cuda_tools import needs_cuda_wheels
+
+TARGET = "sm_90"
+_SOURCE = "".join(
+    f'extern "C" __global__ void k{number}(float *a) {{ a[{number} + threadIdx.x * {number + 1}] = {number}; }}\n'
+    for number in range(6)
+)
+
+
+def unread(kernel: ReviewedKernel) -> bool:
+    """Tell whether a note says that its instructions could not be read; other notes are on what is assumed."""
+    return any("could not be read" in note for note in kernel.notes)
+
+
+forks = pytest.mark.skipif(processors() < 2, reason="one processor, or no processes that can be forked")
+
+
+@cache
+def cubin() -> bytes:
+    nvrtc = compiler_for(TARGET)
+    assert nvrtc is not None
+    outcome = nvrtc.compile(_SOURCE, "batches.cu", target_options(TARGET))
+    assert outcome.cubin is not None, outcome.log
+    return outcome.cubin
+
+
+def kernels(count: int = 6) -> list[CompiledKernel]:
+    shape = KnownLaunch(block=(256, 1, 1))
+    names = [f"k{number}" for number in range(count)]
+    code = {name: CubinKernel(mangled=name, code=kernel_code(cubin(), name)) for name in names}
+    return [
+        CompiledKernel(name=name, target=TARGET, origin="k.cubin", cubin=cubin(), kernel=code[name], shape=shape)
+        for name in names
+    ]
+
+
+def broken(kernel: CompiledKernel, code: bytes) -> CompiledKernel:
+    return replace(kernel, kernel=replace(kernel.kernel, code=code))
+
+
+def reviewed(chosen: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
+    return list(reviewed_kernels(chosen, lambda *_: None))
+
+
+@needs_cuda_wheels
+def test_what_the_costs_of_accesses_rest_on_is_noted() -> None:
+    """Of an address that begins with a pointer."""
+    (first, *_) = reviewed(kernels())
+    assert first.accesses[0].sectors_per_request is not None
+    assert first.notes == (
+        "Sectors are counted as if pointers, and other bases that are not known, were aligned to 128 bytes.",
+    )
+
+
+@needs_cuda_wheels
+def test_kernels_come_in_their_order_and_progress_comes_to_its_end() -> None:
+    told: list[tuple[int, int]] = []
+    many = list(reviewed_kernels(kernels(), lambda done, whole: told.append((done, whole))))
+    assert [(kernel.id, kernel.name) for kernel in many] == [(number, f"k{number}") for number in range(6)]
+    whole = sum(len(kernel.kernel.code) for kernel in kernels())
+    assert told[0] == (0, whole) and told[-1] == (whole, whole) and told == sorted(told)
+    assert all(kernel.resources.instructions > 5 and not unread(kernel) for kernel in many)
+
+
+@forks
+@needs_cuda_wheels
+def test_several_processes_say_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = reviewed(kernels())
+    monkeypatch.setattr(batches, "_LITTLE_BYTES", 0)
+    monkeypatch.setattr(slices, "_MOST_KERNELS", 1)
+    assert reviewed(kernels()) == alone
+
+
+@needs_cuda_wheels
+def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def noted(code: KernelCode, number: int) -> ReviewedKernel:
+        asked.append(number)
+        return reviewed_kernel(code, number)
+
+    monkeypatch.setattr(slices, "reviewed_kernel", noted)
+    (kernel,) = kernels(1)
+    wider = replace(kernel, shape=KnownLaunch(block=(64, 1, 1)))
+    launches = [replace(each, launch=number) for number, each in enumerate((kernel, kernel, wider, kernel))]
+    many = reviewed(launches)
+    assert asked == [0, 2]
+    assert [(entry.id, entry.launch, entry.block) for entry in many] == [
+        (0, 0, (256, 1, 1)), (1, 1, (256, 1, 1)), (2, 2, (64, 1, 1)), (3, 3, (256, 1, 1)),
+    ]  # fmt: skip
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("code", [b"", b"\xff" * 160, b"\0" * 24, bytes(range(160))])
+def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
+    chosen = kernels(4)
+    chosen[2] = broken(chosen[2], code)
+    many = reviewed(chosen)
+    assert [unread(kernel) for kernel in many] == [False, False, unread(many[2]), False]
+    assert all(many[number].accesses for number in (0, 1, 3))
+    if unread(many[2]):
+        assert many[2].accesses == ()
+
+
+@needs_cuda_wheels
+def test_an_nvdisasm_that_fails_is_asked_for_fewer_until_the_kernel_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = kernels()
+    bad = chosen[4].kernel.code
+    run = disassembling._run
+
+    def failing(tool: Disassembler, target: str, code: bytes) -> str:
+        if bad in code:
+            raise EnvironmentProblem("it crashed")
+        return run(tool, target, code)
+
+    monkeypatch.setattr(disassembling, "_run", failing)
+    many = reviewed(chosen)
+    assert [kernel.name for kernel in many if unread(kernel)] == ["k4"]
+    assert many[4].notes == ("Its instructions could not be read: it crashed.",)
+
+
+def test_text_that_is_given_is_read_without_an_nvdisasm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "disassembler_for", lambda _: None)
+    kernel = CompiledKernel(
+        name="k",
+        target="sm_70",
+        origin="k.ncu-rep",
+        cubin=b"",
+        kernel=CubinKernel(mangled="k", code=b"\0" * 48),
+        shape=KnownLaunch(),
+        sass={0: "S2R R0, SR_TID.X", 16: "EXIT", 32: "BRA 0x20"},
+        lines={},
+    )
+    (entry,) = reviewed([kernel])
+    assert (entry.resources.instructions, entry.notes) == (2, ())
+
+
+def test_no_nvdisasm_at_all_is_an_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
+    monkeypatch.setattr(batches, "find_disassemblers", lambda: ())
+    kernel = CubinKernel(mangled="k", code=b"\0" * 16)
+    chosen = CompiledKernel(name="k", target="sm_90", origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
+    with pytest.raises(EnvironmentProblem, match="no nvdisasm") as caught:
+        disassemblers_for([chosen])
+    assert caught.value.hint
+    assert disassemblers_for([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("sm_70", "put an nvdisasm of CUDA 12 on PATH"),
+        ("sm_150", "python -m pip install --upgrade nvidia-cuda-nvdisasm"),
+    ],
+)
+def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
+    target: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "find_disassemblers", lambda: (Disassembler(Path("nvdisasm"), (13, 3)),))
+    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
+    kernel = CubinKernel(mangled="k", code=b"\0" * 16)
+    chosen = CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
+    with pytest.raises(EnvironmentProblem, match=f"does not read code for {target}") as caught:
+        disassemblers_for([chosen])
+    assert (caught.value.hint or "").startswith(hint)
+
+
+# Padding
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        (["EXIT", "BRA 0x10", "NOP", "NOP"], 1),
+        (["EXIT", "NOP"], 1),
+        (["@P0 EXIT", "BRA 0x10", "NOP"], 2),
+        (["MOV R0, RZ", "BRA 0x10"], 2),
+        (["EXIT", "BRA 0x0"], 2),
+        ([], 0),
+    ],
+)
+def test_what_fills_up_the_end_is_left_out(lines: list[str], left: int) -> None:
+    text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines))
+    assert len(without_padding(parse_sass(text))) == left
+
+
+# Processes
+
+
+def outcomes(
+    work: Callable[[list[int]], int], jobs: list[list[int]], patience_s: float = 30.0
+) -> dict[tuple[int, ...], int | None]:
+    return {tuple(job): result for job, result in done_by_workers(jobs, work, 2, lambda _: patience_s)}
+
+
+@forks
+def test_a_process_that_dies_costs_what_it_died_of_alone() -> None:
+    def work(job: list[int]) -> int:
+        return sum(job) if 3 not in job else os._exit(1)
+
+    assert outcomes(work, [[1, 2], [3, 4, 5], [6]]) == {(1, 2): 3, (3,): None, (4, 5): 9, (6,): 6}
+
+
+@forks
+def test_a_process_that_hangs_is_ended_and_clears_up(tmp_path: Path) -> None:
+    def work(job: list[int]) -> int:
+        if job == [1]:
+            kept = tmp_path / "kept"
+            kept.touch()
+            try:
+                time.sleep(600)
+            finally:
+                kept.unlink()
+        return sum(job)
+
+    assert outcomes(work, [[1], [2]], patience_s=0.5) == {(1,): None, (2,): 2}
+    assert list(tmp_path.iterdir()) == []
+
+
+@forks
+def test_whoever_stops_listening_leaves_no_process_behind(tmp_path: Path) -> None:
+    def work(job: list[int]) -> int:
+        (tmp_path / str(os.getpid())).touch()
+        return sum(job)
+
+    ended = done_by_workers([[number] for number in range(50)], work, 2, lambda _: 30.0)
+    next(ended)
+    ended.close()  # type: ignore[attr-defined]
+    for process in tmp_path.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(process.name), 0)

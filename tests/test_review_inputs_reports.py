@@ -1,0 +1,185 @@
+"""Reports of ncu give a kernel for each launch, from the code that they embed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from gpuprof.code.cubin import read_cubin
+from gpuprof.code.disassemble import find_disassemblers
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.line_table import line_tables
+from gpuprof.code.sass import instruction_of
+from gpuprof.errors import EnvironmentProblem, InputError
+from gpuprof.model.recorded import EmbeddedProgram, FixedDetails, Launch, Report
+from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.review.inputs import reports as inputs
+from gpuprof.review.slices import reviewed_slice
+from tests.review_inputs import CACHE, modules
+
+CUBIN = next(iter(sorted(CACHE.glob("*/row_sums.cubin")))).read_bytes()
+VOLTA = "gpu_workshop-MW_Baseline.ncu-rep"
+STATIC_SHARED = "launch__shared_mem_per_block_static"
+
+
+def test_each_launch_is_a_kernel_with_its_shape_in_the_order_of_the_report(reports: Path) -> None:
+    path = reports / "cutlass-384.ncu-rep"
+    (module,) = modules(path)
+    report = read_ncu_rep(path)
+    assert module.target == "sm_80"
+    assert [kernel.launch for kernel in module.kernels] == [0, 1, 2]
+    for kernel, launch in zip(module.kernels, report.launches, strict=True):
+        assert (kernel.shape.block, kernel.shape.grid) == (launch.block, launch.grid)
+        assert kernel.shape.dynamic_shared_bytes == launch.metrics.number("launch__shared_mem_per_block_dynamic")
+        assert kernel.name == launch.demangled
+        assert kernel.kernel.mangled == launch.mangled
+        assert kernel.kernel.code == launch.details.machine_code()
+    assert module.kernels[1].cubin is module.kernels[2].cubin, "launches share the bytes of their cubin"
+
+
+def test_all_launches_of_the_reports_have_code_that_agrees_with_what_was_recorded(reports: Path) -> None:
+    seen = 0
+    for path in sorted(reports.glob("*.ncu-rep")):
+        if path.name.startswith("gpu_workshop") and not _reads_volta():
+            continue
+        report = read_ncu_rep(path)
+        kernels = [kernel for module in modules(path) for kernel in module.kernels]
+        assert len(kernels) == len(report.launches)
+        for kernel, launch in zip(kernels, report.launches, strict=True):
+            assert launch.metrics.number(STATIC_SHARED) in (None, kernel.kernel.static_shared_bytes)
+            seen += 1
+    assert seen > 50
+
+
+def _reads_volta() -> bool:
+    return any(tool.reads("sm_70") for tool in find_disassemblers())
+
+
+def test_launches_of_another_target_stand_in_a_module_of_their_own(reports: Path) -> None:
+    listed = modules(reports / "esmm-research-profile.ncu-rep")
+    assert [(module.target, module.holds) for module in listed] == [("sm_86", 10), ("sm_80", 2)]
+    assert [kernel.launch for module in listed for kernel in module.kernels] == list(range(12))
+
+
+def test_kernels_of_a_report_are_chosen_by_name(reports: Path) -> None:
+    (module,) = modules(reports / "cutlass-384.ncu-rep", kernel="B2bGemm")
+    assert (module.holds, [kernel.launch for kernel in module.kernels]) == (3, [0])
+
+
+def test_where_nothing_reads_volta_the_way_out_is_told(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
+    launch = read_ncu_rep(reports / VOLTA).launches[0]
+    if launch.details.program_text(16):
+        pytest.skip("NVIDIA's report reader here is one of 2025, which reads it")
+    with pytest.raises(EnvironmentProblem, match="sm_70") as refused:
+        modules(reports / VOLTA)
+    assert refused.value.hint is not None
+    assert "ncu-report<2026" in refused.value.hint
+
+
+def test_the_text_of_a_program_starts_at_its_kernel_and_jumps_within_it(reports: Path) -> None:
+    launch = read_ncu_rep(reports / "cutlass-384.ncu-rep").launches[0]
+    size = len(launch.details.machine_code())
+    text = launch.details.program_text(size)
+    assert list(text) == list(range(0, size, 16))
+    assert text[0] == "MOV R1, c[0x0][0x28]"
+    jumps = [instruction for offset, sass in text.items() if (instruction := instruction_of(sass, offset)) is not None]
+    targets = [jump.target for jump in jumps if jump.name == "BRA" and jump.target is not None]
+    assert targets
+    assert all(0 <= target < size and target % 16 == 0 for target in targets)
+
+
+def test_the_program_of_a_launch_is_its_whole_cubin(reports: Path) -> None:
+    details = read_ncu_rep(reports / "sglang-profile.ncu-rep").launches[0].details
+    program = details.program()
+    assert program is not None
+    assert kernel_code(program.cubin, program.mangled) == details.machine_code()
+    assert program.mangled in {kernel.mangled for kernel in read_cubin(program.cubin).kernels}
+
+
+@dataclass(frozen=True)
+class Embedded(FixedDetails):
+    """Details with a program."""
+
+    embedded: EmbeddedProgram | None = None
+
+    def program(self) -> EmbeddedProgram | None:
+        return self.embedded
+
+    def program_text(self, size_bytes: int) -> Mapping[int, str]:
+        return dict.fromkeys(range(0, size_bytes, 16), "NOP")
+
+
+def report_of(*launches: Launch) -> Report:
+    return Report(
+        file="r.ncu-rep", sha256="", kind="ncu-rep", tool="ncu", tool_version="2025.1", launches=launches, devices=()
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Bytes that are told to be a report; what is in it says the test."""
+    path = tmp_path / "r.ncu-rep"
+    path.write_bytes(b"NVR\0")
+    return path
+
+
+def launch_of(mangled: str, cubin: bytes | None, kind: str = "kernel") -> Launch:
+    program = EmbeddedProgram(mangled, cubin) if cubin is not None else None
+    return Launch(
+        name=mangled, demangled=mangled, device=0, kind=kind, block=(128, 1, 1), details=Embedded(embedded=program)
+    )
+
+
+def test_launches_without_code_are_noted_and_keep_their_numbers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launches = (
+        launch_of("bare", None),
+        launch_of("row_sums", CUBIN),
+        launch_of("graph", None, kind="graph"),
+        launch_of("absent", CUBIN),
+        launch_of("broken", b"\x7fELF"),
+        launch_of("row_sums", CUBIN),
+    )
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(*launches))
+    (module,) = modules(file)
+    assert [kernel.launch for kernel in module.kernels] == [1, 5]
+    assert len(module.notes) == 4
+    assert module.notes[0] == f"{file}: 1 launch left out: the report embeds no code of them"
+
+
+def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(launch_of("bare", None)))
+    with pytest.raises(InputError, match="none of its 1 launches has code that can be read"):
+        modules(file)
+
+
+def test_text_of_the_report_is_taken_where_no_disassembler_reads_the_target(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(launch_of("row_sums", CUBIN)))
+    monkeypatch.setattr(inputs, "read_cubin", lambda data: replace(read_cubin(data), target="sm_70"))
+    monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
+    (module,) = modules(file)
+    kernel = module.kernels[0]
+    assert kernel.sass is not None
+    assert set(kernel.sass) == set(range(0, len(kernel.kernel.code), 16))
+    monkeypatch.setattr(inputs, "disassembler_for", lambda _: object())
+    assert modules(file)[0].kernels[0].sass is None
+
+
+def test_lines_of_a_launch_are_those_that_the_report_names(reports: Path) -> None:
+    """Where functions were inlined, ncu and `gpuprof show` name the line that calls; of a file it is the innermost."""
+    path = reports / "cutlass-384.ncu-rep"
+    ((kernel,),) = [module.kernels for module in modules(path, kernel="B2bGemm")]
+    ((of_launch,), (of_file,)) = [reviewed_slice([(0, item)]) for item in (kernel, replace(kernel, launch=None))]
+    recorded = read_ncu_rep(path).launches[kernel.launch or 0].details.instructions()
+    outer = {16 * index: (entry.file, entry.line) for index, entry in enumerate(recorded)}
+    inner = line_tables(kernel.cubin, innermost=True)[kernel.kernel.mangled]
+    assert [(item.file, item.line) for item in of_launch.accesses] == [
+        outer[item.offset] for item in of_launch.accesses
+    ]
+    assert [(item.file, item.line) for item in of_file.accesses] == [inner[item.offset] for item in of_file.accesses]
+    assert of_launch.accesses != of_file.accesses

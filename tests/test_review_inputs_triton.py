@@ -1,0 +1,163 @@
+"""Triton's cache is read with block, shared memory and names of arguments; strange metadata stop nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.code.line_table import line_tables
+from gpuprof.errors import DamagedInput, InputError
+from gpuprof.review.kernel import CompiledKernel
+from tests.review_inputs import CACHE, modules
+
+SIGNATURE = "tt.func public @row_sums(%rows: !tt.ptr<f32>, %sums: !tt.ptr<f32>, %width: i32) attributes {} {\n"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The folder of a kernel that sums rows, to be changed."""
+    folder = tmp_path / "cache"
+    shutil.copytree(next(iter(sorted(CACHE.glob("*/row_sums.cubin")))).parent, folder)
+    return folder
+
+
+def row_sums(folder: Path) -> CompiledKernel:
+    (module,) = modules(folder)
+    return module.kernels[0]
+
+
+def test_a_cache_gives_its_kernels_with_block_and_shared_memory_by_its_metadata() -> None:
+    listed = [kernel for module in modules(CACHE) for kernel in module.kernels]
+    assert sorted(
+        (kernel.name, kernel.target, kernel.shape.block, kernel.shape.dynamic_shared_bytes) for kernel in listed
+    ) == [
+        ("row_sums", "sm_80", (128, 1, 1), 16),
+        ("row_sums", "sm_90a", (128, 1, 1), 16),
+        ("strided_copy", "sm_80", (256, 1, 1), 0),
+        ("strided_copy", "sm_90a", (256, 1, 1), 0),
+    ]
+    assert {module.tools for module in modules(CACHE)} == {("Triton 3.9.0",)}
+
+
+def test_arguments_have_names_but_for_constants_and_what_triton_adds() -> None:
+    listed = {kernel.name: kernel for module in modules(CACHE, arguments={"width": 7}) for kernel in module.kernels}
+    assert listed["strided_copy"].argument_names == ("source", "target", "count", "stride")
+    assert listed["row_sums"].argument_names == ("rows", "sums", "width")
+    assert len(listed["row_sums"].kernel.parameters) == 5
+    assert listed["row_sums"].shape.arguments == {2: 7}
+
+
+def test_a_cubin_or_its_metadata_may_be_named_alone(copied: Path) -> None:
+    for name in ("row_sums.cubin", "row_sums.json"):
+        (module,) = modules(copied / name)
+        assert module.origin == str(copied / "row_sums.cubin")
+        assert module.kernels[0].shape.block == (128, 1, 1)
+
+
+def test_lines_are_those_of_the_python_source(copied: Path) -> None:
+    lines = line_tables(row_sums(copied).cubin)["row_sums"]
+    assert {file for file, _ in lines.values()} == {"/src/kernels.py"}
+
+
+def test_kernels_for_other_targets_are_left_out() -> None:
+    chosen = [kernel.target for module in modules(CACHE, targets=("sm_90",)) for kernel in module.kernels]
+    assert chosen == ["sm_90a", "sm_90a"]
+
+
+def test_the_block_of_the_metadata_stands_against_another_one(copied: Path) -> None:
+    kernel = next(
+        kernel for module in modules(CACHE, block=(256, 1, 1)) for kernel in module.kernels if kernel.name == "row_sums"
+    )
+    assert kernel.shape.block == (128, 1, 1)
+    assert kernel.notes == ("--block 256 is not applied: the file says 128",)
+    assert row_sums(copied).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "block", "shared"),
+    [
+        ({"num_warps": "many"}, (128, 1, 1), 16),
+        ({"num_warps": -4}, (128, 1, 1), 16),
+        ({"num_warps": 10**30}, (128, 1, 1), 16),
+        ({"num_warps": True}, (128, 1, 1), 16),
+        ({"shared": float("nan")}, (128, 1, 1), None),
+        ({"shared": None}, (128, 1, 1), None),
+        ({"target": "cuda"}, (128, 1, 1), 16),
+        ({"name": ["row_sums"]}, (128, 1, 1), 16),
+    ],
+)
+def test_what_the_metadata_cannot_mean_is_not_known(
+    copied: Path, changed: dict[str, object], block: tuple[int, int, int], shared: int | None
+) -> None:
+    path = copied / "row_sums.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    kernel = row_sums(copied)
+    assert (kernel.shape.block, kernel.shape.dynamic_shared_bytes) == (block, shared)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_broken_metadata_are_told_and_the_code_is_read_all_the_same(copied: Path, content: bytes) -> None:
+    (copied / "row_sums.json").write_bytes(content)
+    (module,) = modules(copied)
+    assert len(module.notes) == 1
+    assert module.notes[0].startswith("row_sums.json beside ")
+    assert module.kernels[0].shape.block == (128, 1, 1), "the code itself requires this block"
+    assert module.kernels[0].shape.dynamic_shared_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("signature", "names"),
+    [
+        (SIGNATURE, ("rows", "sums", "width")),
+        (SIGNATURE.replace("%rows", "%arg0").replace("%width", "%arg2"), (None, "sums", None)),
+        (
+            SIGNATURE.replace("f32>", 'f32, 1> {tt.divisibility = 16 : i32} loc("a, (b"(#loc))'),
+            ("rows", "sums", "width"),
+        ),
+        (SIGNATURE.replace("%width: i32", "%width: i64"), ("rows", "sums")),
+        (SIGNATURE.replace("%sums: !tt.ptr<f32>", "%sums: !tt.tensordesc<tensor<8x8xf32>>"), ("rows",)),
+        (SIGNATURE.replace(")", ", %a: i32, %b: i32, %c: i32, %d: i32)"), ()),
+        (SIGNATURE.replace("@row_sums", "@other"), ()),
+        (SIGNATURE.replace("%", "?"), ()),
+        (SIGNATURE.partition("%width")[0], ("rows", "sums")),
+    ],
+)
+def test_names_go_as_far_as_the_declaration_fits_the_code(
+    copied: Path, signature: str, names: tuple[str | None, ...]
+) -> None:
+    (copied / "row_sums.ttir").write_text(signature)
+    assert row_sums(copied).argument_names == names
+
+
+def test_without_metadata_it_is_a_cubin_like_others(copied: Path) -> None:
+    (copied / "row_sums.json").unlink()
+    kernel = row_sums(copied)
+    assert (kernel.shape.block, kernel.shape.dynamic_shared_bytes, kernel.argument_names) == ((128, 1, 1), None, ())
+
+
+def test_a_folder_without_kernels_is_refused_and_one_broken_kernel_is_told(copied: Path, tmp_path: Path) -> None:
+    (copied / "zz.cubin").write_bytes(b"\x7fELF")
+    listed = modules(copied)
+    assert [len(module.kernels) for module in listed] == [1]
+    assert "zz.cubin" in " ".join(listed[0].notes)
+    (copied / "row_sums.cubin").unlink()
+    with pytest.raises(DamagedInput, match=r"zz\.cubin"):
+        modules(copied)
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(InputError, match=r"a folder without compiled kernels \(\*\.cubin\)"):
+        modules(tmp_path / "bare")
+
+
+@given(st.text(alphabet=st.sampled_from(list('%(){}<>[],:!="#-> abi32.tptr\n')), max_size=200))
+def test_no_intermediate_code_stops_the_reading(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    source = next(iter(sorted(CACHE.glob("*/row_sums.cubin"))))
+    for suffix in (".cubin", ".json"):
+        shutil.copy(source.with_suffix(suffix), folder)
+    (folder / "row_sums.ttir").write_text(f"tt.func public @row_sums({text}")
+    assert len(row_sums(folder).argument_names) <= 5

@@ -1,0 +1,199 @@
+"""What makes an access unknown: arguments as strides, looked-up addresses, branches; and what it would cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuprof.code.lane_addresses import lane_addresses
+from gpuprof.code.lane_sums import LaneSums
+from gpuprof.code.lanes.graph import graph_of
+from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.review.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
+from tests.code_cases import case_of
+from tests.cuda_tools import needs_cuda_wheels
+
+TARGETS = ("sm_75", "sm_90", "sm_120")
+HEAD = 'extern "C" __global__ void k'
+INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+STRIDED = f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} o[i] = a[i * n]; }}"
+ROWS = (
+    f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} float s = 0; "
+    "for (int c = 0; c < n; c++) s += a[i * n + c]; o[i] = s; }"
+)
+GATHER = f"{HEAD}(float* o, const float* a,\nconst int* at) {{ {INDEX}\no[i] = a[at[i]]; }}"
+SHARED = (
+    f"{HEAD}(float* o, int n) {{ extern __shared__ float t[]; t[threadIdx.x * n] = 1; __syncthreads(); o[0] = t[0]; }}"
+)
+CHOSEN = f"{HEAD}(float* o, const float* a, int m) {{ {INDEX} o[i] = a[m ? i : i * 33]; }}"
+TILED = (
+    f"{HEAD}(float* o, const float* a, int n) {{ int x = threadIdx.x & 31, w = threadIdx.x >> 5; "
+    "o[w * n + x] = a[x * n + w]; }"
+)
+DIVIDED = f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} o[i] = a[i / n * 64 + i % n]; }}"
+
+
+def causes(source: str, target: str = "sm_90", names: tuple[str | None, ...] = ("o", "a", "n")) -> list[str]:
+    """What is said of the accesses of a kernel, each once."""
+    return list(dict.fromkeys(unknown_causes(case_of(source, target, names=names).known).values()))
+
+
+def sass(*lines: str) -> tuple[Instruction, ...]:
+    return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_stride_that_is_an_argument_is_named_with_what_it_costs(target: str) -> None:
+    assert causes(STRIDED, target) == [
+        "the stride from lane to lane is argument 2 (n) × 4 B: 1 → 4 sectors, 8 or more → 32"
+    ]
+
+
+@needs_cuda_wheels
+def test_an_argument_without_a_name_goes_by_its_place() -> None:
+    assert causes(STRIDED, names=()) == [
+        "the stride from lane to lane is argument 2 × 4 B: 1 → 4 sectors, 8 or more → 32"
+    ]
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_threads_walk_along_have_the_same_stride_in_all_unrolled_loops(target: str) -> None:
+    said = causes(ROWS, target)
+    assert said
+    assert all(text.startswith("the stride from lane to lane is argument 2 (n) × 4 B: 1 → ") for text in said)
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_looked_up_address_is_a_gather_with_the_line_of_its_index(target: str) -> None:
+    assert causes(GATHER, target) == ["the address follows from what is loaded from memory at kernels.cu:3 (a gather)"]
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_lanes_of_a_tile_are_told_from_the_warps(target: str) -> None:
+    assert causes(TILED, target) == [
+        "the stride from lane to lane is argument 2 (n) × 4 B: 1 → 4 sectors, 8 or more → 32"
+    ]
+
+
+@needs_cuda_wheels
+def test_a_stride_in_shared_memory_costs_wavefronts() -> None:
+    assert causes(SHARED, names=("o", "n")) == [
+        "the stride from lane to lane is argument 1 (n) × 4 B: 1 → 1 wavefront, 32 → 32"
+    ]
+
+
+@needs_cuda_wheels
+def test_an_argument_that_chooses_between_addresses_is_named() -> None:
+    assert causes(CHOSEN, names=("o", "a", "m")) == ["argument 2 (m) decides which of several addresses it is"]
+
+
+@needs_cuda_wheels
+def test_a_division_by_an_argument_is_no_stride() -> None:
+    assert all("argument 2 (n)" in text and "stride" not in text for text in causes(DIVIDED))
+
+
+@needs_cuda_wheels
+def test_a_given_argument_leaves_nothing_unknown() -> None:
+    case = case_of(STRIDED, arguments={2: 3})
+    assert [(access.sectors_per_request, access.unknown) for access in case.accesses] == [(12.0, ""), (4.0, "")]
+
+
+@needs_cuda_wheels
+def test_a_hostile_name_of_an_argument_is_cut_short() -> None:
+    (said,) = causes(STRIDED, names=("o", "a", "n" * 15_000))
+    assert len(said) < 300
+
+
+@needs_cuda_wheels
+def test_costs_are_those_of_the_formula_for_sectors() -> None:
+    case = case_of(STRIDED)
+    addresses = kernel_addresses(case.known)
+    assert addresses is not None
+    item = next(item for item in addresses.of.values() if item.times)
+    assert stride_arguments(case.known, item) == (2,)
+    # 32 lanes of 4 B that lie 8 B, 16 B and 32 B apart span 8, 16 and 32 sectors of 32 B.
+    assert [costs_of_values(item)[value] for value in (1, 2, 4, 8, 256)] == [4, 8, 16, 32, 32]
+    assert cost_words(item) == "1 → 4 sectors, 8 or more → 32"
+
+
+def test_a_loop_that_adds_the_same_in_all_lanes_keeps_their_distance() -> None:
+    code = sass(
+        "S2R R0, SR_TID.X",
+        "IMAD R2, R0, 0x30, RZ",
+        "MOV R4, c[0x0][0x170]",
+        "LDG.E R6, [R2.64]",
+        "IADD3 R2, R2, 0x8, RZ",
+        "IADD3 R4, R4, -0x1, RZ",
+        "ISETP.NE.AND P0, PT, R4, RZ, PT",
+        "@P0 BRA 0x30",
+        "EXIT",
+    )
+    addresses = lane_addresses(code, (64, 1, 1), {})
+    assert addresses is not None
+    item = addresses.of[0x30, "global"]
+    assert (item.known, item.stride, item.step, item.moves) == (True, 48, 8, True)
+
+
+def test_lanes_that_came_on_different_ways_have_no_common_stride() -> None:
+    code = sass(
+        "S2R R0, SR_TID.X",
+        "MOV R2, 0x100",
+        "ISETP.GT.AND P0, PT, R0, 0x7, PT",
+        "@P0 BRA 0x50",
+        "IMAD R2, R0, 0x30, RZ",
+        "LDG.E R6, [R2.64]",
+        "EXIT",
+    )
+    addresses = lane_addresses(code, (64, 1, 1), {})
+    assert addresses is not None
+    assert not addresses.of[0x50, "global"].known
+
+
+_LINES = (
+    "S2R R{0}, SR_TID.X", "MOV R{0}, c[0x0][0x168]", "IMAD R{0}, R{1}, R{2}, R{0}", "IADD3 R{0}, R{1}, 0x10, RZ",
+    "LDG.E R{0}, [R{1}.64]", "@P{p} BRA {t:#x}", "@!P{p} IADD3 R{0}, R{1}, R{2}, RZ", "SHF.L.U32 R{0}, R{1}, 0x2, RZ",
+    "ISETP.NE.AND P{p}, PT, R{0}, R{1}, PT", "LDC.64 R{0}, c[0x0][0x380]", "STS [R{1}+0x4], R{0}", "EXIT",
+    "LOP3.LUT R{0}, R{1}, 0x1f, RZ, 0xc0, !PT", "SEL R{0}, R{1}, R{2}, P{p}", "BRA {t:#x}", "R2UR UR{0}, R{1}",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(_LINES),
+            st.tuples(*(st.integers(0, 7) for _ in range(3))),
+            st.integers(0, 2),
+            st.integers(0, 39),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_any_code_is_followed_to_an_end(lines: list[tuple[str, tuple[int, int, int], int, int]]) -> None:
+    code = sass(*(line.format(*names, p=flag, t=16 * (at % len(lines))) for line, names, flag, at in lines), "EXIT")
+    addresses = lane_addresses(code, (32, 2, 1), {})
+    assert addresses is None or all(len(item.apart) == 32 for item in addresses.of.values())
+
+
+def test_a_long_chain_of_sums_is_followed_without_recursion() -> None:
+    code = sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 5000, "LDG.E R4, [R2.64]", "EXIT")
+    addresses = lane_addresses(code, (64, 1, 1), {})
+    assert addresses is not None
+    (item,) = addresses.of.values()
+    assert (item.stride, item.offset) == (1, 5000)
+
+
+def test_more_values_than_are_followed_are_not_known() -> None:
+    code = sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 70_000, "LDG.E R4, [R2.64]", "EXIT")
+    graph = graph_of(code)
+    assert graph is not None
+    sums = LaneSums(graph, (64, 1, 1), {})
+    (held,) = sums.addresses([(0, 70_001, "[R2.64]")])
+    assert held is not None
+    assert any(sums.symbols.of[name].vector is None and sums.symbols.of[name].varies for name, _ in held.terms)

@@ -1,0 +1,171 @@
+"""How often loops run: hand-worked loops, what must stay unknown, and kernels compiled for each architecture."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.code.compile import compiler_for, target_options
+from gpuprof.code.disassemble import disassemble, disassembler_for
+from gpuprof.code.elf import kernel_code
+from gpuprof.code.loops import find_loops
+from gpuprof.code.sass import Instruction, instruction_of, parse_sass
+from gpuprof.code.trips import trip_counts
+from gpuprof.read.ncu_rep import read_ncu_rep
+from tests.cuda_tools import needs_cuda_wheels
+
+TARGETS = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120a")
+
+
+def sass(*lines: str) -> tuple[Instruction, ...]:
+    """Code as nvdisasm prints it, 16 bytes an instruction."""
+    return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
+
+
+def counted(*turn: str, begin: str = "MOV R0, 0x0", constants: dict[int, int] | None = None) -> int | None:
+    """How often a loop from 0x10 runs, whose turn ends with its branch."""
+    return trip_counts(sass(begin, *turn, "EXIT"), constants or {}).get(0x10)
+
+
+def simulated(first: int, step: int, limit: int, how: str) -> int | None:
+    """Run `do { first += step; } while (first how limit)` for at most 1,000 turns."""
+    compare = {"LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__ge__, "NE": int.__ne__}[how]
+    for turn in range(1, 1001):
+        first += step
+        if not compare(first, limit):
+            return turn
+    return None
+
+
+@given(
+    first=st.integers(-50, 50),
+    step=st.integers(-7, 7).filter(bool),
+    limit=st.integers(-50, 50),
+    how=st.sampled_from(["LT", "LE", "GT", "GE", "NE"]),
+)
+def test_a_counter_is_followed_to_its_limit(first: int, step: int, limit: int, how: str) -> None:
+    number = f"{first % (1 << 32):#x}"
+    turn = [f"IADD3 R0, R0, {step:#x}, RZ", f"ISETP.{how}.AND P0, PT, R0, {limit:#x}, PT", "@P0 BRA 0x10"]
+    assert counted(*turn, begin=f"MOV R0, {number}") == simulated(first, step, limit, how)
+
+
+@pytest.mark.parametrize(
+    ("turn", "turns"),
+    [
+        (["VIADD R0, R0, 0x1", "ISETP.NE.AND P0, PT, R0, 0x8, PT", "@P0 BRA 0x10"], 8),
+        (["IMAD.IADD R0, R0, 0x1, R5", "ISETP.NE.AND P0, PT, R0, 0x8, PT", "@P0 BRA 0x10"], None),
+        (["IADD3 R0, R0, 0x4, RZ", "ISETP.GE.U32.AND P0, PT, R0, 0x40, PT", "@!P0 BRA 0x10"], 16),
+        (["ISETP.LT.AND P0, PT, R0, 0x7, PT", "IADD3 R0, R0, 0x1, RZ", "@P0 BRA 0x10"], 8),
+        (["IADD3 R1, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R1, 0x7, PT", "MOV R0, R1", "@P0 BRA 0x10"], 7),
+        (["IADD3 R0, R0, 0x1, RZ", "ISETP.GT.AND P0, PT, 0x7, R0, PT", "@P0 BRA 0x10"], 7),
+        (["IADD3 R0, R0, 0x1, RZ", "ISETP.GE.AND PT, P0, R0, 0x7, PT", "@P0 BRA 0x10"], 7),
+        (["@P1 IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"], None),
+        (["IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, P1", "@P0 BRA 0x10"], None),
+        (["IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, R9, PT", "@P0 BRA 0x10"], None),
+        (["@P1 EXIT", "IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"], None),
+        (["@P1 BRA 0x50", "IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"], None),
+        (["SHF.L.U32 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"], None),
+        (["IADD3 R0, R0, 0x3, RZ", "ISETP.NE.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"], None),
+        (["LDG.E R0, [R2.64]", "ISETP.NE.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"], None),
+    ],
+)  # fmt: skip
+def test_a_turn_is_counted_where_nothing_else_decides(turn: list[str], turns: int | None) -> None:
+    assert counted(*turn) == turns
+
+
+def test_a_bound_that_is_an_argument_counts_once_it_is_given() -> None:
+    turn = ["IADD3 R0, R0, 0x2, RZ", "ISETP.GE.AND P0, PT, R0, c[0x0][0x168], PT", "@!P0 BRA 0x10"]
+    assert counted(*turn) is None
+    assert counted(*turn, constants={0x168: 100, 0x169: 0, 0x16A: 0, 0x16B: 0}) == 50
+
+
+def test_a_counter_that_begins_with_a_thread_index_is_not_known() -> None:
+    turn = ["IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"]
+    assert counted(*turn, begin="S2R R0, SR_TID.X") is None
+
+
+_SOURCE = """
+extern "C" {
+__global__ void up(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 0; i < 37; i++) s = s * a[i] + 1; a[threadIdx.x] = s; }
+__global__ void down(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 50; i > 0; i -= 3) s = s * a[i] + 1; a[threadIdx.x] = s; }
+__global__ void not_equal(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 4; i != 100; i += 4) s = s * a[i] + 1; a[threadIdx.x] = s; }
+__global__ void unrolled(float *a) { float s = 0;
+#pragma unroll 4
+  for (int i = 0; i < 128; i++) s = s * a[i] + 1; a[threadIdx.x] = s; }
+__global__ void do_while(float *a) { float s = 0; int i = 0;
+#pragma unroll 1
+  do { s = s * a[i] + 1; i++; } while (i < 21); a[threadIdx.x] = s; }
+__global__ void nested(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 0; i < 11; i++) {
+#pragma unroll 1
+    for (int j = 0; j < 13; j++) s = s * a[i * 64 + j] + 1; s += a[i]; } a[threadIdx.x] = s; }
+__global__ void triangle(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 0; i < 11; i++) {
+#pragma unroll 1
+    for (int j = 0; j < i + 1; j++) s = s * a[i * 64 + j] + 1; s += a[i]; } a[threadIdx.x] = s; }
+__global__ void broken_off(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 0; i < 41; i++) { s = s * a[i] + 1; if (s > 7.f) break; } a[threadIdx.x] = s; }
+__global__ void by_argument(float *a, int n) { float s = 0;
+#pragma unroll 1
+  for (int i = 0; i < n; i++) s = s * a[i] + 1; a[threadIdx.x] = s; }
+__global__ void by_thread(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < 1024; i += blockDim.x) s = s * a[i] + 1; a[threadIdx.x] = s; }
+__global__ void with_branches(float *a) { float s = 0;
+#pragma unroll 1
+  for (int i = 0; i < 37; i++) { if (a[i + threadIdx.x] > 0) s = s * a[i] / a[i + 1] + 1; __syncthreads(); }
+  a[threadIdx.x] = s; }
+}
+"""
+_EXPECTED = {
+    "up": [37], "down": [17], "not_equal": [24], "unrolled": [32], "do_while": [21], "nested": [11, 13],
+    "triangle": [11, None], "broken_off": [None], "by_argument": [None], "by_thread": [None], "with_branches": [37],
+}  # fmt: skip
+
+
+@cache
+def compiled(target: str) -> dict[str, tuple[Instruction, ...]]:
+    nvrtc, tool = compiler_for(target), disassembler_for(target)
+    assert nvrtc is not None and tool is not None
+    outcome = nvrtc.compile(_SOURCE, "trips.cu", target_options(target))
+    assert outcome.cubin is not None, outcome.log
+    codes = disassemble(tool, target, [kernel_code(outcome.cubin, name) for name in _EXPECTED])
+    return dict(zip(_EXPECTED, codes, strict=True))
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiled_loops_have_the_trips_of_their_source(target: str) -> None:
+    trips = {
+        name: [trip_counts(code, {}).get(loop.header) for loop in sorted(find_loops(code))]
+        for name, code in compiled(target).items()
+    }
+    assert trips == _EXPECTED
+
+
+def test_trips_are_those_that_the_counters_tell(reports: Path) -> None:
+    ratios = []
+    for name in ("indexspaces.jl-profile-3176628.ncu-rep", "indexspaces.jl-profile.ncu-rep"):
+        for launch in read_ncu_rep(reports / name).launches:
+            listing = launch.details.instructions(("inst_executed",))
+            executed = {item.pc: item.counts.get("inst_executed", 0.0) for item in listing}
+            code = tuple(filter(None, (instruction_of(item.sass, item.pc) for item in listing)))
+            before = {after.address: executed[item.address] for item, after in pairwise(code)}
+            trips = sorted(trip_counts(code, {}).items())
+            ratios += [(count, executed[header] / before[header]) for header, count in trips]
+    assert [count for count, _ in ratios] == [256, 4, 43]
+    assert all(counted == count for count, counted in ratios)
