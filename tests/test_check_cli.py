@@ -103,6 +103,13 @@ def test_every_format_goes_to_stdout_and_to_files_by_their_endings(asked: Asked,
     assert asked[0].files == ("k.cu",)
 
 
+def test_a_page_that_goes_to_a_file_is_not_printed_too(asked: Asked, tmp_path: Path) -> None:
+    done = check(tmp_path, "k.cu", "--format", "html", "-o", "c.html")
+    assert (done.stdout, done.stderr) == ("", "wrote c.html\n")
+    assert "<html" in check(tmp_path, "k.cu", "--format", "html", "-o", "a.json").stdout
+    assert len(asked) == 2
+
+
 def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked: Asked, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine")
     done = check(tmp_path, "k.cu", "-o", "a.json")

@@ -155,11 +155,13 @@ def test_a_number_that_is_not_finite_is_missing_with_a_note(schema: jsonschema.D
     assert document["notes"] == ["Not finite, and therefore missing: kernels[0].accesses[0].sectors_per_request."]
 
 
-@given(st.text(), st.integers(0, 2**40), st.none() | st.floats(0, 1e30))
-def test_json_is_valid_whatever_a_file_says(text: str, offset: int, sectors: float | None) -> None:
+@given(text=st.text(), offset=st.integers(0, 2**40), sectors=st.none() | st.floats(0, 1e30))
+def test_json_is_valid_whatever_a_file_says(
+    schema: jsonschema.Draft202012Validator, text: str, offset: int, sectors: float | None
+) -> None:
     access = made.access(opcode=text, offset=offset, sectors_per_request=sectors, unknown=text)
     document = json.loads(text_of("json", made.review(made.kernel(name=text, label=text, accesses=(access,)))))
-    jsonschema.Draft202012Validator(schema_of_review()).validate(document)
+    schema.validate(document)
 
 
 # Markdown

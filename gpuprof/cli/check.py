@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.check_outputs import TABLE, file_formats, print_reviewed, writing, written
+from gpuprof.cli.check_outputs import TABLE, file_formats, is_in_file, print_reviewed, writing, written
 from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
@@ -111,7 +111,8 @@ def _check(asked: _Asked) -> None:
     review = _reviewed(asked.request)
     written(review, asked.outputs, asked.top)
     chosen = asked.request.kernel is not None
-    print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+    if not is_in_file(asked.form, asked.outputs):
+        print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
     if asked.form == TABLE and not chosen and not asked.verbose:
         _tell_next(review, asked.request)
 

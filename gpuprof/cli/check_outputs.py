@@ -81,6 +81,11 @@ def written(review: Review, outputs: Sequence[Path], top: int | None) -> None:
     say(f"wrote {', '.join(map(str, outputs))}")
 
 
+def is_in_file(form: str, outputs: Sequence[Path]) -> bool:
+    """Tell whether a format that is for files was written to one, so that it need not be printed."""
+    return form in FORMATS and FORMATS[form].for_files and any(_format(file).name == form for file in outputs)
+
+
 def _content(review: Review, form: CheckFormat, top: int | None) -> bytes:
     return "".join(f"{line}\n" for line in form.lines(review, top)).encode("utf-8", "backslashreplace")
 

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 class CheckFormat:
     """A format: `place` is its writer as `module:name`, which takes a review and how many items and gives lines.
 
-    `endings` tell it from the name of a file.
+    `endings` tell it from the name of a file. `for_files`: nobody reads it in a terminal, so it is not printed, too,
+    where a file has it.
     """
 
     name: str
     place: str
     endings: tuple[str, ...]
+    for_files: bool = False
 
     def lines(self, review: Review, top: int | None = None) -> Iterable[str]:
         """Return the lines, without line ends; `top` is how many kernels or findings are listed, 0 for all."""
@@ -31,7 +33,7 @@ class CheckFormat:
 _ROWS = (
     CheckFormat("json", "gpuprof.present.check_json:lines", endings=(".json",)),
     CheckFormat("md", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
-    CheckFormat("html", "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
+    CheckFormat("html", "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm"), for_files=True),
 )
 FORMATS = {row.name: row for row in _ROWS}
 

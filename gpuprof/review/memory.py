@@ -206,15 +206,20 @@ def _seen(access: Access, entry: _Walked) -> _Seen:
 
 @lru_cache(maxsize=1 << 12)
 def _cost_of(seen: tuple[_Seen, ...]) -> _Cost:
-    weight = sum(entry.weight for entry in seen)
     passes = [_passes(entry) for entry in seen]
     known = [number for number in passes if number is not None]
-    least = sum(needed(entry.access) * entry.weight for entry in seen) / weight
+    least = _mean(seen, [needed(entry.access) for entry in seen])
     if len(known) < len(passes):
         return _Cost(None, least, None, merged=any(merges(entry.access) for entry in seen))
-    cost = sum(number * entry.weight for number, entry in zip(known, seen, strict=True)) / weight
+    cost = _mean(seen, known)
     strides = {lane_stride(entry.access) for entry in seen if sum(entry.access.active) > 1}
     return _Cost(cost, min(cost, least), strides.pop() if len(strides) == 1 else None)
+
+
+def _mean(seen: Sequence[_Seen], numbers: Sequence[int]) -> float:
+    """Return the mean over the warps that each stands for, to nine decimals: equal numbers are their own mean."""
+    weight = sum(entry.weight for entry in seen)
+    return round(sum(number * entry.weight for number, entry in zip(numbers, seen, strict=True)) / weight, 9)
 
 
 def _passes(seen: _Seen) -> int | None:
