@@ -158,3 +158,25 @@ class Browser:
         self.send("Emulation.clearDeviceMetricsOverride")
         self.send("Emulation.setEmulatedMedia", media="")
         return base64.b64decode(self.send("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"])
+
+
+def lowest_contrast(browser: Browser, selectors: str) -> dict[str, Any]:
+    """Return the lowest contrast ratio of these items to the page's background (WCAG 2), with the item's text."""
+    lowest: dict[str, Any] = browser.run(_CONTRAST.replace("SELECTORS", json.dumps(selectors)))
+    return lowest
+
+
+_CONTRAST = """(() => {
+  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const back = light(parts(getComputedStyle(document.body).backgroundColor));
+  let lowest = {ratio: 99};
+  for (const item of document.querySelectorAll(SELECTORS)) {
+    const fore = light(parts(getComputedStyle(item).color));
+    const ratio = (Math.max(fore, back) + 0.05) / (Math.min(fore, back) + 0.05);
+    if (ratio < lowest.ratio) lowest = {ratio, text: item.textContent.slice(0, 40), class: item.className};
+  }
+  return lowest;
+})()"""

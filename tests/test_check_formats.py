@@ -22,6 +22,7 @@ from gpuprof.present.check_json import review_schema, schema_of_review
 from gpuprof.present.check_markdown import MARKER, ROWS
 from gpuprof.review.contract import Review
 from tests import reviews as made
+from tests.contracts import records_of, undescribed
 from tests.test_compare_formats import HOSTILE_TEXTS, MOST_CHARACTERS, ODD_NUMBERS
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "check.schema.json"
@@ -131,16 +132,9 @@ def test_what_is_not_known_is_null_and_never_zero() -> None:
 
 
 def test_every_field_of_the_review_is_described() -> None:
-    schema = schema_of_review()
-    records = {"Review": schema, **schema["$defs"]}
+    records = records_of("Review", schema_of_review())
     assert {"ReviewedKernel", "CodeAccess", "CodeLoop", "OccupancyStep"} <= set(records)
-    bare = [
-        f"{name}.{field}"
-        for name, record in records.items()
-        for field, value in record["properties"].items()
-        if not value.get("description")
-    ]
-    assert bare == []
+    assert undescribed(records) == []
 
 
 def test_the_schema_in_the_reference_is_the_one_of_the_types() -> None:

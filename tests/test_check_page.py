@@ -18,7 +18,7 @@ from gpuprof.present.check_page.contents import ReviewContents, contents_of
 from gpuprof.present.check_page.memory import LoopItem
 from gpuprof.review.contract import Review
 from tests import reviews as made
-from tests.chromium import CHROMIUM, Browser
+from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.test_html import Outline
 
 LONG = "kernel::with<a, rather, long, name, {}>::" + "x" * 15_000
@@ -373,22 +373,7 @@ def test_predicates_do_not_tell_places_of_one_line_apart() -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_texts_stand_out_from_the_background(browser: Browser, tmp_path: Path, dark: bool) -> None:
     opened(browser, tmp_path, rich(), dark=dark)
-    lowest = browser.run(_CONTRAST)
+    lowest = lowest_contrast(
+        browser, ".muted, .severity, .takes, .takes strong, .costly, .cost, .trips, th, td, small, a"
+    )
     assert lowest["ratio"] >= 4.5, json.dumps(lowest)
-
-
-_CONTRAST = """(() => {
-  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
-    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const back = light(parts(getComputedStyle(document.body).backgroundColor));
-  let lowest = {ratio: 99};
-  const all = '.muted, .severity, .takes, .takes strong, .costly, .cost, .trips, th, td, small, a';
-  for (const item of document.querySelectorAll(all)) {
-    const fore = light(parts(getComputedStyle(item).color));
-    const ratio = (Math.max(fore, back) + 0.05) / (Math.min(fore, back) + 0.05);
-    if (ratio < lowest.ratio) lowest = {ratio, text: item.textContent.slice(0, 40), class: item.className};
-  }
-  return lowest;
-})()"""

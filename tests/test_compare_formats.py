@@ -26,6 +26,7 @@ from gpuprof.present.compare_markdown import MARKER, ROWS
 from gpuprof.present.compare_options import CompareOptions, PathMap
 from tests import made_comparisons as made
 from tests.conftest import REPORTS
+from tests.contracts import records_of, undescribed
 from tests.hand_made import HOSTILE
 from tests.real_sessions import loaded
 
@@ -162,16 +163,9 @@ def test_json_has_a_line_for_each_kernel() -> None:
 
 
 def test_every_field_of_the_comparison_is_described() -> None:
-    schema = schema_of_comparison()
-    records = {"Comparison": schema, **schema["$defs"]}
+    records = records_of("Comparison", schema_of_comparison())
     assert {"KernelChange", "CountChange", "GateCheck", "Interval"} <= set(records)
-    bare = [
-        f"{name}.{field}"
-        for name, record in records.items()
-        for field, value in record["properties"].items()
-        if not value.get("description")
-    ]
-    assert bare == []
+    assert undescribed(records) == []
 
 
 def test_the_schema_in_the_reference_is_the_one_of_the_types() -> None:

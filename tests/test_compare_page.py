@@ -38,7 +38,7 @@ from gpuprof.present.compare_figure import compared_figure
 from gpuprof.present.compare_page.build import comparison_page
 from gpuprof.present.compare_page.contents import contents_of
 from gpuprof.present.compare_page.parts import span_of, span_reach
-from tests.chromium import CHROMIUM, Browser
+from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.real_sessions import loaded
 from tests.test_figures import BANDWIDTHS, HOSTILE, PEAKS, kernel, session
 from tests.test_html import Outline
@@ -652,21 +652,5 @@ def test_texts_stand_out_from_the_background(browser: Browser, tmp_path: Path, d
     path = tmp_path / "page.html"
     path.write_text(comparison_page(rich()))
     browser.open(path, dark=dark)
-    lowest = browser.run(_CONTRAST)
+    lowest = lowest_contrast(browser, ".word, .muted, .side, .direction, .result, .mark, small, th, td")
     assert lowest["ratio"] >= 4.5, json.dumps(lowest)
-
-
-_CONTRAST = """(() => {
-  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
-    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const back = light(parts(getComputedStyle(document.body).backgroundColor));
-  let lowest = {ratio: 99};
-  for (const item of document.querySelectorAll('.word, .muted, .side, .direction, .result, .mark, small, th, td')) {
-    const fore = light(parts(getComputedStyle(item).color));
-    const ratio = (Math.max(fore, back) + 0.05) / (Math.min(fore, back) + 0.05);
-    if (ratio < lowest.ratio) lowest = {ratio, text: item.textContent.slice(0, 40), class: item.className};
-  }
-  return lowest;
-})()"""

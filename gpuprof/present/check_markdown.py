@@ -19,7 +19,7 @@ from gpuprof.present.check_text import (
     sure_text,
     where_text,
 )
-from gpuprof.present.compare_markdown_parts import MOST_CHARACTERS, Page, cell
+from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import CodeFinding, Review
 from gpuprof.units import ARROW

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ComparedSide, Comparison, FindingChange, GateCheck, KernelChange, LineChange
 from gpuprof.comparison.words import both_text, change_text, count_name, count_values, interval_text, value_text
-from gpuprof.present.compare_markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
 from gpuprof.present.compare_text import (
@@ -27,6 +26,7 @@ from gpuprof.present.compare_text import (
     verdicts_text,
     work_text,
 )
+from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.privacy import file_name
 from gpuprof.present.session_text import count_text
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.contract import Comparison
-from gpuprof.present.compare_finite import finite
+from gpuprof.present.finite import finite
 from gpuprof.review.contract import Review
 from gpuprof.store.write import document_lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -106,7 +106,15 @@ class Reconvergence(NamedTuple):
 
 
 def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
-    """Return the graph of a kernel; None where jumps have targets that are not in the code."""
+    """Return the graph of a kernel; None where jumps have targets that are not in the code.
+
+    That of the last kernels is kept: what follows addresses, walks and trip counts all ask for it.
+    """
+    return _graph_of(tuple(code))
+
+
+@lru_cache(maxsize=2)
+def _graph_of(code: tuple[Instruction, ...]) -> ControlFlowGraph | None:
     if not code or any(instruction.name in _ANYWHERE for instruction in code):
         return None
     jumps = jumping_calls(code)
