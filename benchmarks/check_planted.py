@@ -21,8 +21,8 @@ from benchmarks.diagnosis.agree import scalar
 from benchmarks.diagnosis.case import FIXED, NONE, SLOW, TARGETS, Case, Room
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
-from gpuprof.code.compile import NotCompiled
-from gpuprof.code.cubin import read_cubin
+from gpuprof.code.binary.cubin import read_cubin
+from gpuprof.code.tools.compile import NotCompiled
 from gpuprof.review.batches import reviewed_kernels
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch

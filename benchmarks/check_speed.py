@@ -18,10 +18,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.code.compile import compiler_for, target_options
-from gpuprof.code.cubin import read_cubin
-from gpuprof.code.disassemble import Disassembler, disassembler_for
-from gpuprof.code.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.cubin import read_cubin
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.tools.compile import compiler_for, target_options
+from gpuprof.code.tools.disassemble import Disassembler, disassembler_for
 
 TARGET = "sm_90"
 _SMALL_KERNELS = 100

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.damage_code import variant
-from gpuprof.code.fatbin import fatbin_entries
+from gpuprof.code.binary.fatbin import fatbin_entries
 from gpuprof.errors import GpuprofError
 
 FILES = 1_000

@@ -17,11 +17,11 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gpuprof.code.cubin import read_cubin
-from gpuprof.code.cuobjdump import cubin_of
-from gpuprof.code.fatbin import fatbin_entries
-from gpuprof.code.host_binary import device_code
-from gpuprof.code.line_table import line_tables
+from gpuprof.code.binary.cubin import read_cubin
+from gpuprof.code.binary.fatbin import fatbin_entries
+from gpuprof.code.binary.host_binary import device_code
+from gpuprof.code.binary.line_table import line_tables
+from gpuprof.code.tools.cuobjdump import cubin_of
 from gpuprof.errors import GpuprofError, InputError
 
 FILES = 10_000

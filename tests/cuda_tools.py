@@ -10,9 +10,9 @@ import pytest
 from gpuprof.characterize.probes.library import probe_folder
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.characterize.probes.probe_file import read_probe
-from gpuprof.code.disassemble import find_disassemblers
-from gpuprof.code.nvrtc import find_nvrtc
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.code.tools.disassemble import find_disassemblers
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 
 DATA = Path(__file__).parent / "data_kernels"

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.diagnosis import host_run
-from gpuprof.code import disassemble, nvrtc
-from gpuprof.code.disassemble import Disassembler
-from gpuprof.code.nvrtc import CompileOutcome, Nvrtc
+from gpuprof.code.tools import disassemble, nvrtc
+from gpuprof.code.tools.disassemble import Disassembler
+from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc
 from tests import kept
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)

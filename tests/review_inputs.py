@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.programs import find_programs
+from gpuprof.code.tools.programs import find_programs
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.inputs.modules import modules_of
 from gpuprof.review.inputs.request import ReviewRequest

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gpuprof.code.compile import NotCompiled, compile_file, target_options
-from gpuprof.code.cubin import CubinKernel, read_cubin
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.line_table import line_tables
-from gpuprof.code.sass import Instruction, without_padding
+from gpuprof.code.binary.cubin import CubinKernel, read_cubin
+from gpuprof.code.binary.line_table import line_tables
+from gpuprof.code.sass.instruction import Instruction, without_padding
+from gpuprof.code.tools.compile import NotCompiled, compile_file, target_options
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
 from gpuprof.resources import data_dir

@@ -12,12 +12,12 @@ import pytest
 from benchmarks.diagnosis.case import Room
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import code_of, compile_case, kernels_of
-from gpuprof.code.addresses import LaneOrigin, Touched, touched
-from gpuprof.code.compile import NotCompiled, compiler_for
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.elf import kernel_code
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.formulas.touched import LaneOrigin, Touched, touched
 from gpuprof.code.lanes.constants import constants_for
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.code.tools.compile import NotCompiled, compiler_for
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.diagnose import coalescing
 from gpuprof.diagnose.access_shape import LaneShape
 from gpuprof.diagnose.lane_shapes import lane_shapes

@@ -16,8 +16,8 @@ from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case, Room
 from benchmarks.diagnosis.case_file import load_cases, read_case
 from benchmarks.diagnosis.gate import Answer, check_cases
 from benchmarks.diagnosis.score import HALVES, half
-from gpuprof.code.disassemble import find_disassemblers
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.tools.disassemble import find_disassemblers
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import UsageError
 from gpuprof.hardware.yaml_tree import BrokenSpec

@@ -16,8 +16,8 @@ from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe, all_targets
 from gpuprof.cli import characterize as module
 from gpuprof.cli.characterize import command
-from gpuprof.code import nvrtc
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.tools import nvrtc
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 

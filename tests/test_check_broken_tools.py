@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code import disassemble as disassembling
-from gpuprof.code import programs
-from gpuprof.code.compile import first_errors
-from gpuprof.code.cubin import CubinKernel
-from gpuprof.code.disassemble import Disassembler, NotAnswered, disassemble
-from gpuprof.code.fatbin import fatbin_entries
-from gpuprof.code.programs import find_programs
+from gpuprof.code.binary.cubin import CubinKernel
+from gpuprof.code.binary.fatbin import fatbin_entries
+from gpuprof.code.tools import disassemble as disassembling
+from gpuprof.code.tools import programs
+from gpuprof.code.tools.compile import first_errors
+from gpuprof.code.tools.disassemble import Disassembler, NotAnswered, disassemble
+from gpuprof.code.tools.programs import find_programs
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review import batches, slices
 from gpuprof.review.inputs import sources
@@ -202,7 +202,7 @@ _WAITS = """
 import os, sys
 from pathlib import Path
 from gpuprof.cli.interrupt import end_at_once, unwinding
-from gpuprof.code.programs import private_folder, run_in
+from gpuprof.code.tools.programs import private_folder, run_in
 from gpuprof.errors import Interrupted
 end_at_once()
 try:

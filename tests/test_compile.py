@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
-from gpuprof.code import compile as compiling
-from gpuprof.code import nvrtc as border
-from gpuprof.code import programs
-from gpuprof.code.compile import Compiled, NotCompiled, compiler_for
-from gpuprof.code.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.tools import compile as compiling
+from gpuprof.code.tools import nvrtc as border
+from gpuprof.code.tools import programs
+from gpuprof.code.tools.compile import Compiled, NotCompiled, compiler_for
+from gpuprof.code.tools.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
+from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.compile import Compiled, compile_file
-from gpuprof.code.cubin import Cubin, CubinKernel, read_cubin
-from gpuprof.code.cubin_attributes import CubinParameter
-from gpuprof.code.cuobjdump import find_cuobjdump
-from gpuprof.code.elf import kernel_code
+from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.code.binary.cubin_attributes import CubinParameter
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.tools.compile import Compiled, compile_file
+from gpuprof.code.tools.cuobjdump import find_cuobjdump
 from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import Launch
 from gpuprof.read.ncu_rep import read_ncu_rep

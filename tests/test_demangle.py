@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.code.demangle import demangled
+from gpuprof.code.tools.demangle import demangled
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.read.ncu_rep import read_ncu_rep
 

@@ -21,7 +21,7 @@ from benchmarks.diagnosis.case import Case, Shape
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.host_run import compile_case, run
 from benchmarks.diagnosis.record import RECORDED, recorded
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.collect.machine import InstalledGpu
 from gpuprof.errors import EnvironmentProblem, ProgramFailed
 from tests.cuda_tools import needs_cuda_wheels

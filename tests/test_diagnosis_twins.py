@@ -9,7 +9,7 @@ import pytest
 from benchmarks.diagnosis.case import Room
 from benchmarks.diagnosis.compiled import CompiledKernel
 from benchmarks.diagnosis.twins import ITS_OWN, instructions_per_byte, second_causes, width
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.registry import RULES
 from tests.test_diagnosis_score import case
 

@@ -22,8 +22,8 @@ from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.gpu import DeviceError, Function
 from gpuprof.characterize.record.samples import read_samples
 from gpuprof.characterize.record.series import SeriesConfig
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
@@ -158,7 +158,7 @@ def test_without_any_compiler_the_hint_names_the_package_for_the_driver(
     probe: Probe, monkeypatch: pytest.MonkeyPatch, cuda: str, package: str
 ) -> None:
     monkeypatch.delenv("GPUPROF_NVRTC", raising=False)
-    monkeypatch.setattr("gpuprof.code.nvrtc._candidates", lambda environ: iter(()))
+    monkeypatch.setattr("gpuprof.code.tools.nvrtc._candidates", lambda environ: iter(()))
     find_nvrtc.cache_clear()
     try:
         with pytest.raises(EnvironmentProblem, match="was not found") as caught:

@@ -12,7 +12,7 @@ import pytest
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Count, GateRules, IntegerProduct
-from gpuprof.code.sass import parse_sass
+from gpuprof.code.sass.instruction import parse_sass
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, recorded, twin_named
 
 TARGETS = ("sm_75", "sm_90a", "sm_100a", "sm_120a")

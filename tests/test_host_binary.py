@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.fatbin import fatbin_entries
-from gpuprof.code.host_binary import DeviceCode, binary_kind, device_code
+from gpuprof.code.binary.fatbin import fatbin_entries
+from gpuprof.code.binary.host_binary import DeviceCode, binary_kind, device_code
 from gpuprof.errors import DamagedInput, InputError
 from tests.device_code import FOLDER, cubin_for
 from tests.elf_files import AARCH64, CUDA, X86_64, Content, cubin_file, elf_file

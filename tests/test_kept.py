@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.diagnosis import host_run
-from gpuprof.code import disassemble
-from gpuprof.code.disassemble import Disassembler, find_disassemblers
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.tools import disassemble
+from gpuprof.code.tools.disassemble import Disassembler, find_disassemblers
+from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import needs_cuda_wheels

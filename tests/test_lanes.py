@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.calls import jumping_calls
-from gpuprof.code.compile import compiler_for
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.elf import kernel_code
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.flow.calls import jumping_calls
 from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
 from gpuprof.code.lanes.constants import (
     POINTER,
@@ -25,7 +23,9 @@ from gpuprof.code.lanes.constants import (
 )
 from gpuprof.code.lanes.operands import ThreadBlock
 from gpuprof.code.lanes.warps import any_warp, thread_indices, warps_of
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.code.tools.compile import compiler_for
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from tests.cuda_tools import needs_cuda_wheels
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.disassemble import find_disassemblers
-from gpuprof.code.elf import read_elf
-from gpuprof.code.line_program import BrokenTable, line_rows
-from gpuprof.code.line_table import _LARGEST_WITHOUT_CODE, line_tables
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.binary.elf import read_elf
+from gpuprof.code.binary.line_program import BrokenTable, line_rows
+from gpuprof.code.binary.line_table import _LARGEST_WITHOUT_CODE, line_tables
+from gpuprof.code.tools.disassemble import find_disassemblers
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import DamagedInput
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.cuda_tools import needs_cuda_wheels

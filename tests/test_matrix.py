@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import pytest
 
-from gpuprof.code.compile import compiler_for
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.loops import find_loops
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.flow.loops import find_loops
+from gpuprof.code.tools.compile import compiler_for
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.products import outer_products

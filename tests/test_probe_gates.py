@@ -15,8 +15,8 @@ import pytest
 from gpuprof.characterize.gates.check import Checked, Variant, check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.code.disassemble import find_disassemblers
-from gpuprof.code.nvrtc import find_nvrtc
+from gpuprof.code.tools.disassemble import find_disassemblers
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.resources import data_dir
 from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import kernel_of, needs_cuda_wheels

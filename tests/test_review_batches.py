@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code import disassemble as disassembling
-from gpuprof.code.compile import compiler_for, target_options
-from gpuprof.code.cubin import CubinKernel
-from gpuprof.code.disassemble import Disassembler
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.sass import parse_sass, without_padding
+from gpuprof.code.binary.cubin import CubinKernel
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.sass.instruction import parse_sass, without_padding
+from gpuprof.code.tools import disassemble as disassembling
+from gpuprof.code.tools.compile import compiler_for, target_options
+from gpuprof.code.tools.disassemble import Disassembler
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
 from gpuprof.review.batches import disassemblers_for, reviewed_kernels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprof.code.cubin import CubinKernel
+from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch

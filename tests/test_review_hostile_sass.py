@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.code.cubin import CubinKernel
+from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.slices import reviewed_slice
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.compile import NotCompiled, compile_file, target_options
+from gpuprof.code.tools.compile import NotCompiled, compile_file, target_options
 from gpuprof.errors import DamagedInput, GpuprofError, InputError, UsageError
 from gpuprof.review.inputs.chosen import fitting
 from gpuprof.review.inputs.targets import compiles_for, runs_on, target_named

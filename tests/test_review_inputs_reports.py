@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.cubin import read_cubin
-from gpuprof.code.disassemble import find_disassemblers
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.line_table import line_tables
-from gpuprof.code.sass import instruction_of
+from gpuprof.code.binary.cubin import read_cubin
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.binary.line_table import line_tables
+from gpuprof.code.sass.instruction import instruction_of
+from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.model.recorded import EmbeddedProgram, FixedDetails, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep

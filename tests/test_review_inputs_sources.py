@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code import programs
-from gpuprof.code.compile import Compiled
-from gpuprof.code.cubin import read_cubin
-from gpuprof.code.nvrtc import find_nvrtc
-from gpuprof.code.nvrtc_child import compile_apart
-from gpuprof.code.programs import find_programs, private_folder, run_in
-from gpuprof.code.ptx_lines import with_own_lines
-from gpuprof.code.ptxas import compile_ptx
+from gpuprof.code.binary.cubin import read_cubin
+from gpuprof.code.tools import programs
+from gpuprof.code.tools.compile import Compiled
+from gpuprof.code.tools.nvrtc import find_nvrtc
+from gpuprof.code.tools.nvrtc_child import compile_apart
+from gpuprof.code.tools.programs import find_programs, private_folder, run_in
+from gpuprof.code.tools.ptx_lines import with_own_lines
+from gpuprof.code.tools.ptxas import compile_ptx
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
 from gpuprof.review.inputs.signatures import argument_names, names_for

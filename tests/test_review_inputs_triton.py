@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.line_table import line_tables
+from gpuprof.code.binary.line_table import line_tables
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.kernel import CompiledKernel
 from tests.review_inputs import CACHE, modules

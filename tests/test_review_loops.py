@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuprof.code.cubin import CubinKernel
-from gpuprof.code.cubin_attributes import CubinParameter
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.binary.cubin import CubinKernel
+from gpuprof.code.binary.cubin_attributes import CubinParameter
+from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.review.code import KernelCode
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.loops import innermost_loops, loops_of

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.code_against_counters import Row, compared, main, resources_of
-from gpuprof.code.cubin import CubinKernel
-from gpuprof.code.cubin_attributes import CubinParameter
-from gpuprof.code.sass import parse_sass
+from gpuprof.code.binary.cubin import CubinKernel
+from gpuprof.code.binary.cubin_attributes import CubinParameter
+from gpuprof.code.sass.instruction import parse_sass
 from gpuprof.model.recorded import Dim3, FixedDetails, Launch, ProfiledInstruction, Report
 from gpuprof.read.files import read_file
 from gpuprof.review.batches import reviewed_kernels

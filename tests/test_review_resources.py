@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code import local_memory
-from gpuprof.code.cubin import CubinKernel, InnerFunction, read_cubin
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.lanes.requests import width_bytes
-from gpuprof.code.local_memory import LocalMemory
-from gpuprof.code.nvrtc import find_nvrtc
-from gpuprof.code.sass import parse_sass
+from gpuprof.code.binary import local_memory
+from gpuprof.code.binary.cubin import CubinKernel, InnerFunction, read_cubin
+from gpuprof.code.binary.local_memory import LocalMemory
+from gpuprof.code.sass.instruction import parse_sass
+from gpuprof.code.sass.requests import width_bytes
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy

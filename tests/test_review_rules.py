@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprof.code.cubin import CubinKernel
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.binary.cubin import CubinKernel
+from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.rules import arithmetic, build, control

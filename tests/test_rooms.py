@@ -6,6 +6,7 @@ Imports inside functions, those for type checkers and those that a table names c
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-import gpuprof.characterize
 from gpuprof.characterize.methods import table
 from gpuprof.characterize.probes import probe
 
@@ -41,8 +41,13 @@ NOTHING_OF = {
     "characterize": {"recordings", "store", "diagnose", "review"},
 }
 """Rooms that come before, and that a room all the same does without."""
-STEPS = ("probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present")
-"""The order within `characterize`."""
+STEPS = {
+    "characterize": (
+        "probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present"
+    ),
+    "code": ("sass", "binary", "tools", "flow", "lanes", "formulas"),
+}  # fmt: skip
+"""The order of folders within rooms."""
 ONLY_IN = {
     "subprocess": {"characterize", "code", "collect"},
     "cupy": {"characterize"},
@@ -104,9 +109,9 @@ def room(name: str) -> str:
 
 
 def step(name: str) -> str | None:
-    """Return the folder within `characterize`."""
+    """Return the folder within a room; None for what lies in none."""
     parts = name.split(".")
-    return parts[2] if parts[1:2] == ["characterize"] and len(parts) > 3 else None
+    return parts[2] if len(parts) > 3 else None
 
 
 def test_every_folder_and_file_has_its_place_in_the_order() -> None:
@@ -153,11 +158,12 @@ def test_a_border_is_touched_in_its_rooms_only(package: str) -> None:
     assert touching == ONLY_IN[package]
 
 
-def test_the_folders_of_characterize_have_an_order_too() -> None:
-    folder = ROOT / "characterize"
-    assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS)
-    named = re.findall(r"`(\w+)`", gpuprof.characterize.__doc__ or "")
-    assert [name for name in named if name in STEPS] == list(STEPS)
+@pytest.mark.parametrize("name", STEPS)
+def test_the_folders_of_a_room_have_an_order_too(name: str) -> None:
+    folder = ROOT / name
+    assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS[name])
+    named = re.findall(r"`(\w+)`", importlib.import_module(f"gpuprof.{name}").__doc__ or "")
+    assert [word for word in named if word in STEPS[name]] == list(STEPS[name])
 
 
 def test_of_characterize_only_its_presenters_draw() -> None:
@@ -174,14 +180,14 @@ def test_every_method_that_a_probe_can_name_can_be_run() -> None:
     assert tuple(table.METHODS) == probe.METHODS
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_folder_of_characterize_imports_from_those_before_it(name: str) -> None:
-    allowed = set(STEPS[: STEPS.index(name) + 1])
-    modules = [module for module in imports() if step(module) == name]
+@pytest.mark.parametrize(("name", "folder"), [(name, folder) for name in STEPS for folder in STEPS[name]])
+def test_a_folder_of_a_room_imports_from_those_before_it(name: str, folder: str) -> None:
+    allowed = {*STEPS[name][: STEPS[name].index(folder) + 1]}
+    modules = [module for module in imports() if room(module) == name and step(module) == folder]
     assert modules
     for module in modules:
         for one in of_gpuprof(module):
-            if room(one) == "characterize":
+            if room(one) == name:
                 assert step(one) in allowed, (module, one)
 
 

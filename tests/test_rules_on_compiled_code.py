@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gpuprof.code.compile import compiler_for
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.encodings import moves_of
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.binary.encodings import moves_of
+from gpuprof.code.tools.compile import compiler_for
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.diagnose.reduction import steps_of
 from gpuprof.model.recorded import ProfiledInstruction

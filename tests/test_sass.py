@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.calls import jumping_calls
-from gpuprof.code.loops import Loop, find_loops, natural_loops
-from gpuprof.code.operands import address_terms, carried, named, registers_of, sources, waits_for, written, zero_factors
-from gpuprof.code.sass import Instruction, instruction_of, parse_sass
+from gpuprof.code.flow.calls import jumping_calls
+from gpuprof.code.flow.loops import Loop, find_loops, natural_loops
+from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
+from gpuprof.code.sass.operands import (
+    address_terms,
+    carried,
+    named,
+    registers_of,
+    sources,
+    waits_for,
+    written,
+    zero_factors,
+)
 from tests.cuda_tools import RECORDED, recorded
 
 

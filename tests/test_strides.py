@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.code.lane_addresses import lane_addresses
-from gpuprof.code.lane_sums import LaneSums
-from gpuprof.code.lanes.graph import graph_of
-from gpuprof.code.sass import Instruction, parse_sass
+from gpuprof.code.flow.graph import graph_of
+from gpuprof.code.formulas.addresses import lane_addresses
+from gpuprof.code.formulas.registers import LaneSums
+from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.review.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
 from tests.code_cases import case_of
 from tests.cuda_tools import needs_cuda_wheels

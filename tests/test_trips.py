@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.compile import compiler_for, target_options
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.loops import find_loops
-from gpuprof.code.sass import Instruction, instruction_of, parse_sass
-from gpuprof.code.trips import trip_counts
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.flow.loops import find_loops
+from gpuprof.code.formulas.trips import trip_counts
+from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
+from gpuprof.code.tools.compile import compiler_for, target_options
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.cuda_tools import needs_cuda_wheels
 

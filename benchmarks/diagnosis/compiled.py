@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
-from gpuprof.code.compile import Compiled, NotCompiled, compile_file, include_options, target_options
-from gpuprof.code.disassemble import disassemble, disassembler_for
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import Nvrtc
-from gpuprof.code.sass import Instruction
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.tools.compile import Compiled, NotCompiled, compile_file, include_options, target_options
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for
+from gpuprof.code.tools.nvrtc import Nvrtc
 from gpuprof.errors import EnvironmentProblem
 
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'")

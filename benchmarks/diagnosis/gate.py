@@ -12,9 +12,9 @@ from benchmarks.diagnosis.case import FIXED, SLOW, TYPICAL, Bound, Case, Room, T
 from benchmarks.diagnosis.compiled import CaseCode, CompiledKernel, code_of, compile_case, kernels_of
 from benchmarks.diagnosis.twins import second_causes
 from gpuprof.characterize.gates.gate import judge
-from gpuprof.code.compile import NotCompiled
 from gpuprof.code.lanes.access import Access, sectors, ways
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.tools.compile import NotCompiled
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec

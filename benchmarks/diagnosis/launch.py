@@ -23,7 +23,7 @@ from gpuprof.characterize.on_gpu.compiler import nvrtc_for
 from gpuprof.characterize.on_gpu.device import cuda_version
 from gpuprof.characterize.probes.probe import target_of
 from gpuprof.characterize.record.gpu import DeviceError
-from gpuprof.code.compile import NotCompiled
+from gpuprof.code.tools.compile import NotCompiled
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
 
 

@@ -42,8 +42,8 @@ def version(name):
         return "unknown"
 found = {name: version(name) for name in sys.argv[1:] if importlib.util.find_spec(name)}
 try:
-    from gpuprof.code.nvrtc import find_nvrtc
-    from gpuprof.code.disassemble import find_disassemblers
+    from gpuprof.code.tools.nvrtc import find_nvrtc
+    from gpuprof.code.tools.disassemble import find_disassemblers
     assert find_disassemblers()
     found["nvrtc"] = ".".join(map(str, find_nvrtc()[0].version))
 except Exception:

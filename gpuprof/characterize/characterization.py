@@ -42,7 +42,7 @@ from gpuprof.characterize.schedule import Schedule, duration_s, plan
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
-from gpuprof.code.nvrtc import Nvrtc
+from gpuprof.code.tools.nvrtc import Nvrtc
 from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.certificates import CERTIFICATES, certificate_text
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir

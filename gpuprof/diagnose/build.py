@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuprof.code.encodings import moves_of
+from gpuprof.code.binary.encodings import moves_of
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.needs import ISSUE, Saving

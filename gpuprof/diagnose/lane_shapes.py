@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from gpuprof.code.addresses import LaneOrigin, Touched, touched
+from gpuprof.code.formulas.touched import LaneOrigin, Touched, touched
 from gpuprof.code.lanes.access import Access, accesses
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
-from gpuprof.code.sass import Instruction, instruction_of
+from gpuprof.code.sass.instruction import Instruction, instruction_of
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,

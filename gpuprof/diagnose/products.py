@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuprof.code.operands import named, sources, written
-from gpuprof.code.sass import Instruction, instruction_of
+from gpuprof.code.sass.instruction import Instruction, instruction_of
+from gpuprof.code.sass.operands import named, sources, written
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.model.recorded import ProfiledInstruction
 

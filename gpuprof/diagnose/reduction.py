@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuprof.code.operands import named, registers_of, sources, written
-from gpuprof.code.sass import instruction_of
+from gpuprof.code.sass.instruction import instruction_of
+from gpuprof.code.sass.operands import named, registers_of, sources, written
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, SHARED_STALLS, Case, opcode_of
 from gpuprof.diagnose.latency import NOTABLE

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuprof.code.elf import INSTRUCTION_BYTES, instruction_word, kernel_code
-from gpuprof.code.sass import instruction_of
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES, instruction_word, kernel_code
+from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import (

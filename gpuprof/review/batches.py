@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace as replaced
 
-from gpuprof.code.disassemble import Disassembler, disassembler_for, find_disassemblers
-from gpuprof.code.elf import INSTRUCTION_BYTES
-from gpuprof.code.nvrtc import INSTALL_HINT
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.tools.disassemble import Disassembler, disassembler_for, find_disassemblers
+from gpuprof.code.tools.nvrtc import INSTALL_HINT
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel

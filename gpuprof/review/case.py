@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, CodePlace, KernelResources
 from gpuprof.review.loops import innermost_loops, loops_of

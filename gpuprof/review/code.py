@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.review.kernel import CompiledKernel
 

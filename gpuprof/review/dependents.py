@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuprof.code.operands import named, sources, written
-from gpuprof.code.sass import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.operands import named, sources, written
 
 FP64_OPCODES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _DIVISION_BY_ZERO = "0x33"

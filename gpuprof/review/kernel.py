@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuprof.code.cubin import CubinKernel
+from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.contract import ModuleForm
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.code.elf import INSTRUCTION_BYTES
-from gpuprof.code.loops import Loop, find_loops
-from gpuprof.code.sass import Instruction
-from gpuprof.code.trips import trip_counts
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.flow.loops import Loop, find_loops
+from gpuprof.code.formulas.trips import trip_counts
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.review.code import KernelCode
 from gpuprof.review.constants import constants_of
 from gpuprof.review.contract import CodeLoop

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from gpuprof.code.flow.graph import graph_of
 from gpuprof.code.lanes.access import (
     Access,
     EveryAccess,
@@ -22,12 +23,11 @@ from gpuprof.code.lanes.access import (
     wavefronts,
 )
 from gpuprof.code.lanes.constants import PlacedArgument, known_constants, pointers
-from gpuprof.code.lanes.graph import graph_of
 from gpuprof.code.lanes.operands import ThreadBlock
-from gpuprof.code.lanes.requests import LaneRequest, Space, requests
 from gpuprof.code.lanes.warp_dependence import follows_from_warp
 from gpuprof.code.lanes.warps import any_warp, warps_of
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.requests import LaneRequest, Space, requests
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import AccessKind, AccessSpace, CodeAccess
 from gpuprof.review.strides import unknown_causes

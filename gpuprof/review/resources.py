@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from gpuprof.code.lanes.requests import width_bytes
-from gpuprof.code.local_memory import LocalMemory, local_memory
-from gpuprof.code.sass import Instruction
+from gpuprof.code.binary.local_memory import LocalMemory, local_memory
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.requests import width_bytes
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy, KernelResources, LimiterName, SpillCount

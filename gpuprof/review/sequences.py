@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuprof.code.cubin import InnerFunction
-from gpuprof.code.elf import INSTRUCTION_BYTES
-from gpuprof.code.operands import named
-from gpuprof.code.sass import JUMPS, Instruction
+from gpuprof.code.binary.cubin import InnerFunction
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.operands import named
 from gpuprof.review.body import WINDOW, KernelBody
 from gpuprof.review.dependents import dependents, is_last_step, quotient_parts
 

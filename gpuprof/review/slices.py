@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 
-from gpuprof.code.disassemble import VOLTA_HINT, NotAnswered, disassemble, disassembler_for
-from gpuprof.code.elf import INSTRUCTION_BYTES
-from gpuprof.code.line_table import line_tables
-from gpuprof.code.sass import Instruction, instruction_of, without_padding
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.line_table import line_tables
+from gpuprof.code.sass.instruction import Instruction, instruction_of, without_padding
+from gpuprof.code.tools.disassemble import VOLTA_HINT, NotAnswered, disassemble, disassembler_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec

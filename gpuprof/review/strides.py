@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from gpuprof.code.lane_addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
+from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
 from gpuprof.code.lanes.access import Access, sectors, wavefronts
 from gpuprof.code.lanes.constants import PlacedArgument, known_constants
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from gpuprof.characterize.gates.compile import compile_kernel
 from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Kernel, Probe
-from gpuprof.code.compile import Compiled, NotCompiled
-from gpuprof.code.disassemble import disassemble, disassembler_for, find_disassemblers
-from gpuprof.code.elf import kernel_code
-from gpuprof.code.nvrtc import Nvrtc, find_nvrtc
+from gpuprof.code.binary.elf import kernel_code
+from gpuprof.code.tools.compile import Compiled, NotCompiled
+from gpuprof.code.tools.disassemble import disassemble, disassembler_for, find_disassemblers
+from gpuprof.code.tools.nvrtc import Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 
 _TOGETHER = 200

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from gpuprof.characterize.record.gpu import DeviceError, Gpu
-from gpuprof.code.compile import target_options
-from gpuprof.code.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
+from gpuprof.code.tools.compile import target_options
+from gpuprof.code.tools.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
 
 _TRIAL, _SOURCE = "gpuprof_trial", 'extern "C" __global__ void gpuprof_trial(unsigned *out) { *out = 1; }\n'

@@ -9,12 +9,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, graph_of
+from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, graph_of
 from gpuprof.code.lanes.operands import Reader, ThreadBlock
-from gpuprof.code.lanes.requests import LaneRequest, RequestKind, Space, requests
 from gpuprof.code.lanes.values import LANES, WORD
 from gpuprof.code.lanes.walk import Walk
-from gpuprof.code.sass import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.requests import LaneRequest, RequestKind, Space, requests
 from gpuprof.units import SECTOR_BYTES
 
 Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]

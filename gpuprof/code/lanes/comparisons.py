@@ -8,7 +8,7 @@ from gpuprof.code.lanes.arithmetic import add
 from gpuprof.code.lanes.integers import LaneRule, Results, number_of, split_operands
 from gpuprof.code.lanes.operands import Reader
 from gpuprof.code.lanes.values import UNIFORM, LaneValue, choose, exactly, signed
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "LT": lambda a, b: a < b,

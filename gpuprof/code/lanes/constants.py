@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.code.operands import sources, written
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.operands import sources, written
 
 _Dims = tuple[int, int, int]
 

@@ -24,7 +24,7 @@ from gpuprof.code.lanes.arithmetic import (
 )
 from gpuprof.code.lanes.operands import Reader
 from gpuprof.code.lanes.values import LANES, WORD_BITS, LaneValue, constant, exactly, value
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 
 Results = Sequence["tuple[str, LaneValue | None]"]
 """What is written where."""

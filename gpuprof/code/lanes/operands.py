@@ -17,8 +17,8 @@ from gpuprof.code.lanes.arithmetic import (
     pair,
 )
 from gpuprof.code.lanes.values import LANES, ONE, UNIFORM, ZERO, LaneValue, bits, constant, value
-from gpuprof.code.operands import AddressTerm, address_terms
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.operands import AddressTerm, address_terms
 
 _OPERAND = re.compile(
     r"(?P<sign>[-~]?)(?:(?P<register>U?R)(?P<number>\d+|Z)|(?P<constant>c\[.*\])|(?P<immediate>0x[0-9a-f]+|\d+)|SRZ)"

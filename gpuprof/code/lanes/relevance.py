@@ -13,15 +13,17 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
-from gpuprof.code.lanes.requests import requests
+from gpuprof.code.flow.graph import ENDS, ControlFlowGraph
 from gpuprof.code.lanes.rules import only_same_from_same, registers_read
-from gpuprof.code.lanes.writes import first_register, may_write
-from gpuprof.code.operands import written
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.operands import written
+from gpuprof.code.sass.requests import requests
+from gpuprof.code.sass.writes import first_register, may_write
 
 _NAME = re.compile(r"(U?[RP])(\d+)")
 _LEADING, _PAIR = 3, 4
 _NUMBERS = count()
+_LEADS_AWAY = JUMPS | ENDS
 _SETS_FLAGS = {"ISETP", "PLOP3", "UISETP", "UPLOP3"}
 
 
@@ -66,17 +68,17 @@ class Relevance:
     live: tuple[frozenset[str], ...]
 
 
-def relevance_of(
-    blocks: Sequence[Sequence[Instruction]], successors: Sequence[Sequence[int]], ends: frozenset[str]
-) -> Relevance:
-    """Return the steps of each block. `ends`: instructions that end a block and lead away by their predicates."""
-    effects = [[_effect(instruction, ends) for instruction in block] for block in blocks]
+@lru_cache(maxsize=2)
+def relevance_of(graph: ControlFlowGraph) -> Relevance:
+    """Return the steps of each block of a kernel; those of the last kernels are kept."""
+    blocks, successors = graph.blocks, graph.successors
+    effects = [[_effect(instruction) for instruction in block] for block in blocks]
     live = _live(effects, successors)
     steps = []
     for number, block in enumerate(blocks):
         after = _union(live[successor] for successor in successors[number])
         kept = [relevant for relevant, _ in _backwards(effects[number], after)]
-        asks = [bool(requests(instruction)) or instruction.name in ends for instruction in block]
+        asks = [bool(requests(instruction)) or instruction.name in _LEADS_AWAY for instruction in block]
         steps.append(tuple(map(_step, block, effects[number], reversed(kept), asks)))
     return Relevance(
         steps=tuple(steps),
@@ -154,19 +156,19 @@ _NOTHING: frozenset[str] = frozenset()
 _IDLE = _Effect(reads=_NOTHING, writes=_NOTHING, kills=_NOTHING, needs=_NOTHING)
 
 
-def _effect(instruction: Instruction, ends: frozenset[str]) -> _Effect:
+def _effect(instruction: Instruction) -> _Effect:
     _, opcode, operands, predicate = instruction
-    return _effect_of(opcode, operands, predicate, ends)
+    return _effect_of(opcode, operands, predicate)
 
 
 @lru_cache(maxsize=1 << 15)
-def _effect_of(opcode: str, operands: tuple[str, ...], predicate: str | None, ends: frozenset[str]) -> _Effect:
+def _effect_of(opcode: str, operands: tuple[str, ...], predicate: str | None) -> _Effect:
     instruction = Instruction(0, opcode, operands, predicate=predicate)
     if instruction.idle:
         return _IDLE
     guard = _names([instruction.predicate]) if instruction.predicate else _NOTHING
     needs = guard | _names(request.operand for request in requests(instruction)) if requests(instruction) else _NOTHING
-    if instruction.name in ends:
+    if instruction.name in _LEADS_AWAY:
         return _IDLE._replace(needs=needs | guard | _names(instruction.operands))
     writes = frozenset(may_write(instruction)) | _leading(instruction)
     reads = _names(instruction.operands) | guard

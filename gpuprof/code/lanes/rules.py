@@ -9,7 +9,6 @@ from gpuprof.code.lanes.arithmetic import halves
 from gpuprof.code.lanes.comparisons import COMPARISON_RULES
 from gpuprof.code.lanes.integers import INTEGER_RULES, NAME, LaneRule, Results, next_register, two
 from gpuprof.code.lanes.operands import Reader
-from gpuprof.code.lanes.requests import requests
 from gpuprof.code.lanes.values import (
     LANES,
     UNIFORM,
@@ -21,9 +20,10 @@ from gpuprof.code.lanes.values import (
     value,
 )
 from gpuprof.code.lanes.warps import thread_indices
-from gpuprof.code.lanes.writes import LANE_BY_LANE, first_register, may_write
-from gpuprof.code.operands import sources, written
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.operands import sources, written
+from gpuprof.code.sass.requests import requests
+from gpuprof.code.sass.writes import LANE_BY_LANE, first_register, may_write
 
 _INDICES = ("TID.X", "TID.Y", "TID.Z")
 _SAME_FOR_A_WARP = {"CgaCtaId", "VIRTUALSMID", "NTID.X", "NTID.Y", "NTID.Z", "NCTAID.X", "NCTAID.Y", "NCTAID.Z"}

@@ -8,13 +8,13 @@ from functools import reduce
 from itertools import count
 from operator import or_
 
-from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph, reconvergence
+from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, reconvergence
 from gpuprof.code.lanes.learned import LEARNING
 from gpuprof.code.lanes.operands import Reader, ThreadBlock, WarpRegisters
-from gpuprof.code.lanes.relevance import WalkStep
+from gpuprof.code.lanes.relevance import WalkStep, relevance_of
 from gpuprof.code.lanes.rules import results
 from gpuprof.code.lanes.values import ONE, LaneValue, bits, choose, exactly, join, mix
-from gpuprof.code.sass import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction
 
 _LEADS_AWAY = JUMPS | ENDS
 _NUMBERED = re.compile(r"U?[RP]\d+")
@@ -36,7 +36,7 @@ class Walk:
         LEARNING.tidy()
         self._graph, self._block, self._constants = graph, block, LEARNING.same_constants(constants)
         self._order, self._predecessors = graph.order(), graph.predecessors()
-        self._relevance = graph.relevance
+        self._relevance = relevance_of(graph)
         self._begins: dict[int, WarpRegisters] = {}
         self._edges: dict[tuple[int, int], WarpRegisters] = {}
         self._changed = set(self._order)

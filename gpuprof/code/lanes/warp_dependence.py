@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from gpuprof.code.lanes.graph import ENDS, ControlFlowGraph
-from gpuprof.code.lanes.relevance import WalkStep
-from gpuprof.code.lanes.requests import requests
-from gpuprof.code.lanes.writes import first_register, may_write
-from gpuprof.code.operands import named, sources, written
-from gpuprof.code.sass import JUMPS
+from gpuprof.code.flow.graph import ENDS, ControlFlowGraph
+from gpuprof.code.lanes.relevance import WalkStep, relevance_of
+from gpuprof.code.sass.instruction import JUMPS
+from gpuprof.code.sass.operands import named, sources, written
+from gpuprof.code.sass.requests import requests
+from gpuprof.code.sass.writes import first_register, may_write
 
 _INDICES = {"SR_TID.X", "SR_TID.Y", "SR_TID.Z"}
 _BRANCHES = JUMPS | ENDS
@@ -26,19 +26,20 @@ def follows_from_warp(graph: ControlFlowGraph, unknown: Collection[int]) -> bool
 
     `unknown` are the offsets of memory instructions whose addresses are not known.
     """
+    relevance = relevance_of(graph)
     begins: dict[int, frozenset[str]] = dict.fromkeys(graph.entries, frozenset())
     waiting = dict.fromkeys(graph.entries)
     while waiting:
         number, _ = waiting.popitem()
         held = set(begins[number])
-        for step in graph.relevance.steps[number]:
+        for step in relevance.steps[number]:
             if held and step.asks and _asks_for(step, held, unknown):
                 return True
             if step.relevant:
                 _pass_on(step, held, unknown)
         for target in graph.successors[number]:
             before = begins.get(target)
-            more = (held & graph.relevance.live[target]) | (before or frozenset())
+            more = (held & relevance.live[target]) | (before or frozenset())
             if before is None or more != before:
                 begins[target] = frozenset(more)
                 waiting[target] = None

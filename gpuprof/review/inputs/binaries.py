@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuprof.code.cuobjdump import cubin_of, find_cuobjdump, ptx_of
-from gpuprof.code.fatbin import FatEntry, fatbin_entries
-from gpuprof.code.host_binary import DeviceCode, device_code
+from gpuprof.code.binary.fatbin import FatEntry, fatbin_entries
+from gpuprof.code.binary.host_binary import DeviceCode, device_code
+from gpuprof.code.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
 from gpuprof.review.inputs.ptx import compiled_ptx

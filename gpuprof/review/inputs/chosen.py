@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuprof.code.cubin import Cubin, CubinKernel, read_cubin
-from gpuprof.code.demangle import demangled
+from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.code.tools.demangle import demangled
 from gpuprof.errors import DamagedInput
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.model.recorded import Dim3, dims_text

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof.code.host_binary import binary_kind
+from gpuprof.code.binary.host_binary import binary_kind
 from gpuprof.errors import InputError, UsageError
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_report

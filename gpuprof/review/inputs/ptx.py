@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof.code.compile import NotCompiled
-from gpuprof.code.line_table import line_tables
-from gpuprof.code.ptx_lines import NAME, with_own_lines
-from gpuprof.code.ptxas import compile_ptx, known_targets
+from gpuprof.code.binary.line_table import line_tables
+from gpuprof.code.tools.compile import NotCompiled
+from gpuprof.code.tools.ptx_lines import NAME, with_own_lines
+from gpuprof.code.tools.ptxas import compile_ptx, known_targets
 from gpuprof.errors import InputError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from gpuprof.code.cubin import Cubin, CubinKernel, read_cubin
-from gpuprof.code.disassemble import VOLTA_HINT, disassembler_for
+from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.code.tools.disassemble import VOLTA_HINT, disassembler_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
 from gpuprof.model.recorded import EmbeddedProgram, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep

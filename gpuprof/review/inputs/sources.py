@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.code.compile import (
+from gpuprof.code.binary.line_table import line_tables
+from gpuprof.code.tools.compile import (
     Compiled,
     NotCompiled,
     compiled_with,
@@ -20,11 +21,10 @@ from gpuprof.code.compile import (
     include_options,
     target_options,
 )
-from gpuprof.code.line_table import line_tables
-from gpuprof.code.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.code.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
-from gpuprof.code.nvrtc_child import compile_apart
-from gpuprof.code.programs import NVCC_HINT, find_programs
+from gpuprof.code.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
+from gpuprof.code.tools.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
+from gpuprof.code.tools.nvrtc_child import compile_apart
+from gpuprof.code.tools.programs import NVCC_HINT, find_programs
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes

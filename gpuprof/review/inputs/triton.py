@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuprof.code.cubin import CubinKernel
+from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.lane_addresses import KernelAddresses, LaneAddress
-from gpuprof.code.lane_symbols import RegisterPlace
+from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress
+from gpuprof.code.formulas.symbols import RegisterPlace
 from gpuprof.code.lanes.values import LANES
-from gpuprof.code.operands import named
-from gpuprof.code.sass import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.operands import named
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeCertainty, CodeFinding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.build import SELF_MOVES
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding

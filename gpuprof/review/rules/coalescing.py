@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpuprof.code.lane_addresses import KernelAddresses, LaneAddress, stride_of
+from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, stride_of
 from gpuprof.code.lanes.values import LANES
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.access_shape import LaneShape, ShapeName
 from gpuprof.diagnose.coalescing import ADVICE
 from gpuprof.diagnose.lane_shapes import shapes_of

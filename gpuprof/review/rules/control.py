@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.divergence import divergent_branches

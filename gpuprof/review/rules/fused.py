@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.code.operands import named, sources, written
-from gpuprof.code.sass import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.operands import named, sources, written
 from gpuprof.diagnose.fusing import NEVER_FUSED, NON_FUSED
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.matrix import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
 from gpuprof.diagnose.products import MULTIPLY_ADDS, outer_products_of_loop
 from gpuprof.hardware.specs import ArchSpec, ComputeKey

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.lanes.requests import width_bytes
-from gpuprof.code.local_memory import LocalMemory, stack_slot
-from gpuprof.code.sass import Instruction
+from gpuprof.code.binary.local_memory import LocalMemory, stack_slot
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.requests import width_bytes
 from gpuprof.diagnose.blocks import EMPTY_LANES
 from gpuprof.diagnose.launch import LIMITER_ACTION, LIMITER_ADVICE
 from gpuprof.diagnose.rule import Threshold

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.rule import Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuprof.code.operands import named, registers_of, sources, written
-from gpuprof.code.sass import Instruction
+from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.operands import named, registers_of, sources, written
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.dependents import FP64_OPCODES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.lane_addresses import LaneAddress
+from gpuprof.code.formulas.addresses import LaneAddress
 from gpuprof.diagnose.rule import percent
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding

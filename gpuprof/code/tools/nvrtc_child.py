@@ -1,0 +1,53 @@
+"""Compiles with NVRTC in a process of its own: a source that makes it crash or run on ends that process alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc
+from gpuprof.code.tools.programs import private_folder, run_in
+from gpuprof.errors import EnvironmentProblem, GpuprofError
+
+_PATIENCE_S = 600.0
+_REQUEST, _REPLY, _CUBIN = "request.json", "reply.json", "code.cubin"
+_PACKAGES = Path(__file__).resolve().parents[2]
+
+
+def compile_apart(nvrtc: Nvrtc, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
+    """Compile one translation unit. Raises EnvironmentProblem where NVRTC itself fails, such as for an option."""
+    with private_folder() as folder:
+        request = {"library": str(nvrtc.path), "source": source, "name": name, "options": list(options)}
+        (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        path = os.pathsep.join(filter(None, [str(_PACKAGES), os.environ.get("PYTHONPATH")]))
+        command = [sys.executable, "-m", "gpuprof.code.tools.nvrtc_child", str(folder)]
+        outcome = run_in(folder, command, _PATIENCE_S, {"PYTHONPATH": path})
+        reply = folder / _REPLY
+        if outcome.code or not reply.is_file():
+            raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.said.strip()[-300:]}")
+        answer = json.loads(reply.read_text(encoding="utf-8"))
+        if "problem" in answer:
+            raise EnvironmentProblem(answer["problem"])
+        cubin = folder / _CUBIN
+        return CompileOutcome(cubin.read_bytes() if cubin.is_file() else None, answer["log"])
+
+
+def _answer(folder: Path) -> None:
+    """Do in the child what the request in its folder says."""
+    request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+    try:
+        outcome = Nvrtc(Path(request["library"])).compile(request["source"], request["name"], request["options"])
+    except (GpuprofError, OSError) as error:
+        answer = {"problem": str(error)}
+    else:
+        answer = {"log": outcome.log}
+        if outcome.cubin is not None:
+            (folder / _CUBIN).write_bytes(outcome.cubin)
+    (folder / _REPLY).write_text(json.dumps(answer), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _answer(Path(sys.argv[1]))

@@ -1,0 +1,135 @@
+"""Finds NVIDIA's programs in wheels, on PATH and in the CUDA toolkit, and runs compilers in folders of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.code.tools.nvrtc import library_folders
+from gpuprof.errors import EnvironmentProblem
+
+NVCC_HINT = "install it: python -m pip install nvidia-cuda-nvcc nvidia-cuda-cccl"
+"""What brings nvcc, ptxas and the headers that they need."""
+
+_WHEEL_FOLDERS = (
+    "nvidia/cu13/bin",
+    "nvidia/cuda_nvcc/bin",
+    "nvidia/cuda_nvdisasm/bin",
+    "nvidia/cuda_cuobjdump/bin",
+    "triton/backends/nvidia/bin",
+)
+_VERSION = re.compile(r"release (\d+)\.(\d+)")
+_ANSWER_S = 10.0
+_MOST_OUTPUT = 2**20
+
+
+class Program(NamedTuple):
+    """A program of the CUDA toolkit that answers, and its version."""
+
+    path: Path
+    version: tuple[int, int]
+
+    def __str__(self) -> str:
+        return f"{self.path.stem} {self.version[0]}.{self.version[1]}"
+
+
+class Outcome(NamedTuple):
+    """How a program ended, and the beginning of what it said."""
+
+    code: int
+    said: str
+
+
+@lru_cache(maxsize=8)
+def find_programs(name: str) -> tuple[Program, ...]:
+    """Return every program of that name ("ptxas"), newest first, one per version."""
+    by_version: dict[tuple[int, int], Program] = {}
+    for path in _candidates(name, os.environ):
+        if path.is_file() and os.access(path, os.X_OK):
+            version = _version(path)
+            if version is not None:
+                by_version.setdefault(version, Program(path, version))
+    return tuple(by_version[version] for version in sorted(by_version, reverse=True))
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """Give a temporary folder that is gone behind the block, however that ends."""
+    with tempfile.TemporaryDirectory(prefix="gpuprof-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def run_in(
+    folder: Path, command: Sequence[str], patience_s: float, variables: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a program whose temporary files go into that folder; it and all that it started ends with the call.
+
+    Raises EnvironmentProblem where it cannot be started, or takes longer than `patience_s`.
+    """
+    environment = {**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), **(variables or {})}
+    log = folder / "output.txt"
+    with log.open("wb") as output:
+        try:
+            started = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
+        try:
+            code = started.wait(patience_s)
+        except subprocess.TimeoutExpired as error:
+            raise EnvironmentProblem(f"{command[0]} did not finish within {patience_s:.0f} s") from error
+        finally:
+            _end(started)
+    with log.open("rb") as output:
+        return Outcome(code, output.read(_MOST_OUTPUT).decode("utf-8", "replace"))
+
+
+def _end(started: subprocess.Popen[bytes]) -> None:
+    """End a program and what it started, if that still runs."""
+    if started.poll() is not None:
+        return
+    try:
+        os.killpg(started.pid, signal.SIGKILL)
+    except (AttributeError, OSError):  # Windows has no groups of processes
+        started.kill()
+    started.wait()
+
+
+def _candidates(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
+    for folder in library_folders(environ, _WHEEL_FOLDERS, ("bin",)):
+        yield folder / name
+        yield folder / f"{name}.exe"
+    on_path = shutil.which(name, path=environ.get("PATH"))
+    if on_path:
+        yield Path(on_path)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        done = subprocess.run(
+            [str(path), "--version"],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(done.stdout)
+    return (int(match[1]), int(match[2])) if match else None
