@@ -1,16 +1,19 @@
-"""How fast `gpuprof check` is: 100 small kernels, and a million instructions, against nvdisasm alone.
+"""How fast `gpuprof check` is: 100 small kernels, a million instructions, and a library, against nvdisasm alone.
 
-    python -m benchmarks.check_speed [--instructions 1000000] [--folder FOLDER]
+    python -m benchmarks.check_speed [--instructions 1000000] [--folder FOLDER] [--library FILE]
 
-NVRTC builds both cubins, which are kept in the folder. Of each the whole command is timed, as a user starts it, and
-nvdisasm on the same code, one call for all of it.
+NVRTC builds two cubins, which are kept in the folder. The large one is straight arithmetic, which repeats itself; how
+long real code takes, with its branches and addresses, a library tells: any file that `gpuprof check` reads, with code
+for the target (torchvision's `_C.so`, say). Of each the whole command is timed once, as a user starts it, with blocks
+of 256 threads and all kernels as JSON: seconds by the clock, which other programs on the machine lengthen, seconds of
+processors in all processes, nvdisasm's among them, and those for an instruction. nvdisasm alone is one call for all
+code of the target.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,10 +21,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.code.binary.cubin import read_cubin
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.tools.compile import compiler_for, target_options
 from gpuprof.code.tools.disassemble import Disassembler, disassembler_for
+from gpuprof.review.inputs.modules import modules_of
+from gpuprof.review.inputs.request import ReviewRequest
 
 TARGET = "sm_90"
 _SMALL_KERNELS = 100
@@ -95,10 +99,11 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
-    """Build both cubins, measure and print."""
+    """Build the cubins, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--instructions", type=int, default=1_000_000, help="of the large cubin, about")
     parser.add_argument("--folder", type=Path, help="where cubins are kept (else a temporary folder)")
+    parser.add_argument("--library", type=Path, help=f"a real file with code for {TARGET}")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as temporary:
         folder = options.folder or Path(temporary)
@@ -106,7 +111,9 @@ def main() -> None:
         small = _numbered(_SMALL, _SMALL_KERNELS // _SMALL.count("__global__"))
         large = _numbered(_LARGE, max(1, options.instructions // _PIECE))
         for name, source in (("small", small), (f"large-{options.instructions}", large)):
-            print(_line(name, _built(folder / f"{name}.cubin", source)), flush=True)
+            print(_line(name, _built(folder / f"{name}.cubin", source), folder), flush=True)
+        if options.library is not None:
+            print(_line(options.library.name, options.library, folder), flush=True)
 
 
 def _numbered(source: str, count: int) -> str:
@@ -125,43 +132,43 @@ def _built(cubin: Path, source: str) -> Path:
     return cubin
 
 
-def _line(name: str, cubin: Path) -> str:
-    """Measure one cubin and say what came out."""
-    kernels = read_cubin(cubin.read_bytes()).kernels
+def _line(name: str, file: Path, folder: Path) -> str:
+    """Measure one file and say what came out."""
+    modules = modules_of(ReviewRequest(files=(str(file),), targets=(TARGET,)))
+    kernels = [kernel.kernel for module in modules for kernel in module.kernels]
+    if not kernels:
+        sys.exit(f"{file}: no code for {TARGET}")
     code = b"".join(kernel.code for kernel in kernels)
     count = len(code) // INSTRUCTION_BYTES
-    taken = _measured(cubin, code)
+    taken = _measured(file, folder / f"{file.stem}.bin", code)
     return (
         f"{name}: {len(kernels)} kernels, {count} instructions: {taken.seconds:.1f} s, "
-        f"{count / taken.seconds:.0f} instructions a second, {taken.processor_seconds:.1f} s of processors, "
+        f"{count / taken.seconds:.0f} instructions a second, {taken.processor_seconds:.1f} s of processors "
+        f"({1e6 * taken.processor_seconds / count:.0f} µs an instruction), "
         f"{taken.peak_bytes / 1e6:.0f} MB at most in a process; "
         f"nvdisasm alone {taken.alone_seconds:.1f} s (×{taken.seconds / taken.alone_seconds:.1f})"
     )
 
 
-def _measured(cubin: Path, code: bytes) -> Measured:
+def _measured(file: Path, binary: Path, code: bytes) -> Measured:
     tool = disassembler_for(TARGET)
     if tool is None:
         sys.exit("no nvdisasm")
-    command = [sys.executable, "-m", "gpuprof", "check", str(cubin), "--block", "256", "--format", "json"]
-    before, began = _processor_s(), time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-    seconds, processor_seconds = time.perf_counter() - began, _processor_s() - before
-    if done.returncode:
-        print(f"{cubin}: gpuprof check ended with {done.returncode}", file=sys.stderr)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    options = ["--arch", TARGET, "--block", "256", "--format", "json"]
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", "check", str(file), *options], stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    if status:
+        print(f"{file}: gpuprof check ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
     return Measured(
         seconds=seconds,
-        processor_seconds=processor_seconds,
-        peak_bytes=peak,
-        alone_seconds=_alone_s(tool, cubin.with_suffix(".bin"), code),
+        processor_seconds=usage.ru_utime + usage.ru_stime,
+        peak_bytes=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        alone_seconds=_alone_s(tool, binary, code),
     )
-
-
-def _processor_s() -> float:
-    """Return the time that processors gave to child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _alone_s(tool: Disassembler, file: Path, code: bytes) -> float:

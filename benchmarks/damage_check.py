@@ -2,8 +2,8 @@
 
 `python -m benchmarks.damage_check [N] [FIRST]`: N files (1,000) from seed FIRST (0) on, made of cubins, fat binaries,
 PTX, kernels of Triton with what lies beside them, and reports. Each is reviewed and written in every format. It is to
-end, or be refused, within 10 s of CPU time and 1 GB; whatever else is named, with its seed, and fails. 10,000 take an
-hour and more: nvdisasm is asked for each that can be read.
+end, or be refused, within 10 s of CPU time and 1 GB; whatever else is named, with its seed, and fails. 10,000 take
+half an hour: nvdisasm is asked for what is new in each that can be read.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,16 +31,24 @@ def gpuprof(
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     encoding: str = "utf-8",
+    onto: Mapping[int, int | None] | None = None,
 ) -> Done:
     """Run the command line in this process, from its first line to the exit code that it would end with.
 
     Unlike click's CliRunner it gives it real descriptors, so that what a program under `gpuprof run` prints is seen
-    too, and its own way out of an error. `environ` is the whole environment; without it, ours at 80 columns. Files are
-    read once, see `readings`.
+    too, and its own way out of an error. `environ` is the whole environment; without it, ours at 80 columns. `onto` has
+    for stdin, stdout and stderr, by number, the descriptor that is in its place, None for one that the caller closed.
+    Files are read once, see `readings`.
     """
     environ = environ if environ is not None else {**os.environ, "COLUMNS": "80"}
     argv = ["gpuprof", *map(str, arguments)]
-    with _descriptors(stdin or "") as (out, err), _streams(encoding), _place(cwd or Path.cwd(), environ):
+    onto = onto or {}
+    closed = [number for number, descriptor in onto.items() if descriptor is None]
+    with (
+        _descriptors(stdin or "", onto) as (out, err),
+        _streams(encoding, closed),
+        _place(cwd or Path.cwd(), environ),
+    ):
         with patch.object(sys, "argv", argv), patch.object(entry, "os", _NoExit()):
             code = _exit_code()
         return Done(argv, code, _text(out, encoding), _text(err, encoding))
@@ -123,29 +131,44 @@ def _place(cwd: Path, environ: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _descriptors(stdin: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def _descriptors(stdin: str, onto: Mapping[int, int | None]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Put files in the place of the process's first three descriptors; give those of stdout and stderr."""
     with ExitStack() as stack:
         files = given, out, err = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         given.write(stdin.encode())
         given.seek(0)
-        for number, file in enumerate(files):
+        for number in range(3):
             before = os.dup(number)
             stack.callback(os.close, before)
             stack.callback(os.dup2, before, number)
-            os.dup2(file.fileno(), number)
+        for number, file in enumerate(files):
+            descriptor = onto.get(number, file.fileno())
+            if descriptor is None:
+                os.close(number)
+            else:
+                os.dup2(descriptor, number)
         yield out, err
 
 
 @contextmanager
-def _streams(encoding: str) -> Iterator[None]:
+def _streams(encoding: str, closed: Sequence[int]) -> Iterator[None]:
     """Let Python's streams be those of a process that has just begun on these descriptors."""
     with ExitStack() as stack:
         for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
             errors = "backslashreplace" if name == "stderr" else "strict"
-            stream = os.fdopen(number, mode, encoding=encoding, errors=errors, closefd=False)
-            stack.enter_context(patch.object(sys, name, stack.enter_context(stream)))
+            if number in closed:
+                stack.enter_context(patch.object(sys, name, None))
+                stack.callback(_close_stream, name)
+            else:
+                stream = os.fdopen(number, mode, encoding=encoding, errors=errors, closefd=False)
+                stack.enter_context(patch.object(sys, name, stack.enter_context(stream)))
         yield
+
+
+def _close_stream(name: str) -> None:
+    """Close what was opened in the place of a stream that there was not."""
+    if (stream := getattr(sys, name)) is not None:
+        stream.close()
 
 
 def _text(file: IO[bytes], encoding: str) -> str:

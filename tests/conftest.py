@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests import kept, kept_tools
+from tests import kept, kept_reports, kept_runs, kept_tools
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
@@ -53,15 +53,15 @@ def reports() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def tools_remember() -> Iterator[None]:
-    """NVRTC and nvdisasm are asked once for the same thing, in whichever run of the tests."""
-    with kept_tools.keeping():
+    """NVIDIA's tools are asked once for the same thing, in whichever run of the tests."""
+    with kept_tools.keeping(), kept_reports.keeping():
         yield
 
 
 @pytest.fixture
 def tools_themselves() -> Iterator[None]:
-    """NVRTC and nvdisasm answer, whatever they answered earlier: for tests of the borders to them."""
-    with kept_tools.asking():
+    """NVIDIA's tools answer, whatever they answered earlier: for tests of the borders to them."""
+    with kept_tools.asking(), kept_reports.asking():
         yield
 
 
@@ -72,6 +72,23 @@ def each_picture_once() -> Iterator[None]:
 
     with drawing_once():
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep what programs did in a test only if it passed: another run of them may do better."""
+    report = yield
+    if call.when == "call":
+        kept_runs.settle(passed=report.passed)
+    return report
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the order of files to this file: xdist would begin with those that have the most tests."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -159,7 +159,7 @@ class FakeGpu:
         self._next = 1 * GIB
         self.memory: dict[int, Memory] = {}
         self.words: dict[int, tuple[int, NDArray[np.uint64]]] = {}
-        self.walked: dict[tuple[int, float], int] = {}
+        self.walked: dict[int, list[int]] = {}
         self.bytes_at: dict[int, bytearray] = {}
         self.hook: Callable[[], None] = lambda: None
         self.fail_where: Callable[[str], None] = lambda _entry: None
@@ -167,6 +167,7 @@ class FakeGpu:
         self.launch_s = {"synchronous": 8e-6, "queued": 2e-6, "graph": 1e-6}
         self.watts = 100.0
         self.by_sm: dict[str, Callable[[Call, int], float]] = {}
+        self._made: dict[tuple[int, int], tuple[NDArray[np.void], NDArray[np.uint64]]] = {}
         self.limits: dict[str, int] = {}
         self.restarts, self.gone, self.closed = 0, False, False
 
@@ -210,6 +211,7 @@ class FakeGpu:
     def release(self, memory: Memory) -> None:
         del self.memory[memory.address]
         self.words.pop(memory.address, None)
+        self.walked.pop(memory.address, None)
         self.bytes_at.pop(memory.address, None)
 
     def zero(self, memory: Memory) -> None:
@@ -221,7 +223,7 @@ class FakeGpu:
 
     def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
         self.words[memory.address] = stride, words
-        self.walked = {place: end for place, end in self.walked.items() if place[0] != memory.address}
+        self.walked[memory.address] = [memory.address]
 
     def read(self, memory: Memory, size: int) -> bytes:
         return bytes(self.bytes_at.get(memory.address, bytearray(size))[:size])
@@ -302,34 +304,41 @@ class FakeGpu:
         self.bytes_at[walk.address] = bytearray(np.array([chain.address, address], dtype=np.uint64).tobytes())
 
     def _end(self, start: int, steps: float) -> int:
-        """Where a walk ends that is not too long; one through the same words has the same end."""
+        """Where a walk ends that is not too long; one through the same words goes the same way."""
         stride, words = self.words[start]
-        if (start, steps) not in self.walked:
-            address = start
-            for _ in range(int(steps) if steps <= 4096 else 0):
-                address = int(words[(address - start) // stride])
-            self.walked[start, steps] = address
-        return self.walked[start, steps]
+        way = self.walked[start]
+        while len(way) <= steps <= 4096:
+            way.append(words.item((way[-1] - start) // stride))
+        return way[int(steps)] if steps <= 4096 else start
 
     def _records(self, call: Call, cycles: float, seconds: float, at_once: int) -> NDArray[np.void]:
         """Blocks go round the SMs; those that do not fit begin when a wave has ended."""
-        grid, sms = call.shape.grid, self.properties.sm_count
-        records = np.zeros(grid, dtype=np.dtype(RECORD))
-        wave = (np.arange(grid) // at_once).astype(np.uint64)
-        records["sm"] = np.arange(grid) % sms
-        factor = np.array(self._factors(call))[records["sm"]]
-        own = np.round(cycles * factor).astype(np.uint64)
-        records["begin_cycles"] = 10_000_000 + records["sm"].astype(np.uint64) * 1_000 + wave * round(cycles)
-        records["end_cycles"] = records["begin_cycles"] + own
-        records["begin_ns"] = round((self.clock + 1) * 1e9) + wave * round(seconds * 1e9)
-        records["end_ns"] = records["begin_ns"] + np.round(seconds * 1e9 * factor).astype(np.uint64)
-        for name in ("begin_cycles", "end_cycles", "begin_ns", "end_ns"):
-            records[name][: self.bad.lost_blocks] = 0
+        grid = call.shape.grid
+        records, wave = self._blocks(grid, at_once)
+        records = records.copy()
+        factor = np.array(self._factors(call))[records["sm"]] if call.kernel.entry in self.by_sm else 1.0
+        begin_cycles = records["begin_cycles"] + wave * round(cycles)
+        begin_ns = round((self.clock + 1) * 1e9) + wave * round(seconds * 1e9)
+        records["begin_cycles"], records["begin_ns"] = begin_cycles, begin_ns
+        records["end_cycles"] = begin_cycles + np.round(cycles * factor).astype(np.uint64)
+        records["end_ns"] = begin_ns + np.round(seconds * 1e9 * factor).astype(np.uint64)
+        if self.bad.lost_blocks:
+            for name in ("begin_cycles", "end_cycles", "begin_ns", "end_ns"):
+                records[name][: self.bad.lost_blocks] = 0
         return records
+
+    def _blocks(self, grid: int, at_once: int) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
+        """Records of so many blocks that say on which SM each runs and when its clock began, and the wave of each."""
+        if (grid, at_once) not in self._made:
+            records = np.zeros(grid, dtype=np.dtype(RECORD))
+            records["sm"] = np.arange(grid) % self.properties.sm_count
+            records["begin_cycles"] = 10_000_000 + records["sm"].astype(np.uint64) * 1_000
+            self._made[grid, at_once] = records, (np.arange(grid) // at_once).astype(np.uint64)
+        return self._made[grid, at_once]
 
     def _factors(self, call: Call) -> list[float]:
         by_sm = self.by_sm.get(call.kernel.entry)
-        return [by_sm(call, sm) if by_sm else 1.0 for sm in range(self.properties.sm_count)]
+        return [by_sm(call, sm) for sm in range(self.properties.sm_count)] if by_sm else [1.0]
 
     def launches(
         self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
@@ -359,6 +368,7 @@ class FakeGpu:
             raise DeviceError("it is not there any more", fatal=True)
         self.memory.clear()
         self.words.clear()
+        self.walked.clear()
         self.bytes_at.clear()
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ from tests import kept
 
 ROOT = Path(__file__).resolve().parents[1]
 _OURS = ("gpuprof", "benchmarks", "tests")
+_PUBLIC = ("gpuprof.api", "gpuprof.profiling", "gpuprof.ranges")
+"""What the package itself imports, on the first use of a name that is no module of it."""
 
 
 @lru_cache(maxsize=16)
@@ -45,24 +47,46 @@ def _all_from(modules: tuple[str, ...]) -> set[Path]:
 
 @lru_cache(maxsize=1000)
 def _imported(file: Path) -> tuple[Path, ...]:
+    if file == ROOT / "gpuprof" / "__init__.py":
+        return _files("gpuprof._version")
     tree = ast.parse(file.read_bytes())
-    return tuple(file for node in ast.walk(tree) for name in _names(node) for file in _files(name))
+    return tuple(file for node in _run(tree) for name in _names(node) for file in _files(name))
+
+
+def _run(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes but those that only a checker of types looks at."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            yield from (other for part in child.orelse for other in (part, *_run(part)))
+        else:
+            yield child
+            yield from _run(child)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
+        names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom) and node.module is not None:
         assert node.level == 0, "imports here are absolute"
-        yield node.module
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    else:
+        return
+    yield from names
+    if "gpuprof" in names and (isinstance(node, ast.Import) or not all(map(_is_module, names))):
+        yield from _PUBLIC
 
 
-def _files(module: str) -> Iterator[Path]:
-    """Yield the files of a module of this repository: its own, and those of the packages that it lies in."""
+def _is_module(name: str) -> bool:
+    place = ROOT.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or place.is_dir()
+
+
+def _files(module: str) -> tuple[Path, ...]:
+    """Return the files of a module of this repository: its own, and those of the packages that it lies in."""
     parts = module.split(".")
     if parts[0] not in _OURS:
-        return
-    for count in range(1, len(parts) + 1):
-        place = ROOT.joinpath(*parts[:count])
-        yield from (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file())
+        return ()
+    places = [ROOT.joinpath(*parts[: count + 1]) for count in range(len(parts))]
+    return tuple(
+        file for place in places for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()
+    )

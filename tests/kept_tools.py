@@ -27,6 +27,7 @@ _ALSO_INCLUDES = re.compile(r"__has_include|#[ \t]*include_next|\?\?=|%:")
 _FOLDER = "--include-path="
 _ORIGIN = re.compile(r'^# \d+ "(/[^"]+)"', re.MULTILINE)
 _CHECKOUT = Path(__file__).resolve().parents[1]
+_MOST_KNOWN = disassemble._MOST_KNOWN
 _SAYS_PATHS = ("--generate-line-info", "--device-debug")
 """Options with which a cubin names the files that it is from."""
 
@@ -37,6 +38,7 @@ def keeping() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Nvrtc, "compile", _compiling(Nvrtc.compile))
         patch.setattr(disassemble, "_run", _disassembling(disassemble._run))
+        patch.setattr(disassemble, "_MOST_KNOWN", -1)  # what is asked does not depend on what was asked before
         patch.setattr(host_run, "_make", _making(host_run._make))
         yield
 
@@ -47,6 +49,7 @@ def asking() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Nvrtc, "compile", getattr(Nvrtc.compile, "asked", Nvrtc.compile))
         patch.setattr(disassemble, "_run", getattr(disassemble._run, "asked", disassemble._run))
+        patch.setattr(disassemble, "_MOST_KNOWN", _MOST_KNOWN)
         patch.setattr(host_run, "_make", getattr(host_run._make, "asked", host_run._make))
         yield
 

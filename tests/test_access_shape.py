@@ -13,9 +13,9 @@ from benchmarks.diagnosis.case import Room
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import code_of, compile_case, kernels_of
 from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.formulas.touched import LaneOrigin, Touched, touched
-from gpuprof.code.lanes.constants import constants_for
+from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.code.sass.requests import requests
 from gpuprof.code.tools.compile import NotCompiled, compiler_for
 from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.diagnose import coalescing
@@ -78,6 +78,13 @@ KERNEL same(const float *in, float *out, int n) { out[thread()] = in[blockIdx.x]
 KERNEL tiles(const float *in, float *out, int n) {
     out[thread()] = in[(long long)threadIdx.y * n + threadIdx.x];
 }
+KERNEL quads(const float *in, float *out, int n) { out[thread()] = in[threadIdx.x / 4 * n + threadIdx.x % 4]; }
+KERNEL list(const float *in, float *out, int n) {
+    float sum = 0;
+    for (int at = thread(); at >= 0; at = ((const int *)out)[at]) sum += in[at];
+    out[thread()] = sum;
+}
+KERNEL divided(const float *in, float *out, int n) { out[thread()] = in[thread() % n * 32 + thread() / n]; }
 """
 
 
@@ -96,8 +103,8 @@ def compiled(target: str) -> Mapping[str, tuple[Instruction, ...]]:
 def shapes_of(target: str, name: str, kind: str, block: tuple[int, int, int] = BLOCK) -> list[LaneShape | None]:
     code = compiled(target)[name]
     shapes = lane_shapes(code, target, block, None)
-    accesses = touched(code, block, constants_for(target, block, None))
-    return [shapes.get(access.address) for access in accesses if access.kind == kind]
+    asked = [(instruction.address, request) for instruction in code for request in requests(instruction)]
+    return [shapes.get(address) for address, request in asked if request.kind == kind]
 
 
 def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:
@@ -124,6 +131,9 @@ def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:
         ("sparse_rows", "load", {"misaligned", "neighbours", "scatter"}),
         ("shifted", "load", {"misaligned"}),
         ("same", "load", {None}),
+        ("quads", "load", {"partial"}),
+        ("list", "load", {"scatter"}),
+        ("divided", "load", {"stride"}),
     ],
 )
 def test_shapes_of_real_kernels(target: str, name: str, kind: str, expected: set[str | None]) -> None:
@@ -135,6 +145,14 @@ def test_shapes_of_real_kernels(target: str, name: str, kind: str, expected: set
 def test_rows_of_half_a_warp_are_partial(target: str) -> None:
     assert names(shapes_of(target, "tiles", "load", (16, 16, 1))) == {"partial"}
     assert names(shapes_of(target, "tiles", "load", (32, 8, 1))) == {"misaligned"}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_lanes_of_two_rows_are_as_far_apart_as_most_of_them(target: str) -> None:
+    bodies = [shape for shape in shapes_of(target, "bodies", "load", (16, 16, 1)) if shape is not None]
+    assert {(shape.name, shape.apart) for shape in bodies} == {("structure", 36)}
+    assert names(shapes_of(target, "pairs", "load", (16, 16, 1))) == {"neighbours"}
 
 
 @needs_cuda_wheels
@@ -177,69 +195,84 @@ def test_planted_cases_have_the_shape_that_their_repair_is_for(target: str) -> N
 # What addresses are made of
 
 
-def of(*lines: str, block: tuple[int, int, int] = BLOCK) -> Touched:
-    """The last access of some code, which ends with it."""
-    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate((*lines, "EXIT"))))
-    return touched(code, block, {})[-1]
+def lines_of(*lines: str) -> tuple[Instruction, ...]:
+    """Some code, and the end of the kernel behind it."""
+    return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate((*lines, "EXIT"))))
+
+
+def of(*lines: str, block: tuple[int, int, int] = BLOCK) -> tuple[KernelAddresses, LaneAddress]:
+    """The addresses of some code, and the last one that ends it."""
+    addresses = lane_addresses(lines_of(*lines), block, {}, frozenset({"global"}))
+    assert addresses is not None
+    return addresses, list(addresses.of.values())[-1]
 
 
 @pytest.mark.parametrize(
-    ("lines", "base", "offset", "origin"),
+    ("lines", "offset", "stride"),
     [
-        (["IMAD R4, R0, 0xc, R2"], "12·SR_TID.X + 1·start R2", 8, LaneOrigin.X),
-        (["LEA R4, P0, R0, c[0x0][0x160], 0x2"], "4·SR_TID.X + 1·c[0x0][0x160]", 8, LaneOrigin.X),
-        (["IADD3 R4, P1, -R0, R2, 0x10"], f"{2**32 - 1}·SR_TID.X + 1·start R2", 24, LaneOrigin.X),
-        (["SHF.L.U32 R4, R0, 0x3, RZ"], "8·SR_TID.X", 8, LaneOrigin.X),
-        (["HFMA2.MMA R3, -RZ, RZ, 0, 2.384185791015625e-07", "IMAD.WIDE R4, R0, R3, c[0x0][0x168]"],
-         "4·SR_TID.X + 1·c[0x0][0x168]", 8, LaneOrigin.X),
-        (["IMAD R4, R0, c[0x0][0x170], R2"], "1·10 product + 1·start R2", 8, LaneOrigin.X),
-        (["LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], "4·10 R3", 8, LaneOrigin.NOTHING),
-        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], "4·20 R3", 8, LaneOrigin.LOADED),
-        (["S2R R3, SR_LANEID", "SHF.R.U32.HI R4, RZ, 0x2, R3"], "1·20 R4", 8, LaneOrigin.LANE),
-        (["STL [R1], R0", "LDL R4, [R1]"], "1·20 R4", 8, LaneOrigin.X),
-        (["ATOMG.E.ADD R4, [R2.64], R7"], "1·10 R4", 8, LaneOrigin.LOADED),
-        (["@P0 IADD3 R4, R0, 0x20, RZ"], "1·10 R4 or not", 8, LaneOrigin.X),
+        (["IMAD R4, R0, 0xc, R2"], 8, 12),
+        (["LEA R4, P0, R0, c[0x0][0x160], 0x2"], 8, 4),
+        (["IADD3 R4, P1, -R0, R2, 0x10"], 24, -1),
+        (["SHF.L.U32 R4, R0, 0x3, RZ"], 8, 8),
+        (["HFMA2.MMA R3, -RZ, RZ, 0, 2.384185791015625e-07", "IMAD.WIDE R4, R0, R3, c[0x0][0x168]"], 8, 4),
+        (["LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], 8, 0),
     ],
-)  # fmt: skip
-def test_an_address_is_a_sum_of_what_is_not_known(lines: list[str], base: str, offset: int, origin: LaneOrigin) -> None:
-    access = of("S2R R0, SR_TID.X", *lines, "LDG.E R6, [R4.64+0x8]")
-    assert (access.base, access.offset, access.origin) == (base, offset, origin)
+)
+def test_an_address_is_a_sum_of_what_is_not_known(lines: list[str], offset: int, stride: int) -> None:
+    _, access = of("S2R R0, SR_TID.X", *lines, "LDG.E R6, [R4.64+0x8]")
+    assert (access.offset, access.stride) == (offset, stride)
+
+
+@pytest.mark.parametrize(
+    ("lines", "looked_up"),
+    [
+        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], True),
+        (["LDS R4, [R0.X4]"], True),
+        (["ATOMG.E.ADD R4, [R2.64], R7"], True),
+        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "@P0 IADD3 R4, R3, R0, RZ"], True),
+        (["IMAD.HI.U32 R4, R0, R2, RZ"], False),
+        (["@P0 IADD3 R4, R0, 0x20, RZ"], False),
+        # What is spilled may have been loaded, or not.
+        (["STL [R1], R0", "LDL R4, [R1]"], None),
+        (["S2R R4, SR_CLOCKLO"], None),
+    ],
+)
+def test_lanes_differ_by_what_is_loaded_or_by_their_index(lines: list[str], looked_up: bool | None) -> None:
+    addresses, access = of("S2R R0, SR_TID.X", *lines, "LDG.E R6, [R4.64+0x8]")
+    assert access.varying
+    assert addresses.looked_up(access) is looked_up
 
 
 def test_what_is_set_under_a_predicate_is_known_where_it_holds() -> None:
     under = "S2R R0, SR_TID.X", "@!P0 IMAD R4, R0, 0x8, RZ"
-    assert of(*under, "@!P0 LDG.E R6, [R4.64]").along_x == 8
-    assert of(*under, "ISETP.GE P0, PT, R0, R2, PT", "@!P0 LDG.E R6, [R4.64]").along_x is None
+    _, held = of(*under, "@!P0 LDG.E R6, [R4.64]")
+    _, lost = of(*under, "ISETP.GE P0, PT, R0, R2, PT", "@!P0 LDG.E R6, [R4.64]")
+    assert (held.stride, lost.stride) == (8, None)
 
 
 def test_the_second_index_is_the_same_for_a_warp_where_rows_fill_warps() -> None:
     row = "S2R R0, SR_TID.Y", "IMAD R4, R0, c[0x0][0x170], RZ", "LDG.E R6, [R4.64]"
-    assert of(*row, block=(64, 4, 1)).origin == LaneOrigin.NOTHING
-    assert of(*row, block=(16, 16, 1)).origin == LaneOrigin.YZ
+    _, whole = of(*row, block=(64, 4, 1))
+    _, half = of(*row, block=(16, 16, 1))
+    assert whole.same
+    assert half.times == {("c[0x0][0x170]",): (0,) * 16 + (1,) * 16}
 
 
 def test_a_loop_is_known_by_how_far_it_moves_an_address() -> None:
     # The inner loop moves R4 by 12 bytes; the outer one begins it anew from R2, which it moves by a row.
-    access = touched(
-        parse_sass(
-            """
-            /*0000*/ IMAD.MOV.U32 R4, RZ, RZ, R2 ;
-            /*0010*/ LDG.E R6, [R4.64] ;
-            /*0020*/ IADD3 R4, P0, R4, 0xc, RZ ;
-            /*0030*/ @P1 BRA 0x10 ;
-            /*0040*/ IADD3 R2, R2, c[0x0][0x170], RZ ;
-            /*0050*/ @P2 BRA 0x0 ;
-            /*0060*/ EXIT ;
-            """
-        ),
-        BLOCK,
-        {},
+    _, access = of(
+        "IMAD.MOV.U32 R4, RZ, RZ, R2",
+        "LDG.E R6, [R4.64]",
+        "IADD3 R4, P0, R4, 0xc, RZ",
+        "@P1 BRA 0x10",
+        "IADD3 R2, R2, c[0x0][0x170], RZ",
+        "@P2 BRA 0x0",
     )
-    assert [(item.step, item.loop) for item in access] == [(12, 1)]
+    assert (access.step, access.loop) == (12, 1)
 
 
 def test_jumps_that_cannot_be_followed_tell_nothing() -> None:
-    assert touched(parse_sass("/*0000*/ LDG.E R6, [R4.64] ;\n/*0010*/ BRX R2 -0x10 ;"), BLOCK, {}) == ()
+    assert lane_shapes(lines_of("LDG.E R6, [R4.64]", "BRX R2 -0x10"), "sm_80", BLOCK, None) == {}
 
 
 # What the rule says
@@ -360,19 +393,25 @@ def test_the_code_of_a_rule_is_followed_once_for_equal_launches() -> None:
 
 
 def group(count: int) -> list[str]:
-    return [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(count)]
+    return [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(count, 2 * count)]
 
 
 def long_sum(count: int) -> list[str]:
-    return [line for i in range(count // 2) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")]
+    return [
+        line for i in range(count, 3 * count // 2) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")
+    ]
 
 
 @pytest.mark.parametrize("long", [group, long_sum])
 def test_work_grows_with_the_length_of_code_of_one_group_or_one_sum(long: Callable[[int], list[str]]) -> None:
     def lines_run(count: int) -> int:
-        ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *long(count), "STG.E [R2.64], R0", "EXIT")
-        code = parse_sass("\n".join(f"/*{16 * i:x}*/ {line};" for i, line in enumerate(ends)))
-        return steps(lambda: lane_shapes(code, "sm_80", BLOCK, (64, 1, 1)))
+        def run(begin: int) -> None:
+            ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *long(count), "STG.E [R2.64], R0", "EXIT")
+            code = parse_sass("\n".join(f"/*{begin + 16 * i:x}*/ {line};" for i, line in enumerate(ends)))
+            lane_shapes(code, "sm_80", BLOCK, (64, 1, 1))
+
+        run(0)  # so that all that instructions say was read before
+        return steps(lambda: run(1 << 20))
 
     # Each against each other would be four times as much.
     assert lines_run(1600) < 2.4 * lines_run(800)

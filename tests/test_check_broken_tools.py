@@ -28,7 +28,7 @@ from gpuprof.review.review import review
 from tests.device_code import FOLDER, needs_cuobjdump
 from tests.review_inputs import CACHE, modules, needs_nvcc
 
-CODE = bytes(160)
+CODE = b"".join(number.to_bytes(16, "little") for number in range(10))
 
 
 def tool(folder: Path, body: str) -> Disassembler:

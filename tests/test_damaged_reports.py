@@ -20,6 +20,8 @@ from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines
 from tests.conftest import REAL_REPORTS
 
+pytestmark = pytest.mark.usefixtures("tools_themselves")
+
 SMALL = [path for path in REAL_REPORTS if path.stat().st_size < 310_000]
 KINDS = ("cut", "bytes", "stretch")
 SEEDS = (40, 41)

@@ -84,7 +84,7 @@ def test_a_kernel_without_a_slow_twin_has_no_second_cause(tmp_path: Path) -> Non
     [("LDG.E", 4), ("LDG.E.U8.CONSTANT", 1), ("LDG.E.S16", 2), ("LDG.E.64", 8), ("LDGSTS.E.BYPASS.128", 16)],
 )
 def test_the_bytes_of_a_load_are_in_its_opcode(opcode: str, size: int) -> None:
-    assert width(LOAD._replace(opcode=opcode)) == size
+    assert width(Instruction(LOAD.address, opcode, LOAD.operands, LOAD.predicate)) == size
 
 
 def test_instructions_a_byte_are_those_of_the_innermost_loop_that_loads() -> None:

@@ -39,9 +39,9 @@ from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.read.ncu_rep import read_ncu_rep as read_report
-from tests import torch_programs
 from tests.standin_gpu import HELP_2024, HELP_2025, OPTIONS_2024, Machine, read_json, tools
 from tests.test_measured_ceilings import made_up
+from tests.torch_programs import PLAIN_TORCH, run_torch
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIVATE = "/home/ann.smith/secret-project"
@@ -858,19 +858,11 @@ def test_the_cuda_program_compiles(tmp_path: Path) -> None:
     subprocess.run([*words, str(PROGRAMS / "launches.cu")], check=True, timeout=120)
 
 
-def test_the_transformer_and_the_server_run_on_a_processor() -> None:
-    python = torch_programs.TORCH_PYTHON
-    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
-        pytest.skip("no PyTorch is installed here; GPUPROF_TORCH_PYTHON names a Python that has it")
+def test_the_transformer_and_the_server_run_on_a_processor(tmp_path: Path) -> None:
+    shutil.copytree(PROGRAMS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     small = ("--steps", "2", "--batch", "1", "--length", "16", "--width", "64")
     for words in (("transformer.py", *small), ("server.py", "--seconds", "0.1")):
-        done = subprocess.run(
-            [python, str(PROGRAMS / words[0]), "--device", "cpu", *words[1:]],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = run_torch((words[0], "--device", "cpu", *words[1:]), tmp_path, PLAIN_TORCH)
         assert done.stdout.endswith(": right\n")
 
 

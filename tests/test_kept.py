@@ -17,7 +17,7 @@ from gpuprof.code.tools import disassemble
 from gpuprof.code.tools.disassemble import Disassembler, find_disassemblers
 from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
-from tests import kept, kept_code, kept_tools
+from tests import kept, kept_code, kept_runs, kept_tools
 from tests.cuda_tools import needs_cuda_wheels
 
 SOURCE = '#include "a.cuh"\nextern "C" __global__ void one(int *p) { *p = VALUE; }'
@@ -143,7 +143,7 @@ def test_what_was_disassembled_is_recalled_for_the_same_code_target_and_tool(
     other.chmod(0o755)
     with pytest.raises(EnvironmentProblem):
         disassemble.disassemble(Disassembler(other, tool.version), "sm_80", [code])
-    assert asked == ["nvrtc", *["nvdisasm"] * 4]
+    assert asked == ["nvrtc", *["nvdisasm"] * 3]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host")
@@ -207,26 +207,62 @@ def test_words_are_recalled_for_their_key_and_worked_out_without_one_or_where_ev
     assert kept.judged("kind", key, lambda: ["fail", ""]) == ["fail", ""]
 
 
+def test_what_a_program_left_is_recalled_for_a_folder_that_held_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def ended(name: str, text: str = "text", key: str = "key", passed: bool = True) -> tuple[int, str, str]:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "given").write_text(text)
+
+        def run() -> kept_runs.Done:
+            ran.append(name)
+            (folder / "traces").mkdir()
+            (folder / "traces" / "made").write_text(f"by {name}")
+            return kept_runs.Done("words", 3, f"out of {name}", "error")
+
+        done = kept_runs.recalled(folder, key, run)
+        kept_runs.settle(passed=passed)
+        return done.returncode, done.stdout, (folder / "traces" / "made").read_text()
+
+    assert ended("failed", passed=False) == (3, "out of failed", "by failed")
+    assert ended("first") == (3, "out of first", "by first")
+    assert ended("second") == ended("third") == (3, "out of first", "by first")
+    assert ended("fourth", text="other") == (3, "out of fourth", "by fourth")
+    assert ended("fifth", key="other") == (3, "out of fifth", "by fifth")
+    monkeypatch.setattr(kept, "EVERYTHING", True)
+    assert ended("sixth") == (3, "out of sixth", "by sixth")
+    assert ran == ["failed", "first", "fourth", "fifth", "sixth"]
+
+
 def test_a_key_of_code_has_all_that_is_imported_however_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "gpuprof"
     package.mkdir()
     texts = {
-        "__init__": "", "one": "def f():\n    from gpuprof import two\n", "two": "import gpuprof.three\n",
-        "three": "from os import path\n", "other": "",
+        "__init__": "from gpuprof import other", "one": "def f():\n    from gpuprof import two\n",
+        "two": "import gpuprof.three\nif TYPE_CHECKING:\n    from gpuprof import other\nelse:\n    import gpuprof.four",
+        "three": "from os import path\n", "four": "", "other": "", "api": "", "five": "import gpuprof",
+        "six": "from gpuprof import load",
     }  # fmt: skip
     for name, text in texts.items():
         (package / f"{name}.py").write_text(text)
     monkeypatch.setattr(kept_code, "ROOT", tmp_path)
     kept_code._imported.cache_clear()
-    found = {file.stem for file in kept_code._all_from(("gpuprof.one",))}
-    assert found == {"__init__", "one", "two", "three"}
+    for first, others in {"one": {"two", "three", "four"}, "five": {"api"}, "six": {"api"}}.items():
+        found = {file.stem for file in kept_code._all_from((f"gpuprof.{first}",))}
+        assert found == {"__init__", first, *others}
 
 
-def test_code_that_runs_to_judge_planted_cases_is_in_their_key() -> None:
-    program = "import sys; import benchmarks.diagnosis.gate, benchmarks.diagnosis.agree; print(*sorted(sys.modules))"
+@pytest.mark.parametrize(
+    "modules", [("benchmarks.diagnosis.gate", "benchmarks.diagnosis.agree"), ("tests.test_virtual_run",)]
+)
+def test_code_that_runs_to_judge_is_in_its_key(modules: tuple[str, ...]) -> None:
+    program = f"import sys; import {', '.join(modules)}; print(*sorted(sys.modules))"
     root = kept_code.ROOT
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root).stdout
-    loaded = {name for name in told.split() if name.partition(".")[0] in {"gpuprof", "benchmarks"}}
-    files = kept_code._all_from(("benchmarks.diagnosis.gate", "benchmarks.diagnosis.agree"))
+    loaded = {name for name in told.split() if name.partition(".")[0] in {"gpuprof", "benchmarks", "tests"}}
+    files = kept_code._all_from(modules)
     assert len(loaded) > 20
     assert {file for name in loaded for file in kept_code._files(name)} <= files

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.flow.calls import jumping_calls
+from gpuprof.code.flow.loops import jumping_calls
 from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
 from gpuprof.code.lanes.constants import (
     POINTER,

@@ -61,6 +61,11 @@ def kernels(count: int = 6) -> list[CompiledKernel]:
     ]
 
 
+def instruction_words(kernel: CompiledKernel) -> list[bytes]:
+    code = kernel.kernel.code
+    return [code[start : start + 16] for start in range(0, len(code), 16)]
+
+
 def broken(kernel: CompiledKernel, code: bytes) -> CompiledKernel:
     return replace(kernel, kernel=replace(kernel.kernel, code=code))
 
@@ -132,7 +137,8 @@ def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
 @needs_cuda_wheels
 def test_an_nvdisasm_that_fails_is_asked_for_fewer_until_the_kernel_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = kernels()
-    bad = chosen[4].kernel.code
+    others = {word for kernel in chosen if kernel is not chosen[4] for word in instruction_words(kernel)}
+    bad = next(word for word in instruction_words(chosen[4]) if word not in others)
     run = disassembling._run
 
     def failing(tool: Disassembler, target: str, code: bytes) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.code_against_counters import Row, compared, main, resources_of
+from benchmarks.code_against_counters import compared, main, resources_of
+from benchmarks.counted_accesses import Row
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.cubin_attributes import CubinParameter
 from gpuprof.code.sass.instruction import parse_sass

@@ -241,6 +241,15 @@ def test_two_rows_that_a_warp_reads_a_word_of_are_not_uncoalesced() -> None:
     assert "uncoalesced-global" not in rules_of(source, block=(16, 16, 1))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_lanes_whose_places_no_formula_tells_are_a_stride_if_they_move_much(target: str) -> None:
+    block = (16, 16, 1)
+    finding = only(f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} o[i] = a[n + ~i * 9]; }}", target, block)
+    assert finding.headline == "Uncoalesced global access: 16 sectors per request, 2 needed (a load)"
+    # Read backwards, a row begins inside a sector.
+    assert rules_of(f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} o[i] = a[n + ~i]; }}", target, block) == []
+
+
 def test_lanes_that_lie_apart_by_more_than_a_stride_have_no_factor() -> None:
     source = f"{HEAD}(float* o, int n) {{ o[(threadIdx.x / 2) * n + threadIdx.x % 2] = 1; }}"
     (finding,) = found(case_of(source))

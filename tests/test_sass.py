@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.flow.calls import jumping_calls
-from gpuprof.code.flow.loops import Loop, find_loops, natural_loops
+from gpuprof.code.flow.dominators import DominatorTree, natural_loops
+from gpuprof.code.flow.graph import flow_of, graph_of
+from gpuprof.code.flow.loops import Loop, find_loops, jumping_calls
 from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
 from gpuprof.code.sass.operands import (
     address_terms,
@@ -23,6 +24,7 @@ from gpuprof.code.sass.operands import (
     written,
     zero_factors,
 )
+from gpuprof.code.sass.writes import may_write
 from tests.cuda_tools import RECORDED, recorded
 
 
@@ -133,6 +135,26 @@ def test_code_without_jumps_has_no_loop() -> None:
     assert find_loops(parse_sass("/*0000*/ FFMA R1, R2, R3, R4 ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;")) == ()
 
 
+def test_loops_are_found_beside_jumps_to_unknown_places() -> None:
+    """`BRX` may lead anywhere: what walks the code does without its graph, and the loop before it is one."""
+    lines = ("IADD3 R2, R2, 0x1, RZ", "@P0 BRA 0x0", "BRX R4 -0x30", "@P1 BRA 0x30", "EXIT")
+    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
+    (loop,) = find_loops(code)
+    assert (loop.header, len(loop.instructions)) == (0, 2)
+    assert graph_of(code) is None and flow_of(code).successors == ((0, 1), (), (2, 3), ())
+    assert graph_of(code[:2] + code[4:]) is not None and graph_of(()) is None
+
+
+def test_loops_around_a_block_begin_with_the_innermost() -> None:
+    lines = ("NOP", "IADD3 R2, R2, 0x1, RZ", "@P0 BRA 0x10", "@P1 BRA 0x10", "@P2 BRA 0x0", "EXIT")
+    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
+    graph = flow_of(code)
+    assert [block[0].address for block in graph.blocks] == [0x0, 0x10, 0x30, 0x40, 0x50]
+    assert graph.loops == {0: {0, 1, 2, 3}, 1: {1, 2}}
+    assert graph.loops_around == {0: (0,), 1: (1, 0), 2: (1, 0), 3: (0,)}
+    assert flow_of(code) is graph
+
+
 graphs = st.integers(1, 7).flatmap(
     lambda size: st.lists(st.lists(st.integers(0, size - 1), max_size=2, unique=True), min_size=size, max_size=size)
 )
@@ -158,7 +180,7 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
             if block == header or block not in reach(graph, 0, without=header):
                 body = {other for other in reach(graph, 0) if block in reach(graph, other, without=header)}
                 expected.setdefault(header, set()).update(body | {header, block})
-    assert natural_loops(graph) == expected
+    assert natural_loops(graph, DominatorTree(graph, 0)) == expected
 
 
 # Operands
@@ -280,6 +302,22 @@ def test_an_instruction_writes_as_many_registers_as_it_is_wide(opcode: str, firs
     assert written(Instruction(0, opcode, (first, "R40", "R44"), None)) == tuple(
         f"R{start + index}" for index in range(count)
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "registers"),
+    [
+        ("F2F.F32.F64 R5, R2", 1), ("F2F.F64.F32 R4, R2", 2), ("F2I.F64.TRUNC R5, R2", 1),
+        ("F2I.U64.F64.TRUNC R4, R2", 2),
+        ("F2I.S64.TRUNC R4, R2", 2), ("I2F.F64 R4, R2", 2), ("I2F.S64 R5, R2", 1), ("I2F.F64.U32 R4, R2", 2),
+        ("SHF.L.U64.HI R5, R2, 0x2, R3", 1), ("IMAD.WIDE R4, R2, 0x4, R6", 2),
+    ],
+)  # fmt: skip
+def test_a_conversion_may_write_what_its_result_is_wide(text: str, registers: int) -> None:
+    instruction = instruction_of(text)
+    assert instruction is not None
+    first = int(instruction.operands[0][1:])
+    assert may_write(instruction) == tuple(f"R{first + index}" for index in range(registers))
 
 
 def test_an_instruction_of_a_report_is_read_alone() -> None:

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.flow.graph import graph_of
 from gpuprof.code.formulas.addresses import lane_addresses
 from gpuprof.code.formulas.registers import LaneSums
 from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.review.code import KernelCode
+from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.review.memory import accesses_of
 from gpuprof.review.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
 from tests.code_cases import case_of
 from tests.cuda_tools import needs_cuda_wheels
@@ -121,6 +125,59 @@ def test_costs_are_those_of_the_formula_for_sectors() -> None:
     assert cost_words(item) == "1 → 4 sectors, 8 or more → 32"
 
 
+def test_what_no_way_through_a_branch_writes_is_known_behind_it() -> None:
+    code = sass(
+        "S2R R0, SR_TID.X",
+        "ULDC UR4, c[0x0][0x160]",
+        "ISETP.GT.AND P0, PT, R0, 0x7, PT",
+        "@P0 BRA 0x50",
+        "MOV R6, 0x1",
+        "IMAD R2, R0, 0x4, UR4",
+        "STG.E [R2.64], R6",
+        "EXIT",
+    )
+    addresses = lane_addresses(code, (64, 1, 1), {})
+    assert addresses is not None
+    item = addresses.of[0x60, "global"]
+    assert (item.stride, item.base) == (4, "1·c[0x0][0x160] + 4·lanes 0")
+
+
+@pytest.mark.parametrize("load", ["ULDC UR4, c[0x0][RZ]", "MOV R6, c[0x0][RZ]", "LDC R6, c[0x0][0x0]"])
+def test_the_first_word_of_the_bank_has_no_number(load: str) -> None:
+    """It is blockDim.x on sm_90 and older; a block of 64 threads is known."""
+    code = sass("S2R R0, SR_TID.X", load, f"IMAD R2, R0, {load.split()[1]} RZ", "LDG.E R3, [R2.64]", "EXIT")
+    for constants, times, apart in (({}, {("c[0x0][0x0]",): 1}, 0), ({0: 64, 1: 0, 2: 0, 3: 0}, {}, 64)):
+        addresses = lane_addresses(code, (64, 1, 1), constants)
+        assert addresses is not None
+        item = addresses.of[0x30, "global"]
+        assert {factors: vector[1] for factors, vector in item.times.items()} == times
+        assert item.apart[1] == apart
+
+
+def test_what_follows_from_a_loop_is_known_once_the_loop_is() -> None:
+    # R2 grows by a register that only the inner loop tells to be the same in all lanes; R5 cuts lanes off by LOP3.
+    code = sass(
+        "S2R R0, SR_TID.X",
+        "MOV R2, RZ",
+        "MOV R3, RZ",
+        "IADD3 R3, R3, 0x4, RZ",
+        "ISETP.NE.AND P0, PT, R3, c[0x0][0x160], PT",
+        "@P0 BRA 0x30",
+        "IADD3 R2, R2, R3, RZ",
+        "ISETP.NE.AND P1, PT, R2, c[0x0][0x164], PT",
+        "@P1 BRA 0x30",
+        "LOP3.LUT R5, R0, 0x3, RZ, 0xc0, !PT",
+        "IMAD R6, R5, 0x4, R2",
+        "STS [R6], R5",
+        "EXIT",
+    )
+    addresses = lane_addresses(code, (64, 1, 1), {})
+    assert addresses is not None
+    item = addresses.of[0xB0, "shared"]
+    assert item.known
+    assert item.apart == tuple(4 * (lane % 4) for lane in range(32))
+
+
 def test_a_loop_that_adds_the_same_in_all_lanes_keeps_their_distance() -> None:
     code = sass(
         "S2R R0, SR_TID.X",
@@ -189,6 +246,39 @@ def test_a_long_chain_of_sums_is_followed_without_recursion() -> None:
     assert (item.stride, item.offset) == (1, 5000)
 
 
+def review_of(*lines: str) -> KernelCode:
+    """A kernel of these instructions, which the rest of a review knows nothing of."""
+    kernel = CubinKernel(mangled="k", code=b"", parameters_offset=0x160)
+    shape = KnownLaunch(block=(64, 1, 1))
+    compiled = CompiledKernel(name="k", target="sm_80", origin="k", cubin=b"", kernel=kernel, shape=shape)
+    return KernelCode(kernel=compiled, code=sass(*lines, "EXIT"), lines={}, arch=None)
+
+
+def test_an_access_of_a_kernel_of_too_many_instructions_says_so() -> None:
+    gather = ("S2R R2, SR_TID.X", "LDG.E R4, [R2.64]", "LDG.E R6, [R4.64]")
+    short, long = review_of(*gather), review_of(*gather, *["FADD R9, R9, R9"] * 50_000)
+    assert accesses_of(short, {})[-1].unknown == (
+        "the address follows from what is loaded from memory at offset 0x10 (a gather)"
+    )
+    assert accesses_of(long, {})[-1].unknown == (
+        "the kernel is too long to follow its addresses: more than 50,000 instructions"
+    )
+
+
+def test_an_address_that_too_many_values_lead_to_says_so() -> None:
+    code = review_of(
+        "S2R R2, SR_TID.X",
+        "LDG.E R3, [R2.64]",
+        "ISETP.GT.AND P0, PT, R3, 0x7, PT",
+        *["@P0 IADD3 R2, R2, R3, RZ"] * 31_000,
+        "STG.E [R2.64], R2",
+        "STG.E [R3.64], R2",
+    )
+    *_, summed, loaded = accesses_of(code, {})
+    assert summed.unknown == "the kernel is too long to follow all that the address is made of"
+    assert loaded.unknown == "the address follows from what is loaded from memory at offset 0x10 (a gather)"
+
+
 def test_more_values_than_are_followed_are_not_known() -> None:
     code = sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 70_000, "LDG.E R4, [R2.64]", "EXIT")
     graph = graph_of(code)
@@ -196,4 +286,5 @@ def test_more_values_than_are_followed_are_not_known() -> None:
     sums = LaneSums(graph, (64, 1, 1), {})
     (held,) = sums.addresses([(0, 70_001, "[R2.64]")])
     assert held is not None
-    assert any(sums.symbols.of[name].vector is None and sums.symbols.of[name].varies for name, _ in held.terms)
+    assert any(sums.symbols.of[name].kind == "beyond" for name, _ in held.terms)
+    assert sums.cut_short

@@ -17,7 +17,7 @@ from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flo
 from gpuprof.model.trace import MatrixProduct, TensorShape, Trace
 from gpuprof.read.torch_json import trace_json
 from gpuprof.read.torch_trace import read_torch_trace, recorded_products
-from tests.torch_programs import PLAIN_TORCH, TORCH_PYTHON, need_torch, run
+from tests.torch_programs import PLAIN_TORCH, run_torch
 
 RECORD = Path(__file__).with_name("torch_flop_programs.py")
 
@@ -35,9 +35,9 @@ class Recorded(NamedTuple):
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     """Small programs, run on the CPU by a real torch under its FLOP counter and under its profiler."""
-    need_torch()
     folder = tmp_path_factory.mktemp("torch")
-    done = run(["-W", "ignore", str(RECORD), str(folder)], folder, PLAIN_TORCH, python=TORCH_PYTHON)
+    (folder / "programs.py").write_bytes(RECORD.read_bytes())
+    done = run_torch(["-W", "ignore", "programs.py", "."], folder, PLAIN_TORCH)
     return {
         name: Recorded(flop, trace_json((folder / f"{name}.json").read_bytes(), name)["traceEvents"])
         for name, flop in json.loads(done.stdout).items()

@@ -14,7 +14,7 @@ import pytest
 from gpuprof.collect.annotate import surveyed
 from gpuprof.errors import InputError
 from gpuprof.read.torch_trace import read_torch_trace
-from tests.torch_programs import NET, PLAIN_TORCH, QUIET, TORCH_PYTHON, Servers, need_torch, run, servers
+from tests.torch_programs import NET, PLAIN_TORCH, QUIET, Servers, run_torch, servers
 
 HARNESS = """
 import gc, os, signal, sys, threading, time
@@ -61,7 +61,7 @@ class Surveyed:
             return server.run(self.folder, code, cuda=begin == "now", variables=variables)
         environ = {**PLAIN_TORCH, "GPUPROF_SURVEY_CPU": begin, **variables}
         words = [*QUIET, "script.py"]
-        return run(words, self.folder, surveyed(environ, self.to) if on else environ, code, TORCH_PYTHON)
+        return run_torch(words, self.folder, surveyed(environ, self.to) if on else environ, code)
 
     def same(self, text: str, code: int = 0, *, begin: str = "now", operators: str = "") -> str:
         """Run a script without us and with us, ask for the same output, errors and exit code, and return the output."""
@@ -95,7 +95,6 @@ class Surveyed:
 @pytest.fixture
 def fresh(tmp_path: Path) -> Surveyed:
     """A Python that is started for each program, and loads torch as any does."""
-    need_torch()
     return Surveyed(tmp_path, None)
 
 
@@ -310,8 +309,8 @@ sys.exit(9)
 """
 
 
-def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_trace_or_none(fresh: Surveyed) -> None:
-    printed = fresh.same(EXITS, 9, begin="later")
+def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_trace_or_none(torch: Surveyed) -> None:
+    printed = torch.same(EXITS, 9, begin="later")
     assert dict(line.split() for line in printed.splitlines()) == {
         "normally": "0",
         "by_exit_code": str(3 << 8),
@@ -322,12 +321,12 @@ def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_tr
         "at_once": str(4 << 8),
         "by_signal": "15",
     }
-    children = fresh.children()
+    children = torch.children()
     ended = [process for name, process in children.items() if name not in ("at_once", "by_signal")]
-    assert fresh.left() == sorted(f"torch-{process}.pt.trace.json.gz" for process in ended)
-    assert named(fresh.events(children["by_interrupt"]), "Linear")
-    assert fresh.events(children["without_work"]) == []
-    assert {event["name"] for event in fresh.events(children["in_a_module"])} >= {"Sequential", "0", "1"}
+    assert torch.left() == sorted(f"torch-{process}.pt.trace.json.gz" for process in ended)
+    assert named(torch.events(children["by_interrupt"]), "Linear")
+    assert torch.events(children["without_work"]) == []
+    assert {event["name"] for event in torch.events(children["in_a_module"])} >= {"Sequential", "0", "1"}
 
 
 def test_processes_without_torch_leave_nothing(fresh: Surveyed) -> None:

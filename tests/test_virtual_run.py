@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
+import pickle
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,26 +26,28 @@ from gpuprof.characterize.record.samples import read_samples
 from gpuprof.characterize.record.series import Series
 from gpuprof.characterize.record.store import FINAL, Store
 from gpuprof.characterize.schedule import plan
-from gpuprof.characterize.sheet.measured import load_measured
+from gpuprof.characterize.sheet.measured import Measured, load_measured
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
+from tests import kept, kept_code
 from tests.fake_gpu import Misbehaviour, compiled
 from tests.virtual_gpu import H200, VirtualGpu
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 LIMITS_S = {"quick": 90.0, "default": 360.0, "full": 1500.0}
-EVERYTHING = os.environ.get("GPUPROF_ALL_VARIANTS") == "1"
 
 
-class Ran(NamedTuple):
-    """A run, its GPU, what it told, and the series that it has left."""
+@dataclass(frozen=True)
+class Ran:
+    """A run, the time on its GPU, what it told when, the series that it has left, and the file with its values."""
 
     mode: str
     run: Characterization
-    gpu: VirtualGpu
+    clock: float
     at: tuple[tuple[Event, float], ...]
     series: tuple[Series, ...]
+    written: Measured
 
     def of(self, kind: type) -> list[Event]:
         return [event for event, _ in self.at if isinstance(event, kind)]
@@ -56,35 +59,62 @@ def library() -> tuple[Probe, ...]:
 
 
 @pytest.fixture(scope="module")
-def finished(library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Ran]]:
-    """Runs of whole modes, each once."""
-    done: dict[str, Ran] = {}
-
-    def ran(mode: str) -> Ran:
-        if mode not in done:
-            folder, gpu, at = tmp_path_factory.mktemp(mode), VirtualGpu(library), list[tuple[Event, float]]()
-            wanted = Wanted(library, mode, output=folder / "virtual.measured.yaml")
-            run = characterize(
-                gpu, wanted, library=LIBRARY, tell=lambda event: at.append((event, gpu.clock)), compile_all=compiled
-            )
-            series = read_samples(run.samples.read_bytes(), "virtual").series
-            done[mode] = Ran(mode, run, gpu, tuple(at), series)
-        return done[mode]
-
+def at_once() -> Iterator[None]:
+    """What takes the host's time, which no virtual clock charges, is left out."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _file: None)
-        # Shuffling takes the host's time, which no virtual clock charges.
         patch.setattr("gpuprof.characterize.on_gpu.chase.random_cycle", lambda nodes, *_: np.arange(nodes, dtype="u4"))
         # The fake computes nothing: only its walks lead somewhere.
         patch.setattr(
             "gpuprof.characterize.measure.points.verify",
             lambda probe, ready: verify(probe, ready) if probe.check in {None, "chain"} else CORRECT,
         )  # fmt: skip
-        yield ran
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(
+    library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactory, at_once: None
+) -> Callable[[str], Ran]:
+    """Runs of whole modes, each once; from an earlier run of the tests where nothing that they follow from changed."""
+    code = kept_code.code_key(__name__), kept_code.folder_key(data_dir("specs"), probe_folder())
+
+    @cache
+    def ran(mode: str) -> Ran:
+        key = kept.key_of(sys.version, code, mode)
+        made: list[Ran] = []
+
+        def make() -> bytes:
+            made.append(run_of(library, mode, tmp_path_factory.mktemp(mode)))
+            return pickle.dumps(made[0])
+
+        stored = None if kept.EVERYTHING else kept.kept("virtual-runs", key, make)
+        if stored is None:
+            make()
+        return made[0] if made else pickle.loads(stored or b"")
+
+    return ran
+
+
+def run_of(library: tuple[Probe, ...], mode: str, folder: Path) -> Ran:
+    """Run a whole mode."""
+    gpu, at = VirtualGpu(library), list[tuple[Event, float]]()
+    wanted = Wanted(library, mode, output=folder / "virtual.measured.yaml")
+    run = characterize(
+        gpu, wanted, library=LIBRARY, tell=lambda event: at.append((event, gpu.clock)), compile_all=compiled
+    )
+    return Ran(
+        mode=mode,
+        run=run,
+        clock=gpu.clock,
+        at=tuple(at),
+        series=read_samples(run.samples.read_bytes(), "virtual").series,
+        written=load_measured(run.path),
+    )
 
 
 @pytest.fixture(params=["quick", "default", pytest.param("full", marks=pytest.mark.skipif(
-    not EVERYTHING, reason="25 minutes on the virtual clock take a minute: left to make test-all"
+    not kept.EVERYTHING, reason="25 minutes on the virtual clock take a minute: left to make test-all"
 ))])  # fmt: skip
 def ran(request: pytest.FixtureRequest, finished: Callable[[str], Ran]) -> Ran:
     """A run of each mode."""
@@ -99,8 +129,8 @@ def test_run_ends_within_its_time(ran: Ran) -> None:
     assert ran.run.outcome.cut_short is None
     (end,) = ran.of(Finished)
     assert isinstance(end, Finished)
-    assert end.seconds == pytest.approx(ran.gpu.clock, abs=1)
-    assert ran.gpu.clock <= LIMITS_S[ran.mode]
+    assert end.seconds == pytest.approx(ran.clock, abs=1)
+    assert ran.clock <= LIMITS_S[ran.mode]
 
 
 def test_run_takes_what_was_forecast(ran: Ran, library: tuple[Probe, ...]) -> None:
@@ -108,14 +138,14 @@ def test_run_takes_what_was_forecast(ran: Ran, library: tuple[Probe, ...]) -> No
     (planned,) = ran.of(RunPlanned)
     assert isinstance(planned, RunPlanned)
     least_s = sum(step.least_s for step in steps_of(library, ran.mode))
-    assert 0.8 * least_s <= ran.gpu.clock <= 1.05 * planned.seconds
+    assert 0.8 * least_s <= ran.clock <= 1.05 * planned.seconds
 
 
 def test_step_takes_no_more_than_its_share(ran: Ran, library: tuple[Probe, ...]) -> None:
     steps = {(step.probe.id, step.regime, step.data): step for step in steps_of(library, ran.mode)}
     began = [(event, at) for event, at in ran.at if isinstance(event, Started)]
     late = {}
-    for (event, start), (_, end) in itertools.pairwise([*began, (None, ran.gpu.clock)]):
+    for (event, start), (_, end) in itertools.pairwise([*began, (None, ran.clock)]):
         assert event is not None
         step = steps[event.probe, event.regime, event.data]
         if end - start > 1.1 * max(step.seconds, step.least_s) + 0.5:
@@ -144,7 +174,7 @@ def test_no_point_is_lost(ran: Ran, library: tuple[Probe, ...]) -> None:
 
 def test_every_probe_comes_to_a_result_that_is_written(ran: Ran) -> None:
     values = ran.run.measured.values
-    assert load_measured(ran.run.path).values.keys() == values.keys()
+    assert ran.written.values.keys() == values.keys()
     told = {event.name.split(" ")[0] for event in ran.of(Result) if isinstance(event, Result)}
     assert told == {event.probe for event in ran.of(Started) if isinstance(event, Started)}
     for name, value in values.items():

@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import pytest
+
+from gpuprof.collect.annotate import INJECTED
+from tests import kept
+from tests.kept_runs import recalled
 
 TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
 PLAIN = {
@@ -25,6 +29,9 @@ PLAIN = {
 PLAIN_TORCH = {**PLAIN, "OMP_NUM_THREADS": "1"}
 QUIET = ("-W", "ignore:Failed to initialize NumPy")
 _SERVER = Path(__file__).with_name("torch_server.py")
+_SEEN = ("GPUPROF_ANNOTATE", "GPUPROF_RANGES", "GPUPROF_SURVEY", "LANG", "LC_", "OMP_",
+         "PYTHONIOENCODING", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONUTF8")  # fmt: skip
+"""How the variables begin that a program may see the effect of."""
 
 NET = """
 import sys
@@ -66,56 +73,99 @@ def run(
     return done
 
 
+_LOOK = """
+import sys
+from importlib.metadata import distributions
+from importlib.util import find_spec
+there = [sys.version, *sorted(f"{one.name} {one.version}" for one in distributions())]
+print(*there if find_spec("torch") else (), end="")
+"""
+
+
 @cache
-def has_torch() -> bool:
-    """Whether there is a torch to test with; it is not loaded for that."""
-    look = "import sys; from importlib.util import find_spec; sys.exit(find_spec('torch') is None)"
-    return subprocess.run([TORCH_PYTHON, "-c", look], check=False, env=PLAIN).returncode == 0
+def torch_there() -> str:
+    """Which Python and packages there are to test with; empty where torch is not among them. It is not loaded."""
+    words = [TORCH_PYTHON, "-c", _LOOK]
+    return subprocess.run(words, check=True, env=PLAIN, capture_output=True, text=True).stdout
 
 
 def need_torch() -> None:
     """Skip where there is no torch."""
-    if not has_torch():
+    if not torch_there():
         pytest.skip(f"{TORCH_PYTHON} has no torch; GPUPROF_TORCH_PYTHON can name another")
 
 
-class Server:
-    """A Python that has loaded torch, as it loads there, and runs each script.py in a forked child."""
+def run_torch(
+    arguments: Iterable[str], folder: Path, environ: Mapping[str, str], code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python that has torch on words in a folder, or recall what it did there; skip where there is no torch."""
+    need_torch()
+    words = list(arguments)
+    done = recalled(folder, _key(words, folder, environ), lambda: run(words, folder, environ, code, TORCH_PYTHON))
+    assert done.returncode == code, done.stderr
+    return done
 
-    def __init__(self, asks: IO[str], answers: IO[str]) -> None:
-        self._asks, self._answers = asks, answers
+
+def _key(how: object, folder: Path, environ: Mapping[str, str]) -> str:
+    """The hash of all that a run follows from, but for what its folder holds."""
+    ours = [file.read_bytes() for file in sorted(INJECTED.glob("*.py"))]
+    chosen = {name: value.replace(str(folder), ".") for name, value in environ.items() if name.startswith(_SEEN)}
+    return kept.key_of(torch_there(), TORCH_PYTHON, how, sorted(chosen.items()), ours, _SERVER.read_bytes())
+
+
+class Server:
+    """A Python that loads torch and other modules when it is first asked, and runs each script.py in a forked child."""
+
+    def __init__(self, environ: Mapping[str, str], modules: tuple[str, ...]) -> None:
+        self._environ, self._modules = environ, modules
+        self._process: subprocess.Popen[str] | None = None
+        self._own = ExitStack()
 
     def run(
         self, folder: Path, code: int = 0, *, cuda: bool = False, variables: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the script in a folder; with `cuda` what torch does at CUDA's first use comes before it."""
-        out, errors = folder / "stdout", folder / "stderr"
-        for file in (out, errors):
-            file.write_text("")
-        asked = {"folder": str(folder), "variables": dict(variables or {}), "cuda": cuda}
-        self._asks.write(f"{json.dumps(asked)}\n")
-        self._asks.flush()
-        ended = int(self._answers.readline())
-        done = subprocess.CompletedProcess("script.py", ended, out.read_text(), errors.read_text())
+        """Run the script in a folder, with `cuda` after what torch does at CUDA's first use; or recall what it did."""
+        for name in ("stdout", "stderr"):
+            (folder / name).write_text("")
+        asked = {"variables": dict(variables or {}), "cuda": cuda}
+        key = _key((asked, self._modules), folder, self._environ)
+        done = recalled(folder, key, lambda: self._asked({"folder": str(folder), **asked}))
         assert done.returncode == code, done.stderr
         return done
 
+    def _asked(self, asked: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
+        if self._process is None:
+            self._process = self._started()
+        asks, answers, folder = self._process.stdin, self._process.stdout, Path(str(asked["folder"]))
+        assert asks is not None and answers is not None
+        asks.write(f"{json.dumps(asked)}\n")
+        asks.flush()
+        ended = int(answers.readline())
+        return subprocess.CompletedProcess(
+            "script.py", ended, (folder / "stdout").read_text(), (folder / "stderr").read_text()
+        )
 
-@contextmanager
-def server(environ: Mapping[str, str], *modules: str) -> Iterator[Server]:
-    """Start a server that loads modules in an environment; what it says itself, but for answers, goes to stderr."""
-    with (
-        TemporaryDirectory() as folder,
-        subprocess.Popen(
-            [TORCH_PYTHON, *QUIET, str(_SERVER), *modules],
-            cwd=folder, env=dict(environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        ) as process,
-    ):  # fmt: skip
-        assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield Server(process.stdin, process.stdout)
-        process.stdin.close()
-        assert process.wait(60) == 0
+    def _started(self) -> subprocess.Popen[str]:
+        """The server; what it says itself, but for answers, goes to stderr."""
+        process = subprocess.Popen(
+            [TORCH_PYTHON, *QUIET, str(_SERVER), *self._modules],
+            cwd=self._own.enter_context(TemporaryDirectory()),
+            env=dict(self._environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        return process
+
+    def close(self) -> None:
+        """End the server, if it was started."""
+        if self._process is not None:
+            with self._process as process:
+                assert process.stdin is not None
+                process.stdin.close()
+                assert process.wait(60) == 0
+        self._own.close()
 
 
 class Servers(NamedTuple):
@@ -127,7 +177,7 @@ class Servers(NamedTuple):
 
 @contextmanager
 def servers(with_us: Mapping[str, str], *modules: str) -> Iterator[Servers]:
-    """Start both; skip where there is no torch."""
+    """Give both; skip where there is no torch."""
     need_torch()
-    with server(with_us, *modules) as ours, server(PLAIN_TORCH, *modules) as plain:
+    with closing(Server(with_us, modules)) as ours, closing(Server(PLAIN_TORCH, modules)) as plain:
         yield Servers(ours, plain)

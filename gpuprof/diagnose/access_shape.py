@@ -32,7 +32,7 @@ _BESIDE = "adjacent words that a thread accesses one at a time"
 class LaneShape:
     """How the lanes of a warp touch memory in one instruction.
 
-    `apart`: the bytes from one lane to the next, where code and launch tell. `beside`: how many words side by
+    `apart`: the bytes from most lanes to the next, where code and launch tell. `beside`: how many words side by
     side a thread touches one at a time, in a turn of a loop if it is in one; `step`: by how many bytes that goes on to
     the next ones; None where it does not.
     """

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from gpuprof.code.formulas.touched import LaneOrigin, Touched, touched
+from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.lanes.access import Access, accesses
 from gpuprof.code.lanes.constants import constants_for
-from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction, instruction_of
 from gpuprof.diagnose.access_shape import (
     LINE,
@@ -37,6 +36,7 @@ _ONE_MORE = 1.5
 """What starts inside a sector touches one more than it needs; half of another is a margin for warps at an edge."""
 _MOST_CODE, _MOST_JUMPS, _MOST_ROUNDS = 4000, 200, 12
 """Instructions, jumps and rounds through the code; more take seconds."""
+_SPACES = frozenset({"global", "generic"})
 _TARGET = re.compile(r"sm_\d+[af]?")
 
 
@@ -99,25 +99,32 @@ def lane_shapes(code: tuple[Instruction, ...], target: str, block: Dim3, grid: D
     An access has none where all lanes touch one place: it never moves more than it needs.
     """
     constants = constants_for(target, block, grid)
+    addresses = lane_addresses(code, block, constants, _SPACES)
+    if addresses is None or not addresses.of:
+        return {}
     walked = accesses(code, block, constants, most_rounds=_MOST_ROUNDS)
-    lanes = {access.address: _offsets(access) for access in walked if access.space == "global"}
-    return shapes_of(touched(code, block, constants), lanes, block)
+    return shapes_of(addresses, {at.address: _offsets(at) for at in walked if _is_typical(at, addresses)})
 
 
-def shapes_of(seen: Sequence[Touched], lanes: Mapping[int, Sequence[int]], block: Dim3) -> Mapping[int, LaneShape]:
-    """Return the shape of each of these accesses, by address; `lanes`: where active lanes lie, of those known."""
-    groups: defaultdict[tuple[object, ...], list[Touched]] = defaultdict(list)
-    for access in seen:
-        groups[access.base, access.kind, access.loop].append(access)
-    sides = {access: run for group in groups.values() for run in _runs(group) for access in run.accesses}
+def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
+    """Tell whether what is known of an access holds each time: a loop may lead to elsewhere by what it has loaded."""
+    item = addresses.of.get((access.address, access.space))
+    return item is not None and not (access.holds.startswith("first turn") and addresses.looked_up(item) is not False)
+
+
+def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
+    """Return the shape of each global access by address; `lanes`: where active lanes are, where that is a number."""
+    groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
+    for (_, space), item in addresses.of.items():
+        if space in _SPACES:
+            groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
-    for access in seen:
-        offsets = lanes.get(access.address, ())
-        shape = _by_lanes(access, offsets) if offsets else _by_index(access, block)
-        if shape is None and not _one_place(offsets):
-            shape = _by_neighbours(access, sides[access], _apart(offsets) if offsets else _along_x(access, block))
-        if shape is not None:
-            shapes[access.address] = shape
+    for run in (run for group in groups.values() for run in _runs(group)):
+        for item in run.accesses:
+            address = item.instruction.address
+            shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
+            if shape is not None:
+                shapes[address] = shape
     return shapes
 
 
@@ -128,88 +135,77 @@ def _offsets(access: Access) -> tuple[int, ...]:
     return tuple(offset for offset, active in zip(access.offsets, access.active, strict=True) if active)
 
 
-def _one_place(offsets: Sequence[int]) -> bool:
-    return len(offsets) > 0 and len(set(offsets)) == 1
+def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
+    """Return by how much each lane lies further than the one before it; None where that is not known."""
+    if lanes:
+        return [after - before for before, after in pairwise(lanes)]
+    if item.varying:
+        return [None]
+    parts = zip(item.apart, *item.times.values(), strict=True)
+    return [after[0] - before[0] if after[1:] == before[1:] else None for before, after in pairwise(parts)]
 
 
-def _apart(offsets: Sequence[int]) -> int | None:
-    """Return by how much each lane lies further than the one before it, if that is the same for all."""
-    distances = {after - before for before, after in pairwise(offsets)}
-    return distances.pop() if len(distances) == 1 else None
+def _most(distances: Sequence[int | None]) -> int | None:
+    """Return the distance that more than half of them are; None where there is none."""
+    number = max(set(distances), key=distances.count, default=None)
+    return number if 2 * distances.count(number) > len(distances) else None
 
 
-def _by_lanes(access: Touched, offsets: Sequence[int]) -> LaneShape | None:
-    """Tell contiguous lanes, and rows of them, by where they are known to lie."""
-    width = access.width_bytes
-    apart = _apart(offsets)
-    if apart is not None:
-        return LaneShape("misaligned", width, apart) if abs(apart) == width else None
-    beside = sum(after - before == width for before, after in pairwise(offsets))
-    return LaneShape("partial", width, None) if 2 * beside >= len(offsets) else None
-
-
-def _by_index(access: Touched, block: Dim3) -> LaneShape | None:
-    """Tell contiguous lanes, and rows of them, by what threadIdx.x is multiplied with."""
-    if access.along_x is None or abs(access.along_x) != access.width_bytes:
+def _shape(
+    item: LaneAddress, distances: Sequence[int | None], run: _Run, addresses: KernelAddresses
+) -> LaneShape | None:
+    width, apart = item.request.width_bytes, _most(distances)
+    if all(distance == 0 for distance in distances):
         return None
-    if _along_x(access, block) is not None:
-        return LaneShape("misaligned", access.width_bytes, access.along_x)
-    rows = access.origin in LaneOrigin.X | LaneOrigin.YZ and block[0] < LANES
-    return LaneShape("partial", access.width_bytes, None) if rows else None
+    if apart is not None and abs(apart) == width:
+        whole = distances.count(apart) == len(distances)
+        return LaneShape("misaligned", width, apart) if whole else LaneShape("partial", width, None)
+    step = item.step if item.step is not None and abs(item.step) <= run.size else None
+    name = _by_neighbours(item, run, apart, step)
+    if name is None and None in distances:
+        looked_up = addresses.looked_up(item)
+        if looked_up is None:
+            return None
+        name = "scatter" if looked_up else "stride"
+    return LaneShape(name=name or "stride", width_bytes=width, apart=apart or None, beside=run.beside, step=step)
 
 
-def _along_x(access: Touched, block: Dim3) -> int | None:
-    """Return the distance of lanes where threadIdx.x alone makes it, in blocks whose rows fill warps."""
-    return access.along_x if access.origin == LaneOrigin.X and block[0] % LANES == 0 else None
-
-
-def _by_neighbours(access: Touched, run: _Run, apart: int | None) -> LaneShape | None:
-    """Tell the other shapes by what else a thread touches beside the word, and by what the address is made of."""
-    width, distance = access.width_bytes, abs(apart) if apart is not None else None
-    bytes_beside, beside = run.size, run.beside
-    step = access.step if access.step is not None and abs(access.step) <= bytes_beside else None
-
-    def shape(name: ShapeName) -> LaneShape:
-        return LaneShape(name=name, width_bytes=width, apart=apart, beside=beside, step=step)
-
-    if access.origin is LaneOrigin.NOTHING or distance == 0:
-        return None
-    if step is None and distance is not None and WIDE.value < distance <= LINE.value:
-        place = bisect_left(run.offsets, access.offset)
+def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
+    """Tell a shape by what else a thread touches beside the word."""
+    if step is None and apart is not None and WIDE.value < abs(apart) <= LINE.value:
+        place = bisect_left(run.offsets, item.offset)
         near = run.offsets[max(0, place - 1) : place + 2]
-        if any(0 < abs(offset - access.offset) < distance for offset in near):
-            return shape("structure")
-    if step is not None or (beside > 1 and (bytes_beside >= WIDE.value or bytes_beside == distance)):
-        return shape("neighbours")
-    if LaneOrigin.UNKNOWN in access.origin:
-        return None
-    return shape("scatter" if LaneOrigin.LOADED in access.origin else "stride")
+        if any(0 < abs(offset - item.offset) < abs(apart) for offset in near):
+            return "structure"
+    several = run.beside > 1 and (run.size >= WIDE.value or (apart is not None and run.size == abs(apart)))
+    return "neighbours" if step is not None or several else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """Accesses of a thread that lie side by side: how many bytes and words they are, and the offsets of their group."""
 
-    accesses: tuple[Touched, ...]
+    accesses: tuple[LaneAddress, ...]
     size: int
     beside: int
     offsets: Sequence[int]
 
 
-def _runs(group: Sequence[Touched]) -> Iterator[_Run]:
+def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
     """Part accesses of one base into those that lie side by side."""
     offsets = sorted({item.offset for item in group})
-    run: list[Touched] = []
+    run: list[LaneAddress] = []
     end = 0
     for item in sorted(group, key=lambda item: item.offset):
         if run and item.offset > end:
             yield _run_of(run, end, offsets)
             run = []
-        end = max(end, item.offset + item.width_bytes) if run else item.offset + item.width_bytes
+        last = item.offset + item.request.width_bytes
+        end = max(end, last) if run else last
         run.append(item)
     yield _run_of(run, end, offsets)
 
 
-def _run_of(run: Sequence[Touched], end: int, offsets: Sequence[int]) -> _Run:
+def _run_of(run: Sequence[LaneAddress], end: int, offsets: Sequence[int]) -> _Run:
     beside = len({item.offset for item in run})
     return _Run(accesses=tuple(run), size=end - run[0].offset, beside=beside, offsets=offsets)

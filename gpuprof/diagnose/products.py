@@ -8,11 +8,12 @@ each element of the matrix once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.code.sass.instruction import Instruction, instruction_of
+from gpuprof.code.sass.instruction import Instruction, Operation, instruction_of
 from gpuprof.code.sass.operands import named, sources, written
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.model.recorded import ProfiledInstruction
@@ -52,12 +53,25 @@ class OuterProducts(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """What an instruction has to do with products. `path`: the type that it multiplies and adds; None: no other does.
+
+    `factors` are the registers and halves that it multiplies, `to` the one that it adds to; None: something else.
+    """
+
     opcode: str
     destinations: tuple[str, ...]
-    sources: tuple[str, ...]
-    count: float
+    reads: tuple[str, ...]
+    path: str | None
+    factors: tuple[tuple[str, str] | None, ...]
+    to: str | None
+    is_load: bool
+    is_move: bool
+
+
+_Counted = tuple[_Step, float]
+"""An instruction, and how often it runs."""
 
 
 def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
@@ -67,41 +81,46 @@ def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
 
 def outer_products_of_loop(loop: Iterable[Instruction]) -> OuterProducts | None:
     """Return the same of the instructions of an innermost loop, all of which run equally often."""
-    return _of_hot([_parsed(instruction, 1.0) for instruction in loop if not instruction.idle])
+    return _of_hot([(_step(instruction.operation), 1.0) for instruction in loop if not instruction.idle])
 
 
-def _of_hot(parsed: Sequence[_Parsed]) -> OuterProducts | None:
-    most = max((item.count for item in parsed if _path(item) is not None), default=0.0)
+def _of_hot(code: Sequence[_Counted]) -> OuterProducts | None:
+    most = max((count for step, count in code if step.path is not None), default=0.0)
     if most <= 0:
         return None
-    hot = [item for item in parsed if item.count >= _HOT * most]
-    arithmetic = sum(item.count for item in hot if item.opcode.startswith(_OTHER_ARITHMETIC))
-    sums = _sums(hot)
+    hot = [(step, count) for step, count in code if count >= _HOT * most]
+    arithmetic = sum(count for step, count in hot if step.opcode.startswith(_OTHER_ARITHMETIC))
     by_path: dict[str, float] = {}
-    for at in _in_outer_products(sums):
-        path = _path(hot[at]) or ""
-        by_path[path] = by_path.get(path, 0.0) + hot[at].count
+    for at in _in_outer_products(_sums([step for step, _ in hot])):
+        step, count = hot[at]
+        path = step.path or ""
+        by_path[path] = by_path.get(path, 0.0) + count
     main = max(by_path, key=lambda name: by_path[name], default="")
     return OuterProducts(main, by_path.get(main, 0.0) / arithmetic)
 
 
-def _path(item: _Parsed) -> str | None:
-    return MULTIPLY_ADDS.get(item.opcode.partition(".")[0]) if len(item.sources) >= 3 else None
-
-
-def _profiled(code: Iterable[ProfiledInstruction]) -> Iterator[_Parsed]:
+def _profiled(code: Iterable[ProfiledInstruction]) -> Iterator[_Counted]:
     for profiled in code:
         instruction = instruction_of(profiled.sass)
         if instruction is not None:
-            yield _parsed(instruction, profiled.counts.get(EXECUTED, 0.0))
+            yield _step(instruction.operation), profiled.counts.get(EXECUTED, 0.0)
 
 
-def _parsed(instruction: Instruction, count: float) -> _Parsed:
-    return _Parsed(
-        opcode=instruction.opcode,
+@lru_cache(maxsize=1 << 14)
+def _step(operation: Operation) -> _Step:
+    instruction = Instruction.at(0, operation)
+    read = sources(instruction)
+    multiplied = [_REGISTER.match(operand) for operand in read[:2]]
+    addend = _REGISTER.match(read[2]) if len(read) >= 3 else None
+    return _Step(
+        opcode=operation.opcode,
         destinations=tuple(name for name in written(instruction) if name.startswith("R")),
-        sources=sources(instruction),
-        count=count,
+        reads=tuple(name for operand in read for name in named(operand)),
+        path=MULTIPLY_ADDS.get(operation.name) if len(read) >= 3 else None,
+        factors=tuple((match[1], match[2]) if match is not None else None for match in multiplied),
+        to=addend[1] if addend is not None else None,
+        is_load=_LOADS.match(operation.opcode) is not None,
+        is_move=_MOVES.match(operation.opcode) is not None,
     )
 
 
@@ -113,56 +132,41 @@ class _Sum:
     root: str
 
 
-def _sums(hot: Sequence[_Parsed]) -> dict[int, _Sum]:
+def _sums(hot: Sequence[_Step]) -> dict[int, _Sum]:
     """Return the multiply-adds whose factors are loaded in the hot code, by their place in it.
 
     What is read before it is written was written at the end of the loop's last round.
     """
-    last = {register: at for at, item in enumerate(hot) for register in item.destinations}
-    writes: list[dict[str, int | None]] = []
-    now: dict[str, int | None] = dict(last)
+    now = {register: at for at, step in enumerate(hot) for register in step.destinations}
+    moved: dict[int, list[int | None]] = {}
     earlier: set[str] = set()
     roots: dict[int, str] = {}
     sums: dict[int, _Sum] = {}
-    for at, item in enumerate(hot):
-        writes.append(now.copy() if _MOVES.match(item.opcode) else {})
-        if _path(item) is not None:
-            *factors, addend = item.sources[:3]
-            values = [_value(operand, now) for operand in factors]
-            to = _REGISTER.match(addend)
-            before = now.get(to[1]) if to is not None else None
-            if to is not None:
-                known = before in roots and to[1] in earlier
-                roots[at] = roots[before] if known and before is not None else to[1]
-            sums_up = before is not None and _path(hot[before]) is not None
-            if to is not None and values[0] is not None and values[1] is not None and sums_up:
+    for at, step in enumerate(hot):
+        if step.is_move:
+            moved[at] = [now.get(name) for name in step.reads]
+        if step.path is not None and step.to is not None:
+            before = now.get(step.to)
+            roots[at] = roots[before] if before in roots and step.to in earlier else step.to
+            values = [Value(name, now.get(name), half) for name, half in filter(None, step.factors)]
+            if before is not None and hot[before].path is not None and len(values) == 2:
                 sums[at] = _Sum((values[0], values[1]), roots[at])
-        for register in item.destinations:
+        for register in step.destinations:
             now[register] = at
             earlier.add(register)
-    return {at: sum_ for at, sum_ in sums.items() if all(_is_loaded(v, hot, writes) for v in sum_.factors)}
+    written_at = {value.written_at for sum_ in sums.values() for value in sum_.factors}
+    loaded = {at for at in written_at if _is_loaded(at, hot, moved)}
+    return {at: sum_ for at, sum_ in sums.items() if all(value.written_at in loaded for value in sum_.factors)}
 
 
-def _value(operand: str, now: dict[str, int | None]) -> Value | None:
-    match = _REGISTER.match(operand)
-    return Value(match[1], now.get(match[1]), match[2]) if match is not None else None
-
-
-def _is_loaded(value: Value, hot: Sequence[_Parsed], writes: Sequence[dict[str, int | None]]) -> bool:
+def _is_loaded(written_at: int | None, hot: Sequence[_Step], moved: Mapping[int, Sequence[int | None]]) -> bool:
     """Tell whether a value comes from a load of the hot code, with moves and conversions between."""
-    places = {value.written_at}
-    for _ in range(_BACK):
-        before: set[int | None] = set()
-        for at in places:
-            if at is None:
-                continue
-            if _LOADS.match(hot[at].opcode):
-                return True
-            if _MOVES.match(hot[at].opcode):
-                names = (name for operand in hot[at].sources for name in named(operand))
-                before.update(writes[at].get(name) for name in names)
-        places = before
-    return any(at is not None and _LOADS.match(hot[at].opcode) for at in places)
+    places = {written_at}
+    for _ in range(_BACK + 1):
+        if any(at is not None and hot[at].is_load for at in places):
+            return True
+        places = {before for at in places if at is not None for before in moved.get(at, ())}
+    return False
 
 
 def _in_outer_products(sums: dict[int, _Sum]) -> Iterator[int]:

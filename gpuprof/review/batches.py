@@ -52,8 +52,9 @@ NumberedKernels = Sequence[tuple[int, ReviewedKernel]]
 
 def _ended(own: Mapping[int, CompiledKernel], whole: int) -> Iterator[NumberedKernels]:
     """Yield kernels that were reviewed, by their numbers: in processes of their own where there is much to do."""
-    slices = list(slices_of(own))
-    count = min(processors(), len(slices))
+    count = processors()
+    slices = list(slices_of(own, count))
+    count = min(count, len(slices))
     if count < 2 or whole < _LITTLE_BYTES:
         for piece in slices:
             yield _work(own, piece)

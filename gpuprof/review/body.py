@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpuprof.code.binary.cubin import InnerFunction
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.flow.calls import jumping_calls
+from gpuprof.code.flow.loops import jumping_calls
 from gpuprof.code.sass.instruction import Instruction
 
 WINDOW = 64
@@ -24,15 +24,18 @@ class KernelBody:
     code: Sequence[Instruction]
     inner: Sequence[InnerFunction]
 
-    def own(self) -> Iterator[int]:
-        """Yield the indices of the instructions outside of functions of the compiler's."""
+    def own(self, indices: Sequence[int]) -> list[int]:
+        """Return those of instructions, by their indices in order, that are in no function of the compiler's."""
         spans = sorted(self._spans())
+        own = []
         span = 0
-        for index, instruction in enumerate(self.code):
-            while span < len(spans) and spans[span][1] <= instruction.address:
+        for index in indices:
+            address = self.code[index].address
+            while span < len(spans) and spans[span][1] <= address:
                 span += 1
-            if span == len(spans) or instruction.address < spans[span][0]:
-                yield index
+            if span == len(spans) or address < spans[span][0]:
+                own.append(index)
+        return own
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         if self.inner or not self.code:

@@ -7,18 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpuprof.code.formulas.addresses import KernelAddresses
 from gpuprof.code.sass.instruction import Instruction
+from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, CodePlace, KernelResources
 from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.review.memory import accesses_of
 from gpuprof.review.resources import occupancy_of, resources_of
-from gpuprof.review.sequences import Operation, operations
+from gpuprof.review.sequences import LongOperation, operations
+from gpuprof.review.strides import kernel_addresses
 
 _MOST_PLACES = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CodeCase:
     """One kernel for the rules."""
 
@@ -50,12 +53,23 @@ class CodeCase:
         return accesses_of(self.known, self.innermost)
 
     @cached_property
+    def addresses(self) -> KernelAddresses | None:
+        """Return what its addresses are made of; None where its jumps are not known, or it is too long."""
+        return kernel_addresses(self.known)
+
+    @cached_property
+    def matrix(self) -> tuple[tuple[Instruction, MatrixOpcode], ...]:
+        """Return its matrix instructions, and what each computes."""
+        items = self.known.named(*(name for name in self.known.by_name if name.endswith("MMA")))
+        return tuple((item, known) for item in items if (known := matrix_opcode(item.opcode)) is not None)
+
+    @cached_property
     def resources(self) -> KernelResources:
         """Return what it takes."""
         return resources_of(self.known, self.innermost)
 
     @cached_property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[LongOperation, ...]:
         """Return the divisions, roots and slow functions that instructions were written for."""
         return operations(self.code, self.known.kernel.kernel.inner)
 

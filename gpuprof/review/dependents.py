@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
-from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction, Operation
 from gpuprof.code.sass.operands import named, sources, written
 
 FP64_OPCODES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
@@ -21,8 +22,10 @@ def dependents(code: Sequence[Instruction]) -> tuple[int, ...]:
     tainted = set(written(code[0])) if code else set()
     parts = []
     for instruction in code[1:]:
+        if not tainted:
+            break
         names = written(instruction)
-        if _read(instruction) & tainted and not _leaves(instruction):
+        if not _read(instruction.operation).isdisjoint(tainted) and not _leaves(instruction):
             parts.append(instruction.address)
             tainted.update(names)
         elif instruction.predicate is None:
@@ -39,8 +42,10 @@ def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
     depths = dict.fromkeys(written(code[0]), 0) if code else {}
     parts = []
     for instruction in code[1:]:
+        if not depths:
+            break
         names = written(instruction)
-        read = [depths[name] for name in _read(instruction) if name in depths]
+        read = [depths[name] for name in _read(instruction.operation) if name in depths]
         if read and max(read) < _LONGEST_QUOTIENT and _INTEGER_STEP.match(instruction.opcode):
             parts.append(instruction.address)
             if is_last_step(instruction):
@@ -54,12 +59,14 @@ def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def _read(instruction: Instruction) -> set[str]:
+@lru_cache(maxsize=1 << 14)
+def _read(operation: Operation) -> frozenset[str]:
     """Return what an instruction reads; of FP64 both registers of a number."""
+    instruction = Instruction.at(0, operation)
     names = {name for operand in (*sources(instruction), instruction.predicate or "") for name in named(operand)}
     if instruction.name in FP64_OPCODES:
         names |= {f"R{int(name[1:]) + 1}" for name in names if name.startswith("R")}
-    return names
+    return frozenset(names)
 
 
 def _leaves(instruction: Instruction) -> bool:

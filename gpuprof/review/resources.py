@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from gpuprof.code.binary.local_memory import LocalMemory, local_memory
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.binary.local_memory import LOCAL_OPCODES, LocalMemory, local_memory
 from gpuprof.code.sass.requests import width_bytes
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.review.code import KernelCode
@@ -32,7 +31,7 @@ def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResour
         dynamic_shared_bytes=code.kernel.shape.dynamic_shared_bytes,
         stack_bytes=kernel.stack_bytes,
         spills=None if unread else _spills(local_memory_of(code), innermost),
-        barriers=None if unread and kernel.barriers is None else _barriers(kernel.barriers, code.code),
+        barriers=None if unread and kernel.barriers is None else _barriers(kernel.barriers, code),
         code_bytes=len(kernel.code),
         instructions=len(code.code),
         max_threads=kernel.max_threads,
@@ -42,6 +41,8 @@ def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResour
 
 def local_memory_of(code: KernelCode) -> LocalMemory:
     """Return the instructions that access local memory: spills and arrays."""
+    if not code.has_any(LOCAL_OPCODES):
+        return LocalMemory()
     return local_memory(code.kernel.cubin, code.kernel.kernel, code.code)
 
 
@@ -60,13 +61,13 @@ def _spills(local: LocalMemory, innermost: Mapping[int, int]) -> SpillCount | No
     )
 
 
-def _barriers(told: int | None, code: Sequence[Instruction]) -> int | None:
+def _barriers(told: int | None, code: KernelCode) -> int | None:
     """Return how many barriers it uses: as its cubin says, else by their numbers; None where a register has one."""
     if told is not None:
         return told
     numbers = set()
-    for instruction in code:
-        if instruction.name == "BAR" and not instruction.idle:
+    for instruction in code.named("BAR"):
+        if not instruction.idle:
             number = next((part for part in instruction.operands if not part.startswith(("P", "!P", "UP"))), "0x0")
             if not _BARRIER.fullmatch(number):
                 return None
@@ -92,7 +93,7 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
         return None
     limiters = tuple(name for name in _LIMITERS if name in occupancy.limiters)
     warps = occupancy.blocks_per_sm * math.ceil(launch.threads_per_block / arch.limit("threads_per_warp"))
-    condition = _condition(code.code, resources)
+    condition = _condition(code, resources)
     return CodeOccupancy(
         fraction=occupancy.fraction,
         blocks_per_sm=occupancy.blocks_per_sm,
@@ -115,15 +116,15 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def is_upper_bound(code: Sequence[Instruction], resources: KernelResources) -> bool:
+def is_upper_bound(code: KernelCode, resources: KernelResources) -> bool:
     """Tell whether the launch may ask for dynamic shared memory that is not known, so that occupancy may be lower."""
-    return resources.dynamic_shared_bytes is None and any(item.name in _SHARED_OPCODES for item in code)
+    return resources.dynamic_shared_bytes is None and code.has_any(_SHARED_OPCODES)
 
 
-def _condition(code: Sequence[Instruction], resources: KernelResources) -> str:
+def _condition(code: KernelCode, resources: KernelResources) -> str:
     """Say what the occupancy is worth where the dynamic shared memory of the launch is not known."""
     if not is_upper_bound(code, resources):
         return ""
-    if not resources.static_shared_bytes and not any(item.name == _ASKS_SPACE for item in code):
+    if not resources.static_shared_bytes and not code.has_any([_ASKS_SPACE]):
         return ", at most: it uses dynamic shared memory of a size that is not known (--dynamic-shared BYTES)"
     return ", at most: the launch may add dynamic shared memory (--dynamic-shared BYTES)"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpuprof.code.binary.cubin import InnerFunction
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.sass.instruction import JUMPS, Instruction, Operation
 from gpuprof.code.sass.operands import named
 from gpuprof.review.body import WINDOW, KernelBody
 from gpuprof.review.dependents import dependents, is_last_step, quotient_parts
@@ -23,6 +24,9 @@ _TRIG_BOUND = "105615"
 """The largest |x| for which sinf, cosf and tanf subtract multiples of π/2 in three steps (CUDA's math library)."""
 _POW_CONSTANT = "0x3a2c32e4"
 _FMOD_SCALE = "8388608"
+_BOUNDS = {"ISETP": {_RCP_BOUND, _SQRT_BOUND}, "FSETP": {_TRIG_BOUND}, "FMUL": {_FMOD_SCALE}}
+"""What an instruction that is the sign of an operation compares with, or scales by."""
+_SEEDS_FP64 = {"MUFU.RCP64H", "MUFU.RSQ64H"}
 _INTEGER_SEED = re.compile(r"^U?I2FP?\.(?:U32\.|F32\.U32\.|S32\.|F32\.S32\.)?RP$")
 _CALLS = (
     (re.compile(r"__cuda_sm\w*_(?:div|rem)_[us]64"), "integer-64"),
@@ -37,7 +41,7 @@ LONGEST_REDUCTION_ENTRY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class LongOperation:
     """An operation in the code: its kind, where it is, its instructions by offset, its slow path in instructions.
 
     `slow` is what runs only for some operands: a function that is called, or code that is jumped over. `prepares` are
@@ -62,29 +66,47 @@ class Operation:
         return len(self.parts) == 1
 
 
-def operations(code: Sequence[Instruction], inner: Sequence[InnerFunction]) -> tuple[Operation, ...]:
+def operations(code: Sequence[Instruction], inner: Sequence[InnerFunction]) -> tuple[LongOperation, ...]:
     """Return the operations of a kernel by offset, without those within the functions that they call."""
+    signs = [index for index, instruction in enumerate(code) if _is_sign(instruction.operation)]
+    if not signs:
+        return ()
     body = KernelBody(code, inner)
-    calls = list(_called(body))
+    own = body.own(signs)
+    calls = list(_called(body, own))
     regions = [region for at, _ in calls if (region := _region(body, at)) is not None]
     every = [operation for _, operation in calls]
-    for index in body.own():
+    for index in own:
         operation = _at(body, index)
         if operation is not None and not _is_fast_path(operation, regions):
             every.append(operation)
     return tuple(sorted(every, key=lambda operation: operation.at.address))
 
 
-def _called(body: KernelBody) -> Iterator[tuple[int, Operation]]:
+@lru_cache(maxsize=1 << 14)
+def _is_sign(operation: Operation) -> bool:
+    """Tell whether an instruction may be the sign of an operation, or call one."""
+    if operation.name == "MUFU":
+        return operation.opcode in _SEEDS_FP64
+    if operation.name in _BOUNDS:
+        return not _BOUNDS[operation.name].isdisjoint(operation.operands)
+    return (
+        operation.name in {"CALL", "FCHK"}
+        or _INTEGER_SEED.match(operation.opcode) is not None
+        or _POW_CONSTANT in operation.operands
+    )
+
+
+def _called(body: KernelBody, own: Iterable[int]) -> Iterator[tuple[int, LongOperation]]:
     """Yield the calls of functions whose names tell what they compute, with their index."""
     functions = {function.offset: function for function in body.inner}
-    for index in body.own():
+    for index in own:
         instruction = body.code[index]
         function = functions.get(instruction.target or -1) if instruction.name == "CALL" else None
         kind = next((kind for pattern, kind in _CALLS if function and pattern.search(function.name)), None)
         if function is not None and kind is not None:
             slow = function.size_bytes // INSTRUCTION_BYTES
-            yield index, Operation(kind, instruction, (instruction.address,), slow=slow)
+            yield index, LongOperation(kind, instruction, (instruction.address,), slow=slow)
 
 
 def _region(body: KernelBody, index: int) -> tuple[int, int] | None:
@@ -94,14 +116,14 @@ def _region(body: KernelBody, index: int) -> tuple[int, int] | None:
     return (start.address, end) if start is not None and end is not None else None
 
 
-def _is_fast_path(operation: Operation, regions: Iterable[tuple[int, int]]) -> bool:
+def _is_fast_path(operation: LongOperation, regions: Iterable[tuple[int, int]]) -> bool:
     """Tell whether a division of 32 bits is what one of 64 bits does for small operands."""
     if operation.kind != "integer-32":
         return False
     return any(start < operation.at.address < end for start, end in regions)
 
 
-def _at(body: KernelBody, index: int) -> Operation | None:
+def _at(body: KernelBody, index: int) -> LongOperation | None:
     """Return the operation that an instruction is the sign of."""
     instruction = body.code[index]
     reader = _READERS.get(instruction.name)
@@ -112,7 +134,7 @@ def _at(body: KernelBody, index: int) -> Operation | None:
     return _power(body, index) if _POW_CONSTANT in instruction.operands else None
 
 
-def _compared(body: KernelBody, index: int) -> Operation | None:
+def _compared(body: KernelBody, index: int) -> LongOperation | None:
     """Return what compares its operand with a bound of integers."""
     operands = body.code[index].operands
     if _RCP_BOUND in operands:
@@ -120,7 +142,7 @@ def _compared(body: KernelBody, index: int) -> Operation | None:
     return _with_slow_path(body, index, "root-fp32", "MUFU.RSQ", before=1) if _SQRT_BOUND in operands else None
 
 
-def _division(body: KernelBody, index: int) -> Operation | None:
+def _division(body: KernelBody, index: int) -> LongOperation | None:
     """Return the division that an FCHK checks: a reciprocal, refined, times the dividend, and refined again."""
     check = body.code[index]
     if not check.operands:
@@ -136,10 +158,10 @@ def _division(body: KernelBody, index: int) -> Operation | None:
     parts = {seed.address, check.address, *dependents(body.code[start : end + 1])}
     if branch is not None:
         parts.add(body.code[branch].address)
-    return Operation("division-fp32", check, tuple(sorted(parts)), slow=_slow(body, index))
+    return LongOperation("division-fp32", check, tuple(sorted(parts)), slow=_slow(body, index))
 
 
-def _with_slow_path(body: KernelBody, index: int, kind: str, opcode: str, *, before: int) -> Operation | None:
+def _with_slow_path(body: KernelBody, index: int, kind: str, opcode: str, *, before: int) -> LongOperation | None:
     """Return a reciprocal or root whose operand is compared with a bound, after `before` instructions and a jump."""
     compare = body.code[index]
     near = [*body.before(index, 8), *body.after(index, 16)]
@@ -155,14 +177,12 @@ def _with_slow_path(body: KernelBody, index: int, kind: str, opcode: str, *, bef
         # What is jumped over calls the slow path, and sets registers that the fast one has other values in.
         fast = [*body.code[start:branch], *body.code[body.index(body.code[branch].target or 0) : end]]
     parts = {seed.address, compare.address, *dependents(fast)}
-    return Operation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index), prepares=before + 1)
+    return LongOperation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index), prepares=before + 1)
 
 
-def _in_fp64(body: KernelBody, index: int) -> Operation | None:
+def _in_fp64(body: KernelBody, index: int) -> LongOperation | None:
     """Return an FP64 division, reciprocal or root: refined up to the branch to its slow path; None without one."""
     seed = body.code[index]
-    if seed.opcode not in {"MUFU.RCP64H", "MUFU.RSQ64H"}:
-        return None
     block = []
     for instruction in body.after(index):
         block.append(instruction)
@@ -181,10 +201,10 @@ def _in_fp64(body: KernelBody, index: int) -> Operation | None:
     else:
         multiplies = any(at[address].name == "DMUL" for address in cone if address in at)
         kind = "division-fp64" if multiplies else "reciprocal-fp64"
-    return Operation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index))
+    return LongOperation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index))
 
 
-def _integer_division(body: KernelBody, index: int) -> Operation | None:
+def _integer_division(body: KernelBody, index: int) -> LongOperation | None:
     """Return a division of 32 bits or a remainder, whose reciprocal is made from the divisor as FP32."""
     seed = body.code[index]
     following = [seed, *body.after(index, 4 * WINDOW)]
@@ -195,29 +215,29 @@ def _integer_division(body: KernelBody, index: int) -> Operation | None:
         return None
     at = {item.address: item for item in following}
     times = sum(is_last_step(at[address]) for address in parts)
-    return Operation("integer-32", seed, tuple(sorted(set(parts))), times=max(1, times))
+    return LongOperation("integer-32", seed, tuple(sorted(set(parts))), times=max(1, times))
 
 
-def _trigonometry(body: KernelBody, index: int) -> Operation | None:
+def _trigonometry(body: KernelBody, index: int) -> LongOperation | None:
     """Return a sine, cosine or tangent in FP32: what is jumped over reduces large arguments by many digits of π."""
     branch = _branch_on(body, index) if _TRIG_BOUND in body.code[index].operands else None
     target = body.code[branch].target if branch is not None else None
     if branch is None or target is None or target <= body.code[branch].address:
         return None
     slow = body.index(target) - branch - 1
-    return Operation("trigonometry-fp32", body.code[index], (body.code[index].address,), slow=slow)
+    return LongOperation("trigonometry-fp32", body.code[index], (body.code[index].address,), slow=slow)
 
 
-def _power(body: KernelBody, index: int) -> Operation | None:
+def _power(body: KernelBody, index: int) -> LongOperation | None:
     """Return a powf: logarithm, product and exponential with a few more bits than FP32 has."""
     end = next((i for i in body.after(index, 2 * WINDOW) if i.opcode == "F2I.NTZ"), None)
     if end is None:
         return None
     parts = (i for i in body.code[index : body.index(end.address) + 1] if i.name.startswith(("F", "MUFU")))
-    return Operation("power-fp32", body.code[index], tuple(item.address for item in parts))
+    return LongOperation("power-fp32", body.code[index], tuple(item.address for item in parts))
 
 
-def _remainder(body: KernelBody, index: int) -> Operation | None:
+def _remainder(body: KernelBody, index: int) -> LongOperation | None:
     """Return an fmodf: it scales |divisor|, and compares the dividend with that."""
     scale, region = body.code[index], _region(body, index)
     if (
@@ -231,10 +251,10 @@ def _remainder(body: KernelBody, index: int) -> Operation | None:
     if not any(product in named(operand) for item in compares for operand in item.operands):
         return None
     start, end = map(body.index, region)
-    return Operation("remainder-fp32", scale, tuple(item.address for item in body.code[start:end]))
+    return LongOperation("remainder-fp32", scale, tuple(item.address for item in body.code[start:end]))
 
 
-_READERS: Mapping[str, Callable[[KernelBody, int], Operation | None]] = {
+_READERS: Mapping[str, Callable[[KernelBody, int], LongOperation | None]] = {
     "FCHK": _division,
     "ISETP": _compared,
     "MUFU": _in_fp64,

@@ -11,7 +11,7 @@ from itertools import groupby
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.line_table import line_tables
 from gpuprof.code.sass.instruction import Instruction, instruction_of, without_padding
-from gpuprof.code.tools.disassemble import VOLTA_HINT, NotAnswered, disassemble, disassembler_for
+from gpuprof.code.tools.disassemble import VOLTA_HINT, NotAnswered, disassembled, disassembler_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
@@ -20,8 +20,8 @@ from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
 
-_SLICE_BYTES = 8000 * INSTRUCTION_BYTES
-"""Code of one call of nvdisasm: it takes 0.2 s for so much, its start a tenth of that."""
+_LEAST_BYTES, _MOST_BYTES = 8_000 * INSTRUCTION_BYTES, 100_000 * INSTRUCTION_BYTES
+"""Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
 _MOST_KERNELS = 200
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 _BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
@@ -32,19 +32,26 @@ Numbered = tuple[int, CompiledKernel]
 SourceLines = Mapping[int, tuple[str, int]]
 
 
-def slices_of(kernels: Mapping[int, CompiledKernel]) -> Iterator[list[int]]:
-    """Yield the numbers of kernels in order, together those of one cubin and target that one call reads."""
+def slices_of(kernels: Mapping[int, CompiledKernel], count: int) -> Iterator[list[int]]:
+    """Yield the numbers of kernels in order, together those of one cubin and target that one call reads.
+
+    The pieces for so many processes become smaller towards the end, so that these end at about the same time.
+    """
+    left = sum(len(kernel.kernel.code) for kernel in kernels.values())
     for _, group in groupby(kernels, key=lambda number: (kernels[number].target, id(kernels[number].cubin))):
         piece: list[int] = []
         size = 0
         for number in group:
             length = len(kernels[number].kernel.code)
-            if piece and (size + length > _SLICE_BYTES or len(piece) >= _MOST_KERNELS):
+            room = min(_MOST_BYTES, max(_LEAST_BYTES, left // (2 * count)))
+            if piece and (size + length > room or len(piece) >= _MOST_KERNELS):
                 yield piece
+                left -= size
                 piece, size = [], 0
             piece.append(number)
             size += length
         yield piece
+        left -= size
 
 
 def reviewed_slice(kernels: Sequence[Numbered]) -> list[ReviewedKernel]:
@@ -89,7 +96,7 @@ def _disassembled(kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, 
     if tool is None:
         return [_no_tool(kernel.target) for kernel in kernels]
     try:
-        return [*disassemble(tool, kernels[0].target, [kernel.kernel.code for kernel in kernels])]
+        return disassembled(tool, kernels[0].target, [kernel.kernel.code for kernel in kernels])
     except NotAnswered as error:
         return [str(error)] * len(kernels)
     except EnvironmentProblem as error:

@@ -8,11 +8,12 @@ from functools import cached_property, lru_cache
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
 from gpuprof.code.lanes.access import Access, sectors, wavefronts
 from gpuprof.code.lanes.constants import PlacedArgument, known_constants
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.requests import requests
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
 
 _MOST_INSTRUCTIONS = 50_000
+"""In longer kernels no address is followed."""
 _MOST_NAMED, _LONGEST_NAME = 3, 60
 _VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Values of an argument for which costs are worked out; from the last on, they stay the same."""
@@ -20,6 +21,9 @@ _BANKS = 32
 _BLOCK_NEEDED = "the block size is needed: --block"
 _GRID_NEEDED = "the grid size is needed: --grid"
 _FULL_ROWS = " (in blocks whose rows fill warps; --block tells)"
+_TOO_LONG = f"the kernel is too long to follow its addresses: more than {_MOST_INSTRUCTIONS:,} instructions"
+_CUT_SHORT = "the kernel is too long to follow all that the address is made of"
+_BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
 _AXES = "xyz"
 
 
@@ -28,6 +32,9 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
 
     Such as "the stride is argument 2 (n): 1 → 4 sectors, 32 or more → 32".
     """
+    if len(code.code) > _MOST_INSTRUCTIONS:
+        asked = ((instruction.address, request) for instruction in code.code for request in requests(instruction))
+        return {(address, request.space): _TOO_LONG for address, request in asked}
     addresses = kernel_addresses(code)
     if addresses is None:
         return {}
@@ -35,27 +42,21 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
     return {key: cause for key, item in addresses.of.items() if (cause := explanation.cause(item))}
 
 
+@lru_cache(maxsize=2)
 def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
     """Return what the addresses of a kernel are made of; None where its jumps are not known, or it is too long."""
     if len(code.code) > _MOST_INSTRUCTIONS:
         return None
     block = block_of(code)
-    return _followed(code.code, block, tuple(_constants(code, block).items()))
+    try:
+        return lane_addresses(code.code, block, _constants(code, block))
+    except (ValueError, IndexError, KeyError):  # code that no compiler wrote
+        return None
 
 
 def block_of(code: KernelCode) -> Dim3 | None:
     """Return the block that it is launched with, if that is known."""
     return code.kernel.shape.block or code.kernel.kernel.required_block
-
-
-@lru_cache(maxsize=4)
-def _followed(
-    code: tuple[Instruction, ...], block: Dim3 | None, constants: tuple[tuple[int, int], ...]
-) -> KernelAddresses | None:
-    try:
-        return lane_addresses(code, block, dict(constants))
-    except (ValueError, IndexError, KeyError):  # code that no compiler wrote
-        return None
 
 
 def _constants(code: KernelCode, block: Dim3 | None) -> dict[int, int]:
@@ -232,7 +233,9 @@ class _Explanation:
 
     def _said_of(self, symbol: str) -> str:
         if symbol not in self._said:
-            self._said[symbol] = self._differs(symbol)
+            rest = _CUT_SHORT if self._addresses.sums.cut_short else ""
+            kinds = {self._addresses.symbol(leaf).kind for leaf in self._addresses.leaves(symbol)}
+            self._said[symbol] = rest if "beyond" in kinds else self._differs(symbol) or rest
         return self._said[symbol]
 
     def _differs(self, symbol: str) -> str:
@@ -249,7 +252,7 @@ class _Explanation:
             return self._gather(loaded)
         arguments = self._arguments(leaves)
         if kind == "join":
-            return "lanes reach it by different paths with different addresses, and only one path is followed"
+            return _CUT_SHORT if self._addresses.sums.cut_short else _BY_PATHS
         if arguments and kind != "start":
             return f"it follows from the thread index and {arguments} by more than a product, such as a division"
         return _BLOCK_NEEDED if self._blind else ""

@@ -6,6 +6,7 @@ in process groups of their own: Ctrl-C reaches the parent, which ends them and w
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -25,6 +26,8 @@ Answer = TypeVar("Answer")
 Job = list[int]
 
 _CLEARS_UP_S = 3.0
+_GARBAGE = 100_000
+"""So many new objects lead to a search for garbage: a review makes millions, and next to no garbage in circles."""
 _SENT = (pickle.UnpicklingError, EOFError, OSError)
 
 
@@ -133,6 +136,8 @@ def _serve(work: Callable[[Job], Answer], pipe: Connection[Any, Any], others: li
         signal.signal(which, _leave)
     for other in others:
         other.close()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
     with suppress(EOFError, OSError, SystemExit):
         while True:
             pipe.send(work(pipe.recv()))

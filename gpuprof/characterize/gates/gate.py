@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.characterize.probes.probe import Assignment, Count, GateRules
-from gpuprof.code.flow.calls import jumping_calls
-from gpuprof.code.flow.loops import Loop, find_loops
+from gpuprof.code.flow.loops import Loop, find_loops, jumping_calls
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.operands import carried, early_waits, read_by, waits_for, zero_factors
 

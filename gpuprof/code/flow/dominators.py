@@ -1,4 +1,4 @@
-"""Finds dominators: of each block of a control flow graph the last that lies on every way to it.
+"""Finds dominators: of each block of a control flow graph the last that lies on every way to it; and natural loops.
 
 By Lengauer and Tarjan, A Fast Algorithm for Finding Dominators in a Flowgraph (1979), without balancing the trees, so
 that code of any shape takes little more than linear time.
@@ -6,10 +6,12 @@ that code of any shape takes little more than linear time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 Successors = Sequence[Sequence[int]]
 """For each basic block, the blocks that can follow it."""
+_MOST_IN_LOOPS = 2_000_000
+"""Blocks of all loops together, each as often as it is in one: thousands of loops within loops are no compiler's."""
 
 
 def immediate_dominators(graph: Successors, entry: int) -> dict[int, int]:
@@ -114,3 +116,43 @@ class DominatorTree:
         if dominator not in self._begins or block not in self._begins:
             return False
         return self._begins[dominator] <= self._begins[block] < self._ends[dominator]
+
+    @property
+    def reached(self) -> Collection[int]:
+        """Return the blocks that are reached from the entry."""
+        return self._begins.keys()
+
+
+def natural_loops(graph: Successors, tree: DominatorTree) -> dict[int, frozenset[int]]:
+    """Return header → body of each loop: the target of a jump back, and what reaches that jump without passing it.
+
+    A jump back leads to a block that lies on every way to it (Aho, Sethi, Ullman: Compilers, 10.4). Jumps that share
+    a header make one loop; what cannot be reached makes none.
+    """
+    before: list[list[int]] = [[] for _ in graph]
+    back: list[tuple[int, int]] = []
+    for block in tree.reached:
+        for successor in graph[block]:
+            before[successor].append(block)
+            if tree.dominates(successor, block):
+                back.append((block, successor))
+    loops: dict[int, set[int]] = {}
+    room = _MOST_IN_LOOPS
+    for block, header in sorted(back):
+        body = loops.setdefault(header, {header})
+        room += len(body)
+        _add_with_predecessors(body, block, before)
+        room -= len(body)
+        if room < 0:
+            return {}
+    return {header: frozenset(body) for header, body in loops.items()}
+
+
+def _add_with_predecessors(seen: set[int], block: int, before: Sequence[Sequence[int]]) -> None:
+    """Add a block to those that were seen, and all that lead to it without passing those."""
+    waiting = [block]
+    while waiting:
+        block = waiting.pop()
+        if block not in seen:
+            seen.add(block)
+            waiting += before[block]

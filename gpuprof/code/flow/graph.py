@@ -1,23 +1,19 @@
-"""The control flow of a kernel: basic blocks, and where lanes that diverge reconverge."""
+"""The control flow of a kernel: its basic blocks with their loops, and where lanes that diverge reconverge."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
-from gpuprof.code.flow.calls import jumping_calls
-from gpuprof.code.flow.dominators import immediate_dominators
-from gpuprof.code.flow.loops import natural_loops
-from gpuprof.code.sass.instruction import JUMPS, Instruction
+from gpuprof.code.flow.blocks import ANYWHERE, ENDS, BasicBlock, FoundBlocks
+from gpuprof.code.flow.dominators import DominatorTree, immediate_dominators, natural_loops
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.writes import may_write
 
-ENDS = {"EXIT", "RET", "KILL"}
-_ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
-_LEAVES = JUMPS | ENDS | {"BSYNC", "CALL"}
+__all__ = ["ENDS", "ControlFlowGraph", "Reconvergence", "flow_of", "graph_of", "reconvergence"]
+
 _SCRATCH = frozenset(
     [f"R{number}" for number in range(4, 16)]
     + [f"UR{number}" for number in range(63)]
@@ -31,16 +27,35 @@ it and is none of these."""
 class ControlFlowGraph:
     """The basic blocks of a kernel, by number; the first begins it.
 
-    `successors`: the blocks that can come next. `entries`: those that begin the kernel and functions that it calls.
-    `called`: of blocks that end with a call, the registers and predicates that it may write; None: any. `loops`: the
-    header of each loop, and its blocks.
+    `successors`: the blocks that can come next. `calls`: of blocks that end with a call the block that it calls; None:
+    it is elsewhere. `jumps`: the addresses of calls that are jumps.
     """
 
-    blocks: tuple[tuple[Instruction, ...], ...]
+    blocks: tuple[BasicBlock, ...]
     successors: tuple[tuple[int, ...], ...]
-    entries: tuple[int, ...]
-    called: Mapping[int, frozenset[str] | None]
-    loops: Mapping[int, frozenset[int]]
+    calls: Mapping[int, int | None]
+    jumps: frozenset[int]
+    _reconvergence: dict[int, Reconvergence] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Tell whether the targets of all jumps are in the code."""
+        return not any(block[-1].name in ANYWHERE for block in self.blocks)
+
+    @cached_property
+    def entries(self) -> tuple[int, ...]:
+        """Return the blocks that begin the kernel and functions that it calls."""
+        return tuple(dict.fromkeys((0, *(target for target in self.calls.values() if target is not None))))
+
+    @cached_property
+    def tree(self) -> DominatorTree:
+        """Return which block dominates which, on ways from the beginning of the kernel."""
+        return DominatorTree(self.successors, 0)
+
+    @cached_property
+    def loops(self) -> Mapping[int, frozenset[int]]:
+        """Return the header of each loop, and its blocks."""
+        return natural_loops(self.successors, self.tree) if self.blocks else {}
 
     def predecessors(self) -> list[list[int]]:
         """Return the predecessors of each block."""
@@ -56,19 +71,44 @@ class ControlFlowGraph:
 
     @cached_property
     def loops_around(self) -> Mapping[int, tuple[int, ...]]:
-        """Return the headers of the loops that each block is in; none for those that are in no loop."""
+        """Return the headers of the loops around each block, the innermost first; none for those that are in none."""
         around: dict[int, list[int]] = {}
-        for header, body in self.loops.items():
+        for header, body in sorted(self.loops.items(), key=lambda loop: len(loop[1])):
             for block in body:
                 around.setdefault(block, []).append(header)
         return {block: tuple(headers) for block, headers in around.items()}
 
     @cached_property
+    def writers(self) -> tuple[Mapping[str, Sequence[int]], ...]:
+        """Return of each block what its instructions may write, and for each name their places in the block."""
+        return tuple(map(_writers, self.blocks))
+
+    @cached_property
     def written(self) -> tuple[frozenset[str] | None, ...]:
         """Return what each block may write, with the function that it calls; None: any register."""
-        written = [frozenset(_may_write(block)) for block in self.blocks]
-        called = [self.called.get(number, frozenset()) for number in range(len(written))]
-        return tuple(None if more is None else names | more for names, more in zip(written, called, strict=True))
+        called = [self.called.get(number, frozenset()) for number in range(len(self.blocks))]
+        return tuple(None if more is None else more.union(own) for own, more in zip(self.writers, called, strict=True))
+
+    @cached_property
+    def called(self) -> Mapping[int, frozenset[str] | None]:
+        """Return for blocks that end with a call the registers and predicates that it may write; None: any."""
+        by_function = {target: self._written_by(target) for target in set(self.calls.values())}
+        return {number: by_function[target] for number, target in self.calls.items()}
+
+    def _written_by(self, function: int | None) -> frozenset[str]:
+        """Return what a function may write, with those that it calls."""
+        names: set[str] = set()
+        seen: set[int] = set()
+        waiting = [function]
+        while waiting:
+            block = waiting.pop()
+            if block is None:
+                names |= _SCRATCH
+            elif block not in seen:
+                seen.add(block)
+                names.update(self.writers[block])
+                waiting += [*self.successors[block], *([self.calls[block]] if block in self.calls else [])]
+        return frozenset(names)
 
     @cached_property
     def common_ends(self) -> Mapping[int, int]:
@@ -100,119 +140,44 @@ class Reconvergence(NamedTuple):
 
 
 def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
-    """Return the graph of a kernel; None where jumps have targets that are not in the code.
+    """Return the graph of a kernel; None where jumps have targets that are not in the code."""
+    graph = flow_of(code)
+    return graph if graph.blocks and graph.is_known else None
 
-    That of the last kernels is kept: what follows addresses, walks and trip counts all ask for it.
+
+def flow_of(code: Sequence[Instruction]) -> ControlFlowGraph:
+    """Return the graph of a kernel without ways that lead to unknown places.
+
+    That of the last kernels is kept: what finds loops, follows addresses, walks and counts turns all asks for it.
     """
-    return _graph_of(tuple(code))
+    return _flow_of(_Same(tuple(code)))
+
+
+class _Same:
+    """Code as a key, equal to that of the same object alone: so the instructions need not be compared."""
+
+    def __init__(self, code: tuple[Instruction, ...]) -> None:
+        self.code = code
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.code is self.code
+
+    def __hash__(self) -> int:
+        return id(self.code)
 
 
 @lru_cache(maxsize=2)
-def _graph_of(code: tuple[Instruction, ...]) -> ControlFlowGraph | None:
-    if not code or any(instruction.name in _ANYWHERE for instruction in code):
-        return None
-    jumps = jumping_calls(code)
-    blocks = _blocks(code)
-    numbers = {block[0].address: number for number, block in enumerate(blocks)}
-    successors = [set(_following(block[-1], number, numbers, jumps)) for number, block in enumerate(blocks)]
-    successors[-1].discard(len(blocks))
-    _add_reconvergence(blocks, successors, numbers)
-    called = _called(blocks, numbers, jumps)
-    graph = tuple(tuple(sorted(targets)) for targets in successors)
-    return ControlFlowGraph(
-        blocks=blocks,
-        successors=graph,
-        entries=tuple(dict.fromkeys((0, *(target for target in called.values() if target is not None)))),
-        called={number: _written(target, blocks, graph, called) for number, target in called.items()},
-        loops={header: frozenset(body) for header, body in natural_loops(graph).items()},
-    )
+def _flow_of(same: _Same) -> ControlFlowGraph:
+    parts = FoundBlocks(same.code)
+    return ControlFlowGraph(parts.blocks, parts.successors(), calls=parts.calls(), jumps=parts.jumps)
 
 
-def _blocks(code: Sequence[Instruction]) -> tuple[tuple[Instruction, ...], ...]:
-    addresses = [instruction.address for instruction in code]
-    starts = {0, len(code)}
-    for index, instruction in enumerate(code):
-        if instruction.target is not None:
-            starts.add(bisect_left(addresses, instruction.target))
-        if instruction.name in _LEAVES:
-            starts.add(index + 1)
-    return tuple(tuple(code[start:end]) for start, end in pairwise(sorted(starts)))
-
-
-def _following(last: Instruction, number: int, numbers: Mapping[int, int], jumps: frozenset[int]) -> Iterator[int]:
-    """Yield what can follow a block by its last instruction, but for BSYNC, which goes on where lanes reconverge."""
-    jumping = last.name in JUMPS or last.address in jumps
-    if jumping and last.target is not None and last.target in numbers:
-        yield numbers[last.target]
-    conditional = last.predicate is not None or (jumping and len(last.operands) > 1)
-    if conditional or not (jumping or last.name in ENDS or last.name == "BSYNC"):
-        yield number + 1
-
-
-def _add_reconvergence(
-    blocks: Sequence[Sequence[Instruction]], successors: list[set[int]], numbers: Mapping[int, int]
-) -> None:
-    """Let each `BSYNC Bn` be followed by what the last `BSSY Bn` before it names, on every way to it."""
-    opened: list[dict[str, set[int]]] = [{} for _ in blocks]
-    waiting = set(range(len(blocks)))
-    while waiting:
-        number = waiting.pop()
-        now = dict(opened[number])
-        for instruction in blocks[number]:
-            if instruction.name == "BSSY" and instruction.target is not None and instruction.target in numbers:
-                now[instruction.operands[0]] = {numbers[instruction.target]}
-        last = blocks[number][-1]
-        if last.name == "BSYNC":
-            successors[number] |= now.get(last.operands[0], set())
-        for successor in successors[number]:
-            known = opened[successor]
-            merged = {name: known.get(name, set()) | targets for name, targets in now.items()}
-            if any(merged[name] != known.get(name) for name in merged):
-                known.update(merged)
-                waiting.add(successor)
-    for number, block in enumerate(blocks[:-1]):
-        if block[-1].name == "BSYNC" and not successors[number]:
-            successors[number] = {number + 1}
-
-
-def _called(
-    blocks: Sequence[Sequence[Instruction]], numbers: Mapping[int, int], jumps: frozenset[int]
-) -> dict[int, int | None]:
-    """Return for each block that ends with a call the block that it calls; None: it is elsewhere.
-
-    An absolute address is none of this code: it is 0 as long as the code is not linked.
-    """
-    ends = {number: block[-1] for number, block in enumerate(blocks)}
-    return {
-        number: None if last.target is None or ".ABS" in last.opcode else numbers.get(last.target)
-        for number, last in ends.items()
-        if last.name == "CALL" and last.address not in jumps
-    }
-
-
-def _written(
-    target: int | None,
-    blocks: Sequence[Sequence[Instruction]],
-    successors: Sequence[Sequence[int]],
-    called: Mapping[int, int | None],
-) -> frozenset[str] | None:
-    """Return what a function may write, with those that it calls."""
-    names: set[str] = set()
-    seen: set[int] = set()
-    waiting = [target]
-    while waiting:
-        block = waiting.pop()
-        if block is None:
-            names |= _SCRATCH
-        elif block not in seen:
-            seen.add(block)
-            names.update(_may_write(blocks[block]))
-            waiting += [*successors[block], *([called[block]] if block in called else [])]
-    return frozenset(names)
-
-
-def _may_write(instructions: Iterable[Instruction]) -> Iterator[str]:
-    return (name for instruction in instructions for name in may_write(instruction))
+def _writers(block: BasicBlock) -> dict[str, list[int]]:
+    writers: dict[str, list[int]] = {}
+    for at, instruction in enumerate(block):
+        for name in may_write(instruction):
+            writers.setdefault(name, []).append(at)
+    return writers
 
 
 def reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
@@ -221,6 +186,13 @@ def reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
     That is in the block that all ways from there lead to, if there is one; in blocks before it that both ways lead to;
     and behind a loop that they leave after different numbers of iterations.
     """
+    known = graph._reconvergence
+    if number not in known:
+        known[number] = _reconvergence(graph, number)
+    return known[number]
+
+
+def _reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
     end = graph.common_ends.get(number)
     sides = [_reached(graph, successor, end) for successor in graph.successors[number]]
     both = frozenset.intersection(*sides)
@@ -267,10 +239,10 @@ def _common_ends(successors: Sequence[Sequence[int]], before: Sequence[Sequence[
     whole = len(successors)
     last = [block for block, targets in enumerate(successors) if not targets]
     backwards = [*before, last]
-    ends = {block: end for block, end in immediate_dominators(backwards, whole).items() if end != whole}
-    ending = {*immediate_dominators(backwards, whole)}
+    dominators = immediate_dominators(backwards, whole)
+    ends = {block: end for block, end in dominators.items() if end != whole}
     for block in range(whole):
-        if block not in ending:
+        if block not in dominators:
             others = _reached_by(successors, block) - {block}
             if others:
                 ends[block] = min(others)

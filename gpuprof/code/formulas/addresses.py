@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from functools import cached_property
 
 from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.code.formulas.registers import LaneSums
 from gpuprof.code.formulas.sums import Sum
 from gpuprof.code.formulas.symbols import Symbol, Vector
-from gpuprof.code.formulas.touched import LaneOrigin, Touched
 from gpuprof.code.lanes.values import LANES, WORD, signed
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.requests import LaneRequest, Space, requests
 
 _MOST_LEAVES = 400
 _MOST_ALIGNED = 128
+_LOADED = frozenset({"loaded", "shared"})
 _ZEROS: Vector = (0,) * LANES
 
 
@@ -26,9 +25,13 @@ class LaneAddress:
     """The address of one memory request in the lanes of a warp.
 
     Lane i lies `apart[i]` bytes behind lane 0, and `times[factors][i]` bytes more for each product of `factors`, which
-    are symbols that all lanes share. `varying` are symbols that lanes do not share, of which no more is known. `moves`:
-    the innermost loop changes it. `base`, `offset`, `step` and `loop` as in Touched. `aligned` is the largest power of
-    two, up to 128, of which the address is surely a multiple if the pointer that it begins with is.
+    are symbols that all lanes share. `varying` are symbols that lanes do not share, of which no more is known.
+
+    `base` names all of the address but its constant part, `offset`: accesses of one base lie as far apart as their
+    offsets. `loop` is the first block of the innermost loop around it; `moves`: that loop changes it. `step` is by how
+    many bytes the innermost loop that changes it does so in each turn; None where none does, or not by a number.
+    `aligned` is the largest power of two, up to 128, of which the address is surely a multiple if the pointer that it
+    begins with is.
     """
 
     instruction: Instruction
@@ -84,6 +87,7 @@ class KernelAddresses:
     of: Mapping[tuple[int, Space], LaneAddress] = field(default_factory=dict)
     _leaves: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict, repr=False)
     _made_of: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _kinds: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
 
     def symbol(self, name: str) -> Symbol:
         """Return what a symbol stands for."""
@@ -108,11 +112,11 @@ class KernelAddresses:
             new = [term for term in inner if term not in seen]
             seen.update(new)
             waiting += new
-        return frozenset(leaves)
+        return frozenset(leaves.union(waiting))
 
     def _inner(self, name: str) -> Iterator[str]:
         symbol = self.symbol(name)
-        if symbol.kind in {"loaded", "shared"}:
+        if symbol.kind in _LOADED:
             return
         yield from symbol.factors
         for held in self.sums.joins.get(name, ()):
@@ -130,36 +134,28 @@ class KernelAddresses:
         return self.leaves(*terms) if not any(self.symbol(term).varies for term in terms) else frozenset()
 
     def _selects(self, symbol: Symbol) -> bool:
-        return any(
-            instruction.address == symbol.address and instruction.name in {"SEL", "FSEL"}
-            for instruction in (self.sums.graph.blocks[symbol.block] if symbol.kind == "result" else ())
-        )
+        return symbol.kind == "result" and self._names.get(symbol.address) in {"SEL", "FSEL"}
 
-    def touched(self) -> tuple[Touched, ...]:
-        """Return the global accesses as the rules on shapes take them."""
-        return tuple(
-            Touched(
-                address=item.instruction.address,
-                kind=item.request.kind,
-                width_bytes=item.request.width_bytes,
-                base=item.base,
-                offset=item.offset,
-                origin=self._origin(item),
-                along_x=None,
-                step=item.step,
-                loop=item.loop,
-            )
-            for (_, space), item in self.of.items()
-            if space in {"global", "generic"}
-        )
+    @cached_property
+    def _names(self) -> Mapping[int | None, str]:
+        """The names of the instructions by their addresses."""
+        return {item.address: item.name for block in self.sums.graph.blocks for item in block}
 
-    def _origin(self, item: LaneAddress) -> LaneOrigin:
-        lanes = LaneOrigin.X if any(item.apart) or item.times else LaneOrigin.NOTHING
-        return reduce(or_, map(self._origin_of, item.varying), lanes)
+    def looked_up(self, item: LaneAddress) -> bool | None:
+        """Tell whether lanes differ by something loaded, and not by their index alone; None where that is not known."""
+        kinds = [self._differ_by(name) for name in item.varying]
+        if any(not of.isdisjoint(_LOADED) for of in kinds):
+            return True
+        return False if all(of == {"lanes"} for of in kinds) else None
 
-    def _origin_of(self, name: str) -> LaneOrigin:
-        kinds = {self.symbol(leaf).kind for leaf in self.leaves(name) if self.symbol(leaf).varies}
-        return LaneOrigin.LOADED if kinds & {"loaded", "shared"} else LaneOrigin.UNKNOWN
+    def _differ_by(self, name: str) -> frozenset[str]:
+        """Return the kinds of what makes a symbol differ between lanes; of what was spilled that is not known."""
+        known = self._kinds.get(name)
+        if known is None:
+            leaves = [leaf for leaf in map(self.symbol, self.leaves(name)) if leaf.varies]
+            known = frozenset("local" if self._names.get(leaf.address) == "LDL" else leaf.kind for leaf in leaves)
+            self._kinds[name] = known
+        return known
 
 
 def lane_addresses(

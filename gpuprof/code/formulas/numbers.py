@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,11 +13,10 @@ from gpuprof.code.lanes.rules import results
 from gpuprof.code.lanes.values import constant
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.operands import named, sources
-from gpuprof.code.sass.writes import may_write
 
 _DEEPEST = 40
 _MOST_STEPS = 20_000
-"""Instructions and blocks that one kernel is searched for, so that code of any shape takes a bounded time."""
+"""Blocks that one kernel is searched for, so that code of any shape takes a bounded time."""
 _SPECIAL = {"S2R", "S2UR", "CS2R", "CS2UR"}
 _ZERO = "SRZ"
 _MOVE = Instruction(address=0, opcode="MOV", operands=(), predicate=None)
@@ -37,6 +37,7 @@ class NumberFinder:
         self._graph = graph
         self._before = graph.predecessors()
         self._steps = _MOST_STEPS
+        self._known: dict[tuple[BlockPlace, str, int], int | None] = {}
 
     def on_entry(self, header: int, body: frozenset[int], name: str) -> int | None:
         """Return what a register holds where a loop is entered, whichever way; None where that is no known number."""
@@ -51,11 +52,14 @@ class NumberFinder:
 
     def _at_ends(self, blocks: Sequence[int], name: str, depth: int) -> int | None:
         """Return what a register holds at the end of each of these blocks, if that is the same number."""
-        writers = self._writers(blocks, name)
-        if not writers or depth == 0:
-            return None
-        numbers = {self._written(place, name, depth) for place in writers}
-        return numbers.pop() if len(numbers) == 1 else None
+        writers = self._writers(blocks, name) if depth else []
+        held: int | None = None
+        for place in writers:
+            number = self._written(place, name, depth)
+            if number is None or held not in (None, number):
+                return None
+            held = number
+        return held
 
     def _writers(self, blocks: Sequence[int], name: str) -> list[BlockPlace]:
         """Return the instructions that may have written a register last; none where that is not known."""
@@ -81,12 +85,10 @@ class NumberFinder:
 
     def _last_before(self, place: BlockPlace, name: str) -> BlockPlace | None:
         """Return the last instruction of a block before a place that may write a register."""
-        block = self._graph.blocks[place.block]
-        for at in range(place.at - 1, -1, -1):
-            self._steps -= 1
-            if name in may_write(block[at]):
-                return BlockPlace(place.block, at)
-        return None
+        self._steps -= 1
+        writers = self._graph.writers[place.block].get(name, ())
+        nearest = bisect_left(writers, place.at) - 1
+        return BlockPlace(place.block, writers[nearest]) if nearest >= 0 else None
 
     def _held(self, place: BlockPlace, name: str, depth: int) -> int | None:
         """Return what a register holds before an instruction."""
@@ -99,6 +101,12 @@ class NumberFinder:
 
     def _written(self, place: BlockPlace, name: str, depth: int) -> int | None:
         """Return what an instruction writes to a register."""
+        key = place, name, depth
+        if key not in self._known:
+            self._known[key] = self._worked_out(place, name, depth)
+        return self._known[key]
+
+    def _worked_out(self, place: BlockPlace, name: str, depth: int) -> int | None:
         instruction = self._graph.blocks[place.block][place.at]
         special = instruction.name in _SPECIAL and instruction.operands[-1:] != (_ZERO,)
         if instruction.predicate is not None or special or depth <= 0:

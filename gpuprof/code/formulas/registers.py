@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 from gpuprof.code.flow.branches import Branches
 from gpuprof.code.flow.graph import ControlFlowGraph
+from gpuprof.code.formulas.places import RegisterPlace, RegisterPlaces
 from gpuprof.code.formulas.results import LaneResults, Written
 from gpuprof.code.formulas.sums import ZERO, Sum, SumReader
-from gpuprof.code.formulas.symbols import RegisterPlace, Symbol, Symbols, warp_wide
-from gpuprof.code.sass.operands import named, sources
-from gpuprof.code.sass.writes import may_write
+from gpuprof.code.formulas.symbols import Symbol, Symbols, warp_wide
+from gpuprof.code.sass.operands import named
 
 _MOST_STEPS = 60_000
-"""Values of registers that are followed in one kernel; what is left then stays unknown."""
+"""Values of registers that are worked out, and ways that are compared, in one kernel; the rest stays unknown."""
 _MOST_ROUNDS = 16
 """Each learns what holds where ways meet that lead on from those that the one before has learnt."""
 
@@ -23,7 +23,8 @@ _MOST_ROUNDS = 16
 class LaneSums:
     """The registers of one kernel in one warp, as sums of symbols; each is followed when it is asked for.
 
-    `block` None: rows of threads are taken to fill warps. `constants` are known bytes of constant bank 0.
+    `block` None: rows of threads are taken to fill warps. `constants` are known bytes of constant bank 0. `joins` are
+    the sums that ways bring to where they meet, by the symbol of that.
     """
 
     def __init__(
@@ -33,17 +34,17 @@ class LaneSums:
         self.symbols = Symbols()
         self.branches = Branches(graph)
         self.joins: dict[str, tuple[Sum, ...]] = {}
+        self._places = RegisterPlaces(graph, self.branches)
         self._results = LaneResults(self.symbols, block, constants)
-        self._wrote: dict[int, dict[str, list[int]]] = {}
-        self._came: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
-        self._read: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
         self._held: dict[RegisterPlace, Sum] = {}
-        self._learnt: dict[RegisterPlace, Sum] = {}
-        self._settled_joins: dict[str, Sum] = {}
-        self._unsettled: dict[RegisterPlace, None] = {}
+        """In the order in which they were worked out: each stands behind those that it follows from."""
         self._pending: list[RegisterPlace] = []
+        self._unsettled: dict[RegisterPlace, str] = {}
+        self._settled: dict[str, Sum] = {}
+        self._learnt: dict[RegisterPlace, Sum] = {}
         self._deciding: dict[int, tuple[RegisterPlace, ...] | None] = {}
         self._left = _MOST_STEPS
+        self._learning = True
 
     def addresses(self, asked: Sequence[tuple[int, int, str]]) -> list[Sum | None]:
         """Return the lower words of addresses, each by its block, its instruction and the operand.
@@ -51,19 +52,27 @@ class LaneSums:
         None for forms that are no sums, and in code that is not reached.
         """
         reached = [(block, index, operand) for block, index, operand in asked if block in self.branches.reached]
+        for block, index, operand in reached:
+            for name in named(operand):
+                self._follow(self.read_by(block, index, name))
         for _ in range(_MOST_ROUNDS):
-            for block, index, operand in reached:
-                for name in named(operand):
-                    self._follow(self.read_by(block, index, name))
-            if not self._learn():
+            changed = self._learn()
+            self._learning = bool(changed)
+            if not changed:
                 break
+            self._renew(changed)
         return [self._address(*request) for request in asked]
 
     def _address(self, block: int, index: int, operand: str) -> Sum | None:
         if block not in self.branches.reached:
             return None
         names = {name: self._follow(self.read_by(block, index, name)) for name in named(operand)}
-        return SumReader(self.graph.blocks[block][index], names, {}, self._constants).address(operand)
+        return SumReader(names, self._constants).address(operand)
+
+    @property
+    def cut_short(self) -> bool:
+        """Tell whether more might be known if more values were followed."""
+        return self._learning or self._left <= 0
 
     @property
     def assumed_rows(self) -> bool:
@@ -77,118 +86,58 @@ class LaneSums:
     def read_by(self, block: int, index: int, name: str) -> RegisterPlace:
         """Return what an instruction reads as a register."""
         predicate = self.graph.blocks[block][index].predicate if index < len(self.graph.blocks[block]) else None
-        return self._place(block, index, name, predicate)
+        return self._places.read(block, index, name, predicate)
 
     # Following
 
-    def _place(self, block: int, index: int, name: str, predicate: str | None = None) -> RegisterPlace:
-        """Return where a register that is read before an instruction was written, or the beginning of the block."""
-        writers = self._writers(block).get(name, [])
-        nearest = bisect_left(writers, index) - 1
-        if nearest < 0:
-            return RegisterPlace(block, -1, name)
-        at = writers[nearest]
-        guard = self.graph.blocks[block][at].predicate
-        return RegisterPlace(
-            block, at, name, bare=guard is None or (guard == predicate and self._kept(block, guard, at, index))
-        )
-
-    def _kept(self, block: int, guard: str, since: int, until: int) -> bool:
-        """Tell whether a predicate is as it was."""
-        writers = self._writers(block).get(guard.lstrip("@!"), [])
-        return bisect_left(writers, since) == bisect_left(writers, until)
-
-    def _writers(self, block: int) -> dict[str, list[int]]:
-        if block not in self._wrote:
-            wrote: dict[str, list[int]] = {}
-            for index, instruction in enumerate(self.graph.blocks[block]):
-                for name in may_write(instruction):
-                    wrote.setdefault(name, []).append(index)
-            self._wrote[block] = wrote
-        return self._wrote[block]
-
     def _follow(self, place: RegisterPlace) -> Sum:
         """Return what a register holds; each that it follows from is worked out first."""
-        waiting = [place]
+        held, needs = self._held, self._places.needs
+        waiting = [place] if place not in held else []
         while waiting:
             top = waiting[-1]
-            if top in self._held:
-                waiting.pop()
-                continue
-            self._left -= 1
-            missing = [need for need in self._needs(top) if need not in self._held] if self._left > 0 else []
+            missing = [need for need in needs(top) if need not in held] if top not in held and self._left > 0 else ()
             if missing:
                 waiting += missing
-            else:
-                self._held[top] = self._work_out(top)
-                waiting.pop()
-        return self._held[place]
-
-    def _needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        if place.at < 0:
-            before = self._before(place)
-            return before if len(before) == 1 and place not in self._learnt else ()
-        needs = self._read.get(place)
-        if needs is None:
-            needs = self._read[place] = self._read_at(place)
-        return needs
-
-    def _read_at(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return what an instruction reads for what it writes, with what was there before where it may not run."""
-        instruction = self.graph.blocks[place.block][place.at]
-        if not place.bare:
-            guard = (instruction.predicate or "").lstrip("@!")
-            return (
-                place._replace(bare=True),
-                self._place(place.block, place.at, place.name),
-                self._place(place.block, place.at, guard),
-            )
-        names = dict.fromkeys(name for operand in sources(instruction) for name in named(operand))
-        return tuple(self._place(place.block, place.at, name, instruction.predicate) for name in names)
-
-    def _before(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return where a register comes from on the ways into a block; nothing for a beginning or behind a call."""
-        came = self._came.get(place)
-        if came is None:
-            came = self._came[place] = self._came_from(place)
-        return came
-
-    def _came_from(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        ways = [source for source in self.branches.predecessors[place.block] if source in self.branches.reached]
-        if not ways or any(self._lost(source, place.name) for source in ways):
-            return ()
-        if place.block in self.graph.entries:
-            return ()
-        return tuple(self._place(source, len(self.graph.blocks[source]), place.name) for source in ways)
-
-    def _lost(self, source: int, name: str) -> bool:
-        called = self.graph.called.get(source, frozenset())
-        return called is None or name in called
+                continue
+            waiting.pop()
+            if top not in held:
+                held[top] = self._work_out(top)
+        return held[place]
 
     def _work_out(self, place: RegisterPlace) -> Sum:
-        if self._left <= 0:
-            return self.symbols.new(f"left {place}", Symbol(kind="result", varies=True, block=place.block))
+        self._left -= 1
+        if self._left < 0:
+            return self.symbols.new(f"left {place}", Symbol(kind="beyond", varies=True, block=place.block))
         if place.at < 0:
             return self._at_beginning(place)
         if not place.bare:
             return self._choice(place)
-        needs = self._needs(place)
-        reads = {need.name: self._held[need] for need in needs if need in self._held}
+        needs = self._places.needs(place)
+        reads = {need.name: self._held[need] for need in needs}
         instruction = self.graph.blocks[place.block][place.at]
         return self._results.result(Written(place=place, instruction=instruction, needs=needs, reads=reads))
+
+    def _choice(self, place: RegisterPlace) -> Sum:
+        reads = self._places.needs(place)
+        yes, no, guard = (self._held[need] for need in reads)
+        if yes == no:
+            return yes
+        varies = self.symbols.varies(guard) or self.symbols.lane_part(yes) != self.symbols.lane_part(no)
+        address = self.graph.blocks[place.block][place.at].address
+        part = ZERO if varies else self.symbols.lane_part(yes)
+        rest = Symbol(
+            kind="choice", varies=varies and not warp_wide(place.name), block=place.block, address=address, reads=reads
+        )
+        return part.plus(self.symbols.new(f"{address:x} {place.name} or not", rest))
 
     # Beginnings and joins
 
     def _at_beginning(self, place: RegisterPlace) -> Sum:
-        if place in self._learnt:
-            return self._resolved(self._learnt[place])
-        before = self._before(place)
-        if len(before) == 1:
-            return self._held[before[0]]
-        symbol = f"join {place.block} {place.name}"
-        if before:
+        if self._places.ways(place):
             self._pending.append(place)
-            return self.symbols.new(symbol, Symbol(kind="join", varies=not warp_wide(place.name), block=place.block))
+            varies = not warp_wide(place.name)
+            return self.symbols.new(_symbol_of(place), Symbol(kind="join", varies=varies, block=place.block))
         first = place.block in self.graph.entries and len(self.graph.entries) == 1
         alone = first and not self.branches.predecessors[place.block]
         return self.symbols.new(
@@ -196,35 +145,67 @@ class LaneSums:
             Symbol(kind="start", varies=not (alone or warp_wide(place.name) or place.name == "R1"), block=place.block),
         )
 
-    def _learn(self) -> bool:
-        """Settle what joins hold; tell whether one turned out to be more than a symbol, and begin again then."""
-        self._pending += [place for place in self._unsettled if place not in self._learnt]
-        self._unsettled.clear()
-        new = False
-        while self._pending and not new:
-            while self._pending:
+    def _learn(self) -> set[RegisterPlace]:
+        """Settle what joins hold; return those of which more is known now than a symbol."""
+        changed: set[RegisterPlace] = set()
+        again = True
+        while again and self._left > 0:
+            while self._pending and self._left > 0:
                 place = self._pending.pop()
-                if place not in self._unsettled:
-                    self.joins[_symbol_of(place)] = tuple(self._follow(source) for source in self._before(place))
-                    self._unsettled[place] = None
-            while self._settle(list(self._unsettled)):
-                new = True
-        if new:
-            self._held.clear()
-            self._pending.clear()
-        return new and self._left > 0
+                self._unsettled[place] = _symbol_of(place)
+                self._left -= len(self._places.ways(place))
+                for source in self._places.ways(place):
+                    self._follow(source)
+            for place, symbol in self._unsettled.items():
+                self.joins[symbol] = tuple(self._follow(source) for source in self._places.ways(place))
+            changed = self._settle()
+            again = bool(self._pending) and not changed
+        return changed
 
-    def _settle(self, joins: Sequence[RegisterPlace]) -> bool:
-        """Go through joins that are not settled as yet; tell whether some now are."""
-        before = len(self._learnt)
-        for place in joins:
-            if place not in self._learnt:
-                symbol = _symbol_of(place)
-                self.joins[symbol] = tuple(self._resolved(held) for held in self.joins[symbol])
-                settled = self._settled(place)
-                if settled is not None:
-                    self._learnt[place], self._settled_joins[symbol] = settled, settled
-        return len(self._learnt) > before
+    def _settle(self) -> set[RegisterPlace]:
+        """Go through joins that are not settled as yet, and again those that others lead to; return those that are."""
+        settled: set[RegisterPlace] = set()
+        behind: dict[str, list[RegisterPlace]] = {}
+        for place, joining in self._unsettled.items():
+            for factor in self._factors(self.joins[joining]):
+                behind.setdefault(factor, []).append(place)
+        waiting = deque(self._unsettled)
+        while waiting and self._left > 0:
+            place = waiting.popleft()
+            if place in settled:
+                continue
+            symbol = self._unsettled[place]
+            self._left -= len(self.joins[symbol])
+            self.joins[symbol] = tuple(map(self._resolved, self.joins[symbol]))
+            held = self._meeting(place, symbol)
+            if held is None:
+                continue
+            self._learnt[place] = self._settled[symbol] = held
+            settled.add(place)
+            del self._unsettled[place]
+            followers = behind.pop(symbol, [])
+            waiting += followers
+            for factor in self._factors([held]):
+                behind.setdefault(factor, []).extend(followers)
+        return settled
+
+    def _factors(self, ways: Iterable[Sum]) -> set[str]:
+        return {factor for held in ways for symbol, _ in held.terms for factor in self.symbols.factors(symbol)}
+
+    def _renew(self, changed: set[RegisterPlace]) -> None:
+        """Work out again what follows from joins that were settled."""
+        for place, before in self._held.items():
+            if self._left <= 0:
+                break
+            if place in self._learnt:
+                held = self._resolved(self._learnt[place])
+            elif changed.isdisjoint(self._places.needs(place)):
+                continue
+            else:
+                held = self._work_out(place)
+            if held != before or any(symbol in self.symbols.changed for symbol, _ in held.terms):
+                self._held[place] = held
+                changed.add(place)
 
     def _resolved(self, held: Sum) -> Sum:
         """Return a sum with what joins have turned out to be."""
@@ -238,15 +219,14 @@ class LaneSums:
         return held
 
     def _is_settled(self, symbol: str) -> bool:
-        return not self._settled_joins.keys().isdisjoint(self.symbols.factors(symbol))
+        return not self._settled.keys().isdisjoint(self.symbols.factors(symbol))
 
     def _replaced(self, symbol: str) -> Sum:
-        factors = [self._settled_joins.get(factor, Sum(0, ((factor, 1),))) for factor in self.symbols.factors(symbol)]
+        factors = [self._settled.get(factor, Sum(0, ((factor, 1),))) for factor in self.symbols.factors(symbol)]
         return reduce(self.symbols.product(self.symbols.of[symbol].block), factors)
 
-    def _settled(self, place: RegisterPlace) -> Sum | None:
+    def _meeting(self, place: RegisterPlace, symbol: str) -> Sum | None:
         """Return a join as what differs between lanes, the same on all ways, and one symbol for the rest."""
-        symbol = _symbol_of(place)
         ways = [held for held in self.joins[symbol] if held != Sum(0, ((symbol, 1),))]
         if not ways or warp_wide(place.name):
             return None
@@ -254,9 +234,8 @@ class LaneSums:
             return ways[0]
         if place.block not in self.graph.loops and self.diverging(place.block):
             return None
-        around = [held for held in ways if (symbol, 1) in held.terms]
-        steps = [held.plus(Sum(0, ((symbol, 1),)), -1) for held in around]
-        parts = {self.symbols.lane_part(held) for held in ways if held not in around}
+        parts = {self.symbols.lane_part(held) for held in ways if (symbol, 1) not in held.terms}
+        steps = [held.plus(Sum(0, ((symbol, 1),)), -1) for held in ways if (symbol, 1) in held.terms]
         if len(parts) != 1 or any(self.symbols.lane_part(step) != ZERO for step in steps):
             return None
         part, rest = parts.pop(), f"{symbol} in all lanes"
@@ -276,22 +255,9 @@ class LaneSums:
         """Return the predicates of the branches between a block and what all ways to it go through; None: too many."""
         if block not in self._deciding:
             guards = self.branches.before(block)
-            places = [self._place(*guard) for guard in guards or ()]
+            places = [self._places.read(*guard) for guard in guards or ()]
             self._deciding[block] = tuple(dict.fromkeys(places)) if guards is not None else None
         return self._deciding[block]
-
-    def _choice(self, place: RegisterPlace) -> Sum:
-        yes, no, guard = (self._held.get(need, ZERO) for need in self._needs(place))
-        if yes == no:
-            return yes
-        reads = self._needs(place)
-        varies = self.symbols.varies(guard) or self.symbols.lane_part(yes) != self.symbols.lane_part(no)
-        address = self.graph.blocks[place.block][place.at].address
-        part = ZERO if varies else self.symbols.lane_part(yes)
-        rest = Symbol(
-            kind="choice", varies=varies and not warp_wide(place.name), block=place.block, address=address, reads=reads
-        )
-        return part.plus(self.symbols.new(f"{address:x} {place.name} or not", rest))
 
 
 def _symbol_of(place: RegisterPlace) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from gpuprof.code.formulas.sums import Sum, SumReader, result_of
-from gpuprof.code.formulas.symbols import MOST_TERMS, RegisterPlace, Symbol, SymbolKind, Symbols, warp_wide
+from gpuprof.code.formulas.places import RegisterPlace
+from gpuprof.code.formulas.sums import Sum, SumReader, bank_offset, result_of
+from gpuprof.code.formulas.symbols import MOST_TERMS, Symbol, SymbolKind, Symbols, warp_wide
 from gpuprof.code.lanes.operands import Reader, ThreadBlock, WarpRegisters
 from gpuprof.code.lanes.rules import results
-from gpuprof.code.lanes.values import LANES
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.lanes.values import LANES, LaneValue
+from gpuprof.code.sass.instruction import Instruction, Operation
 from gpuprof.code.sass.operands import written
 from gpuprof.code.sass.requests import requests
 from gpuprof.code.sass.writes import may_write
@@ -46,6 +48,9 @@ class LaneResults:
     def __init__(self, symbols: Symbols, block: tuple[int, int, int] | None, constants: Mapping[int, int]) -> None:
         self.symbols, self._block, self._constants = symbols, block, constants
         self.assumed_rows = False
+        self._lane_results: dict[
+            tuple[Operation, tuple[tuple[str, LaneValue | None], ...]], Mapping[str, LaneValue | None]
+        ] = {}
 
     def result(self, step: Written) -> Sum:
         """Return what a register holds behind an instruction that writes it."""
@@ -55,30 +60,25 @@ class LaneResults:
         return loaded or self._by_sum(step) or self._by_lanes(step) or self._opaque(step)
 
     def _by_sum(self, step: Written) -> Sum | None:
-        if step.place.name != next((name for name in may_write(step.instruction) if "P" not in name), None):
+        if step.place.name not in _registers_written(step.instruction.operation)[:1]:
             return None
-        held = result_of(
-            step.instruction,
-            SumReader(step.instruction, dict(step.reads), {}, self._constants),
-            self.symbols.product(step.place.block),
-        )
+        held = result_of(step.instruction, self._reader(step), self.symbols.product(step.place.block))
         if held is None or len(held.terms) > MOST_TERMS:
             return None
         self.symbols.note_constants(*(symbol for symbol, _ in held.terms))
         return held
 
+    def _reader(self, step: Written) -> SumReader:
+        return SumReader(step.reads, self._constants)
+
     def _bank_word(self, step: Written) -> Sum | None:
         """Return a word of constant bank 0, of loads of several words the one that a register gets."""
-        names = [name for name in may_write(step.instruction) if "P" not in name]
-        operand = step.instruction.operands[-1]
-        if step.place.name not in names or not operand.startswith("c[0x0][0x") or "+" in operand:
-            return None
-        try:
-            offset = int(operand[len("c[0x0][") : operand.index("]", len("c[0x0]["))], 16)
-        except ValueError:
+        names = _registers_written(step.instruction.operation)
+        offset = bank_offset(step.instruction.operands[-1])
+        if step.place.name not in names or offset is None:
             return None
         operand = f"c[0x0][{offset + 4 * names.index(step.place.name):#x}]"
-        held = SumReader(step.instruction, dict(step.reads), {}, self._constants).word(operand)
+        held = self._reader(step).word(operand)
         if held is not None:
             self.symbols.note_constants(*(symbol for symbol, _ in held.terms))
         return held
@@ -103,18 +103,14 @@ class LaneResults:
 
     def _by_lanes(self, step: Written) -> Sum | None:
         """Let the rules for known lanes work it out, where what differs between lanes is known."""
-        if requests(step.instruction) or step.instruction.name.startswith(("LD", "ATOM")):
+        name = step.instruction.name
+        if requests(step.instruction) or name.startswith(("LD", "ATOM")):
             return None
-        state = WarpRegisters(_ALL)
-        for name, held in step.reads.items():
-            state.put(name, self.symbols.lanes_of(held))
-        reader = Reader(
-            step.instruction._replace(predicate=None), state, ThreadBlock(self._block or (LANES, 1, 1)), self._constants
-        )
-        try:
-            writes = dict(results(step.instruction, reader))
-        except (ValueError, IndexError, KeyError):  # code that no compiler wrote
-            return None
+        lanes = tuple((read, self.symbols.lanes_of(held)) for read, held in step.reads.items())
+        writes = self._lane_results.get((step.instruction.operation, lanes))
+        if writes is None:
+            writes = self._run(step.instruction.without_predicate(), lanes)
+            self._lane_results[step.instruction.operation, lanes] = writes
         result = writes.get(step.place.name)
         if result is None or result.high:
             return None
@@ -129,6 +125,17 @@ class LaneResults:
         return known.plus(
             self.symbols.new(f"{step.instruction.address:x} {step.place.name} rest", rest), 1 << result.align
         )
+
+    def _run(
+        self, instruction: Instruction, known: Iterable[tuple[str, LaneValue | None]]
+    ) -> Mapping[str, LaneValue | None]:
+        """Return what the rules for known lanes say that an instruction writes."""
+        state = WarpRegisters(_ALL, {name: held for name, held in known if held is not None})
+        reader = Reader(instruction, state, ThreadBlock(self._block or (LANES, 1, 1)), self._constants)
+        try:
+            return dict(results(instruction, reader))
+        except (ValueError, IndexError, KeyError):  # code that no compiler wrote
+            return {}
 
     def _opaque(self, step: Written) -> Sum:
         # What an instruction may write, and may not, still holds what it held before, which is not among its reads.
@@ -148,3 +155,9 @@ class LaneResults:
             kind=kind, varies=varies, block=step.place.block, address=step.instruction.address, reads=step.needs
         )
         return self.symbols.new(f"{step.instruction.address:x} {step.place.name}", symbol)
+
+
+@lru_cache(maxsize=1 << 16)
+def _registers_written(operation: Operation) -> tuple[str, ...]:
+    """Return the registers that an operation may write, without predicates."""
+    return tuple(name for name in may_write(Instruction.at(0, operation)) if "P" not in name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 from gpuprof.code.lanes.rules import packed_halves
 from gpuprof.code.lanes.values import WORD, WORD_BITS
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.instruction import Instruction, Operation
 from gpuprof.code.sass.operands import address_terms, sources
 
 
@@ -21,16 +22,15 @@ class Sum(NamedTuple):
 
     def plus(self, other: Sum, times: int = 1) -> Sum:
         """Add a multiple of another sum."""
+        number = (self.number + other.number * times) % WORD
+        if not other.terms or (times == 1 and not self.terms):
+            return Sum(number, self.terms or other.terms)
         terms = dict(self.terms)
         for symbol, factor in other.terms:
-            terms[symbol] = terms.get(symbol, 0) + factor * times
-        kept = ((symbol, factor % WORD) for symbol, factor in terms.items() if factor % WORD)
-        return Sum((self.number + other.number * times) % WORD, tuple(sorted(kept)))
+            terms[symbol] = (terms.get(symbol, 0) + factor * times) % WORD
+        return Sum(number, tuple(sorted([term for term in terms.items() if term[1]])))
 
 
-Registers = dict[str, Sum]
-GuardedSums = dict[tuple[str, str], Sum]
-"""What registers hold, by their names; where a predicate is true, by both."""
 Product = Callable[[Sum, Sum], Sum]
 """Gives the symbol of a product of which neither factor is a number."""
 
@@ -41,47 +41,42 @@ _PREDICATE = re.compile(r"!?U?P(?:\d+|T)(?:\.reuse)?")
 _OPERAND = re.compile(
     r"(?P<sign>-?)(?:(?P<name>U?R\d+)|U?RZ|SRZ|(?P<bank>c\[.*\])|(?P<number>0x[0-9a-f]+|\d+))(?:\.reuse)?"
 )
-_BANK_0 = re.compile(r"c\[0x0\]\[(0x[0-9a-f]+)\]")
+_BANK_0 = re.compile(r"c\[0x0\]\[(?:(0x[0-9a-f]+)|RZ)\]")
+"""`c[0x0][RZ]` is how nvdisasm prints the first word, blockDim.x on sm_90 and older."""
 _NO_SUMS = {"X", "HI", "U8", "S8", "U16", "S16"}
 """Modifiers of instructions that give the upper word of a result, or read less than a word."""
 
 
-class SumReader:
-    """Reads the operands of an instruction as sums."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What an operand says: a register, a word at an offset in constant bank 0, or what it holds by itself."""
 
-    def __init__(
-        self,
-        instruction: Instruction,
-        state: Registers,
-        guarded: GuardedSums,
-        constants: Mapping[int, int],
-    ) -> None:
-        self._predicate, self._state, self._guarded, self._constants = instruction.predicate, state, guarded, constants
+    register: str | None
+    offset: int | None
+    held: Sum
+    negative: bool
+
+
+class SumReader:
+    """Reads operands as sums, with what registers hold and known bytes of constant bank 0."""
+
+    def __init__(self, state: Mapping[str, Sum], constants: Mapping[int, int]) -> None:
+        self._state, self._constants = state, constants
 
     def register(self, name: str) -> Sum:
-        """Return what a register or a predicate holds where the instruction's predicate is true."""
-        held = self._guarded.get((name, self._predicate)) if self._predicate else None
-        return held if held is not None else self._state.get(name, at_start(name))
+        """Return what a register or a predicate holds."""
+        return self._state.get(name, at_start(name))
 
     def word(self, operand: str) -> Sum | None:
         """Return an operand, the lower word of a longer one; None for forms that are no sums."""
-        match = _OPERAND.fullmatch(operand)
-        if match is None:
+        form = _form_of(operand)
+        if form is None:
             return None
-        if match["name"]:
-            held = self.register(match["name"])
-        elif match["bank"]:
-            held = self._bank(match["bank"])
-        else:
-            held = Sum(int(match["number"] or "0", 0) % WORD)
-        return ZERO.plus(held, -1) if match["sign"] else held
-
-    def _bank(self, operand: str) -> Sum:
-        match = _BANK_0.fullmatch(operand)
-        at = int(match[1], 16) if match else -1
-        if match and all(at + index in self._constants for index in range(4)):
-            return Sum(int.from_bytes(bytes(self._constants[at + index] for index in range(4)), "little"))
-        return Sum(0, ((operand, 1),))
+        held = self.register(form.register) if form.register else form.held
+        if form.offset is not None and all(form.offset + index in self._constants for index in range(4)):
+            known = bytes(self._constants[form.offset + index] for index in range(4))
+            held = Sum(int.from_bytes(known, "little"))
+        return ZERO.plus(held, -1) if form.negative else held
 
     def address(self, operand: str) -> Sum | None:
         """Return the address between brackets: `desc[UR4][R2.64+UR8+0x10]`."""
@@ -94,6 +89,27 @@ class SumReader:
         return where
 
 
+@lru_cache(maxsize=1 << 16)
+def _form_of(operand: str) -> _Form | None:
+    match = _OPERAND.fullmatch(operand)
+    if match is None:
+        return None
+    offset = bank_offset(match["bank"] or "")
+    bank = match["bank"] if offset is None else f"c[0x0][{offset:#x}]"
+    return _Form(
+        register=match["name"],
+        offset=offset,
+        held=Sum(0, ((bank, 1),)) if bank else Sum(int(match["number"] or "0", 0) % WORD),
+        negative=bool(match["sign"]),
+    )
+
+
+def bank_offset(operand: str) -> int | None:
+    """Return the offset in constant bank 0 that an operand reads; None for others."""
+    match = _BANK_0.fullmatch(operand)
+    return int(match[1] or "0", 16) if match else None
+
+
 def at_start(name: str) -> Sum:
     """Return what a register holds that nothing was written to."""
     return Sum(0, ((f"{START}{name}", 1),))
@@ -101,16 +117,14 @@ def at_start(name: str) -> Sum:
 
 def result_of(instruction: Instruction, reader: SumReader, product: Product) -> Sum | None:
     """Return what an instruction writes to its first register, where that is a sum of what it reads, or a product."""
-    name, *modifiers = instruction.opcode.split(".")
-    if name == "HFMA2":
+    if instruction.name == "HFMA2":
         packed = packed_halves(instruction)
         return Sum(packed) if packed is not None else None
-    rule = _RULES.get(name) or _RULES.get(name.removeprefix("U"))
-    if rule is None or not _NO_SUMS.isdisjoint(modifiers):
+    adding = _adding(instruction.operation)
+    if adding is None:
         return None
-    operands = [operand for operand in sources(instruction) if not _PREDICATE.fullmatch(operand)]
-    read = [held for held in map(reader.word, operands) if held is not None]
-    return rule(read, modifiers, product) if read and len(read) == len(operands) else None
+    read = [held for held in map(reader.word, adding.operands) if held is not None]
+    return adding.rule(read, adding.modifiers, product) if read and len(read) == len(adding.operands) else None
 
 
 def _copy(read: Sequence[Sum], _: Collection[str], __: Product) -> Sum | None:
@@ -149,3 +163,22 @@ _RULES: Mapping[str, Callable[[Sequence[Sum], Collection[str], Product], Sum | N
     "LEA": _shift_add,
     "SHF": _shift,
 }
+
+
+class _Adding(NamedTuple):
+    """How an operation adds up what it reads."""
+
+    rule: Callable[[Sequence[Sum], Collection[str], Product], Sum | None]
+    modifiers: Sequence[str]
+    operands: Sequence[str]
+
+
+@lru_cache(maxsize=1 << 16)
+def _adding(operation: Operation) -> _Adding | None:
+    """Return how an operation adds; None for one that gives no sum."""
+    rule = _RULES.get(operation.name) or _RULES.get(operation.name.removeprefix("U"))
+    _, *modifiers = operation.opcode.split(".")
+    if rule is None or not _NO_SUMS.isdisjoint(modifiers):
+        return None
+    read = sources(Instruction.at(0, operation))
+    return _Adding(rule, modifiers, [operand for operand in read if not _PREDICATE.fullmatch(operand)])

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from gpuprof.code.formulas.sums import ZERO, Product, Sum
+from gpuprof.code.formulas.places import RegisterPlace
+from gpuprof.code.formulas.sums import Product, Sum
 from gpuprof.code.lanes.values import LANES, WORD, LaneValue, value, zero_bits
 
 Vector = tuple[int, ...]
-SymbolKind = Literal["lanes", "constant", "launch", "start", "loaded", "shared", "join", "choice", "result", "product"]
-"""`lanes`: a number for each lane; `choice`: written under a predicate; `launch`: of the launch, such as blockIdx."""
+SymbolKind = Literal[
+    "lanes", "constant", "launch", "start", "loaded", "shared", "join", "choice", "result", "product", "beyond"
+]
+"""`lanes`: a number for each lane; `choice`: written under a predicate; `launch`: of the launch, such as
+blockIdx; `beyond`: what was not followed, for there is too much of it."""
 MOST_TERMS = 48
 _MOST_FACTORS = 4
-
-
-class RegisterPlace(NamedTuple):
-    """A register at a place: as the instruction `at` a number in a block leaves it; -1: as the block begins.
-
-    `bare`: as if the predicate of that instruction were true.
-    """
-
-    block: int
-    at: int
-    name: str
-    bare: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +41,15 @@ class Symbols:
 
     def __init__(self) -> None:
         self.of: dict[str, Symbol] = {}
-        self._vectors: dict[Vector, str] = {}
+        self.changed: set[str] = set()
+        """Those of which it turned out to be otherwise whether they differ between lanes."""
+        self._numbers: dict[Hashable, str] = {}
 
     def new(self, name: str, symbol: Symbol) -> Sum:
         """Return a symbol as a sum, and note what it stands for."""
+        known = self.of.get(name)
+        if known is not None and known.varies != symbol.varies:
+            self.changed.add(name)
         self.of[name] = symbol
         return Sum(0, ((name, 1),))
 
@@ -69,8 +67,14 @@ class Symbols:
         apart = tuple((lane - first) % WORD for lane in lanes)
         if not any(apart):
             return Sum(first % WORD)
-        symbol = self._vectors.setdefault(apart, f"lanes {len(self._vectors)}")
-        return Sum(first % WORD).plus(self.new(symbol, Symbol(kind="lanes", varies=True, vector=apart)))
+        symbol = self._numbered("lanes", apart)
+        if symbol not in self.of:
+            self.of[symbol] = Symbol(kind="lanes", varies=True, vector=apart)
+        return Sum(first % WORD, ((symbol, 1),))
+
+    def _numbered(self, kind: str, of: Hashable) -> str:
+        """Return a short name for what would have a long one."""
+        return self._numbers.setdefault((kind, of), f"{kind} {len(self._numbers)}")
 
     def lanes_of(self, held: Sum) -> LaneValue | None:
         """Return a sum as the lanes' values but for one unknown that all share."""
@@ -90,7 +94,8 @@ class Symbols:
 
         def product(first: Sum, second: Sum) -> Sum:
             if len(first.terms) * len(second.terms) > MOST_TERMS:
-                return ZERO.plus(self.new(f"product {first} {second}", Symbol(kind="result", varies=True, block=block)))
+                symbol = self._numbered("product", (block, first, second))
+                return self.new(symbol, Symbol(kind="result", varies=True, block=block))
             total = Sum(first.number * second.number % WORD)
             total = total.plus(Sum(0, first.terms), second.number).plus(Sum(0, second.terms), first.number)
             for symbol, factor in first.terms:
@@ -105,7 +110,8 @@ class Symbols:
         factors = tuple(sorted((*self.factors(first), *self.factors(second))))
         varies = any(self.of[factor].varies for factor in factors)
         if len(factors) > _MOST_FACTORS:
-            return self.new(f"power {block} {first}", Symbol(kind="result", varies=varies, block=block))
+            symbol = self._numbered("power", (block, factors))
+            return self.new(symbol, Symbol(kind="result", varies=varies, block=block))
         last = max((self.of[factor].block for factor in factors), default=block)
         return self.new("*".join(factors), Symbol(kind="product", varies=varies, factors=factors, block=last))
 

@@ -7,22 +7,23 @@ code: of a loop that the compiler unrolled four times there is one turn for four
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from gpuprof.code.flow.dominators import DominatorTree
 from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, graph_of
 from gpuprof.code.formulas.numbers import BlockPlace, NumberFinder
 from gpuprof.code.formulas.sums import START, Sum, SumReader, at_start, result_of
 from gpuprof.code.lanes.values import WORD, signed
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.operands import named, sources
-from gpuprof.code.sass.writes import may_write
 
 _OPPOSITE = {"LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE", "EQ": "NE", "NE": "EQ"}
 _TURNED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 _COMPARISONS = {"ISETP", "UISETP"}
 _BRANCHES = {"BRA", "BRA.U", "CALL.REL.NOINC"}
+_END_THREADS = {*ENDS, "BREAK", "BPT"}
 _DEEPEST = 12
 """So many instructions lie between a counter and what it is compared as, at most."""
 
@@ -35,25 +36,14 @@ def trip_counts(code: Sequence[Instruction], constants: Mapping[int, int]) -> di
     graph = graph_of(code)
     if graph is None or not graph.loops:
         return {}
-    finder = NumberFinder(graph, constants)
-    tree = DominatorTree(graph.successors, 0)
-    innermost = _innermost(graph)
+    kernel = _Kernel(graph, constants)
     counts = {}
     for header, body in graph.loops.items():
-        own = frozenset(block for block in body if innermost[block] == header)
-        count = _Loop(graph, header, body=body, own=own, tree=tree, finder=finder).count()
+        own = frozenset(block for block in body if graph.loops_around[block][0] == header)
+        count = _Loop(kernel, header, body=body, own=own).count()
         if count is not None:
             counts[graph.blocks[header][0].address] = count
     return counts
-
-
-def _innermost(graph: ControlFlowGraph) -> dict[int, int]:
-    """Return the header of the innermost loop around each block that is in one."""
-    headers: dict[int, int] = {}
-    for header, body in sorted(graph.loops.items(), key=lambda loop: len(loop[1])):
-        for block in body:
-            headers.setdefault(block, header)
-    return headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +56,35 @@ class _Comparison:
     unsigned: bool
 
 
+class _Kernel:
+    """What all loops of a kernel ask. `ending` are the blocks in which threads may end."""
+
+    def __init__(self, graph: ControlFlowGraph, constants: Mapping[int, int]) -> None:
+        self.graph, self.finder = graph, NumberFinder(graph, constants)
+        self.ending = frozenset(number for number, block in enumerate(graph.blocks) if _ends_threads(block))
+
+    @cached_property
+    def writing(self) -> Mapping[str, Sequence[int]]:
+        """Return the blocks that may write each register, themselves or by a call."""
+        writing: dict[str, list[int]] = {}
+        for number, names in enumerate(self.graph.written):
+            for name in names or ():
+                writing.setdefault(name, []).append(number)
+        return writing
+
+
+def _ends_threads(block: Sequence[Instruction]) -> bool:
+    return any(instruction.name in _END_THREADS and not instruction.idle for instruction in block)
+
+
 class _Loop:
     """One loop. `own` are its blocks that are in no loop inside it."""
 
-    def __init__(
-        self,
-        graph: ControlFlowGraph,
-        header: int,
-        *,
-        body: frozenset[int],
-        own: frozenset[int],
-        tree: DominatorTree,
-        finder: NumberFinder,
-    ) -> None:
-        self._graph, self._header, self._body, self._own, self._tree = graph, header, body, own, tree
-        self._finder = finder
-        self._back = [block for block in body if header in graph.successors[block]]
-        self._writers: dict[str, list[BlockPlace]] | None = None
+    def __init__(self, kernel: _Kernel, header: int, *, body: frozenset[int], own: frozenset[int]) -> None:
+        self._kernel, self._graph, self._finder = kernel, kernel.graph, kernel.finder
+        self._header, self._body, self._own = header, body, own
+        self._back = [block for block in kernel.graph.predecessors()[header] if block in body]
+        self._known: dict[str, list[BlockPlace]] = {}
 
     def count(self) -> int | None:
         """Return how often it runs; None where that is not known."""
@@ -103,10 +105,12 @@ class _Loop:
 
     def _exit(self) -> int | None:
         """Return the block with the only branch that leaves the loop, if each turn ends with it."""
-        leaving = {block for block in self._body if not self._body.issuperset(self._graph.successors[block])}
-        if len(leaving) != 1 or len(self._back) != 1 or not leaving <= self._own:
+        if len(self._back) != 1 or not self._body.isdisjoint(self._kernel.ending):
             return None
-        if any(self._ends_threads(instruction) for block in self._body for instruction in self._graph.blocks[block]):
+        leaving = {block for block in self._body if not self._body.issuperset(self._graph.successors[block])}
+        if len(leaving) != 1 or not leaving <= self._own:
+            return None
+        if any(self._graph.written[block] is None for block in self._body):
             return None
         (exit_block,) = leaving
         return exit_block if self._ends_turn(exit_block) else None
@@ -116,9 +120,6 @@ class _Loop:
         back = self._back[0]
         lone_jump = len(self._graph.blocks[back]) == 1 and self._graph.predecessors()[back] == [block]
         return back == block or lone_jump
-
-    def _ends_threads(self, instruction: Instruction) -> bool:
-        return instruction.name in {*ENDS, "BREAK", "BPT"} and not instruction.idle
 
     def _comparison(self, block: int) -> _Comparison | None:
         """Return what the last branch of a block goes back by."""
@@ -162,8 +163,7 @@ class _Loop:
 
     def _keeps(self, operand: str) -> bool:
         """Tell whether the loop changes nothing of an operand."""
-        writers = self._all_writers()
-        return writers is not None and not any(name in writers for name in named(operand))
+        return not any(self._writers(name) for name in named(operand))
 
     def _step(self, name: str) -> int | None:
         """Return by how much a turn moves a register; None where it is not the same number in each."""
@@ -179,15 +179,14 @@ class _Loop:
         if len(names) != 1:
             return None
         held = self._register_at(names[0], place, _DEEPEST)
-        reader = SumReader(self._instruction(place), {names[0]: held}, {}, {}) if held is not None else None
+        reader = SumReader({names[0]: held}, {}) if held is not None else None
         return reader.word(operand) if reader is not None else None
 
     def _register_at(self, name: str, place: BlockPlace, depth: int) -> Sum | None:
         """Return what a register holds at a place that every turn comes to once."""
-        writers = self._all_writers()
-        if writers is None or depth == 0:
+        if depth == 0:
             return None
-        if name not in writers:
+        if not self._writers(name):
             return at_start(name)
         writer = self._last_writer(name, place)
         if writer is None:
@@ -200,47 +199,45 @@ class _Loop:
         known = {read: held for read, held in state.items() if held is not None}
         if len(known) < len(names) or instruction.operands[:1] != (name,):
             return None
-        return result_of(instruction, SumReader(instruction, known, {}, self._finder.constants), _no_product)
+        return result_of(instruction, SumReader(known, self._finder.constants), _no_product)
 
     def _before(self, first: BlockPlace, second: BlockPlace) -> bool:
         """Tell whether a place comes before another in a turn."""
         if first.block == second.block:
             return first.at < second.at
-        return self._tree.dominates(first.block, second.block)
+        return self._graph.tree.dominates(first.block, second.block)
 
     def _last_writer(self, name: str, place: BlockPlace) -> BlockPlace | None:
         """Return what writes a register last before a place: in its block, or the one place of the loop that does.
 
         None where that is not known, or not done in every turn.
         """
-        writers = (self._all_writers() or {}).get(name, [])
-        beside = [other.at for other in writers if other.block == place.block and 0 <= other.at < place.at]
-        if beside:
-            last = BlockPlace(place.block, max(beside))
+        beside = self._graph.writers[place.block].get(name, ())
+        nearest = bisect_left(beside, place.at) - 1
+        if nearest >= 0:
+            last = BlockPlace(place.block, beside[nearest])
             return last if not self._instruction(last).predicate else None
+        writers = self._writers(name)
         if len(writers) != 1 or writers[0].block not in self._own:
             return None
         place = writers[0]
-        always = all(self._tree.dominates(place.block, block) for block in self._back)
+        always = all(self._graph.tree.dominates(place.block, block) for block in self._back)
         return place if always and place.at >= 0 and not self._instruction(place).predicate else None
 
     def _instruction(self, place: BlockPlace) -> Instruction:
         return self._graph.blocks[place.block][place.at]
 
-    def _all_writers(self) -> dict[str, list[BlockPlace]] | None:
-        """Return where the loop may write registers; index -1 stands for a function that is called."""
-        if self._writers is None:
-            self._writers = {}
-            for block in self._body:
-                called = self._graph.called.get(block, frozenset())
-                if called is None:
-                    return None
-                for name in called:
-                    self._writers.setdefault(name, []).append(BlockPlace(block, -1))
-                for index, instruction in enumerate(self._graph.blocks[block]):
-                    for name in may_write(instruction):
-                        self._writers.setdefault(name, []).append(BlockPlace(block, index))
-        return self._writers
+    def _writers(self, name: str) -> Sequence[BlockPlace]:
+        """Return where the loop may write a register; -1 in a block stands for a function that is called."""
+        if name not in self._known:
+            blocks = self._body.intersection(self._kernel.writing.get(name, ()))
+            self._known[name] = [BlockPlace(block, at) for block in blocks for at in self._places(block, name)]
+        return self._known[name]
+
+    def _places(self, block: int, name: str) -> Iterator[int]:
+        yield from self._graph.writers[block].get(name, ())
+        if name in (self._graph.called.get(block) or ()):
+            yield -1
 
 
 def _copied_flag(instruction: Instruction) -> str | None:

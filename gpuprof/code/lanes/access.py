@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, graph_of
 from gpuprof.code.lanes.operands import Reader, ThreadBlock
-from gpuprof.code.lanes.values import LANES, WORD
+from gpuprof.code.lanes.places import lanes_of, place_of
+from gpuprof.code.lanes.values import LANES
 from gpuprof.code.lanes.walk import Walk
 from gpuprof.code.sass.instruction import JUMPS, Instruction
 from gpuprof.code.sass.requests import LaneRequest, RequestKind, Space, requests
@@ -109,32 +110,31 @@ def _note_access(
 
 
 def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
-    lanes = tuple(bool(active >> lane & 1) for lane in range(LANES))
-    address, opcode, width_bytes = instruction.address, instruction.opcode, request.width_bytes
-    return Access(address, opcode, request.space, kind=request.kind, width_bytes=width_bytes, active=lanes)
+    at, opcode, width_bytes = instruction.address, instruction.opcode, request.width_bytes
+    return Access(at, opcode, request.space, kind=request.kind, width_bytes=width_bytes, active=lanes_of(active))
 
 
-def _access(instruction: Instruction, request: LaneRequest, reader: Reader, holds: Holds) -> Access:
-    unknown = _unknown(instruction, request, reader.running() & (request.lanes or _ALL))
-    where = reader.address(request.operand, wide=request.wide) if request.lanes else None
-    if where is None:
-        return unknown
-    size = WORD * WORD if request.wide else WORD
-    first = where.lanes[0]
-    return replace(
-        unknown,
-        offsets=tuple((lane - first + size // 2) % size - size // 2 for lane in where.lanes),
-        start=first % size % (1 << where.align),
-        alignment=1 << where.align,
-        holds=holds,
-    )
+def _access(
+    instruction: Instruction, request: LaneRequest, reader: Reader, holds: Holds, *, followed: bool = True
+) -> Access:
+    active = reader.running() & (request.lanes or _ALL)
+    unknown = _unknown(instruction, request, active)
+    place = place_of(reader, request) if request.lanes and followed else None
+    return unknown if place is None else replace(unknown, **place._asdict(), holds=holds)
 
 
 def every_access(
-    graph: ControlFlowGraph, block: ThreadBlock, constants: Mapping[int, int], most_rounds: int | None = None
+    graph: ControlFlowGraph,
+    block: ThreadBlock,
+    constants: Mapping[int, int],
+    most_rounds: int | None = None,
+    addresses: frozenset[int] | None = None,
 ) -> EveryAccess | None:
-    """Return what memory instructions do in a warp each time that they run; None where that takes too many rounds."""
-    walk = Walk(graph, block, constants, most_rounds)
+    """Return what memory instructions do in a warp each time that they run; None where that takes too many rounds.
+
+    Only `addresses` are followed, by the offsets of instructions; of others it is said which lanes run them.
+    """
+    walk = Walk(graph, block, constants, most_rounds, addresses)
     if not walk.settled:
         return None
     known: dict[tuple[int, Space], Access] = {}
@@ -146,8 +146,9 @@ def every_access(
         if instruction.predicate and (asked or instruction.name in BRANCHES):
             flag = reader.flag(instruction.predicate[1:])
             undecided |= flag is None or not (flag.exact or flag.uniform)
+        followed = addresses is None or instruction.address in addresses
         for request in asked:
-            access = _access(instruction, request, reader, "always")
+            access = _access(instruction, request, reader, "always", followed=followed)
             if access.runs:
                 known[instruction.address, request.space] = access
 

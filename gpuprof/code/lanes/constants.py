@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.operands import sources, written
+from gpuprof.code.sass.instruction import Instruction, Operation
+from gpuprof.code.sass.operands import named, sources, written
 
 _Dims = tuple[int, int, int]
 
@@ -134,7 +135,11 @@ def pointers(code: Sequence[Instruction], offsets: Collection[int]) -> frozenset
     seen: set[int] = set()
     numbers: set[int] = set()
     for instruction in code:
-        used = list(_used(instruction, offsets, held))
+        banks = _banks(instruction.operation)
+        if not banks and (not held or held.keys().isdisjoint(_named(instruction.operation))):
+            continue
+        used = [(place, offset) for place, offset in banks if offset in offsets]
+        used += ((place, held[name]) for place, name in _sources_named(instruction.operation) if name in held)
         for name in written(instruction):
             held.pop(name, None)
         is_copy = instruction.name in _COPIES or instruction.is_a("IMAD.MOV")
@@ -147,14 +152,26 @@ def pointers(code: Sequence[Instruction], offsets: Collection[int]) -> frozenset
     return frozenset(seen - numbers)
 
 
-def _used(instruction: Instruction, offsets: Collection[int], held: dict[str, int]) -> Iterator[tuple[int, int]]:
-    """Yield which sources of an instruction are the lower word of such a constant, and its offset."""
-    for place, operand in enumerate(sources(instruction)):
-        match = _BANK.search(operand)
-        if match is not None and int(match[1], 16) in offsets:
-            yield place, int(match[1], 16)
-        elif held:
-            yield from ((place, held[name]) for name in _REGISTER.findall(operand) if name in held)
+@lru_cache(maxsize=1 << 16)
+def _banks(operation: Operation) -> tuple[tuple[int, int], ...]:
+    """Return which sources of an operation are of constant bank 0, and their offsets."""
+    if not any("c[0x0]" in operand for operand in operation.operands):
+        return ()
+    matches = ((place, _BANK.search(operand)) for place, operand in enumerate(sources(Instruction.at(0, operation))))
+    return tuple((place, int(match[1], 16)) for place, match in matches if match)
+
+
+@lru_cache(maxsize=1 << 16)
+def _named(operation: Operation) -> frozenset[str]:
+    return frozenset(name for operand in operation.operands for name in named(operand)).union(
+        written(Instruction.at(0, operation))
+    )
+
+
+def _sources_named(operation: Operation) -> Iterator[tuple[int, str]]:
+    """Yield the registers that the sources of an operation name, and in which."""
+    for place, operand in enumerate(sources(Instruction.at(0, operation))):
+        yield from ((place, name) for name in named(operand))
 
 
 def _filled(instruction: Instruction) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpuprof.code.lanes.values import LaneValue
+from gpuprof.code.lanes.values import LaneValue, join
 
 _MOST_VALUES, _MOST_RESULTS = 1 << 14, 1 << 16
 """A value of 32 lanes takes up to 1.5 KB."""
@@ -25,7 +25,9 @@ class Learning:
     """What was found out, by the instruction and the identities of what it read; equal values are one object."""
 
     def __init__(self) -> None:
-        self.results: dict[object, Learned] = {}
+        self._results: dict[object, dict[object, Learned]] = {}
+        self._joined: dict[tuple[int, int], LaneValue | None] = {}
+        self._count = 0
         self._values: dict[LaneValue, LaneValue] = {}
         self._constants: dict[frozenset[tuple[int, int]], Mapping[int, int]] = {}
 
@@ -33,20 +35,32 @@ class Learning:
         """Return the one object that is equal to a value."""
         return held if held is None else self._values.setdefault(held, held)
 
+    def joined(self, first: LaneValue, second: LaneValue) -> LaneValue | None:
+        """Return what holds for both of two values that are one object each."""
+        key = id(first), id(second)
+        if key not in self._joined:
+            self._joined[key] = self.same(join(first, second))
+        return self._joined[key]
+
     def same_constants(self, constants: Mapping[int, int]) -> Mapping[int, int]:
         """Return the one object that is equal to these constants."""
         return self._constants.setdefault(frozenset(constants.items()), constants)
 
-    def note(self, key: object, inputs: object, puts: Puts) -> Puts:
-        """Note what an instruction changed; return it with values that are one object each."""
-        kept = tuple((name, self.same(held), self.same(guarded)) for name, held, guarded in puts)
-        self.results[key] = Learned(inputs, kept)
-        return kept
+    def results(self, *where: object) -> dict[object, Learned]:
+        """Return what was found out where these were the same."""
+        return self._results.setdefault(where, {})
+
+    def learned(self, inputs: object, puts: Puts) -> Learned:
+        """Return what an instruction changed with values that are one object each."""
+        self._count += 1
+        return Learned(inputs, tuple([(name, self.same(held), self.same(guarded)) for name, held, guarded in puts]))
 
     def tidy(self) -> None:
         """Forget all when it is much. No walk may be under way."""
-        if len(self._values) > _MOST_VALUES or len(self.results) > _MOST_RESULTS:
-            self.results.clear()
+        if len(self._values) > _MOST_VALUES or self._count > _MOST_RESULTS:
+            self._count = 0
+            self._results.clear()
+            self._joined.clear()
             self._values.clear()
             self._constants.clear()
 

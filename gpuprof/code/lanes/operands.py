@@ -82,14 +82,16 @@ class WarpRegisters:
 
     def kept(self, active: int, names: Collection[str]) -> WarpRegisters:
         """Return what is known of some registers, in these lanes."""
-        held = {name: self.values[name] for name in self.values if name in names}
-        guarded = {name: self.guarded[name] for name in self.guarded if name in names}
-        return WarpRegisters(active, held, guarded)
+        kept = WarpRegisters(active)
+        kept.values = {name: held for name, held in self.values.items() if name in names}
+        if self.guarded:
+            kept.guarded = {name: held for name, held in self.guarded.items() if name in names}
+        return kept
 
-    def read(self, names: Sequence[str], predicate: str | None) -> list[LaneValue | str | None]:
-        """Return what registers hold; where a predicate is given, also what they hold under which predicate."""
+    def read(self, names: Sequence[str]) -> list[LaneValue | str | None]:
+        """Return what registers hold, and what under which predicate."""
         held: list[LaneValue | str | None] = list(map(self.values.get, names))
-        if predicate is not None and self.guarded:
+        if self.guarded:
             for name in names:
                 held += self.guarded.get(name, (None, None))
         return held

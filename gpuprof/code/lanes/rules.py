@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import dropwhile
+from typing import NamedTuple
 
 from gpuprof.code.lanes.arithmetic import halves
 from gpuprof.code.lanes.comparisons import COMPARISON_RULES
-from gpuprof.code.lanes.integers import INTEGER_RULES, NAME, LaneRule, Results, next_register, two
+from gpuprof.code.lanes.integers import INTEGER_RULES, IS_FLAG, NAME, LaneRule, Results, next_register, two
 from gpuprof.code.lanes.operands import Reader
 from gpuprof.code.lanes.values import (
     LANES,
@@ -21,12 +24,13 @@ from gpuprof.code.lanes.values import (
 )
 from gpuprof.code.lanes.warps import thread_indices
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.operands import sources, written
-from gpuprof.code.sass.requests import requests
+from gpuprof.code.sass.operands import named, sources, written
+from gpuprof.code.sass.requests import LaneRequest, requests
 from gpuprof.code.sass.writes import LANE_BY_LANE, first_register, may_write
 
 _INDICES = ("TID.X", "TID.Y", "TID.Z")
 _SAME_FOR_A_WARP = {"CgaCtaId", "VIRTUALSMID", "NTID.X", "NTID.Y", "NTID.Z", "NCTAID.X", "NCTAID.Y", "NCTAID.Z"}
+_REGISTER = re.compile(r"[-~|]*(R\d+)(?:\.\w+)*\|?")
 _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
 
 
@@ -43,10 +47,47 @@ def results(instruction: Instruction, reader: Reader) -> Results:
     return writes
 
 
-def only_same_from_same(instruction: Instruction) -> bool:
-    """Tell whether no more is known of a result than that it is the same in all lanes where all that is read is."""
+class NeededRegisters(NamedTuple):
+    """Of which registers something must be known for anything to be known of a result: of each, and of one at least."""
+
+    all_of: frozenset[str] = frozenset()
+    some_of: frozenset[str] = frozenset()
+
+
+def needed_for_result(instruction: Instruction) -> NeededRegisters | None:
+    """Return of which registers something must be known for anything to be of a result; None: it is never known.
+
+    Of uniform registers something always is.
+    """
     name = instruction.name
-    return name in LANE_BY_LANE and name not in _RULES and name.removeprefix("U") not in _RULES
+    rule_name = name if name in _RULES else name.removeprefix("U")
+    if rule_name in _KNOWN_ANYWAY:
+        return NeededRegisters()
+    read = sources(instruction)
+    if rule_name in _CHOSEN:
+        begin, end = _CHOSEN[rule_name]
+        either = [_REGISTER.fullmatch(operand) for operand in read[begin:end]]
+        return NeededRegisters(some_of=frozenset(match[1] for match in either if match) if all(either) else frozenset())
+    if rule_name in _RULES:
+        operands = read[:-1] if rule_name in _CHOOSES else read
+        if rule_name != "PLOP3":  # a sum may carry over to two predicates
+            operands = tuple(dropwhile(IS_FLAG.fullmatch, operands))
+        names: Iterable[str] = (name for operand in operands for name in named(operand))
+    elif name in LANE_BY_LANE:
+        names = registers_read(instruction)
+    elif (request := _load_of_a_register(instruction)) is not None:
+        names = named(request.operand)
+    else:
+        return None
+    return NeededRegisters(all_of=frozenset(name for name in names if name[0] != "U"))
+
+
+def depends_on_walk(instruction: Instruction) -> bool:
+    """Tell whether results depend on more than what registers hold: on the launch, the warp, or which lanes run."""
+    name = instruction.name
+    if _CHOOSES.intersection((name, name.removeprefix("U"))) or _RULES.get(name) is _special:
+        return True
+    return any("c[" in operand for operand in instruction.operands)
 
 
 def _by_rule(instruction: Instruction, reader: Reader) -> Results | None:
@@ -71,13 +112,17 @@ def registers_read(instruction: Instruction) -> Iterator[str]:
 
 def _loads_from_one_place(instruction: Instruction, reader: Reader) -> bool:
     """Tell whether all lanes load the same: from one address, of a space in which it is the same place for all."""
+    request = _load_of_a_register(instruction)
+    where = reader.address(request.operand, wide=request.wide) if request is not None else None
+    return where is not None and where.lanes.count(where.lanes[0]) == LANES
+
+
+def _load_of_a_register(instruction: Instruction) -> LaneRequest | None:
+    """Return what a load asks for whose lanes all get the same from the same address."""
     request, *more = requests(instruction) or (None,)
     if request is None or more or instruction.name == "LDSM":
-        return False
-    if request.kind != "load" or request.space not in {"global", "shared"}:
-        return False
-    where = reader.address(request.operand, wide=request.wide)
-    return where is not None and where.lanes.count(where.lanes[0]) == LANES
+        return None
+    return request if request.kind == "load" and request.space in {"global", "shared"} else None
 
 
 # Copies and constants
@@ -183,3 +228,9 @@ _RULES: dict[str, LaneRule] = {
     "SHFL": _shuffle,
     "VOTE": _vote,
 }
+_KNOWN_ANYWAY = {"CS2R", "R2UR", "S2R", "S2UR", "VOTE"}
+"""Rules by which something is known of a result whatever is read."""
+_CHOSEN = {"SEL": (0, 2), "SHFL": (0, 2)}
+"""Rules that may give one of some sources while nothing is known of the others, and which these are."""
+_CHOOSES = {"IMNMX", "SEL", "VIADDMNMX", "VIMNMX"}
+"""Rules that choose by their last source, a predicate."""

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import count
-from operator import or_
+from typing import NamedTuple
 
 from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, reconvergence
-from gpuprof.code.lanes.learned import LEARNING
-from gpuprof.code.lanes.operands import Reader, ThreadBlock, WarpRegisters
-from gpuprof.code.lanes.relevance import WalkStep, relevance_of
+from gpuprof.code.lanes.effects import Effect
+from gpuprof.code.lanes.learned import LEARNING, Learned
+from gpuprof.code.lanes.operands import Guarded, Reader, ThreadBlock, WarpRegisters
+from gpuprof.code.lanes.relevance import relevance_of
 from gpuprof.code.lanes.rules import results
-from gpuprof.code.lanes.values import ONE, LaneValue, bits, choose, exactly, join, mix
+from gpuprof.code.lanes.values import ONE, LaneValue, bits, choose, exactly, mix
 from gpuprof.code.sass.instruction import JUMPS, Instruction
 
 _LEADS_AWAY = JUMPS | ENDS
 _NUMBERED = re.compile(r"U?[RP]\d+")
 
 Visit = Callable[[Instruction, Reader], None]
+
+_Asked = tuple[Instruction, int, "list[tuple[str, LaneValue | None]]"]
+"""An instruction that asks, the lanes that may be running, and what it reads holds under its predicate."""
+
+
+class _Ran(NamedTuple):
+    """What is known on the edges that leave a block, whether lanes may diverge at its end, and what it asks."""
+
+    left: dict[int, WarpRegisters]
+    diverged: bool
+    asked: list[_Asked]
 
 
 class Walk:
@@ -31,14 +42,20 @@ class Walk:
     """
 
     def __init__(
-        self, graph: ControlFlowGraph, block: ThreadBlock, constants: Mapping[int, int], most_rounds: int | None = None
+        self,
+        graph: ControlFlowGraph,
+        block: ThreadBlock,
+        constants: Mapping[int, int],
+        most_rounds: int | None = None,
+        addresses: frozenset[int] | None = None,
     ) -> None:
         LEARNING.tidy()
         self._graph, self._block, self._constants = graph, block, LEARNING.same_constants(constants)
         self._order, self._predecessors = graph.order(), graph.predecessors()
-        self._relevance = relevance_of(graph)
+        self._relevance = relevance_of(graph, addresses)
         self._begins: dict[int, WarpRegisters] = {}
         self._edges: dict[tuple[int, int], WarpRegisters] = {}
+        self._asked: dict[int, list[_Asked]] = {}
         self._changed = set(self._order)
         self._diverged: set[int] = set()
         self._mixed: dict[int, frozenset[str] | None] = {}
@@ -50,8 +67,8 @@ class Walk:
 
         Only what matters for addresses, branches and predicates of both is known of registers.
         """
-        for number, state in self._begins.items():
-            self._visit(number, state, visit)
+        for asked in self._asked.values():
+            self._visit(asked, visit)
 
     def first_iteration(self, visit: Visit) -> None:
         """Visit those of which more may be known in the first iteration of each loop that they are in, with that."""
@@ -73,8 +90,9 @@ class Walk:
                 left = {target: self._edges.get((number, target)) for target in self._graph.successors[number]}
                 edges.update({(number, target): kept for target, kept in left.items() if kept is not None})
                 continue
-            self._visit(number, state, visit)
-            edges.update({(number, target): state for target, state in self._run(number, state)[0].items()})
+            ran = self._run(number, state)
+            self._visit(ran.asked, visit)
+            edges.update({(number, target): state for target, state in ran.left.items()})
 
     def _leaves(self, source: int, target: int) -> bool:
         """Tell whether the edge from a block to another leaves a loop."""
@@ -98,9 +116,10 @@ class Walk:
                     continue
             new = True
             self._begins[number] = state
-            left, diverged = self._run(number, state)
-            self._leave_on(number, left)
-            if diverged and number not in self._diverged:
+            ran = self._run(number, state)
+            self._asked[number] = ran.asked
+            self._leave_on(number, ran.left)
+            if ran.diverged and number not in self._diverged:
                 self._diverge(number)
         return new
 
@@ -133,49 +152,57 @@ class Walk:
         joined.forget(mixed)
         for name in states[0].values.keys() if mixed is None else mixed & states[0].values.keys():
             parts = [(state.get(name), state.active) for state in states]
-            if all(part is not None and part.exact for part, _ in parts):
-                joined.put(name, mix(parts))
+            held = states[0].values[name]
+            if held.exact and all(part is held for part, _ in parts):
+                joined.put(name, held)
+            elif all(part is not None and part.exact for part, _ in parts):
+                joined.put(name, LEARNING.same(mix(parts)))
         return joined
 
-    def _visit(self, number: int, begin: WarpRegisters, visit: Visit) -> None:
-        """Run a block as far as there is something to visit."""
-        asking = self._relevance.asking[number]
-        if not asking:
-            return
-        state = WarpRegisters(begin.active, begin.values, begin.guarded)
-        for step in self._relevance.steps[number][:asking]:
-            if step.asks:
-                visit(step.instruction, Reader(step.instruction, state, self._block, self._constants))
-            if step.relevant:
-                self._execute(step, state)
+    def _visit(self, asked: Iterable[_Asked], visit: Visit) -> None:
+        for instruction, active, held in asked:
+            known = {name: value for name, value in held if value is not None}
+            visit(instruction, Reader(instruction, WarpRegisters(active, known), self._block, self._constants))
 
-    def _run(self, number: int, begin: WarpRegisters) -> tuple[dict[int, WarpRegisters], bool]:
-        """Run a block; return what is known on the edges that leave it, and whether lanes may diverge at its end."""
+    def _run(self, number: int, begin: WarpRegisters) -> _Ran:
+        """Run a block."""
         state = WarpRegisters(begin.active, begin.values, begin.guarded)
-        for step in self._relevance.relevant[number]:
-            self._execute(step, state)
-        flag = _condition(Reader(self._graph.blocks[number][-1], state, self._block, self._constants))
+        asked: list[_Asked] = []
+        anywhere = LEARNING.results()
+        here = LEARNING.results(state.active, id(self._constants), self._block)
+        for instruction, effect, runs, forgets in self._relevance.steps[number]:
+            if effect.asks:
+                predicate = instruction.predicate
+                held = [(name, state.get(name, predicate)) for name in effect.needed_names]
+                asked.append((instruction, state.active, held))
+            if runs:
+                self._execute(effect, state, here if effect.here else anywhere)
+            else:
+                state.forget(forgets)
+        last = self._graph.blocks[number][-1]
+        leads_away = last.name in _LEADS_AWAY
+        flag = _condition(Reader(last, state, self._block, self._constants)) if leads_away else None
         state.forget(self._graph.called.get(number, frozenset()))
-        return self._leave(number, state, flag)
+        return _Ran(*self._leave(number, state, flag), asked)
 
-    def _execute(self, step: WalkStep, state: WarpRegisters) -> None:
+    def _execute(self, effect: Effect, state: WarpRegisters, known: dict[object, Learned]) -> None:
         """Change the state as an instruction does; what it did with the same before need not be found out again."""
-        if step.strict and not step.strict <= state.values.keys():
-            for name in step.gone:
-                state.put(name, None)
+        values = state.values
+        if effect.strict is not None and not effect.strict <= values.keys():
+            state.forget(effect.gone_names)
             return
-        predicate = step.instruction.predicate
-        inputs = state.read(step.reads, predicate)
-        constants, block = self._constants if step.constant else None, self._block if step.special else None
-        key = (step.text, state.active, id(constants), block, *map(id, inputs))
-        learned = LEARNING.results.get(key)
+        predicate = effect.instruction.predicate
+        inputs = state.read(effect.read_names) if predicate else [*map(values.get, effect.read_names)]
+        key = (effect.text, *map(id, inputs))
+        learned = known.get(key)
         if learned is None:
-            changed = tuple(_puts(Reader(step.instruction, state, self._block, self._constants)))
-            puts = LEARNING.note(key, (inputs, constants), changed)
-        else:
-            puts = learned.puts
-        for name, held, guarded in puts:
-            state.put(name, held)
+            reader = Reader(effect.instruction, state, self._block, self._constants)
+            learned = known[key] = LEARNING.learned(inputs, tuple(_puts(reader)))
+        for name, held, guarded in learned.puts:
+            if held is not None and not state.guarded:
+                values[name] = held
+            else:
+                state.put(name, held)
             if guarded is not None and predicate:
                 state.guard(name, predicate, guarded)
 
@@ -199,21 +226,13 @@ class Walk:
 def _joined(states: Sequence[WarpRegisters]) -> WarpRegisters:
     """Return what holds in all of these states."""
     first, *rest = states
-    active = reduce(or_, (state.active for state in states))
-    if not rest:
-        return WarpRegisters(active, first.values, first.guarded)
-    values = first.values
+    joined = WarpRegisters(first.active, first.values, first.guarded)
     for state in rest:
-        values = _joined_values(values, state)
-    guarded = {}
-    for name, (predicate, held) in first.guarded.items():
-        same = [state.guarded.get(name, ("", None)) for state in rest]
-        common: LaneValue | None = held
-        for other_predicate, other_held in same:
-            common = join(common, other_held) if other_predicate == predicate else None
-        if common is not None:
-            guarded[name] = (predicate, common)
-    return WarpRegisters(active, values, guarded)
+        joined.active |= state.active
+        joined.values = _joined_values(joined.values, state)
+        if joined.guarded:
+            joined.guarded = _joined_guarded(joined.guarded, state.guarded)
+    return joined
 
 
 def _joined_values(values: Mapping[str, LaneValue], state: WarpRegisters) -> dict[str, LaneValue]:
@@ -221,9 +240,23 @@ def _joined_values(values: Mapping[str, LaneValue], state: WarpRegisters) -> dic
     other = state.values.get
     joined = {}
     for name, held in values.items():
-        common = held if other(name) is held else LEARNING.same(join(held, state.get(name)))
+        common = other(name)
+        if common is not held:
+            common = common if common is not None else state.get(name)
+            common = LEARNING.joined(held, common) if common is not None else None
         if common is not None:
             joined[name] = common
+    return joined
+
+
+def _joined_guarded(guarded: Mapping[str, Guarded], other: Mapping[str, Guarded]) -> dict[str, Guarded]:
+    """Return what registers hold under the same predicate here and there."""
+    joined = {}
+    for name in guarded.keys() & other.keys():
+        (predicate, held), (other_predicate, other_held) = guarded[name], other[name]
+        common = LEARNING.joined(held, other_held) if predicate == other_predicate else None
+        if common is not None:
+            joined[name] = predicate, common
     return joined
 
 
@@ -245,10 +278,8 @@ def _opposite(predicate: str) -> str:
 
 
 def _condition(reader: Reader) -> LaneValue | None:
-    """Return in which lanes the last instruction of a block leads away: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
+    """Return in which lanes an instruction leads away: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
     last = reader.instruction
-    if last.name not in _LEADS_AWAY:
-        return None
     flags = [last.predicate[1:]] if last.predicate else []
     flags += last.operands[:-1] if last.name in JUMPS else ()
     return exactly(lambda *values: int(all(values)), *map(reader.flag, flags)) if flags else ONE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from threading import Lock
+from weakref import WeakValueDictionary
 
 _LINE = re.compile(r"^[^\S\n]*/\*([0-9a-f]+)\*/[^\S\n]+([^;\n]*);", re.MULTILINE)
 _TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*)")
@@ -13,30 +14,98 @@ _TARGET = re.compile(r"0x([0-9a-f]+)\s*$")
 JUMPS = {"BRA", "JMP"}
 HAVE_TARGET = JUMPS | {"BSSY", "CALL"}
 _LEAVE = JUMPS | {"EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU"}
+_NAME_ADDRESSES = HAVE_TARGET | {"RET", "BRX", "BRXU", "JMX", "JMXU", "WARPSYNC"}
 _NEVER = {"@!PT", "@!UPT"}
 
 
-class Instruction(NamedTuple):
-    """One SASS instruction. `operands` as nvdisasm prints them, destination first."""
+class Operation:
+    """What an instruction says, wherever it stands: there is no other with the same opcode, operands and predicate.
 
-    address: int
+    So that it is its own key: what follows from it alone need be worked out once.
+    """
+
+    __slots__ = ("__weakref__", "idle", "name", "opcode", "operands", "predicate", "target")
+
     opcode: str
     operands: tuple[str, ...]
     predicate: str | None
+    name: str
+    idle: bool
+    target: int | None
+
+    def __init__(self, opcode: str, operands: tuple[str, ...], predicate: str | None) -> None:
+        self.opcode, self.operands, self.predicate = opcode, operands, predicate
+        self.name = opcode.partition(".")[0]
+        self.idle = self.name == "NOP" or predicate in _NEVER
+        self.target = _address_of(operands[-1]) if operands and self.name in HAVE_TARGET else None
+
+
+_OPERATIONS: WeakValueDictionary[tuple[str, tuple[str, ...], str | None], Operation] = WeakValueDictionary()
+
+
+_NEW = Lock()
+
+
+def operation_of(opcode: str, operands: tuple[str, ...], predicate: str | None) -> Operation:
+    """Return the one operation that says this."""
+    key = opcode, operands, predicate
+    known = _OPERATIONS.get(key)
+    if known is None:
+        with _NEW:
+            known = _OPERATIONS.setdefault(key, Operation(opcode, operands, predicate))
+    return known
+
+
+class Instruction:
+    """One SASS instruction: an operation at an address. `operands` as nvdisasm prints them, destination first.
+
+    `name` is the opcode without modifiers; `idle` tells that it only fills an issue slot, as a NOP or predicated never
+    to run; `target` is the address that it may jump to, or None.
+    """
+
+    __slots__ = ("address", "idle", "name", "opcode", "operands", "operation", "predicate", "target")
+
+    address: int
+    operation: Operation
+    opcode: str
+    operands: tuple[str, ...]
+    predicate: str | None
+    name: str
+    idle: bool
+    target: int | None
+
+    def __init__(self, address: int, opcode: str, operands: tuple[str, ...], predicate: str | None) -> None:
+        self._fill(address, operation_of(opcode, operands, predicate))
+
+    def _fill(self, address: int, operation: Operation) -> None:
+        self.address, self.operation = address, operation
+        self.opcode, self.operands, self.predicate = operation.opcode, operation.operands, operation.predicate
+        self.name, self.idle, self.target = operation.name, operation.idle, operation.target
+
+    @classmethod
+    def at(cls, address: int, operation: Operation) -> Instruction:
+        """Return an operation at an address."""
+        instruction = cls.__new__(cls)
+        instruction._fill(address, operation)
+        return instruction
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instruction):
+            return NotImplemented
+        return self.address == other.address and self.operation is other.operation
+
+    def __hash__(self) -> int:
+        return hash((self.address, self.operation))
+
+    def __repr__(self) -> str:
+        return f"Instruction({self.address:#x}, {str(self)!r})"
 
     def __str__(self) -> str:
         guard = f"{self.predicate} " if self.predicate else ""
         return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip()
 
-    @property
-    def name(self) -> str:
-        """Return the opcode without modifiers."""
-        return _name_of(self.opcode)
-
-    @property
-    def idle(self) -> bool:
-        """Tell whether it only fills an issue slot: a NOP, or predicated never to run."""
-        return self.name == "NOP" or self.predicate in _NEVER
+    def __reduce__(self) -> tuple[type[Instruction], tuple[int, str, tuple[str, ...], str | None]]:
+        return Instruction, (self.address, self.opcode, self.operands, self.predicate)
 
     def is_a(self, opcode: str) -> bool:
         """Tell whether the opcode begins with these dotted words; with a `$` at the end, whether it is exactly this."""
@@ -46,20 +115,16 @@ class Instruction(NamedTuple):
 
     def moved(self, distance: int) -> Instruction:
         """Return the instruction with its address, and that which it jumps to, moved."""
-        operands = self.operands
         if not distance:
             return self
-        target = self.target
-        if target is not None:
-            operands = (*operands[:-1], hex(target + distance))
+        if self.target is None:
+            return Instruction.at(self.address + distance, self.operation)
+        operands = (*self.operands[:-1], hex(self.target + distance))
         return Instruction(self.address + distance, self.opcode, operands, predicate=self.predicate)
 
-    @property
-    def target(self) -> int | None:
-        """Return the address that it may jump to, or None."""
-        if self.name not in HAVE_TARGET or not self.operands:
-            return None
-        return _address_of(self.operands[-1])
+    def without_predicate(self) -> Instruction:
+        """Return the same instruction as if its predicate were true."""
+        return self if self.predicate is None else Instruction(self.address, self.opcode, self.operands, None)
 
 
 @lru_cache(maxsize=4096)
@@ -68,9 +133,21 @@ def _address_of(operand: str) -> int | None:
     return int(match[1], 16) if match else None
 
 
-@lru_cache(maxsize=4096)
-def _name_of(opcode: str) -> str:
-    return opcode.partition(".")[0]
+def with_addresses_moved(operation: Operation, base: int, distance: int) -> Operation:
+    """Return an operation with the addresses that it names moved, of code that was read at a base of 2^40 or more."""
+    operands = tuple(_moved_operand(operand, base, distance) for operand in operation.operands)
+    return operation_of(operation.opcode, operands, operation.predicate)
+
+
+def names_address(operation: Operation, base: int) -> bool:
+    """Tell whether an operand is an address of code at this base: one of it, or not far before it."""
+    return operation.name in _NAME_ADDRESSES and with_addresses_moved(operation, base, 1) is not operation
+
+
+def _moved_operand(operand: str, base: int, distance: int) -> str:
+    match = _TARGET.search(operand)
+    number = int(match[1], 16) if match else 0
+    return operand[: match.start()] + hex(number + distance) if match and number >= base // 2 else operand
 
 
 def parse_sass(text: str) -> tuple[Instruction, ...]:
@@ -104,17 +181,16 @@ def _leaves(instruction: Instruction) -> bool:
 
 def _instructions(text: str) -> Iterator[Instruction]:
     for address, sass in _LINE.findall(text):
-        parts = _parts(sass)
-        if parts:
-            opcode, operands, predicate = parts
-            yield Instruction(int(address, 16), opcode, operands, predicate=predicate)
+        operation = _operation(sass)
+        if operation is not None:
+            yield Instruction.at(int(address, 16), operation)
 
 
 @lru_cache(maxsize=1 << 15)
-def _parts(sass: str) -> tuple[str, tuple[str, ...], str | None] | None:
+def _operation(sass: str) -> Operation | None:
     """Take an instruction apart; code repeats itself."""
     match = _TEXT.fullmatch(sass)
     if match is None:
         return None
     operands = tuple(part.strip() for part in match["operands"].split(",") if part.strip())
-    return match["opcode"], operands, match["predicate"]
+    return operation_of(match["opcode"], operands, match["predicate"])

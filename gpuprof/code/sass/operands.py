@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.instruction import Instruction, Operation
 
 _REGISTER = re.compile(r"U?R\d+")
-_PREDICATE = re.compile(r"U?P\d+")
 _READ = re.compile(r"\bU?[RP]\d+")
-_NUMBERED = re.compile(r"(U?R)(\d+)")
+_NUMBERED = re.compile(r"(U?[RP])(\d+)")
 _REGISTER_OPERAND = re.compile(r"U?R(?:\d+|Z)")
 _PREDICATE_OPERAND = re.compile(r"U?P(?:\d+|T)")
 _ZERO = re.compile(r"[-|~!]*(?:U?RZ|SRZ|0|0x0)(?:\.\w+)?\|?")
 _WRITES_NOTHING = re.compile(r"^(?:ST|STG|STS|STL|STSM|RED|REDG|BAR|BRA)\b")
 _COMPARES = re.compile(r"^(?:U?PLOP3|\w*SETP2?)\b")
+_RESULT, _TWO_PREDICATES, _REGISTER_PAIR = re.compile("P?RP?|P?R?"), re.compile("P{0,2}"), re.compile("RR")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
 _TERM = re.compile(r"(?P<register>U?R(?:\d+|Z))(?P<kinds>(?:\.64|\.U32|\.X\d+)*)|(?P<number>-?(?:0x[0-9a-f]+|\d+))")
 _MOVES = {"MOV", "UMOV", "IMAD", "HFMA2", "CS2R"}
@@ -35,21 +35,22 @@ _WIDTHS = (
 )
 
 
-_KEPT = 1 << 14
+_KEPT = 1 << 16
 """Operands that were read once need not be read again: code repeats itself."""
 
 
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
-    return _written(instruction.opcode, instruction.operands)
+    return _written(instruction.operation)
 
 
 @lru_cache(maxsize=_KEPT)
-def _written(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
-    destinations = operands[: _destinations(opcode, operands)]
-    return tuple(name for operand in destinations for name in registers_of(operand, opcode))
+def _written(operation: Operation) -> tuple[str, ...]:
+    destinations = operation.operands[: _destinations(operation)]
+    return tuple(name for operand in destinations for name in registers_of(operand, operation.opcode))
 
 
+@lru_cache(maxsize=_KEPT)
 def named(operand: str) -> tuple[str, ...]:
     """Return the registers and predicates that an operand names: `R2` and `UR4` of `desc[UR4][R2.64]`."""
     return tuple(_READ.findall(operand))
@@ -57,30 +58,48 @@ def named(operand: str) -> tuple[str, ...]:
 
 def registers_of(operand: str, opcode: str) -> tuple[str, ...]:
     """Return the registers that one stands for in an instruction, as many as that is wide; a predicate as it is."""
-    numbered = _NUMBERED.fullmatch(operand)
-    if numbered is None:
-        return (operand,) if _PREDICATE.fullmatch(operand) else ()
-    width = next((width for pattern, width in _WIDTHS if pattern.search(opcode)), 1)
-    return tuple(f"{numbered[1]}{int(numbered[2]) + index}" for index in range(width))
+    kind, number = numbered(operand)
+    width = _width(opcode)
+    if width == 1 or kind.endswith("P"):
+        return (operand,) if kind else ()
+    return tuple(f"{kind}{number + index}" for index in range(width)) if kind else ()
 
 
-def _destinations(opcode: str, operands: Sequence[str]) -> int:
+@lru_cache(maxsize=_KEPT)
+def numbered(operand: str) -> tuple[str, int]:
+    """Return the kind and number of a register or predicate, ("UR", 4); no kind for other operands."""
+    match = _NUMBERED.fullmatch(operand)
+    return (match[1], int(match[2])) if match else ("", 0)
+
+
+@lru_cache(maxsize=_KEPT)
+def _width(opcode: str) -> int:
+    """Return how many registers an instruction writes for each that it names."""
+    return next((width for pattern, width in _WIDTHS if pattern.search(opcode)), 1)
+
+
+@lru_cache(maxsize=_KEPT)
+def _destinations(operation: Operation) -> int:
     """Return how many operands, from the first, are written.
 
     A comparison writes two predicates; else there may be a predicate, then a register, then the predicate of a carry.
     """
+    pattern = _written_kinds(operation.opcode)
+    match = pattern.match("".join(map(_kind, operation.operands[:3]))) if pattern is not None else None
+    return match.end() if match is not None else 0
+
+
+@lru_cache(maxsize=_KEPT)
+def _written_kinds(opcode: str) -> re.Pattern[str] | None:
+    """Return which kinds of operands, from the first, an instruction writes; None: nothing."""
     if _WRITES_NOTHING.match(opcode):
-        return 0
-    shape = "".join(_kind(operand) for operand in operands[:3])
-    pattern = "P?RP?|P?R?"
+        return None
     if _COMPARES.match(opcode):
-        pattern = "P{0,2}"
-    elif _TWO_REGISTERS.match(opcode):
-        pattern = "RR"
-    destinations = re.match(pattern, shape)
-    return destinations.end() if destinations else 0
+        return _TWO_PREDICATES
+    return _REGISTER_PAIR if _TWO_REGISTERS.match(opcode) else _RESULT
 
 
+@lru_cache(maxsize=_KEPT)
 def _kind(operand: str) -> str:
     if _REGISTER_OPERAND.fullmatch(operand):
         return "R"
@@ -89,12 +108,12 @@ def _kind(operand: str) -> str:
 
 def sources(instruction: Instruction) -> tuple[str, ...]:
     """Return the operands that are read."""
-    return _sources(instruction.opcode, instruction.operands)
+    return _sources(instruction.operation)
 
 
 @lru_cache(maxsize=_KEPT)
-def _sources(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
-    return operands[_destinations(opcode, operands) :]
+def _sources(operation: Operation) -> tuple[str, ...]:
+    return operation.operands[_destinations(operation) :]
 
 
 class AddressTerm(NamedTuple):

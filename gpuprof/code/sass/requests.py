@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.code.sass.instruction import Instruction, Operation
 from gpuprof.units import WARP_THREADS as LANES
 
 Space = Literal["global", "shared", "local", "generic"]
@@ -57,17 +57,16 @@ class LaneRequest:
 
 def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
     """Return what a memory instruction asks for; nothing for others, and for those that never run."""
-    _, opcode, operands, predicate = instruction
-    return _requests(opcode, operands, predicate) if opcode.partition(".")[0] in _REQUESTS else ()
+    return _requests(instruction.operation) if instruction.name in _REQUESTS else ()
 
 
-@lru_cache(maxsize=1 << 14)
-def _requests(opcode: str, operands: tuple[str, ...], predicate: str | None) -> tuple[LaneRequest, ...]:
-    instruction = Instruction(0, opcode, operands, predicate=predicate)
+@lru_cache(maxsize=1 << 16)
+def _requests(operation: Operation) -> tuple[LaneRequest, ...]:
+    instruction = Instruction.at(0, operation)
     if instruction.idle:
         return ()
     kind, spaces = _REQUESTS[instruction.name]
-    places = [operand for operand in operands if "[" in operand and not operand.startswith("c[")]
+    places = [operand for operand in instruction.operands if "[" in operand and not operand.startswith("c[")]
     width = width_bytes(instruction)
     return tuple(
         LaneRequest(space, kind, width, operand=operand, lanes=_lanes(instruction))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import takewhile
 
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.operands import written
+from gpuprof.code.sass.instruction import Instruction, Operation
+from gpuprof.code.sass.operands import numbered, written
 from gpuprof.code.sass.requests import registers_filled, requests
 
 _LANE_BY_LANE = {
@@ -25,6 +24,7 @@ _OTHERS = {
     *("CREDUX", "CS2R", "CS2UR", "ELECT", "LDC", "LDCU", "MATCH", "MOVM", "R2UR", "REDUX", "S2R", "S2UR", "SHFL"),
     *("ULDC", "VOTE", "VOTEU", "QSPC", "UR2UP", "P2R", "UP2UR"),
 }
+_AS_NAMED = LANE_BY_LANE | _OTHERS
 _NOTHING = {
     *("BAR", "BPT", "BRA", "BREAK", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "CCTL", "CCTLL", "DEPBAR", "ERRBAR"),
     *("EXIT", "JMP", "JMX", "KILL", "LDGDEPBAR", "MEMBAR", "NANOSLEEP", "NOP", "PMTRIG", "RET", "WARPSYNC", "YIELD"),
@@ -35,8 +35,9 @@ _OF_WARPGROUP = re.compile(r"^[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
 _SETS_PREDICATES = {"DSETP", "ELECT", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3", "UISETP", "UPLOP3"}
 _FUNNEL_SHIFTS = {"SHF", "USHF"}
 """SHF.L.U64.HI shifts two registers, and writes one of them."""
+_CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
+"""The types of two registers that a conversion can give."""
 _REGISTER = re.compile(r"U?R(?:\d+|Z)")
-_PLAIN = re.compile(r"(U?[RP])(\d+)(?:\.reuse)?")
 _MOST = {"R": 255, "UR": 255, "P": 7, "UP": 7}
 _ALL = {"PR": ("P",), "UPR": ("UP",)}
 _LEADING = 3
@@ -44,13 +45,12 @@ _LEADING = 3
 
 def may_write(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers and predicates that may hold something else after an instruction."""
-    _, opcode, operands, predicate = instruction
-    return _may_write(opcode, operands, predicate)
+    return _may_write(instruction.operation)
 
 
-@lru_cache(maxsize=1 << 14)
-def _may_write(opcode: str, operands: tuple[str, ...], predicate: str | None) -> tuple[str, ...]:
-    instruction = Instruction(0, opcode, operands, predicate=predicate)
+@lru_cache(maxsize=1 << 16)
+def _may_write(operation: Operation) -> tuple[str, ...]:
+    instruction = Instruction.at(0, operation)
     if instruction.idle or instruction.name in _NOTHING:
         return ()
     return tuple(dict.fromkeys(_names(instruction)))
@@ -60,24 +60,25 @@ def first_register(instruction: Instruction) -> tuple[str, ...]:
     """Return the first operand that is a register, which holds the result; none for what sets predicates only."""
     if instruction.name in _SETS_PREDICATES:
         return ()
-    return next(((operand,) for operand in instruction.operands if _REGISTER.fullmatch(operand)), ())
+    return next(((operand,) for operand in instruction.operands if _is_register(operand)), ())
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_register(operand: str) -> bool:
+    return _REGISTER.fullmatch(operand) is not None
 
 
 def _names(instruction: Instruction) -> Iterator[str]:
-    asked = requests(instruction)
-    first = takewhile(lambda operand: "[" not in operand, instruction.operands[:_LEADING])
-    matched = [_PLAIN.fullmatch(operand) for operand in first]
-    leading = [(match[1], int(match[2])) for match in matched if match]
-    if asked:
+    leading = list(_leading(instruction))
+    if requests(instruction):
         for kind, number in leading:
             yield from _from(kind, number, registers_filled(instruction))
-    elif instruction.name in LANE_BY_LANE or instruction.name in _OTHERS:
+    elif instruction.name in _AS_NAMED:
         yield from written(instruction)
         yield from (f"{kind}{number}" for kind, number in leading if kind.endswith("P"))
         for name in first_register(instruction):
-            match = _PLAIN.fullmatch(name)
-            two = "64" in instruction.opcode and instruction.name not in _FUNNEL_SHIFTS
-            yield from _from(match[1], int(match[2]), 2 if two else 1) if match else ()
+            kind, number = numbered(name)
+            yield from _from(kind, number, 2 if _fills_two(instruction) else 1) if kind else ()
     elif _MATRIX.match(instruction.name):
         yield from (name for kind, number in leading[:1] for name in _from(kind, number, _of_matrix(instruction)))
     elif (wide := _OF_WARPGROUP.match(instruction.opcode)) is not None:
@@ -89,6 +90,29 @@ def _names(instruction: Instruction) -> Iterator[str]:
             yield from _from(kind, 0, _MOST[kind])
 
 
+def _leading(instruction: Instruction) -> Iterator[tuple[str, int]]:
+    """Yield the registers and predicates in front of what is between brackets, by kind and number."""
+    for operand in instruction.operands[:_LEADING]:
+        if "[" in operand:
+            return
+        kind, number = numbered(operand.removesuffix(".reuse"))
+        if kind:
+            yield kind, number
+
+
+def _fills_two(instruction: Instruction) -> bool:
+    """Tell whether a result may be of two registers; a conversion names the type of its result first, or leaves it out.
+
+    F2F.F32.F64 and F2I.F64.TRUNC give one, I2F.F64 and F2I.U64 two.
+    """
+    types = [part for part in instruction.opcode.split(".")[1:] if part[0] in "FSU" and part[1:].isdigit()]
+    if instruction.name == "F2F":
+        return types[:1] == ["F64"]
+    if instruction.name in _CONVERSIONS:
+        return _CONVERSIONS[instruction.name] & set(types) != set()
+    return "64" in instruction.opcode and instruction.name not in _FUNNEL_SHIFTS
+
+
 def _of_matrix(instruction: Instruction) -> int:
     """Return the registers of a result of mma.sync: 16 rows of 8 columns of 4 bytes at most over 32 lanes.
 
@@ -97,6 +121,6 @@ def _of_matrix(instruction: Instruction) -> int:
     return 8 if instruction.name == "DMMA" or instruction.is_a("HMMA.884") else 4
 
 
-def _from(kind: str, first: int, count: int) -> Iterator[str]:
-    """Yield so many names from the first."""
-    return (f"{kind}{number}" for number in range(first, min(first + count, _MOST[kind])))
+def _from(kind: str, first: int, count: int) -> list[str]:
+    """Return so many names from the first."""
+    return [f"{kind}{number}" for number in range(first, min(first + count, _MOST[kind]))]

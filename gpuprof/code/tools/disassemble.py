@@ -1,20 +1,21 @@
-"""Finds nvdisasm and turns the code of many kernels into SASS text with one call per target.
+"""Finds nvdisasm and turns the code of many kernels into instructions with one call per target.
 
-nvdisasm takes 0.3 s to start and next to nothing per kernel, so the code sections of all kernels of a target are laid
-end to end and read as one raw binary. Each kernel's lines are then those within its span.
+nvdisasm takes 0.3 s to start, and 20 µs for an instruction; libraries repeat more than half of theirs. So what the
+kernels of a target hold is laid end to end as one raw binary, each instruction once. Its base lies so high that an
+address is told from any other number, and says how far it is from the instruction that names it.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
 from gpuprof.code.tools.programs import Program, find_programs
 from gpuprof.errors import EnvironmentProblem
 
@@ -27,6 +28,22 @@ _PATIENCE_S, _PATIENCE_S_PER_BYTE = 30.0, 0.0002
 _MOST_TEXT, _MOST_TEXT_PER_BYTE = 2**20, 256
 """Of its text. An instruction has 100 to 200 characters, this gives it 4,096."""
 _MOST_REASON = 300
+_AT_ADDRESS = re.compile(rb"\bat address 0x([0-9a-f]{1,16})\b")
+_BASE = 1 << 40
+_SAID = (1 << 64) - 1 - (((1 << 17) - 1) << 41)
+"""The upper half of an instruction without its bits 105 to 121: cycles to wait, yield, barriers. The four bits of
+`.reuse` behind them are in the text (sm_70 and newer)."""
+_MOST_KNOWN = 1 << 19
+"""When so many instructions are kept, all are dropped."""
+
+InstructionWord = tuple[int, int]
+
+
+class _Text(NamedTuple):
+    """What an instruction says, and where it was read if it names an address."""
+
+    operation: Operation
+    read_at: int | None
 
 
 class NotAnswered(EnvironmentProblem):
@@ -43,29 +60,96 @@ class Disassembler(Program):
         return self.version <= _LAST_WITH_SM70 if target == "sm_70" else True
 
 
+class _Refused(EnvironmentProblem):
+    """What a tool says of instructions that it does not know. `numbers` are those that it names, by their places."""
+
+    def __init__(self, message: str, numbers: frozenset[int]) -> None:
+        super().__init__(message)
+        self.numbers = numbers
+
+
+_KNOWN: dict[tuple[Disassembler, str], dict[InstructionWord, _Text | str]] = {}
+"""What disassemblers have said of instructions, for each target; as a text why they do not know one."""
+
+
 def disassemble(tool: Disassembler, target: str, codes: Sequence[bytes]) -> list[tuple[Instruction, ...]]:
     """Return the instructions of each kernel, addresses from its own start.
 
-    Raises EnvironmentProblem if it fails, or if a single instruction is not understood.
+    Raises EnvironmentProblem if nvdisasm fails, or if a single instruction is not understood.
     """
-    instructions = parse_sass(_run(tool, target, b"".join(codes)))
-    whole = sum(map(len, codes)) // INSTRUCTION_BYTES
+    listings = []
+    for listing in disassembled(tool, target, codes):
+        if isinstance(listing, str):
+            raise EnvironmentProblem(listing)
+        listings.append(listing)
+    return listings
+
+
+def disassembled(tool: Disassembler, target: str, codes: Sequence[bytes]) -> list[tuple[Instruction, ...] | str]:
+    """Return the same; of a kernel with an instruction that nvdisasm says not to know, what it says.
+
+    Code repeats itself: nvdisasm is asked for each instruction word once, whatever its scheduling, and not again for
+    those of the last calls. Raises EnvironmentProblem if it fails otherwise.
+    """
+    if sum(map(len, _KNOWN.values())) > _MOST_KNOWN:
+        _KNOWN.clear()
+    known = _KNOWN.setdefault((tool, target), {})
+    by_kernel = [_words(code) for code in codes]
+    while new := _new(codes, by_kernel, known):
+        code = b"".join(new.values())
+        try:
+            known.update(zip(new, _read(tool, target, code), strict=True))
+        except _Refused as error:
+            if not error.numbers:
+                raise
+            known.update((word, error.message) for number, word in enumerate(new) if number in error.numbers)
+    return [_placed(known, kernel) for kernel in by_kernel]
+
+
+def _words(code: bytes) -> list[InstructionWord]:
+    """Return the instructions of a kernel, each without how it is scheduled, which no text shows."""
+    halves = memoryview(code).cast("Q")
+    return [(low, high & _SAID) for low, high in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def _new(
+    codes: Sequence[bytes], by_kernel: Sequence[Sequence[InstructionWord]], known: Mapping[InstructionWord, object]
+) -> dict[InstructionWord, bytes]:
+    """Return the instructions that are not known as yet, as they are where they come last."""
+    places: dict[InstructionWord, tuple[bytes, int]] = {}
+    for code, kernel in zip(codes, by_kernel, strict=True):
+        places.update((word, (code, index)) for index, word in enumerate(kernel) if word not in known)
+    size = INSTRUCTION_BYTES
+    return {word: code[size * at : size * (at + 1)] for word, (code, at) in places.items()}
+
+
+def _placed(
+    known: Mapping[InstructionWord, _Text | str], kernel: Sequence[InstructionWord]
+) -> tuple[Instruction, ...] | str:
+    """Return instructions at their addresses, and those that they name moved; or why one of them is not known."""
+    placed = []
+    for index, word in enumerate(kernel):
+        text = known[word]
+        if isinstance(text, str):
+            return text
+        operation, read_at = text
+        address = index * INSTRUCTION_BYTES
+        if read_at is not None:
+            operation = with_addresses_moved(operation, _BASE, address - read_at)
+        placed.append(Instruction.at(address, operation))
+    return tuple(placed)
+
+
+def _read(tool: Disassembler, target: str, code: bytes) -> list[_Text]:
+    """Have nvdisasm read instructions, and note of those that name an address where they were read."""
+    instructions, whole = parse_sass(_run(tool, target, code)), len(code) // INSTRUCTION_BYTES
     if len(instructions) != whole:
-        raise EnvironmentProblem(
-            f"{len(instructions)} of {whole} instructions could be parsed from the output of {tool}"
-        )
-    ends = list(accumulate(map(len, codes), initial=0))
-    return _split(instructions, list(pairwise(ends)))
-
-
-def _split(instructions: Sequence[Instruction], spans: Sequence[tuple[int, int]]) -> list[tuple[Instruction, ...]]:
-    kernels, index = [], 0
-    for start, end in spans:
-        first = index
-        while index < len(instructions) and instructions[index].address < end:
-            index += 1
-        kernels.append(tuple(instruction.moved(-start) for instruction in instructions[first:index]))
-    return kernels
+        said = f"{len(instructions)} of {whole} instructions could be parsed from the output of {tool}"
+        parsed = {(item.address - _BASE) // INSTRUCTION_BYTES for item in instructions}
+        raise _Refused(said, frozenset(range(whole)) - parsed)
+    return [
+        _Text(item.operation, item.address if names_address(item.operation, _BASE) else None) for item in instructions
+    ]
 
 
 def _run(tool: Disassembler, target: str, code: bytes) -> str:
@@ -74,11 +158,13 @@ def _run(tool: Disassembler, target: str, code: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="gpuprof-", ignore_cleanup_errors=True) as folder:
         file, text, log = (Path(folder) / name for name in ("code.bin", "code.sass", "errors.txt"))
         file.write_bytes(code)
-        command = [str(tool.path), "--binary", target.replace("sm_", "SM"), "--no-dataflow", str(file)]
+        command = [str(tool.path), "--binary", target.replace("sm_", "SM"), "--no-dataflow"]
+        command += ["--base-address", hex(_BASE), str(file)]
         with text.open("wb") as out, log.open("wb") as errors:
             ended = _ended(tool, command, out, errors, _PATIENCE_S + _PATIENCE_S_PER_BYTE * len(code))
         if ended:
-            raise EnvironmentProblem(f"{tool} cannot read code for {target}: {_reason(log) or ended}")
+            reason = _reason(log).partition(" at address ")[0] or ended
+            raise _Refused(f"{tool} cannot read code for {target}: {reason}", _refused(log, most, len(code)))
         if text.stat().st_size > most:
             raise NotAnswered(f"{tool} wrote {text.stat().st_size:,} bytes for {len(code):,} bytes of code")
         return text.read_text(encoding="utf-8", errors="replace")
@@ -99,6 +185,13 @@ def _reason(log: Path) -> str:
     """Return the beginning of what it said of failing, on one line."""
     with log.open("rb") as file:
         return " ".join(file.read(_MOST_REASON * 4).decode("utf-8", "replace").split())[:_MOST_REASON]
+
+
+def _refused(log: Path, most: int, size: int) -> frozenset[int]:
+    """Return the numbers of the instructions that it said not to know: it names the address of each."""
+    with log.open("rb") as file:
+        addresses = (int(digits, 16) - _BASE for digits in _AT_ADDRESS.findall(file.read(most)))
+        return frozenset(address // INSTRUCTION_BYTES for address in addresses if 0 <= address < size)
 
 
 def find_disassemblers() -> tuple[Disassembler, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress
-from gpuprof.code.formulas.symbols import RegisterPlace
+from gpuprof.code.formulas.places import RegisterPlace
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import JUMPS, Instruction
 from gpuprof.code.sass.operands import named
@@ -13,7 +13,6 @@ from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeCertainty, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.review.strides import kernel_addresses
 
 _RULE = "atomic-contention"
 _ACTION = "Reduce within the warp and the block first, then issue one atomic per block"
@@ -31,7 +30,7 @@ def atomic_contention(case: CodeCase) -> Iterator[CodeFinding]:
     """Yield atomics of whole warps on one address, and those in loops."""
     if not any(access.kind == "atomic" for access in case.accesses):
         return
-    addresses = kernel_addresses(case.known)
+    addresses = case.addresses
     if addresses is None:
         return
     items = [item for item in addresses.of.values() if item.request.kind == "atomic" and not _swaps(item)]

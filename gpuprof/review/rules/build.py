@@ -14,7 +14,7 @@ from gpuprof.units import format_percent
 
 
 def _debug(case: CodeCase) -> Iterator[CodeFinding]:
-    moves = [item for item in case.code if _moves_onto_itself(item)]
+    moves = [item for item in case.known.named("MOV") if _moves_onto_itself(item)]
     share = len(moves) / len(case.code) if case.code else 0.0
     if 100 * share < SELF_MOVES.value:
         return
@@ -34,11 +34,8 @@ def _debug(case: CodeCase) -> Iterator[CodeFinding]:
 
 
 def _moves_onto_itself(instruction: Instruction) -> bool:
-    return (
-        instruction.name == "MOV"
-        and len(instruction.operands) == 2
-        and instruction.operands[0] == instruction.operands[1].removesuffix(".reuse")
-    )
+    operands = instruction.operands
+    return len(operands) == 2 and operands[0] == operands[1].removesuffix(".reuse")
 
 
 RULES: tuple[CodeRule, ...] = (

@@ -17,7 +17,7 @@ from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeAccess, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.review.strides import argument_words, block_of, cost_words, costs_of_values, kernel_addresses
+from gpuprof.review.strides import argument_words, cost_words, costs_of_values
 from gpuprof.review.strides import stride_arguments as arguments_of
 from gpuprof.units import SECTOR_BYTES
 
@@ -39,22 +39,22 @@ def uncoalesced(case: CodeCase) -> Iterator[CodeFinding]:
     """Yield a finding for each shape of access that moves sectors for nothing, and for each argument that may."""
     excess = [access for access in case.accesses if _is_excess(access)]
     unknown = [access for access in case.accesses if _is_open(access)]
-    addresses = kernel_addresses(case.known) if excess or unknown else None
+    addresses = case.addresses if excess or unknown else None
     if addresses is None:
         yield from _by_shape(case, excess, {})
         return
     whole = [access for access in excess if not _lanes_off(access, addresses) and not _is_shared(access, addresses)]
-    yield from _by_shape(case, whole, shapes_in(case, addresses, whole))
+    yield from _by_shape(case, whole, shapes_in(addresses, whole))
     yield from _by_argument(case, addresses, unknown)
 
 
 def widened(case: CodeCase) -> frozenset[int]:
     """Return the accesses, by offset, that this rule reports with wider accesses as their repair."""
     excess = [access for access in case.accesses if _is_excess(access)]
-    addresses = kernel_addresses(case.known) if excess else None
+    addresses = case.addresses if excess else None
     if addresses is None:
         return frozenset()
-    shapes = shapes_in(case, addresses, excess)
+    shapes = shapes_in(addresses, excess)
     return frozenset(
         access.offset
         for access in excess
@@ -86,22 +86,22 @@ def _is_shared(access: CodeAccess, addresses: KernelAddresses) -> bool:
     return _is_broadcast(access, known, access.sectors_per_request or 0.0)
 
 
-def shapes_in(case: CodeCase, addresses: KernelAddresses, excess: Sequence[CodeAccess]) -> Mapping[int, LaneShape]:
+def shapes_in(addresses: KernelAddresses, excess: Sequence[CodeAccess]) -> Mapping[int, LaneShape]:
     """Return the shapes of accesses that move too much, by offset."""
     items = {offset: item for (offset, space), item in addresses.of.items() if space == "global"}
-    lanes = {offset: item.apart for offset, item in items.items() if item.known}
+    lanes = {
+        access.offset: tuple(access.lane_stride_bytes * lane for lane in range(LANES))
+        for access in excess
+        if access.lane_stride_bytes is not None
+    }
+    shapes = dict(shapes_of(addresses, lanes))
     for access in excess:
-        if access.offset not in lanes and access.lane_stride_bytes is not None:
-            lanes[access.offset] = tuple(access.lane_stride_bytes * lane for lane in range(LANES))
-    shapes = dict(shapes_of(addresses.touched(), lanes, block_of(case.known) or (LANES, 1, 1)))
-    for access in excess:
-        shape = shapes.get(access.offset)
-        if (
-            shape is not None
-            and access.offset in items
-            and shape.name == "misaligned"
-            and _is_tap(items[access.offset], items)
-        ):
+        shape, item = shapes.get(access.offset), items.get(access.offset)
+        if shape is None or item is None:
+            continue
+        # Where lanes lie is not known by a formula, so little more may come from where their rows begin.
+        little = shape.name == "stride" and item.varying and _more(access) <= MISALIGNED_SECTORS
+        if little or (shape.name == "misaligned" and _is_tap(item, items)):
             del shapes[access.offset]
     structures = {items[at].base for at, shape in shapes.items() if shape.name == "structure" and at in items}
     for access in excess:

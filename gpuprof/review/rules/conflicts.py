@@ -12,7 +12,6 @@ from gpuprof.code.lanes.values import LANES
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeAccess, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.review.strides import kernel_addresses
 from gpuprof.units import counted
 
 _BANK_BYTES = 4
@@ -41,7 +40,7 @@ def _without_lines(case: CodeCase, accesses: Sequence[CodeAccess]) -> Iterator[C
     An LDGSTS also takes one for each cache line that it copies from, which no padding of the shared array changes.
     """
     copies = any(access.opcode.startswith(_COPY) for access in accesses)
-    addresses = kernel_addresses(case.known) if copies else None
+    addresses = case.addresses if copies else None
     for access in accesses:
         if not access.opcode.startswith(_COPY):
             yield access

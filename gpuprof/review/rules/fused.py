@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.code.sass.instruction import JUMPS, Instruction
@@ -29,16 +29,21 @@ class _Pair(NamedTuple):
 def unfused(case: CodeCase) -> Iterator[CodeFinding]:
     """Yield a finding for each type whose multiplications and additions are not fused though they could be."""
     own = {address for operation in case.operations for address in operation.parts}
-    code = [instruction for instruction in case.code if instruction.address not in own]
     for name, multiply, add, fused in _TYPES:
-        counts = {opcode: sum(item.name == opcode for item in code) for opcode in (multiply, add, fused)}
+        counts = {opcode: _count(case, opcode, own) for opcode in (multiply, add, fused)}
         arithmetic = sum(counts.values())
         if counts[multiply] < LEAST_PAIRS or not _may_be_told(counts[fused], arithmetic):
             continue
+        code = [instruction for instruction in case.code if instruction.address not in own]
         pairs = list(_pairs(code, multiply, add))
         share = len(pairs) / arithmetic
         if len(pairs) >= LEAST_PAIRS and 100 * share >= NON_FUSED.value:
             yield _finding(case, name, pairs, (multiply, add, fused), counts[fused] / arithmetic, share)
+
+
+def _count(case: CodeCase, name: str, own: Collection[int]) -> int:
+    """Return how many instructions have a name and are no part of operations."""
+    return sum(item.address not in own for item in case.known.named(name))
 
 
 def _may_be_told(fused: int, arithmetic: int) -> bool:

@@ -10,7 +10,7 @@ from gpuprof.diagnose.matrix import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODU
 from gpuprof.diagnose.products import MULTIPLY_ADDS, outer_products_of_loop
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.model.product_names import is_only_a_convolution, is_product_by_name
-from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
+from gpuprof.model.sass_opcodes import MatrixOpcode
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding, CodeLoop
@@ -64,7 +64,7 @@ _TILES = {
 def without_tensor_cores(case: CodeCase) -> Iterator[CodeFinding]:
     """Yield a finding where the inner loop of a kernel is a matrix product of plain multiply-adds."""
     arch = case.known.arch
-    if arch is None or any(matrix_opcode(instruction.opcode) for instruction in case.code):
+    if arch is None or case.matrix or not case.known.has_any(MULTIPLY_ADDS):
         return
     parents = {loop.parent for loop in case.loops}
     for loop in sorted(case.loops, key=lambda loop: -loop.depth):
@@ -149,7 +149,7 @@ def older_instructions(case: CodeCase) -> Iterator[CodeFinding]:
     arch = case.known.arch
     if arch is None:
         return
-    matrix = [(item, opcode) for item in case.code if (opcode := matrix_opcode(item.opcode)) is not None]
+    matrix = case.matrix
     if not matrix or any(opcode.key.instruction != "mma.sync" for _, opcode in matrix):
         return
     newer = {name for _, opcode in matrix if (name := _newer(arch, opcode)) is not None}

@@ -11,7 +11,7 @@ from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.review.sequences import Operation
+from gpuprof.review.sequences import LongOperation
 
 IN_LOOP = percent(
     "instructions of a loop that they take",
@@ -149,6 +149,8 @@ def operations_found(case: CodeCase, rule: str, groups: Sequence[Costly]) -> Ite
     """Yield a finding for each group of operations that are much of a loop, or of a kernel outside of loops."""
     for group in groups:
         own = [operation for operation in case.operations if operation.kind in group.kinds]
+        if not own:
+            continue
         shares = _shares(case, own)
         loud = {loop for loop, share in shares.items() if 100 * share >= _threshold(loop)}
         chosen = [operation for operation in own if not loud.isdisjoint(_loops(case, operation))]
@@ -160,7 +162,7 @@ def _threshold(loop: int | None) -> float:
     return (IN_KERNEL if loop is None else IN_LOOP).value
 
 
-def _shares(case: CodeCase, own: Sequence[Operation]) -> dict[int | None, float]:
+def _shares(case: CodeCase, own: Sequence[LongOperation]) -> dict[int | None, float]:
     """Return which share of the instructions of each loop the operations are; None: of the kernel, outside of loops."""
     costs: dict[int | None, float] = {}
     for operation in own:
@@ -171,12 +173,12 @@ def _shares(case: CodeCase, own: Sequence[Operation]) -> dict[int | None, float]
     return {loop: min(1.0, cost / sizes[loop]) for loop, cost in costs.items() if sizes[loop]}
 
 
-def _loops(case: CodeCase, operation: Operation) -> list[int | None]:
+def _loops(case: CodeCase, operation: LongOperation) -> list[int | None]:
     """Return the loop of each part: the reciprocal of a divisor that does not change may stand outside of the loop."""
     return [case.innermost.get(address) for address in operation.parts]
 
 
-def _place(case: CodeCase, operation: Operation) -> Instruction:
+def _place(case: CodeCase, operation: LongOperation) -> Instruction:
     """Return the sign of the operation, or the first product with its reciprocal in a deeper loop."""
     products = [case.at[address] for address in operation.parts if case.at[address].is_a("IMAD.HI")]
     deepest = max(products, key=lambda item: (case.depth(item.address), -item.address), default=operation.at)
@@ -184,7 +186,7 @@ def _place(case: CodeCase, operation: Operation) -> Instruction:
 
 
 def _finding(
-    case: CodeCase, rule: str, group: Costly, chosen: Sequence[Operation], shares: dict[int | None, float]
+    case: CodeCase, rule: str, group: Costly, chosen: Sequence[LongOperation], shares: dict[int | None, float]
 ) -> CodeFinding:
     at = [_place(case, operation) for operation in chosen]
     total = sum(item.times for item in chosen)
@@ -209,12 +211,12 @@ def _finding(
     )
 
 
-def _is_by_warp_size(operation: Operation) -> bool:
+def _is_by_warp_size(operation: LongOperation) -> bool:
     """Tell whether the divisor is the number 32: ptxas puts it in for warpSize after it wrote the division."""
     return operation.kind == "integer-32" and operation.at.operands[-1:] == ("0x20",)
 
 
-def _evidence(chosen: Sequence[Operation], total: int, shares: dict[int | None, float]) -> Iterator[Evidence]:
+def _evidence(chosen: Sequence[LongOperation], total: int, shares: dict[int | None, float]) -> Iterator[Evidence]:
     yield code_evidence(total, "", "operations")
     if not any(operation.is_call for operation in chosen):
         most = max(shares, key=lambda loop: (loop is not None, shares[loop]))

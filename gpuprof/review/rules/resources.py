@@ -11,7 +11,6 @@ from gpuprof.code.sass.requests import width_bytes
 from gpuprof.diagnose.blocks import EMPTY_LANES
 from gpuprof.diagnose.launch import LIMITER_ACTION, LIMITER_ADVICE
 from gpuprof.diagnose.rule import Threshold
-from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Evidence
 from gpuprof.review.body import is_of_library
 from gpuprof.review.case import CodeCase
@@ -191,11 +190,7 @@ def _is_short_of_warps(case: CodeCase, occupancy: CodeOccupancy) -> bool:
     if not occupancy.blocks_per_sm:
         return True
     warps = _warps_per_scheduler(case, occupancy)
-    return warps is not None and warps < FEW_WARPS.value and not any(map(_keeps_busy, case.code))
-
-
-def _keeps_busy(instruction: Instruction) -> bool:
-    return instruction.name in _KEEPS_BUSY or matrix_opcode(instruction.opcode) is not None
+    return warps is not None and warps < FEW_WARPS.value and not (case.known.has_any(_KEEPS_BUSY) or case.matrix)
 
 
 def _warps_per_scheduler(case: CodeCase, occupancy: CodeOccupancy) -> float | None:
@@ -213,7 +208,7 @@ def _headline(case: CodeCase, occupancy: CodeOccupancy) -> str:
     limiters = " and ".join(occupancy.limiters)
     if not occupancy.blocks_per_sm:
         return f"Occupancy: no block fits on an SM, by its {limiters}"
-    most = "at most " if is_upper_bound(case.code, case.resources) else ""
+    most = "at most " if is_upper_bound(case.known, case.resources) else ""
     return f"Occupancy: {most}{format_percent(occupancy.fraction)} theoretical, limited by {limiters}"
 
 

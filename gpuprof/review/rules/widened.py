@@ -63,7 +63,7 @@ class _Chain:
 
 def widened(case: CodeCase) -> Iterator[CodeFinding]:
     """Yield a finding where FP32 values are widened, computed with in FP64 beside a literal, and narrowed again."""
-    if not any(_WIDENS.match(instruction.opcode) for instruction in case.code):
+    if not any(_WIDENS.match(instruction.opcode) for instruction in case.known.named("F2F")):
         return
     chains = [chain for chain in _chains(case) if _is_by_accident(chain)]
     if not chains:

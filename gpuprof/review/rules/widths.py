@@ -11,7 +11,6 @@ from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.coalescing import widened
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.review.strides import kernel_addresses
 
 NARROW = percent("narrow accesses", 50.0, "most accesses must be narrow for width to matter")
 _RULE = "narrow-access"
@@ -35,7 +34,7 @@ def narrow_accesses(case: CodeCase) -> Iterator[CodeFinding]:
     """Yield what could be moved in fewer accesses: one finding for words side by side, one for bytes."""
     if not any(access.space == "global" and access.width_bytes < _WIDEST_BYTES for access in case.accesses):
         return
-    addresses = kernel_addresses(case.known)
+    addresses = case.addresses
     if addresses is None:
         return
     items = [

@@ -1,0 +1,85 @@
+"""What requests of memory cost, of which it is known what they do in the warps of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpuprof.code.lanes.access import Access, lane_stride, merges, needed, sectors, wavefronts
+from gpuprof.code.sass.requests import Space
+
+
+class WalkedWarp(NamedTuple):
+    """What accesses do in a warp, by offset and space, and for how many warps that stands."""
+
+    known: Mapping[tuple[int, Space], Access]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCost:
+    """What a request costs, on average over the warps that come to it, and what it would with the lanes side by side.
+
+    None where that is not known. `merged`: because lanes touch the same words.
+    """
+
+    passes: float | None
+    needed: float | None
+    stride: int | None
+    merged: bool = False
+
+
+class _Seen(NamedTuple):
+    """An access in one warp, the global side of an LDGSTS beside its shared one, and for how many warps it stands."""
+
+    access: Access
+    source: Access | None
+    weight: float
+
+
+def cost_of(at: tuple[int, Space], walked: Sequence[WalkedWarp]) -> RequestCost:
+    """Return what a request costs, if it is known of all warps that were looked at and come to it."""
+    seen = tuple(_seen(entry.known[at], entry) for entry in walked if at in entry.known)
+    return _cost_of(seen) if seen and at[1] != "generic" else RequestCost(None, None, None)
+
+
+def all_told_of(access: Access, warp: WalkedWarp) -> object:
+    """Return all that is told of an access in one warp."""
+    return _cost_of((_seen(access, warp),)), sum(access.active) > 1, merges(access)
+
+
+def _seen(access: Access, entry: WalkedWarp) -> _Seen:
+    """Return what an access does, wherever it stands."""
+    source = None
+    if access.kind == "copy" and access.space == "shared":
+        source = replace(entry.known.get((access.address, "global"), access), address=0)
+    return _Seen(replace(access, address=0), source, entry.weight)
+
+
+@lru_cache(maxsize=1 << 12)
+def _cost_of(seen: tuple[_Seen, ...]) -> RequestCost:
+    passes = [_passes(entry) for entry in seen]
+    known = [number for number in passes if number is not None]
+    least = _mean(seen, [needed(entry.access) for entry in seen])
+    if len(known) < len(passes):
+        return RequestCost(None, least, None, merged=any(merges(entry.access) for entry in seen))
+    cost = _mean(seen, known)
+    strides = {lane_stride(entry.access) for entry in seen if sum(entry.access.active) > 1}
+    return RequestCost(cost, min(cost, least), strides.pop() if len(strides) == 1 else None)
+
+
+def _mean(seen: Sequence[_Seen], numbers: Sequence[int]) -> float:
+    """Return the mean over the warps that each stands for, to nine decimals: equal numbers are their own mean."""
+    weight = sum(entry.weight for entry in seen)
+    return round(sum(number * entry.weight for number, entry in zip(numbers, seen, strict=True)) / weight, 9)
+
+
+def _passes(seen: _Seen) -> int | None:
+    access = seen.access
+    if access.space != "shared":
+        return sectors(access)
+    if access.kind != "copy":
+        return None if merges(access) else wavefronts(access)
+    return wavefronts(access, seen.source)

@@ -1,0 +1,54 @@
+"""What NVIDIA's report reader found out in a child is kept between runs: for the same bytes, and never in its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.errors import DamagedInput
+from gpuprof.recordings import recordings
+from tests import builders, kept, kept_reports, ncu_bytes
+from tests.readings import unpacked
+
+REPORT = ncu_bytes.simple_report([("k", {**ncu_bytes.A100, **builders.FLOP_1})])
+
+
+@pytest.fixture
+def forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The children that are started; nothing of these tests is kept."""
+    started: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        started.append(1)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", counted)
+    monkeypatch.setattr(kept, "PLACE", tmp_path / "kept")
+    return started
+
+
+def test_a_report_and_its_code_are_recalled_as_they_were_read(forks: list[int]) -> None:
+    place = unpacked(recordings()[-1])
+    first = gpuprof.load(place)
+    assert len(forks) == 2, "one has tried the file, one has answered for its code"
+    assert gpuprof.load(place) == first
+    assert len(forks) == 2
+    with kept_reports.asking():
+        assert gpuprof.load(place) == first
+    assert len(forks) == 4
+
+
+def test_other_bytes_are_tried_and_what_is_damaged_is_told_each_time(forks: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "r.ncu-rep"
+    for data in (REPORT, REPORT, REPORT.replace(b"\x01k", b"\x01j")):
+        path.write_bytes(data)
+        gpuprof.load(path)
+    assert len(forks) == 2
+    path.write_bytes(REPORT[:-20])
+    for _ in range(2):
+        with pytest.raises(DamagedInput, match="is damaged"):
+            gpuprof.load(path)
