@@ -7,16 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from unittest.mock import patch
 
 from gpuprof.cli import main as entry
 from gpuprof.model.recorded import Report
-from gpuprof.present import plot
 from gpuprof.read import ncu_rep
 from tests.readings import read_once, reading_once
 
@@ -62,25 +60,6 @@ def process(
         [*GPUPROF, *map(str, arguments)], input=stdin, cwd=cwd, capture_output=True, encoding="utf-8", check=False,
         env={**os.environ, "COLUMNS": "80"} if environ is None else environ, timeout=_PATIENCE_S,
     )  # fmt: skip
-
-
-@contextmanager
-def drawing_once() -> Iterator[None]:
-    """Let this process draw each picture once: for commands, which draw the same ones again and again."""
-    svg, png = partial(_drawn, plot.render_svg), partial(_drawn, plot.render_png)
-    with patch.object(plot, "render_svg", svg), patch.object(plot, "render_png", png):
-        yield
-
-
-_DRAWN: dict[str, Any] = {}
-
-
-def _drawn(draw: Callable[..., object], *what: object, **how: object) -> Any:
-    """Return a picture; the `repr` of what is drawn, frozen dataclasses, holds all of it."""
-    key = repr((draw.__name__, what, how))
-    if key not in _DRAWN:
-        _DRAWN[key] = draw(*what, **how)
-    return _DRAWN[key]
 
 
 class _NoExit:

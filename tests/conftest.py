@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import kept, kept_reports, kept_runs, kept_tools
+from tests import kept, kept_pictures, kept_reports, kept_runs, kept_tools
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
@@ -24,9 +24,9 @@ if _OLDER.is_dir():
 gc.set_threshold(100_000, 50, 100)
 """Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
 
-settings.register_profile("gpuprof", deadline=None)
+settings.register_profile("gpuprof", deadline=None, max_examples=100 if kept.EVERYTHING else 40)
 settings.load_profile("gpuprof")
-"""A machine that is busy with other things fails no test."""
+"""A machine that is busy with other things fails no test. Each run draws other examples."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
@@ -53,24 +53,15 @@ def reports() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def tools_remember() -> Iterator[None]:
-    """NVIDIA's tools are asked once for the same thing, in whichever run of the tests."""
-    with kept_tools.keeping(), kept_reports.keeping():
+    """NVIDIA's tools are asked once for the same thing, in whichever run of the tests, and pictures drawn once."""
+    with kept_tools.keeping(), kept_reports.keeping(), kept_pictures.keeping():
         yield
 
 
 @pytest.fixture
 def tools_themselves() -> Iterator[None]:
-    """NVIDIA's tools answer, whatever they answered earlier: for tests of the borders to them."""
-    with kept_tools.asking(), kept_reports.asking():
-        yield
-
-
-@pytest.fixture(scope="module")
-def each_picture_once() -> Iterator[None]:
-    """For pages that differ in much else than their pictures, which test_plot draws."""
-    from tests.cli import drawing_once
-
-    with drawing_once():
+    """NVIDIA's tools answer, whatever they answered earlier, and pictures are drawn: for tests of just that."""
+    with kept_tools.asking(), kept_reports.asking(), kept_pictures.asking():
         yield
 
 

@@ -79,6 +79,21 @@ def gxx_key() -> str:
     return kept.key_of(_gxx_key(compiler), _preprocessed(header))
 
 
+def host_program(source: Path, *options: str) -> bytes:
+    """Return the program that g++ makes of a source."""
+    command = (host_run._compiler(), *options, str(source))
+
+    def make() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder) / "program"
+            subprocess.run([*command, "-o", str(result)], check=True)
+            return result.read_bytes()
+
+    made = kept.kept("host", kept.key_of(_gxx_key(command[0]), options, _preprocessed(command)), make)
+    assert made is not None
+    return made
+
+
 def source_key(source: str, folders: Sequence[Path]) -> str | None:
     """Return the hash of a source and of all that it includes; None where that cannot be told from its text."""
     contents: dict[str, list[bytes | None]] = {}

@@ -1,12 +1,18 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -SI
 """Stands in for ncu: does what a file of steps says, one step a run, and writes down how it was called.
 
 A step: `report` (a file to copy to --export; `as`: with another suffix), `bytes` (write so many of it), `log` (text for
 --log-file), `stderr`, `code`, `program` (run the program first), `sleep` (seconds), `ignore` (SIGINT).
 """
 
+from __future__ import annotations
+
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VERSION = """NVIDIA (R) Nsight Compute Command Line Profiler
 Copyright (c) 2018-2024 NVIDIA Corporation
@@ -36,40 +42,62 @@ def main() -> int:
 
 
 def step(argv: list[str]) -> int:
-    """Do the next step."""
-    import fcntl
-    import json
-    import signal
-    import subprocess
-    import time
-    from pathlib import Path
-
-    folder = Path(os.environ["STANDIN"])
-    calls = folder / "calls.json"
-    with (folder / "steps.json").open() as steps:
-        # Two runs can be at once; who looks at the calls meanwhile sees them whole.
-        fcntl.flock(steps, fcntl.LOCK_EX)
-        earlier = json.loads(calls.read_text()) if calls.exists() else []
-        draft = folder / "calls.json.new"
-        draft.write_text(json.dumps([*earlier, argv]))
-        draft.replace(calls)
-        todo = json.load(steps)[len(earlier)]
-    export, log = (Path(argv[argv.index(name) + 1]) for name in ("--export", "--log-file"))
+    """Do the next step. Tests start this by the hundred: what it does not need it does not import."""
+    todo = next_step(argv)
+    export, log = (argv[argv.index(name) + 1] for name in ("--export", "--log-file"))
     if todo.get("ignore"):
+        import signal
+
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = argv[argv.index("--force-overwrite") + 1 :]
-    code = subprocess.call(program) if todo.get("program") else 0
+    code = ran(program) if todo.get("program") else 0
     if "log" in todo:
-        log.write_text(todo["log"])
+        write(log, todo["log"].encode())
     if "report" in todo:
-        export = export.with_suffix(todo.get("as", export.suffix))
-        export.write_bytes(Path(todo["report"]).read_bytes())
-        if "bytes" in todo:
-            os.truncate(export, todo["bytes"])
+        export = os.path.splitext(export)[0] + todo["as"] if "as" in todo else export  # noqa: PTH122
+        with open(todo["report"], "rb") as report:  # noqa: PTH123
+            write(export, report.read(todo.get("bytes", -1)))
     sys.stderr.write(todo.get("stderr", ""))
     sys.stderr.flush()
-    time.sleep(todo.get("sleep", 0))
+    if "sleep" in todo:
+        import time
+
+        time.sleep(todo["sleep"])
     return int(todo.get("code", code))
+
+
+def ran(program: list[str]) -> int:
+    """Run a program to its end, with the signals that Python ignores as a shell would leave them."""
+    import signal
+
+    child = os.posix_spawnp(program[0], program, os.environ, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def next_step(argv: list[str]) -> dict[str, Any]:
+    """Write down this call, and return what it has to do."""
+    import fcntl
+    import json
+
+    folder = os.environ["STANDIN"]
+    calls = f"{folder}/calls.json"
+    with open(f"{folder}/steps.json") as steps:  # noqa: PTH123
+        # Two runs can be at once; who looks at the calls meanwhile sees them whole.
+        fcntl.flock(steps, fcntl.LOCK_EX)
+        earlier = []
+        if os.path.exists(calls):  # noqa: PTH110
+            with open(calls) as file:  # noqa: PTH123
+                earlier = json.load(file)
+        write(f"{calls}.new", json.dumps([*earlier, argv]).encode())
+        os.replace(f"{calls}.new", calls)  # noqa: PTH105
+        todo: dict[str, Any] = json.load(steps)[len(earlier)]
+    return todo
+
+
+def write(path: str, data: bytes) -> None:
+    """Write a file anew."""
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(data)
 
 
 if __name__ == "__main__":

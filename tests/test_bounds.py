@@ -145,7 +145,7 @@ def tried(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 # Of all launches.
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_a_gain_is_a_fraction_of_the_time_and_of_a_known_kind(launch: Made) -> None:
     for finding in launch.profile().findings:
@@ -155,7 +155,7 @@ def test_a_gain_is_a_fraction_of_the_time_and_of_a_known_kind(launch: Made) -> N
             assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_a_gain_leaves_the_time_that_the_busiest_remaining_unit_needs(launch: Made) -> None:
     for finding in launch.profile().findings:
@@ -197,7 +197,7 @@ STAYS: Mapping[str, tuple[str, ...]] = {
 """What the repair of a rule cannot touch, worked out by what it changes."""
 
 
-@tried(100)
+@tried(50)
 @given(launches())
 def test_at_most_is_never_more_than_what_an_untouched_unit_leaves(launch: Made) -> None:
     busy_ = {
@@ -223,7 +223,7 @@ def recorded_in(launch: Made, metric: str) -> bool:
     )
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_evidence_names_no_counter_that_is_not_there(launch: Made) -> None:
     for finding in launch.profile().findings:
@@ -261,7 +261,7 @@ AS_BUSY = 0.94
 """A unit that is nearly as busy as the one that was not collected is no worse a name for the limit."""
 
 
-@tried(40)
+@tried(20)
 @given(launches())
 def test_no_unit_is_called_the_limit_because_another_was_not_collected(launch: Made) -> None:
     before = {finding.rule for finding in launch.profile().findings}
@@ -279,7 +279,7 @@ def by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
     return {finding.rule: finding for finding in reversed(findings)}
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_a_symptom_stands_behind_its_cause_and_asks_for_nothing(launch: Made) -> None:
     findings = launch.profile().findings
@@ -299,7 +299,7 @@ def voids(finding: Finding) -> bool:
     return rule is not None and rule.voids
 
 
-@tried(60)
+@tried(30)
 @given(launches())
 def test_what_is_explained_comes_last_and_the_rest_by_severity_kind_and_gain(launch: Made) -> None:
     findings = launch.profile().findings
@@ -350,7 +350,7 @@ def timed(launch: Made, seconds: float) -> Made:
     return launch.plus({DURATION: seconds, CLOCK: 1e9})
 
 
-@tried(50)
+@tried(25)
 @given(st.lists(st.tuples(launches(), st.floats(1e-5, 1e-2)), min_size=1, max_size=3))
 def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, float]]) -> None:
     run = session(*(timed(launch, seconds) for launch, seconds in drawn))
@@ -363,7 +363,7 @@ def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, flo
         assert saved <= shares[kernel] + EXACT
 
 
-@tried(40)
+@tried(20)
 @given(st.lists(launches(), min_size=1, max_size=3), st.booleans())
 def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list[Made], with_times: bool) -> None:
     run = session(*(timed(launch, 1e-3) if with_times else launch.without(DURATION) for launch in drawn))
@@ -379,7 +379,7 @@ def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list
     assert len(ids) == len(set(ids))
 
 
-@tried(40)
+@tried(20)
 @given(st.lists(launches(), min_size=1, max_size=3))
 def test_opportunities_hold_findings_that_gain_and_that_nothing_explains(drawn: list[Made]) -> None:
     run = session(*drawn)
@@ -482,7 +482,7 @@ def surroundings(draw: st.DrawFn) -> Values:
 
 
 @pytest.mark.parametrize("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
-@tried(30)
+@tried(10)
 @given(surroundings(), parts, parts)
 def test_a_gain_never_falls_when_the_waste_grows(waste: Waste, around: Values, some: float, other: float) -> None:
     less, more = (wasting(waste, around, part) for part in sorted((some, other)))

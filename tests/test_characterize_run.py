@@ -811,7 +811,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Characterization:
     return measure(folder, probes, FakeGpu(probes, LAWS, noise=0))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8)
 @given(first=st.integers(0, 1900), second=st.integers(0, 1900))
 def test_run_interrupted_anywhere_and_resumed_is_the_run_that_was_not(
     undisturbed: Characterization, tmp_path_factory: pytest.TempPathFactory, first: int, second: int
@@ -953,7 +953,7 @@ def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:
 # A GPU that fails
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 420))
 def test_call_that_is_refused_costs_its_own_point_only(tmp_path_factory: pytest.TempPathFactory, call: int) -> None:
     folder = tmp_path_factory.mktemp("refused")
@@ -966,7 +966,7 @@ def test_call_that_is_refused_costs_its_own_point_only(tmp_path_factory: pytest.
     assert all(value.reasons == ("the call was refused",) for value in lost)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 420))
 def test_call_after_which_nothing_works_costs_its_own_probe_only(
     tmp_path_factory: pytest.TempPathFactory, call: int
@@ -985,7 +985,7 @@ def test_call_after_which_nothing_works_costs_its_own_probe_only(
         assert probe.id in died or any(run.measured.values[name].value is not None for name in names), probe.id
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 420))
 def test_gpu_that_cannot_be_opened_again_ends_the_run_with_what_there_is(
     tmp_path_factory: pytest.TempPathFactory, call: int

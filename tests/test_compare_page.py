@@ -43,8 +43,6 @@ from tests.real_sessions import loaded
 from tests.test_figures import BANDWIDTHS, HOSTILE, PEAKS, kernel, session
 from tests.test_html import Outline
 
-pytestmark = pytest.mark.usefixtures("each_picture_once")
-
 SLOWER = TimeChange(
     verdict="slower", base_s=1e-3, new_s=1.2e-3, ratio=1.2, interval=Interval(1.15, 1.25), base_cycles=1e6,
     new_cycles=1.2e6, cycles_ratio=1.2, cycles_interval=Interval(1.15, 1.25), base_runs=10, new_runs=10,

@@ -44,7 +44,7 @@ def verdicts(change: KernelChange) -> tuple[str, str, str]:
     return change.match, change.time.verdict, change.work.verdict
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(time=FACTORS, executed=FACTORS, moved=FACTORS, runs=some.sampled_from([1, 6]))
 def test_swapped_sides_have_mirrored_verdicts(time: float, executed: float, moved: float, runs: int) -> None:
     base, new = a_kernel("a", 1e-3, 1e8, 1e8), a_kernel("a", 1e-3 * time, 1e8 * executed, 1e8 * moved)
@@ -54,7 +54,7 @@ def test_swapped_sides_have_mirrored_verdicts(time: float, executed: float, move
     assert {count.name: count.word for count in back.work.counts} == words
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(time=FACTORS, executed=FACTORS, other=FACTORS)
 def test_a_kernel_that_has_nothing_to_do_with_another_changes_nothing_of_it(
     time: float, executed: float, other: float
@@ -66,7 +66,7 @@ def test_a_kernel_that_has_nothing_to_do_with_another_changes_nothing_of_it(
     assert (same.time, same.work, same.causes, same.sentence) == (alone.time, alone.work, alone.causes, alone.sentence)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(time=FACTORS, executed=FACTORS, scale=some.sampled_from([2.0, 10.0, 1000.0]))
 def test_twice_the_work_in_twice_the_time_on_both_sides_has_the_same_verdicts(
     time: float, executed: float, scale: float

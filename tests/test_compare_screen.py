@@ -65,6 +65,7 @@ def many(count: int, label: str = "kernel_{}", **fields: Any) -> list[KernelChan
     ]
 
 
+@cache
 def crowded(count: int = 500, label: str = "kernel_{}") -> Compared:
     """Everything at once: kernels that changed, a gate that failed for most, conditions, notes, totals."""
     word: tuple[GateWord, ...] = ("regression", "unclear", "not-compared", "accepted")
@@ -114,7 +115,7 @@ def test_a_real_report_against_another_takes_a_screen(real_report: Path, reports
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("label", ["kernel_{}", LONG + "{}", "{}" + WIDE, "{}" + HOSTILE * 4])
 def test_all_at_once_takes_a_screen(label: str, width: int) -> None:
-    lines = lines_of(crowded(500, label), width)
+    lines = lines_of(crowded(160, label), width)
     assert len(lines) + 1 <= 30, "\n".join(lines)
     assert max(map(cell_len, lines)) <= width
     assert len([line for line in lines if re.search(r"−20 %|\+18 %|  0 %| – ", line)]) >= 2, "kernels have room"

@@ -30,7 +30,6 @@ from gpuprof.model.session import Traffic, Work
 from gpuprof.read.readers import has_name_of_a_file
 from gpuprof.recordings import recordings
 from tests.builders import ADD, FLOP_1
-from tests.cli import drawing_once
 from tests.ncu_bytes import A100, simple_report
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -206,8 +205,7 @@ def test_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
     Path("report.ncu-rep").write_bytes(simple_report([("sgemm", values), ("copy", {**values, ADD.format("ffma"): 0})]))
     for line in (line for block in blocks(TUTORIAL, "sh") for line in block.splitlines()):
         for call in gpuprof_calls(line):
-            with drawing_once():
-                result = CliRunner().invoke(cli, call)
+            result = CliRunner().invoke(cli, call)
             assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
             if ">" in words_of(line):
                 Path(words_of(line)[-1]).write_bytes(result.stdout_bytes)

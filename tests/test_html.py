@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-import tests.cli
 from gpuprof.api import load_spec
 from gpuprof.cli.main import cli
 from gpuprof.cli.output import write_files
@@ -27,10 +26,9 @@ from gpuprof.present.html import render_html
 from gpuprof.present.page.stalls import STALL_COLOURS
 from gpuprof.present.session_text import verdict_text
 from gpuprof.store.write import session_lines
+from tests import kept_pictures
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
-
-pytestmark = pytest.mark.usefixtures("each_picture_once")
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 
@@ -149,10 +147,10 @@ def test_ids_are_unique_and_every_link_has_a_target() -> None:
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
 
 
-def test_same_session_gives_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_session_gives_the_same_page() -> None:
     first = page_of_two()
-    monkeypatch.setattr(tests.cli, "_DRAWN", {})
-    assert render_html(TWO) == first
+    with kept_pictures.asking():
+        assert render_html(TWO) == first
 
 
 def test_hostile_texts_are_text_everywhere() -> None:

@@ -279,7 +279,7 @@ def test_a_library_s_own_all_reduce_is_communication_of_a_timeline() -> None:
     "patterns", [kind.alternatives for _, kind in kernel_kinds._WORDS], ids=lambda patterns: patterns[0]
 )
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=6)
 def test_every_word_of_a_kind_has_one_of_the_parts_that_are_looked_for_first(
     patterns: tuple[str, ...], data: st.DataObject
 ) -> None:

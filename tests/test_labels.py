@@ -377,7 +377,7 @@ _NAMES = st.one_of(st.lists(_FRAGMENTS, max_size=25).map("".join), st.text(max_s
 
 
 @given(st.lists(_NAMES, max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_different_names_have_different_short_harmless_labels(names: list[str]) -> None:
     labels = label_kernels(names)
     assert labels == label_kernels(names)

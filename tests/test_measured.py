@@ -174,7 +174,7 @@ printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, ma
 
 
 @given(printable, printable, printable, st.lists(printable, max_size=3).map(tuple))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_text_survives_the_file(device: str, method: str, quantity: str, reasons: tuple[str, ...]) -> None:
     value = replace(L1, method=method, reasons=reasons, configuration={quantity: device})
     measured = sheet(**{quantity: value})
@@ -287,7 +287,7 @@ files = any_of(
 
 
 @given(files)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=33, deadline=None)
 def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: Measured) -> None:
     again = replace(read_back(measured), file="")
     assert flat(again) == {where: rounded(value) for where, value in flat(measured).items()}
@@ -344,14 +344,14 @@ def test_broken_file_is_refused_with_its_line(find: str, put: str, why: str) -> 
 
 
 @given(st.text(max_size=200) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_any_text_is_a_measured_file_or_an_error_with_a_line(text: str) -> None:
     with pytest.raises(SpecError, match="here"):
         parse_measured(parse_tree(text, "here"))
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 def test_damaged_file_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
     text = list(measured_text(FULL))
     for _ in range(data.draw(st.integers(1, 4))):

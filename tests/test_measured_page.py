@@ -477,7 +477,7 @@ amounts = st.floats(-1e25, 1e25).filter(lambda number: number == 0 or abs(number
     st.sampled_from(["B", "s", "cycle", "", "B/s"]),
     st.sampled_from(["B", "cycle", "B/s"]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 def test_whatever_is_drawn_lies_inside_the_frame(points: list[list[Any]], x_unit: str, y_unit: str) -> None:
     drawn = plot([PlottedSeries("", tuple(sorted(one))) for one in points], (x_unit, y_unit))
     for x, y in places(drawn):
@@ -494,7 +494,7 @@ def places(drawn: Plot) -> Iterator[tuple[float, float]]:
 
 
 @given(st.lists(st.floats(1e3, 1e9), min_size=1, max_size=6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=33, deadline=None)
 def test_labels_of_what_was_found_do_not_cover_each_other(found: list[float]) -> None:
     drawn = plot(
         [PlottedSeries("", ((1e3, 1.0), (1e9, 2.0)))],

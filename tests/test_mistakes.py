@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.errors import UsageError
 from gpuprof.read.recognise import recognised
-from tests.cli import GPUPROF, Done, drawing_once, gpuprof
+from tests.cli import GPUPROF, Done, gpuprof
 from tests.ncu_bytes import A100, simple_report
 from tests.test_run import STANDIN, value_after
 
@@ -34,7 +34,7 @@ CSV_HEADER = '"ID","Process ID","Process Name","Host Name","Kernel Name"\n'
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
+def place(tmp_path: Path) -> Path:
     """A folder as people have them: a report, programs, and what is neither."""
     (tmp_path / "a.ncu-rep").write_bytes(simple_report([("sgemm", A100)]))
     shutil.copy("/bin/true", tmp_path / "app")
@@ -48,8 +48,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "folder").mkdir()
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "loop.py").symlink_to("loop.py")
-    with drawing_once():
-        yield tmp_path
+    return tmp_path
 
 
 def environ(**more: str) -> dict[str, str]:

@@ -467,7 +467,7 @@ def test_the_rules_ask_for_many_metrics() -> None:
     assert len(NAMES) > 150 and {DURATION, WAVES, TOTAL} <= set(NAMES)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(launches(USUAL), min_size=1, max_size=3))
 def test_any_subset_of_metrics_gives_sound_findings(some: list[Launch]) -> None:
     run = diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9"))
@@ -479,7 +479,7 @@ def test_any_subset_of_metrics_gives_sound_findings(some: list[Launch]) -> None:
     json.loads("\n".join(session_lines(run)), parse_constant=pytest.fail)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 @given(st.lists(launches(USUAL | EXTREME), min_size=1, max_size=2))
 def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
     assert_sound(diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9")))
@@ -525,7 +525,7 @@ def odd(example: Example) -> st.SearchStrategy[Made]:
     return changes.map(example.launch.plus)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=133, deadline=None)
 @given(st.sampled_from(EXAMPLES).flatmap(odd))
 def test_a_rule_that_speaks_survives_odd_numbers(launch: Made) -> None:
     assert_sound(session(launch))

@@ -40,8 +40,6 @@ from gpuprof.present.plot import contrast_ratio
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_html import Outline
 
-pytestmark = pytest.mark.usefixtures("each_picture_once")
-
 UNCOALESCED = Finding(
     rule="uncoalesced-global",
     severity="high",

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -20,7 +20,7 @@ import zstandard
 
 from gpuprof.collect.annotate import INJECTED
 from gpuprof.collect.ncu_help import options_of
-from tests.cli import GPUPROF, Done, drawing_once, gpuprof
+from tests.cli import GPUPROF, Done, gpuprof
 from tests.standin_ncu import HELP
 
 STANDIN = Path(__file__).with_name("standin_ncu.py")
@@ -80,10 +80,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path) -> Bench:
     """A place to run in."""
-    with drawing_once():
-        yield Bench(tmp_path)
+    return Bench(tmp_path)
 
 
 def value_after(words: list[str], option: str) -> str:

@@ -29,8 +29,6 @@ from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
 from tests.test_figures import TWO
 
-pytestmark = pytest.mark.usefixtures("each_picture_once")
-
 BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-session">\n)(.*?)(\n</script>)', re.DOTALL)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,11 +121,15 @@ def test_every_exception_is_needed(banned_words: Any, monkeypatch: pytest.Monkey
     assert [piece for piece in pieces if not list(banned_words.banned(piece))] == []
 
 
-def test_a_folder_is_listed_with_file_line_and_kind() -> None:
-    command = [sys.executable, "docs/strings.py", "gpuprof/collect/overwrite.py"]
-    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, check=True)
-    assert "gpuprof/collect/overwrite.py:21: hint: choose another name, or add --force\n" in done.stdout
-    assert all(line.startswith("gpuprof/collect/overwrite.py:") for line in done.stdout.splitlines())
+def test_a_folder_is_listed_with_file_line_and_kind(
+    strings: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(DOCS.parent)
+    monkeypatch.setattr(sys, "argv", ["strings.py", "gpuprof/collect/overwrite.py"])
+    assert strings.main() == 0
+    printed = capsys.readouterr().out
+    assert "gpuprof/collect/overwrite.py:21: hint: choose another name, or add --force\n" in printed
+    assert all(line.startswith("gpuprof/collect/overwrite.py:") for line in printed.splitlines())
 
 
 def test_nothing_goes_against_the_vocabulary(strings: Any) -> None:
